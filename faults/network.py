@@ -35,7 +35,7 @@ class NetworkFaults(LinkConditions):
         self.injected: Counter[str] = Counter()
         self._kernel = kernel
         self._stream = stream
-        self.use(plan)
+        self.set_plan(plan)
         self._latencies_ns = (plan.latency_us_min * _US, plan.latency_us_max * _US)
         self._blocked_until_ns: dict[tuple[str, str], int] = {}
         self._slow_until_ns: dict[tuple[str, str], int] = {}
@@ -43,7 +43,7 @@ class NetworkFaults(LinkConditions):
         self._late_until_ns: dict[tuple[str, str], int] = {}
         """Arrival of the last late delivery."""
 
-    def use(self, plan: NetworkPlan) -> None:
+    def set_plan(self, plan: NetworkPlan) -> None:
         self._plan = plan
         self._chances = chances_of(plan)  # a dict: every transmission reads a chance
 
@@ -51,7 +51,7 @@ class NetworkFaults(LinkConditions):
         if source == target:
             return _LOOPBACK_NS
         link = f"{source}>{target}"
-        delay_ns = self._stream.between(*self._latencies_ns, f"latency {link}")
+        delay_ns = self._stream.randint(*self._latencies_ns, f"latency {link}")
         delay_ns += self._outage_ns(source, target, link)
         delay_ns += self._queue_ns(source, target, link, size_bytes)
         if self._inject_if(FaultKind.LATE_DELIVERY, link):
@@ -71,7 +71,7 @@ class NetworkFaults(LinkConditions):
         link = f"{source}>{target}"
         if source == target or not self._inject_if(FaultKind.SPLIT_DELIVERY, link):
             return size_bytes
-        return self._stream.between(1, size_bytes - 1, f"first piece {link}")
+        return self._stream.randint(1, size_bytes - 1, f"first piece {link}")
 
     def draw_connection_fault(self, source: str, target: str) -> ConnectionFault:
         if source == target:
@@ -96,10 +96,10 @@ class NetworkFaults(LinkConditions):
         return self._inject_if(FaultKind.RESET_AT_DEATH, host)
 
     def draw_lost_pieces(self, host: str, under_way: int) -> int:
-        return self._stream.below(under_way + 1, f"pieces lost with {host}")
+        return self._stream.randbelow(under_way + 1, f"pieces lost with {host}")
 
     def heal(self) -> None:
-        self.use(without_transient_faults(self._plan))
+        self.set_plan(without_transient_faults(self._plan))
         self._blocked_until_ns.clear()
         self._slow_until_ns.clear()
         self._sent_until_ns.clear()
@@ -113,7 +113,7 @@ class NetworkFaults(LinkConditions):
         if left_ns <= 0:
             return 0
         # A sender doubles its retry interval, so its first retry may wait as long again as the outage.
-        return left_ns + self._stream.below(min(left_ns, _TRY_AGAIN_NS_MAX), f"next try {link}")
+        return left_ns + self._stream.randbelow(min(left_ns, _TRY_AGAIN_NS_MAX), f"next try {link}")
 
     def _begin_outage(self, source: str, target: str, link: str) -> int:
         plan, now_ns = self._plan, self._kernel.now_ns
@@ -154,5 +154,5 @@ class NetworkFaults(LinkConditions):
             return False
         self.injected[fault] += 1
         if self._kernel.trace is not None:
-            self._kernel.trace.add(fault, label)
+            self._kernel.trace.add_event(fault, label)
         return True

@@ -33,7 +33,7 @@ def attribute_points(kernel: Kernel, attributes: Sequence[SharedAttribute]) -> I
     assert not any(isinstance(original, _AttributePoint) for original in originals), "one block at a time"
     try:
         for attribute, original in zip(attributes, originals, strict=True):
-            make = _slot_point if isinstance(original, MemberDescriptorType) else _dict_point
+            make = _make_slot_point if isinstance(original, MemberDescriptorType) else _make_dict_point
             setattr(attribute.owner, attribute.name, make(kernel, attribute, original))
         yield
     finally:
@@ -48,19 +48,19 @@ class _AttributePoint(property):
     """Replaces one attribute. `__getattribute__` would also run for methods, and for attributes that cannot race."""
 
 
-def _labels(attribute: SharedAttribute) -> tuple[str, str]:
+def _point_labels(attribute: SharedAttribute) -> tuple[str, str]:
     label = f"attribute {attribute.owner.__name__}.{attribute.name}"
     return f"{label}.{'use' if attribute.is_container else 'get'}", f"{label}.set"
 
 
-def _slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _AttributePoint:
-    reading, writing = _labels(attribute)
+def _make_slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _AttributePoint:
+    reading, writing = _point_labels(attribute)
     thread = get_ident()
     get, put, drop = slot.__get__, slot.__set__, slot.__delete__
 
     def read(instance: Any) -> Any:
         if get_ident() == thread:
-            # `Kernel.point` inlined: the hottest lines of such a run.
+            # `Kernel.scheduling_point` inlined: the hottest lines of such a run.
             fuel = kernel.fuel = kernel.fuel - 1
             if fuel < 0:
                 kernel.reschedule(reading)
@@ -73,20 +73,20 @@ def _slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _Attri
             pass
         else:
             if get_ident() == thread:
-                kernel.point(writing)
+                kernel.scheduling_point(writing)
         put(instance, value)
 
     def delete(instance: Any) -> None:
         if get_ident() == thread:
-            kernel.point(writing)
+            kernel.scheduling_point(writing)
         drop(instance)
 
     return _AttributePoint(read, write, delete)
 
 
-def _dict_point(kernel: Kernel, attribute: SharedAttribute, default: Any) -> _AttributePoint:
+def _make_dict_point(kernel: Kernel, attribute: SharedAttribute, default: Any) -> _AttributePoint:
     """Make the property of an attribute without a slot. default: the value in the class."""
-    reading, writing = _labels(attribute)
+    reading, writing = _point_labels(attribute)
     thread = get_ident()
     name = attribute.name
 
@@ -104,12 +104,12 @@ def _dict_point(kernel: Kernel, attribute: SharedAttribute, default: Any) -> _At
 
     def write(instance: Any, value: Any) -> None:
         if name in instance.__dict__ and get_ident() == thread:
-            kernel.point(writing)
+            kernel.scheduling_point(writing)
         instance.__dict__[name] = value
 
     def delete(instance: Any) -> None:
         if get_ident() == thread:
-            kernel.point(writing)
+            kernel.scheduling_point(writing)
         del instance.__dict__[name]
 
     return _AttributePoint(read, write, delete)

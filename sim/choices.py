@@ -49,7 +49,7 @@ class Stream:
     def draw_count(self) -> int:
         return len(self._draws)
 
-    def below(self, options: int, label: str) -> int:
+    def randbelow(self, options: int, label: str) -> int:
         """Draw 0 <= x < options <= 2**53."""
         assert 0 < options <= 1 << 53, options  # a float in [0, 1) has no more steps
         if options == 1:
@@ -58,9 +58,9 @@ class Stream:
         self._draws.append((self._subject + label, options, value))
         return value
 
-    def between(self, low: int, high: int, label: str) -> int:
+    def randint(self, low: int, high: int, label: str) -> int:
         """Draw low <= x <= high. The plain outcome is low."""
-        return low + self.below(high - low + 1, label)
+        return low + self.randbelow(high - low + 1, label)
 
     def chance(self, probability: float, label: str) -> bool:
         """Draw True with the given probability. The plain outcome is False."""
@@ -72,11 +72,11 @@ class Stream:
         self._draws.append((self._subject + label, 2, int(value)))
         return value
 
-    def pick(self, options: Sequence[T], label: str) -> T:
+    def choice(self, options: Sequence[T], label: str) -> T:
         """Draw one of options, which are not empty. The plain outcome is the first."""
-        return options[self.below(len(options), label)]
+        return options[self.randbelow(len(options), label)]
 
-    def record(self, options: int, label: str, proposed: int) -> int:
+    def record_draw(self, options: int, label: str, proposed: int) -> int:
         """Record 0 <= proposed < options, drawn with `raw_random`. A replay returns the recorded value.
 
         For decisions that depend on one another: each can then be changed alone in the record.
@@ -103,12 +103,12 @@ class Stream:
 
     def decisions(self) -> list[Decision]:
         """Return the draws that were not 0, in order."""
-        return list(self._with_occurrence_numbers(plain=False))
+        return list(self._numbered_decisions(plain=False))
 
     def draws(self) -> Iterator[Decision]:
-        return self._with_occurrence_numbers(plain=True)
+        return self._numbered_decisions(plain=True)
 
-    def _with_occurrence_numbers(self, *, plain: bool) -> Iterator[Decision]:
+    def _numbered_decisions(self, *, plain: bool) -> Iterator[Decision]:
         times: dict[str, int] = {}
         for label, options, value in self._draws:
             nth = times[label] = times.get(label, 0) + 1
@@ -128,25 +128,25 @@ class ReplayedStream(Stream):
         self.changed: list[tuple[Decision, int]] = []
         """(recorded draw, new number of options) for each draw whose number of options has changed."""
 
-    def below(self, options: int, label: str) -> int:
+    def randbelow(self, options: int, label: str) -> int:
         """Return the recorded value; 0 if the value is missing or not below options."""
-        return 0 if options == 1 else self._next(label, options)
+        return 0 if options == 1 else self._take_recorded_value(label, options)
 
     def chance(self, probability: float, label: str) -> bool:
-        return self._next(label, 2) == 1 if 0.0 < probability < 1.0 else probability >= 1.0
+        return self._take_recorded_value(label, 2) == 1 if 0.0 < probability < 1.0 else probability >= 1.0
 
-    def record(self, options: int, label: str, proposed: int) -> int:
-        return 0 if options == 1 else self._next(label, options)
+    def record_draw(self, options: int, label: str, proposed: int) -> int:
+        return 0 if options == 1 else self._take_recorded_value(label, options)
 
     def _share_record_with(self, other: Self) -> None:
         super()._share_record_with(other)
         other._left, other._times, other.changed = self._left, self._times, self.changed
 
-    def unmet(self) -> list[Decision]:
+    def unused_decisions(self) -> list[Decision]:
         """Return the unused decisions: the draw did not happen, or had too few options."""
         return list(self._left.values())
 
-    def _next(self, label: str, options: int) -> int:
+    def _take_recorded_value(self, label: str, options: int) -> int:
         label = self._subject + label
         nth = self._times[label] = self._times.get(label, 0) + 1
         recorded = self._left.get((label, nth))
@@ -169,7 +169,7 @@ class Choices:
         self._streams: dict[str, Stream] = {}
 
     @classmethod
-    def replaying(cls, decisions: Iterable[Decision]) -> "Choices":
+    def for_replay(cls, decisions: Iterable[Decision]) -> "Choices":
         """Replay these decisions. All other draws return the plain outcome."""
         choices = cls("")
         choices._record = {}
@@ -196,25 +196,25 @@ class Choices:
         for name in sorted(self._streams):
             yield from self._streams[name].draws()
 
-    def unmet(self) -> list[Decision]:
+    def unused_decisions(self) -> list[Decision]:
         """Return the decisions that the replay has not used yet, in the order of decisions()."""
         found = []
         for name, record in sorted((self._record or {}).items()):
             stream = self._streams.get(name)
-            found += stream.unmet() if isinstance(stream, ReplayedStream) else record
+            found += stream.unused_decisions() if isinstance(stream, ReplayedStream) else record
         return found
 
-    def changed(self) -> list[tuple[Decision, int]]:
+    def changed_draws(self) -> list[tuple[Decision, int]]:
         """Return each decision whose draw now has another number of options, with that number."""
         streams = (self._streams[name] for name in sorted(self._streams))
         replayed = [stream for stream in streams if isinstance(stream, ReplayedStream)]
         return [change for stream in replayed for change in stream.changed]
 
-    def recorded(self) -> dict[str, list[list[Any]]]:
-        return recorded(self.decisions())
+    def to_record(self) -> dict[str, list[list[Any]]]:
+        return decisions_to_record(self.decisions())
 
 
-def recorded(decisions: Iterable[Decision]) -> dict[str, list[list[Any]]]:
+def decisions_to_record(decisions: Iterable[Decision]) -> dict[str, list[list[Any]]]:
     """Return decisions for JSON: stream -> [[label, nth, options, value], ...]."""
     found: dict[str, list[list[Any]]] = {}
     for stream, *entry in decisions:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from .errors import NondeterminismError
-from .guard import guard
+from .guard import leak_guard
 from .trace import Trace, TraceEvent, TraceRecording
 
 T = TypeVar("T")
@@ -17,7 +17,7 @@ _TRIES = 3
 
 def run_guarded(run: Callable[[], T]) -> T:
     """Call run under the guard. Raises LeakError after a leak, even if the code under test caught the error."""
-    with guard() as leaks:
+    with leak_guard() as leaks:
         result = run()
     if leaks:
         raise leaks[0]

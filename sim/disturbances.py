@@ -41,7 +41,7 @@ class DisturbancePlan:
     clock_step_ms_max: int = 60_000
 
     @property
-    def is_quiet(self) -> bool:
+    def injects_nothing(self) -> bool:
         return not (self.paused_task_chance or self.paused_machine_chance or self.clock_step_chance)
 
 
@@ -80,13 +80,13 @@ class Disturbances:
 
     def start(self) -> None:
         """Start to inject, unless the plan is empty. Only one `Disturbances` object of a kernel may be active."""
-        if self._plan.is_quiet:
+        if self._plan.injects_nothing:
             return
         assert self._kernel.disturb is None, "the kernel is being disturbed already"
-        self._kernel.disturb = self._inject_due
+        self._kernel.disturb = self._inject_due_disturbances
         self._is_on = True
         self._window_end = self._kernel.steps
-        self._open_window()
+        self._begin_window()
 
     def stop(self) -> None:
         """Inject no more. Tasks that are already paused continue when their pause ends."""
@@ -94,7 +94,7 @@ class Disturbances:
             self._is_on = False
             self._kernel.disturb = None
             self._remaining.clear()
-            self._kernel.disturb_at(_NEVER)
+            self._kernel.call_disturb_at_step(_NEVER)
 
     @property
     def paused_until_ns(self) -> int:
@@ -105,19 +105,19 @@ class Disturbances:
         """Return the total length of the pauses that began at or after since_ns."""
         return sum(pause.end_ns - max(pause.begin_ns, since_ns) for pause in self.pauses if pause.end_ns > since_ns)
 
-    def _inject_due(self, step: int) -> bool:
+    def _inject_due_disturbances(self, step: int) -> bool:
         """Inject all due disturbances; return whether the current task was paused."""
         due = []
         while self._remaining and self._remaining[-1][0] <= step:
             due.append(self._remaining.pop()[1])
         if step >= self._window_end:
-            self._open_window()
+            self._begin_window()
         else:
             self._schedule_next()
         if _CLOCK in due:
             self._step_clock()
         if _PAUSED_MACHINE in due:
-            self._kernel.pass_time(self._begin_pause(_PAUSED_MACHINE, self._plan.paused_machine_ms_max))
+            self._kernel.advance_clock(self._begin_pause(_PAUSED_MACHINE, self._plan.paused_machine_ms_max))
             self._count_injected(_PAUSED_MACHINE)
         if _PAUSED_TASK in due:
             self._count_injected(_PAUSED_TASK)
@@ -125,7 +125,7 @@ class Disturbances:
             self._kernel.park(_PAUSED, self._kernel.now_ns + pause_ns)
         return _PAUSED_TASK in due
 
-    def _open_window(self) -> None:
+    def _begin_window(self) -> None:
         plan, stream = self._plan, self._stream
         self._window += 1
         start = self._window_end
@@ -136,13 +136,13 @@ class Disturbances:
             (_CLOCK, plan.clock_step_chance),
         ):
             if chance > 0.0 and stream.chance(chance, f"{kind} in window {self._window}"):
-                point = stream.below(WINDOW_POINTS, f"point of a {kind} in window {self._window}")
+                point = stream.randbelow(WINDOW_POINTS, f"point of a {kind} in window {self._window}")
                 self._remaining.append((start + 1 + point, kind))
         self._remaining.sort(reverse=True)
         self._schedule_next()
 
     def _schedule_next(self) -> None:
-        self._kernel.disturb_at(self._remaining[-1][0] if self._remaining else self._window_end)
+        self._kernel.call_disturb_at_step(self._remaining[-1][0] if self._remaining else self._window_end)
 
     def _step_clock(self) -> None:
         stream, machine = self._stream, self._kernel.current.machine
@@ -165,4 +165,4 @@ class Disturbances:
     def _count_injected(self, kind: str) -> None:
         self.injected[kind] += 1
         if self._kernel.trace is not None:
-            self._kernel.trace.add(kind, self._kernel.current.name)
+            self._kernel.trace.add_event(kind, self._kernel.current.name)

@@ -76,39 +76,39 @@ class BannedCall(NamedTuple):
 
 
 @contextmanager
-def guard() -> Iterator[list[LeakError]]:
+def leak_guard() -> Iterator[list[LeakError]]:
     """Guard the block. Yields the list of leaks found so far, because simulated code may catch LeakError.
 
     Guards nest. Only the outermost installs and removes the wrappers, so an inner guard is cheap."""
     leaks: list[LeakError] = []
     try:
         if not _active_leaks:
-            _install()
+            _install_wrappers()
         _active_leaks.append(leaks)
         yield leaks
     finally:
         if _active_leaks:
             _active_leaks.pop()
         if not _active_leaks:
-            _uninstall()
+            _remove_wrappers()
 
 
-def _install() -> None:
+def _install_wrappers() -> None:
     if not _hooks:
         sys.addaudithook(_on_audit_event)
         _hooks.append(_on_audit_event)
     for owner, name, shown, unless_given in list(find_banned_calls()):
-        _replace(owner, name, _guarded_wrapper(vars(owner)[name], shown, unless_given))
+        _replace_attribute(owner, name, _guarded_wrapper(vars(owner)[name], shown, unless_given))
     for real, names in ((datetime.datetime, ("now", "utcnow", "today")), (datetime.date, ("today",))):
-        _replace(datetime, real.__name__, _replacement_class(real, names))
+        _replace_attribute(datetime, real.__name__, _replacement_class(real, names))
 
 
-def _replace(owner: Any, name: str, by: Any) -> None:
+def _replace_attribute(owner: Any, name: str, by: Any) -> None:
     _replaced.append((owner, name, vars(owner)[name]))
     setattr(owner, name, by)
 
 
-def _uninstall() -> None:
+def _remove_wrappers() -> None:
     while _replaced:
         owner, name, original = _replaced.pop()
         setattr(owner, name, original)

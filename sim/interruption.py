@@ -39,7 +39,7 @@ class Interruption:
     def was_by_signal(self) -> bool:
         return self.reason in _REASONS.values()
 
-    def note(self, number: int, frame: FrameType | None) -> None:
+    def handle_signal(self, number: int, frame: FrameType | None) -> None:
         """Handle a stop signal or the time limit."""
         insists = self.is_requested and number == signal.SIGINT
         if not self.is_requested:
@@ -94,7 +94,7 @@ def interruptible(seconds: float | None = None, limit: str = "") -> Iterator[Int
     taken = (*STOP_SIGNALS, *([signal.SIGALRM] if seconds is not None else []))
     before = {}
     try:
-        before = {number: signal.signal(number, interruption.note) for number in taken}
+        before = {number: signal.signal(number, interruption.handle_signal) for number in taken}
     except ValueError:  # in another thread
         yield interruption
         return

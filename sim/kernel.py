@@ -59,7 +59,7 @@ class Timers:
         self._sequence += 1
         heappush(self._heap, (due_ns, self._sequence, task, task.park_number))
         if len(self._heap) > self._stale_check_size:
-            self._drop_stale()
+            self._drop_stale_timers()
 
     def next_due_ns(self) -> int | None:
         heap = self._heap
@@ -83,7 +83,7 @@ class Timers:
     def clear(self) -> None:
         self._heap.clear()
 
-    def _drop_stale(self) -> None:
+    def _drop_stale_timers(self) -> None:
         live = (entry for entry in self._heap if entry[2].waiting is not None)
         self._heap = [entry for entry in live if entry[2].park_number == entry[3]]
         heapify(self._heap)
@@ -154,7 +154,7 @@ class Kernel:
         self._step_limit = step_limit
         self._disturb_step = step_limit  # no quantum reaches it
         self.disturb: Callable[[int], bool] | None = None
-        """Called at step `disturb_at`; returns whether the call parked the current task."""
+        """Called at step `call_disturb_at_step`; returns whether the call parked the current task."""
         self._ready: list[SimTask] = []  # in the order of becoming runnable, with the current task
         self._timers = Timers()
         self._deadline_ns = 0
@@ -171,7 +171,7 @@ class Kernel:
         self.current = self._outside
         self.trace = trace
         if trace is not None:
-            trace.attach(self, self._digest)
+            trace.attach_to_kernel(self, self._digest)
 
     def __enter__(self) -> "Kernel":
         return self
@@ -181,7 +181,7 @@ class Kernel:
 
     # -- called by the driver -----------------------------------------------------------------------
 
-    def machine(self, name: str) -> Machine:
+    def create_machine(self, name: str) -> Machine:
         """Switch on a new machine.
 
         A machine's name is unique in its kernel, so a machine that restarts needs a new name.
@@ -210,8 +210,8 @@ class Kernel:
             main = self.spawn(machine, "main", body)
             self._run_until_ended(main)
             machine.leftover_tasks = [task.name for task in machine.live_tasks.values()]
-            self._unwind(machine)
-            self._unwind_dying()
+            self._unwind_machine(machine)
+            self._unwind_dying_machines()
         except MachineDied:
             raise
         except BaseException:
@@ -233,10 +233,10 @@ class Kernel:
             return
         self.note((_KILL, self.steps))
         if self.trace is not None:
-            self.trace.add("kill", machine.name)
-        self._switch_off(machine)
+            self.trace.add_event("kill", machine.name)
+        self._power_off_machine(machine)
         if self._hub is None:
-            self._unwind(machine)
+            self._unwind_machine(machine)
         else:  # a task cannot unwind itself, so the hub does it at the next point
             self._dying.append(machine)
             self._end_quantum()
@@ -244,7 +244,7 @@ class Kernel:
     def close(self) -> None:
         """Switch off every machine and unwind its tasks, in the order of creation."""
         for machine in self._machines.values():
-            self._unwind(machine)
+            self._unwind_machine(machine)
         self._dying.clear()
         # The garbage collector does not traverse suspended greenlets, and untracks tuples that contain one. It would
         # not find the reference cycle from a timer's task to the kernel.
@@ -268,7 +268,7 @@ class Kernel:
         flat = self._switches
         return [flat[at : at + 3] for at in range(0, len(flat), 3)]
 
-    def disturb_at(self, step: int) -> None:
+    def call_disturb_at_step(self, step: int) -> None:
         """Call `disturb` at this step, or at the next point after a forced switch."""
         self._disturb_step = min(step, self._step_limit)
         self._end_quantum()
@@ -287,14 +287,14 @@ class Kernel:
         """
         return NoSchedulingPoints(self)
 
-    def pass_time(self, ns: int) -> None:
+    def advance_clock(self, ns: int) -> None:
         assert ns >= 0, ns
         self.now_ns += ns
         self.note((_TIME_JUMP, self.now_ns))
 
     # -- called by tasks -----------------------------------------------------------------------------
 
-    def point(self, label: str) -> None:
+    def scheduling_point(self, label: str) -> None:
         """Pass a scheduling point before the operation named by label."""
         self.fuel -= 1
         if self.fuel < 0:
@@ -304,7 +304,7 @@ class Kernel:
         """Pass a scheduling point when fuel has run out or the machine is dead."""
         current = self.current
         if not current.machine.alive:
-            self.refuse(current.machine)
+            self.raise_machine_died(current.machine)
             return
         if (
             self.disturb is not None
@@ -321,7 +321,7 @@ class Kernel:
         """Block the current task until another task wakes it (True) or until due_ns (False); None: no timeout."""
         current = self.current
         if not current.machine.alive:
-            self.refuse(current.machine)
+            self.raise_machine_died(current.machine)
             raise RuntimeError(f"{why.label}: would block, outside of any task")
         assert current.waiting is None, f"{current.name} runs"
         assert not self._is_one_moment, f"{current.name} waits for {why.label} inside at_one_moment"
@@ -344,7 +344,7 @@ class Kernel:
             return
         self._make_ready(task, woken=True)
 
-    def hasten(self, task: SimTask, due_ns: int) -> None:
+    def limit_wait_to(self, task: SimTask, due_ns: int) -> None:
         """Shorten the wait of a parked task to due_ns. No effect if the task is dead or not parked."""
         if task.waiting is None or not task.machine.alive or (task.due_ns is not None and task.due_ns <= due_ns):
             return
@@ -357,10 +357,10 @@ class Kernel:
         assert machine.kernel is self, f"{machine.name} belongs to another kernel"
         assert not self._is_one_moment, f"{name} is spawned inside at_one_moment"
         if not machine.alive:
-            self.refuse(machine)
+            self.raise_machine_died(machine)
             raise MachineDied(machine.name)
         self._task_count += 1
-        task = SimTask(machine, machine.name_task(name), self._task_count, body, self._run_current)
+        task = SimTask(machine, machine.unique_task_name(name), self._task_count, body, self._run_current)
         if self._hub is not None:
             task.parent = self._hub
         machine.live_tasks[task.number] = task
@@ -369,7 +369,7 @@ class Kernel:
             self._end_quantum()
         return task
 
-    def refuse(self, machine: Machine) -> None:
+    def raise_machine_died(self, machine: Machine) -> None:
         """Raise MachineDied for a call to a dead machine, except outside of any task."""
         task = self.current
         if self.fuel < 0:
@@ -403,7 +403,7 @@ class Kernel:
                     self._on_uncontested_point(self.current, label)
             else:
                 ran = None if self.current is self._outside else self.current
-                chosen = ready[policy.choose(ready, ran, label, step)]
+                chosen = ready[policy.choose_task(ready, ran, label, step)]
                 # Continuing the same task is no decision, so record and digest do not depend on the number of calls.
                 if chosen is not ran or label[0] == "~":
                     points = step - self._last_decision_step
@@ -411,7 +411,7 @@ class Kernel:
                     self._switches += (points, label, chosen.name)
                     self.note((_DECISION | points, chosen.number))
                     if len(self._pending) >= FOLDED_AT_WORDS:  # tested here, because calls are expensive
-                        self._digest.fold()
+                        self._digest.hash_pending_words()
             quantum = policy.quantum(chosen, step)
             assert quantum >= 0, f"{policy.name} grants {quantum} points"
         except Exception as failure:  # raised later by the hub, because simulated code could catch it here
@@ -431,7 +431,7 @@ class Kernel:
         """
         if chosen is not None:
             if self.trace is not None:
-                self.trace.add("switch", chosen.name)
+                self.trace.add_event("switch", chosen.name)
             self.current = chosen
             if chosen:
                 return chosen.switch()  # a direct switch costs half as much as one through the hub
@@ -442,7 +442,7 @@ class Kernel:
         """Run the current task; the greenlet of each task starts here."""
         task = self.current
         if self.trace is not None:
-            self.trace.add("start", task.name)
+            self.trace.add_event("start", task.name)
         try:
             task.value = task.body()
         except MachineDied as death:
@@ -465,7 +465,7 @@ class Kernel:
             self._failed = None if isinstance(failure, InjectedError) else task
         self.note((_TASK_END | task.number, self.steps))
         if self.trace is not None:
-            self.trace.add("end", task.name if failure is None else f"{task.name}: {failure!r}")
+            self.trace.add_event("end", task.name if failure is None else f"{task.name}: {failure!r}")
         for joiner in task.joiners:
             self.wake(joiner)
 
@@ -474,10 +474,10 @@ class Kernel:
         due_ns = self._timers.next_due_ns()
         if due_ns is None or due_ns > self._deadline_ns:
             return False
-        self.now_ns = max(self.now_ns, due_ns)  # `pass_time` may have passed it
+        self.now_ns = max(self.now_ns, due_ns)  # `advance_clock` may have passed it
         self.note((_TIME_JUMP, self.now_ns))
         if len(self._pending) >= FOLDED_AT_WORDS:
-            self._digest.fold()
+            self._digest.hash_pending_words()
         for task in self._timers.pop_due(self.now_ns):
             self._make_ready(task, woken=False)
         return True
@@ -504,7 +504,7 @@ class Kernel:
         label = "~start"
         while True:
             self._raise_failure()
-            self._unwind_dying()
+            self._unwind_dying_machines()
             if not main.machine.alive:
                 raise MachineDied(main.machine.name)
             if main.ended:
@@ -538,19 +538,19 @@ class Kernel:
             return NoProgressError(f"no end in sight {when}: the next timer is past {limit}", waits)
         return DeadlockError(f"deadlock {when}: nothing can run and no timer is set", waits)
 
-    def _switch_off(self, machine: Machine) -> None:
+    def _power_off_machine(self, machine: Machine) -> None:
         if machine.alive:
             machine.alive = False
             for on_death in machine.at_death:
                 on_death()
 
-    def _unwind_dying(self) -> None:
+    def _unwind_dying_machines(self) -> None:
         while self._dying:
-            self._unwind(self._dying.pop(0))
+            self._unwind_machine(self._dying.pop(0))
 
-    def _unwind(self, machine: Machine) -> None:
+    def _unwind_machine(self, machine: Machine) -> None:
         """End the tasks of a machine in spawn order. A task that has not started by now never starts."""
-        self._switch_off(machine)
+        self._power_off_machine(machine)
         before = self.current
         self._set_greenlet_parents(getcurrent())
         try:

@@ -29,7 +29,7 @@ class Scheduler(Protocol):
     @property
     def steps(self) -> int: ...
 
-    def point(self, label: str) -> None: ...
+    def scheduling_point(self, label: str) -> None: ...
 
     def reschedule(self, label: str) -> None: ...
 
@@ -39,9 +39,9 @@ class Scheduler(Protocol):
 
     def wake(self, task: "SimTask") -> None: ...
 
-    def hasten(self, task: "SimTask", due_ns: int) -> None: ...
+    def limit_wait_to(self, task: "SimTask", due_ns: int) -> None: ...
 
-    def refuse(self, machine: "Machine") -> None: ...
+    def raise_machine_died(self, machine: "Machine") -> None: ...
 
     def spawn(self, machine: "Machine", name: str, body: Callable[[], Any]) -> "SimTask": ...
 
@@ -93,7 +93,7 @@ class SimTask(greenlet):
         """Return whether the task ends within timeout_ms; None: no timeout."""
         kernel = self.machine.kernel
         why = WaitReason(f"join {self.name}")
-        kernel.point(why.label)
+        kernel.scheduling_point(why.label)
         due_ns = None if timeout_ms is None else kernel.now_ns + timeout_ms * 1_000_000
         if not self.ended:
             joiner = kernel.current
@@ -160,7 +160,7 @@ class WaitQueue(WaitReason):
         self._kernel = kernel
         self._waiters: list[SimTask] = []
 
-    def _park(self, due_ns: int | None) -> None:
+    def _park_current_task(self, due_ns: int | None) -> None:
         current = self._kernel.current
         assert current not in self._waiters, f"{self.label}: {current.name} waits twice"
         self._waiters.append(current)
@@ -202,12 +202,12 @@ class SimSignal(WaitQueue):
         while not self._is_set:
             if due_ns is not None and due_ns <= kernel.now_ns:
                 return False
-            self._park(due_ns)
+            self._park_current_task(due_ns)
         self._is_set = False
         return True
 
 
-class Gate(WaitQueue):
+class WaitGate(WaitQueue):
     """The queue of tasks that wait for a change. `open` wakes all waiting tasks, and each checks its condition again.
 
     Invariant: every waiter is parked in this queue, and is woken once.
@@ -217,7 +217,7 @@ class Gate(WaitQueue):
 
     def wait(self, due_ns: int | None) -> None:
         """Park until `open` or due_ns; None: no timeout."""
-        self._park(due_ns)
+        self._park_current_task(due_ns)
 
     def open(self) -> None:
         """Wake the waiters in the order of arrival."""
@@ -228,7 +228,7 @@ class Gate(WaitQueue):
 
     def open_at(self, due_ns: int) -> None:
         for waiter in self._waiters:
-            self._kernel.hasten(waiter, due_ns)
+            self._kernel.limit_wait_to(waiter, due_ns)
 
 
 @dataclass(slots=True, eq=False)
@@ -274,10 +274,10 @@ class SimCell:
 
 
 @dataclass(slots=True, eq=False)
-class Processor:
+class SimProcessor:
     """One processor: computes for one task at a time, in the order of requests.
 
-    Simulated code itself takes no virtual time. Models of CPU time call `work`.
+    Simulated code itself takes no virtual time. Models of CPU time call `compute`.
 
     Invariant: if `_free_at_ns` is in the future, the processor is busy until then.
     """
@@ -286,7 +286,7 @@ class Processor:
     _free_at_ns: int = 0
     busy_ns: int = 0
 
-    def work(self, cost_ns: int) -> None:
+    def compute(self, cost_ns: int) -> None:
         """Compute for cost_ns, after all earlier requests."""
         if cost_ns <= 0:
             return
@@ -311,12 +311,12 @@ class SimClock:
         machine = self._machine
         kernel = self._kernel
         if not machine.alive:
-            kernel.refuse(machine)
+            kernel.raise_machine_died(machine)
         return kernel.wall_start_ms + kernel.now_ns // 1_000_000 + machine.wall_offset_ms
 
     def monotonic_ns(self) -> int:
         if not self._machine.alive:
-            self._kernel.refuse(self._machine)
+            self._kernel.raise_machine_died(self._machine)
         return self._kernel.now_ns
 
     def utc_offset_ms(self) -> int:
@@ -335,14 +335,14 @@ class SimTasks:
 
     def spawn(self, name: str, body: Callable[[], None]) -> SimTask:
         """Start a task. The scheduling point is before the task exists."""
-        self._kernel.point("spawn")
+        self._kernel.scheduling_point("spawn")
         return self._kernel.spawn(self._machine, name, body)
 
     def sleep(self, ms: int) -> None:
         """Sleep for ms of virtual time; 0 is only a scheduling point."""
         kernel = self._kernel
         if ms <= 0:
-            kernel.point("sleep")
+            kernel.scheduling_point("sleep")
         else:
             kernel.park(_SLEEP, kernel.now_ns + ms * 1_000_000)
 
@@ -380,7 +380,7 @@ class Machine:
         self.clock = SimClock(self)
         self.tasks = SimTasks(self)
 
-    def name_task(self, name: str) -> str:
+    def unique_task_name(self, name: str) -> str:
         """Return `machine/name`, then `machine/name#2`, …, unique in the kernel."""
         count = self._names_used.get(name, 0) + 1
         self._names_used[name] = count

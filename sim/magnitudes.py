@@ -31,15 +31,15 @@ def draw_magnitude(
     assert 0 < least <= most < _OCTAVE, (least, most)
     if least == most:
         return least
-    lowest = _log_position(least)
-    places = _log_position(most + 1) - lowest
+    lowest = _logarithmic_position(least)
+    places = _logarithmic_position(most + 1) - lowest
     proposed = int(stream.raw_random() * places)
     if landmarks and stream.raw_random() < _LANDMARK_CHANCE:
         near = [(landmark + by) * unit for landmark in landmarks for by in _NEIGHBOURS]
         near = [magnitude for magnitude in near if least <= magnitude <= most]
         if near:
-            proposed = _log_position(near[int(stream.raw_random() * len(near))]) - lowest
-    return _magnitude_at_position(lowest + stream.record(places, label, proposed))
+            proposed = _logarithmic_position(near[int(stream.raw_random() * len(near))]) - lowest
+    return _magnitude_at_position(lowest + stream.record_draw(places, label, proposed))
 
 
 def draw_duration_ns(stream: Stream, least_ns: int, most_ms: int, label: str, landmarks_ms: Sequence[int]) -> int:
@@ -48,7 +48,7 @@ def draw_duration_ns(stream: Stream, least_ns: int, most_ms: int, label: str, la
     return draw_magnitude(stream, least_ns, most_ns, label, landmarks_ms, unit=_NS_PER_MS)
 
 
-def _log_position(magnitude: int) -> int:
+def _logarithmic_position(magnitude: int) -> int:
     """Return the octave in the high bits, and the linear position within the octave."""
     octave = magnitude.bit_length() - 1
     return (octave << _FRACTION_BITS) + (magnitude << (_FRACTION_BITS - octave)) - _OCTAVE

@@ -22,7 +22,7 @@ class CpuLimitReached(BaseException):  # no Exception: a service would treat it 
 
 
 @contextmanager
-def garbage_collected_at_end() -> Iterator[None]:
+def collect_garbage_at_end() -> Iterator[None]:
     """Collect garbage once, at the end of a block that contains one run. Collections during a run find few cycles.
 
     A nested block collects garbage at its own end too. Objects that the caller still references become garbage only

@@ -22,7 +22,7 @@ class ScheduleError(ValueError):
     """A line is not a valid entry."""
 
 
-class Switch(NamedTuple):
+class TaskSwitch(NamedTuple):
     """One deviation: when task is at label for the nth time, from 1, chosen runs next."""
 
     task: str
@@ -38,17 +38,17 @@ class Switch(NamedTuple):
         return f"{self.task} @ {self.label} #{self.nth} -> {self.chosen}"
 
 
-def parse_switch(line: str) -> Switch:
+def parse_switch(line: str) -> TaskSwitch:
     """Raises ScheduleError if the entry is invalid."""
     found = _LINE.fullmatch(line.strip())
     if found is None:
         raise ScheduleError(f"expected TASK @ LABEL #N -> TASK, found {line.strip()[:80]}")
-    return Switch(found["task"], found["label"], int(found["nth"]), found["chosen"])
+    return TaskSwitch(found["task"], found["label"], int(found["nth"]), found["chosen"])
 
 
-def parse_schedule(text: str) -> list[Switch]:
+def parse_schedule(text: str) -> list[TaskSwitch]:
     """Parse one entry per line. Raises ScheduleError naming an invalid or duplicate line."""
-    schedule: list[Switch] = []
+    schedule: list[TaskSwitch] = []
     places = set()
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):

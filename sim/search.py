@@ -106,7 +106,7 @@ class BoundedPolicy:
             self._end_quantum(self._granted, self._granted.machine.kernel.steps)
         return self._decisions
 
-    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Raises ReplayDivergedError if too few tasks are runnable."""
         if self._granted is not None:
             self._end_quantum(self._granted, step)
@@ -115,7 +115,7 @@ class BoundedPolicy:
             at, count = self._forced_at
             forced = count + 1 if at == step else 1
             self._forced_at = (step, forced)
-        option = self._option_at(step, forced, len(runnable))
+        option = self._option_of_step(step, forced, len(runnable))
         self._last_decision = SwitchPoint(step, forced, len(runnable), option, step)
         self._is_contested = True
         default = default_choice(runnable, current, label)
@@ -130,11 +130,11 @@ class BoundedPolicy:
         self._granted, self._granted_parks = chosen, chosen.park_number
         if self._taken < len(self._deviations):
             deviation = self._deviations[self._taken]
-            if not deviation.forced:  # the kernel calls `choose` at every forced switch
+            if not deviation.forced:  # the kernel calls `choose_task` at every forced switch
                 return max(0, deviation.step - step - 1)
         return ENDLESS
 
-    def _option_at(self, step: int, forced: int, options: int) -> int:
+    def _option_of_step(self, step: int, forced: int, options: int) -> int:
         """Return the option here. Raises ReplayDivergedError if the run has passed a deviation."""
         if self._taken == len(self._deviations):
             return 0
@@ -207,7 +207,7 @@ class ScheduleSearch(Generic[T]):
             self.by_cost.append(0)
             deviations = first if cost == level else ()
             while deviations is not None:
-                result, decisions = self._execute(deviations)
+                result, decisions = self._run_schedule(deviations)
                 if self._total_cost(decisions) == cost:
                     if self.explored == self._limit:  # there is one more, so the search is not complete
                         return
@@ -221,13 +221,13 @@ class ScheduleSearch(Generic[T]):
     def _first_schedule(self) -> tuple[tuple[ScheduleDeviation, ...] | None, int]:
         if self._after is None:
             return (), 0
-        _, decisions = self._execute(self._after)
+        _, decisions = self._run_schedule(self._after)
         level = self._total_cost(decisions)
         if level > self.bound:
             raise ValueError(f"after: expected ≤ {self.bound} {self.kind}, found {level}")
         return self._next_schedule(decisions, level), level
 
-    def _execute(self, deviations: tuple[ScheduleDeviation, ...]) -> tuple[T, list[SwitchPoint]]:
+    def _run_schedule(self, deviations: tuple[ScheduleDeviation, ...]) -> tuple[T, list[SwitchPoint]]:
         policy = BoundedPolicy(deviations)
         result = self._run(policy)
         self.runs += 1

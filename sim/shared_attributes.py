@@ -52,7 +52,10 @@ def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
     """Return the attributes that tasks can race on, of the given classes and of all classes in the given modules.
 
     Raises ValueError naming a source that cannot be read."""
-    facts = {module: _facts_of(module) for module in dict.fromkeys(_module_of(source) for source in sources)}
+    facts = {
+        module: _module_facts(module)
+        for module in dict.fromkeys(_import_module_of_source(source) for source in sources)
+    }
     by_others = {name for each in facts.values() for name in each.assigned_of_others}
     classes = {
         one.owner: one
@@ -74,7 +77,7 @@ def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
     )
 
 
-def _module_of(source: Source) -> ModuleType:
+def _import_module_of_source(source: Source) -> ModuleType:
     module = inspect.getmodule(source)
     if module is None:
         raise ValueError(f"{source.__name__}: found no module with its source")
@@ -82,7 +85,7 @@ def _module_of(source: Source) -> ModuleType:
 
 
 @cache
-def _facts_of(module: ModuleType) -> _ModuleFacts:
+def _module_facts(module: ModuleType) -> _ModuleFacts:
     try:
         tree = ast.parse(inspect.getsource(module))
     except (OSError, TypeError, SyntaxError) as error:
@@ -91,13 +94,13 @@ def _facts_of(module: ModuleType) -> _ModuleFacts:
     for node in tree.body:
         assigned = list(_attributes_assigned_later(node))
         facts.assigned_of_others.update(name for name, is_own in assigned if not is_own)
-        if isinstance(node, ast.ClassDef) and (owner := _owner_of(node, module)) is not None:
+        if isinstance(node, ast.ClassDef) and (owner := _class_with_attribute(node, module)) is not None:
             later = {name for name, is_own in assigned if is_own}
             facts.classes.append(_ClassFacts(owner, _attributes_in(node), later))
     return facts
 
 
-def _owner_of(node: ast.ClassDef, module: ModuleType) -> type | None:
+def _class_with_attribute(node: ast.ClassDef, module: ModuleType) -> type | None:
     """Return the class; None if the module has no such class or its objects do not change."""
     owner = vars(module).get(node.name)
     if not isinstance(owner, type):
@@ -111,10 +114,10 @@ def _owner_of(node: ast.ClassDef, module: ModuleType) -> type | None:
 def _attributes_assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
     """Yield attributes assigned outside of constructors, and whether each belongs to `self`."""
     for each in _statements_in(statement, constructors=False):
-        for target in _targets_of(each):
+        for target in _assignment_targets(each):
             for node in ast.walk(target):
                 if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-                    yield node.attr, _is_self(node.value)
+                    yield node.attr, _is_self_name(node.value)
 
 
 def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
@@ -124,9 +127,9 @@ def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
             found[field.target.id] = _is_container(field)
     for each in _statements_in(node, constructors=True):
         if isinstance(each, ast.Assign | ast.AnnAssign):
-            for target in _targets_of(each):
+            for target in _assignment_targets(each):
                 for name in ast.walk(target):
-                    if isinstance(name, ast.Attribute) and _is_self(name.value):
+                    if isinstance(name, ast.Attribute) and _is_self_name(name.value):
                         found[name.attr] = found.get(name.attr, False) or (name is target and _is_container(each))
     return found
 
@@ -143,7 +146,7 @@ def _statements_in(statement: ast.stmt, *, constructors: bool) -> Iterator[ast.A
             waiting.extend(getattr(node, part, ()))
 
 
-def _targets_of(statement: ast.AST) -> list[ast.expr]:
+def _assignment_targets(statement: ast.AST) -> list[ast.expr]:
     if isinstance(statement, ast.Assign | ast.Delete):
         return statement.targets
     if isinstance(statement, ast.AugAssign | ast.AnnAssign | ast.For):
@@ -153,7 +156,7 @@ def _targets_of(statement: ast.AST) -> list[ast.expr]:
     return []
 
 
-def _is_self(node: ast.expr) -> bool:
+def _is_self_name(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
 
 

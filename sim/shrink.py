@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from .choices import Decision
-from .schedule import Switch
+from .schedule import TaskSwitch
 
 _VALUE_STEPS_MAX = 6  # runs per bisection: 1/64 of the range is close enough
 _COARSE_PARTS = 8  # the smallest chunk of a coarse search is 1/8 of the parts
@@ -36,7 +36,7 @@ class RunDecisions:
     """The decisions of a run: draws that are not plain, deviations from the default schedule."""
 
     decisions: tuple[Decision, ...]
-    schedule: tuple[Switch, ...]
+    schedule: tuple[TaskSwitch, ...]
 
 
 C = TypeVar("C", bound=Hashable)
@@ -44,7 +44,7 @@ D = TypeVar("D", bound=RunDecisions)
 P = TypeVar("P")
 
 
-class Search(Generic[C]):
+class ShrinkSearch(Generic[C]):
     """A search for a smaller candidate; `best` is the smallest so far.
 
     still_fails returns the record of the candidate's run, or None if the run does not fail in the same way. stop is
@@ -92,10 +92,10 @@ class Search(Generic[C]):
         return followed is not None
 
     def continue_with_test(
-        self, still_fails: Callable[[C], C | None], shrink_on: Callable[["Search[C]"], None]
+        self, still_fails: Callable[[C], C | None], shrink_on: Callable[["ShrinkSearch[C]"], None]
     ) -> None:
         """Continue from the best candidate with another test; tries count on."""
-        others = Search(self.best, still_fails, tries_max=self._tries_max, stop=self._stop, on_try=self._on_try)
+        others = ShrinkSearch(self.best, still_fails, tries_max=self._tries_max, stop=self._stop, on_try=self._on_try)
         others.tries = self.tries
         shrink_on(others)
         self.best, self.tries = others.best, others.tries
@@ -138,7 +138,7 @@ class Search(Generic[C]):
                 refused = middle
 
 
-def shrink(search: Search[D]) -> D:
+def shrink(search: ShrinkSearch[D]) -> D:
     """Shrink schedule and decisions until neither gets smaller. Return the best candidate."""
     before = None
     while before != search.best and not search.is_over:
@@ -148,9 +148,9 @@ def shrink(search: Search[D]) -> D:
     return search.best
 
 
-def shrink_schedule(search: Search[D]) -> None:
+def shrink_schedule(search: ShrinkSearch[D]) -> None:
 
-    def keep_preemptions(candidate: D, kept: Sequence[Switch]) -> D:
+    def keep_preemptions(candidate: D, kept: Sequence[TaskSwitch]) -> D:
         some = set(kept)
         left = (switch for switch in candidate.schedule if not switch.is_preemption or switch in some)
         return replace(candidate, schedule=tuple(left))
@@ -165,7 +165,7 @@ def shrink_schedule(search: Search[D]) -> None:
     )
 
 
-def shrink_decisions(search: Search[D]) -> None:
+def shrink_decisions(search: ShrinkSearch[D]) -> None:
 
     def streams(candidate: D) -> list[str]:
         return sorted({decision.stream for decision in candidate.decisions})
@@ -179,16 +179,16 @@ def shrink_decisions(search: Search[D]) -> None:
         lambda candidate: candidate.decisions, lambda candidate, kept: replace(candidate, decisions=tuple(kept))
     )
     for decision in search.best.decisions:
-        search.lower_value(decision.value, 0, _with_value(decision), steps_max=_VALUE_STEPS_MAX)
+        search.lower_value(decision.value, 0, _value_editor(decision), steps_max=_VALUE_STEPS_MAX)
 
 
-def _with_value(decision: Decision) -> Callable[[D, int], D]:
+def _value_editor(decision: Decision) -> Callable[[D, int], D]:
     """Return a function that changes the value of one decision; value 0 drops the decision."""
 
-    def edit(candidate: D, value: int) -> D:
+    def replace_value(candidate: D, value: int) -> D:
         decisions = [
             other._replace(value=value) if other[:3] == decision[:3] else other for other in candidate.decisions
         ]
         return replace(candidate, decisions=tuple(other for other in decisions if other.value))
 
-    return edit
+    return replace_value

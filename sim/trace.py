@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .machine import Scheduler, SimTask, WaitReason
 
 FOLDED_AT_WORDS = 8192
-"""Pending words from which to call `fold`: enough to make the cost of a call per word negligible."""
+"""Pending words from which to call `hash_pending_words`: enough to make the cost of a call per word negligible."""
 
 
 class RollingDigest:
@@ -26,9 +26,9 @@ class RollingDigest:
         self._kept: array[int] | None = None
         # A C method, because a Python call would be slower.
         self.note: Callable[[tuple[int, int]], None] = self.pending.extend
-        """Adds two integers, 0 <= x < 2**64; larger ones raise OverflowError at the next fold."""
+        """Adds two integers, 0 <= x < 2**64; larger ones raise OverflowError at the next `hash_pending_words`."""
 
-    def fold(self) -> None:
+    def hash_pending_words(self) -> None:
         """Move the pending words into the hash."""
         words = self.pending
         assert len(words) % 2 == 0, "notes are pairs"
@@ -42,18 +42,18 @@ class RollingDigest:
         so_far.update(_little_endian(self.pending))
         return so_far.hexdigest()
 
-    def keep_words(self) -> None:
+    def keep_all_words(self) -> None:
         """Keep every word, to compare runs. Call this before the first `note`."""
         assert not self.pending, "the first words are gone"
         self._kept = array("Q")
 
-    def kept_words(self) -> "array[int]":
-        """Return all words so far. Requires `keep_words`."""
+    def all_words(self) -> "array[int]":
+        """Return all words so far. Requires `keep_all_words`."""
         assert self._kept is not None, "words were not kept"
         return self._kept + array("Q", self.pending)
 
     def count_words(self) -> int:
-        """Count the words so far. Requires `keep_words`."""
+        """Count the words so far. Requires `keep_all_words`."""
         assert self._kept is not None, "words were not kept"
         return len(self._kept) + len(self.pending)
 
@@ -94,12 +94,12 @@ class Trace:
         self._kernel: Scheduler | None = None
         self._digest: RollingDigest | None = None
 
-    def attach(self, kernel: Scheduler, digest: RollingDigest) -> None:
+    def attach_to_kernel(self, kernel: Scheduler, digest: RollingDigest) -> None:
         self._kernel, self._digest = kernel, digest
         if self._words_before is not None:
-            digest.keep_words()
+            digest.keep_all_words()
 
-    def add(self, kind: str, text: str) -> None:
+    def add_event(self, kind: str, text: str) -> None:
         kernel = self._kernel
         assert kernel is not None, "a trace belongs to a kernel"
         self._events.append(TraceEvent(kernel.now_ns, kernel.steps, kernel.current.name, kind, text))
@@ -120,9 +120,9 @@ class Trace:
         """Return the data for a comparison. Requires to_compare and a finished run."""
         assert self._digest is not None, "a trace belongs to a kernel"
         assert self._words_before is not None, "the trace was not made to compare"
-        return TraceRecording(self._events, self._words_before, self._digest.kept_words())
+        return TraceRecording(self._events, self._words_before, self._digest.all_words())
 
-    def last(self, count: int) -> list[TraceEvent]:
+    def last_events(self, count: int) -> list[TraceEvent]:
         return self._events[-count:] if count > 0 else []
 
     def __iter__(self) -> Iterator[TraceEvent]:

@@ -233,11 +233,11 @@ class StoreConfig:
     @property
     def commit_log_directories(self) -> tuple[str, ...]:
         """The directories in the order of the setting. New segments go to the writable directories."""
-        return _paths(self.store_path_commit_log) or (f"{self.store_path_root_dir}/commitlog",)
+        return _split_paths(self.store_path_commit_log) or (f"{self.store_path_root_dir}/commitlog",)
 
     @property
     def read_only_commit_log_directories(self) -> tuple[str, ...]:
-        return _paths(self.read_only_commit_log_store_paths)
+        return _split_paths(self.read_only_commit_log_store_paths)
 
     @property
     def writable_commit_log_directories(self) -> tuple[str, ...]:
@@ -263,6 +263,6 @@ class StoreConfig:
     """File that only one instance can lock."""
 
 
-def _paths(text: str) -> tuple[str, ...]:
+def _split_paths(text: str) -> tuple[str, ...]:
     stripped = map(java_trim, text.split(","))
     return tuple(dict.fromkeys(path.rstrip("/") or path for path in stripped if path))

@@ -26,7 +26,7 @@ from .formats.message import MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecor
 from .formats.messages import GetMessageResult, Message, MessageBatch, PutMessageResult, PutMessageStatus
 from .index.index_service import IndexService
 from .index.key_query import KeyQuerier, QueryMessageResult
-from .log.allocate import AllocateMappedFileService, WarmUp
+from .log.allocate import AllocateMappedFileService, SegmentWarmUp
 from .log.checkpoint import StoreCheckpoint
 from .log.commit_log import CommitLog
 from .log.flush import FlushCommitLogService, FlushRealTimeService, GroupCommitService
@@ -38,12 +38,12 @@ from .marks import count_mark
 from .queues.consume_queue_table import ConsumeQueueTable
 from .queues.dispatch import ArrivalNotifier, Dispatcher, DispatchService, ExtendedQueueDispatcher, LightQueueDispatcher
 from .queues.flush_queues import FlushConsumeQueueService
-from .queues.pull import Puller, offset_by_time
+from .queues.pull import QueuePuller, offset_by_time
 from .recovery.index_recovery import IndexRecovery
 from .recovery.recovery import Recovery, RecoveryReport
 from .recovery.segment_times import SegmentTimes
 from .retention.cleaning import RetentionService
-from .running_flags import Refusal, RunningFlags
+from .running_flags import RefusalReason, RunningFlags
 from .runtime_info import disk_info, schedule_info, stats_info, trouble_info
 from .service import Service
 from .stats import FAST_PUT_NS, StoreStats
@@ -79,7 +79,7 @@ class MessageStore:
             self.log,
             pool=self.pool,
             needs_buffer=config.fast_fail_if_no_buffer_in_store_pool,
-            warm_up=WarmUp(world, config) if config.warm_mapped_file_enable else None,
+            warm_up=SegmentWarmUp(world, config) if config.warm_mapped_file_enable else None,
         )
         kind = GroupCommitService if self._is_sync_flush else FlushRealTimeService
         self.flush: FlushCommitLogService = kind(world, config, self.log, self.checkpoint, self.flags)
@@ -103,7 +103,7 @@ class MessageStore:
             self.dispatch.plain_dispatchers[self.index.dispatch] = self.index.put_plain
             self.flush_queues.index = self.index.table
         self.stats = StoreStats(world, self.commit_log)
-        self.flush_queues.on_interval = self.stats.sample
+        self.flush_queues.on_interval = self.stats.take_sample_if_due
         if config.broker_role is BrokerRole.SLAVE:
             self.dispatch.dispatchers.append(self.stats.count_replicated)
         self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, delays_ms)
@@ -125,7 +125,7 @@ class MessageStore:
             self.commit.on_committed = self._on_committed
         else:
             self._connect_on_readable()
-        self._puller = Puller(config, self.commit_log, limit, world.core)
+        self._puller = QueuePuller(config, self.commit_log, limit, world.core)
         self._querier = KeyQuerier(self.commit_log, world.core)
         self.last_recovery: RecoveryReport | None = None
         self._lock: FileLock | None = None
@@ -144,7 +144,7 @@ class MessageStore:
             services.append(self.schedule)
         return services
 
-    def follow(self, wake: Callable[[], None]) -> None:
+    def call_when_readable(self, wake: Callable[[], None]) -> None:
         """Call wake whenever more of the log becomes readable, in addition to earlier callbacks."""
         earlier = self._on_readable
 
@@ -217,27 +217,27 @@ class MessageStore:
         recovery = Recovery(config, log, queues, checkpoint, self.delays_ms, clean_exit=clean_exit, core=core)
         if self.index is not None:
             recovery.index = IndexRecovery(self.index, log, checkpoint, config, clean_exit=clean_exit)
-        times = SegmentTimes(self.world.files, [log, *(queue.queue for queue in queues.all())])
+        times = SegmentTimes(self.world.files, [log, *(queue.queue for queue in queues.all_queues())])
         report = recovery.run()
-        times.restore_mtimes(self.commit_log, queues.all())
-        self.commit_log.begin_at(report.last_store_timestamp_ms)
+        times.restore_mtimes(self.commit_log, queues.all_queues())
+        self.commit_log.continue_after(report.last_store_timestamp_ms)
         # After recovery, because a queue that lags the log would assign queue offsets that are in the log already.
-        counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all()}
+        counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all_queues()}
         self.commit_log.topic_queue_table = counted | report.counted
         self.dispatch.reput_from.set(report.dispatched_to)
         if report.lacks_room is None:
             self.dispatch.dispatched_store_timestamp_ms = report.last_store_timestamp_ms
         else:
-            self.flags.refuse(Refusal.DISK_FULL)  # retention allows puts again when the disk has space
+            self.flags.add_refusal(RefusalReason.DISK_FULL)  # retention allows puts again when the disk has space
         return report
 
     def _lock_directory(self) -> None:
         files = self.world.files
         # The sync is after the lock, so that a second instance is refused even if the sync fails.
-        make_directory(files, self.config.store_path_root_dir, once_made=self._take_lock)
+        make_directory(files, self.config.store_path_root_dir, once_made=self._acquire_file_lock)
         files.write(self.config.lock_path, b"lock")
 
-    def _take_lock(self) -> None:
+    def _acquire_file_lock(self) -> None:
         try:
             self._lock = self.world.files.lock(self.config.lock_path)
         except BlockingIOError as error:
@@ -367,25 +367,25 @@ class MessageStore:
         Without on_known, the caller must block on the PutWait.
         """
         begin_ns = self._now_ns()
-        refused = self._refusal(message)
+        refused = self._find_put_refusal(message)
         if refused is not None:
             return PutMessageResult(refused)
         put = self.commit_log.begin_put(message, on_known)
         if isinstance(message, MessageBatch) and put.append is not None:
             self.stats.count_batch(put.append.message_count)
         if isinstance(put, PutWait):
-            put.call_when_answered(partial(self._count_put_duration, begin_ns))
+            put.call_when_answered(partial(self._count_put_time, begin_ns))
         else:
-            self._count_put_duration(begin_ns)
+            self._count_put_time(begin_ns)
         return put
 
-    def _count_put_duration(self, begin_ns: int) -> None:
+    def _count_put_time(self, begin_ns: int) -> None:
         took_ns = self._now_ns() - begin_ns
         assert took_ns >= 0, took_ns
         if took_ns >= FAST_PUT_NS:
             self.stats.count_slow_put(took_ns)
 
-    def _refusal(self, message: Message | MessageBatch) -> PutMessageStatus | None:
+    def _find_put_refusal(self, message: Message | MessageBatch) -> PutMessageStatus | None:
         if not self._accepting.get() or not self.flags.is_writeable:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
         if self.commit_log.begin_time_in_lock_ms and self.is_os_page_cache_busy:
@@ -512,7 +512,7 @@ class MessageStore:
 
     def runtime_info(self) -> dict[str, str]:
         """Return runtime information with RocketMQ's names."""
-        self.stats.sample()
+        self.stats.take_sample_if_due()
         return {
             **stats_info(self.stats, self.world.clock.now_ms(), self.dispatch.waiting_bytes_max),
             **disk_info(self.world.files, self.config),

@@ -80,7 +80,7 @@ class Listener(Protocol):
         """Stop listening and wake waiting tasks. Later calls have no effect."""
 
 
-Ready = tuple[Connection | Listener, bool, bool]
+ReadyEndpoint = tuple[Connection | Listener, bool, bool]
 """A connection or listener; whether `receive` (or `accept`) would not wait; whether `send` would not wait."""
 
 
@@ -96,7 +96,7 @@ class Poller(Protocol):
     def forget(self, what: Connection | Listener) -> None:
         """Stop watching an object; call this before the object is closed. No effect if the object is not watched."""
 
-    def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
+    def wait(self, timeout_ms: int | None) -> Sequence[ReadyEndpoint]:
         """Return the ready objects in the order of first watching; none after timeout_ms or `wake`.
 
         A ready object may still have no data, for example after half a TLS record: use it with a timeout of 0."""

@@ -25,7 +25,7 @@ from .message_store import MessageStore
 from .world import World
 
 _PARTS = ("config", "flags", "stats", "on_arriving")
-_INTERNAL = ("follow", "services")
+_INTERNAL = ("call_when_readable", "services")
 """Operations that replication and the harness call on the store directly, not through plug-ins."""
 
 if TYPE_CHECKING:
@@ -67,17 +67,17 @@ class AbstractPluginMessageStore(_Operations):
         return self.next.begin_put(message, on_known)
 
 
-def _pass_on(operation: Callable[..., Any]) -> Callable[..., Any]:
+def _delegate_to_store(operation: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(operation)
-    def pass_on(self: AbstractPluginMessageStore, *arguments: Any, **named: Any) -> Any:
+    def call_next_store(self: AbstractPluginMessageStore, *arguments: Any, **named: Any) -> Any:
         return getattr(self.next, operation.__name__)(*arguments, **named)
 
-    return pass_on
+    return call_next_store
 
 
 for _name, _value in {**dict.fromkeys(_PARTS), **vars(MessageStore)}.items():
     if not _name.startswith("_") and _name not in (*_INTERNAL, *vars(AbstractPluginMessageStore)):
-        _own = _pass_on(_value) if callable(_value) else property(attrgetter(f"next.{_name}"))
+        _own = _delegate_to_store(_value) if callable(_value) else property(attrgetter(f"next.{_name}"))
         setattr(AbstractPluginMessageStore, _name, _own)
 
 AnyMessageStore = MessageStore | AbstractPluginMessageStore

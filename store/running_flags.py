@@ -7,7 +7,7 @@ from .service import do_nothing
 from .world import Tasks
 
 
-class Refusal(IntFlag):
+class RefusalReason(IntFlag):
     """One bit per reason. The bits are not stored on disk."""
 
     NOT_READABLE = 1
@@ -17,8 +17,8 @@ class Refusal(IntFlag):
     DISK_FULL = 16
 
 
-_NOT_READABLE = int(Refusal.NOT_READABLE)  # plain integers, because every put tests them
-_NOT_WRITEABLE = int(~Refusal.NOT_READABLE)
+_NOT_READABLE = int(RefusalReason.NOT_READABLE)  # plain integers, because every put tests them
+_NOT_WRITEABLE = int(~RefusalReason.NOT_READABLE)
 
 
 class RunningFlags:
@@ -57,27 +57,27 @@ class RunningFlags:
         """Whether any reason lasts until a restart."""
         return self._lasting != 0
 
-    def refuse(self, reason: Refusal) -> None:
+    def add_refusal(self, reason: RefusalReason) -> None:
         assert reason, "a refusal needs a reason"
         with self._lock:
-            self._set(self._bits.get() | int(reason))
+            self._set_bits(self._bits.get() | int(reason))
 
-    def refuse_for_good(self, reason: Refusal) -> None:
+    def refuse_until_restart(self, reason: RefusalReason) -> None:
         """Add a reason until the restart, for example after a failed write: the content of the disk is then unknown."""
         with self._lock:
             self._lasting |= int(reason)
-            self._set(self._bits.get() | int(reason))
+            self._set_bits(self._bits.get() | int(reason))
 
     def service_failed(self, name: str, error: Exception) -> None:
         self.failures[name] = f"{type(error).__name__}: {error}"
-        self.refuse_for_good(Refusal.NOT_WRITEABLE)
+        self.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
         self.on_service_failed(name)
 
-    def allow(self, reason: Refusal) -> None:
+    def clear_refusal(self, reason: RefusalReason) -> None:
         """Clear a reason to refuse puts, unless the reason lasts until a restart."""
         with self._lock:
-            self._set(self._bits.get() & (~int(reason) | self._lasting))
+            self._set_bits(self._bits.get() & (~int(reason) | self._lasting))
 
-    def _set(self, bits: int) -> None:
+    def _set_bits(self, bits: int) -> None:
         self._bits.set(bits)
         assert bits & self._lasting == self._lasting, (bits, self._lasting)

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from .config import StoreConfig
 from .formats.delay_level import SCHEDULE_TOPIC
-from .log.segment_queue import used_ratio_if_known
+from .log.segment_queue import try_used_ratio
 from .queues.consume_queue_table import ConsumeQueueTable
 from .queues.dispatch import DispatchService
 from .running_flags import RunningFlags
-from .stats import LATENCY_BUCKETS, TPS_WINDOWS_S, Rates, StoreStats
+from .stats import LATENCY_BUCKETS, TPS_WINDOWS_S, StoreRates, StoreStats
 from .world import Files
 
 _NS_PER_MS = 1_000_000
@@ -55,7 +55,7 @@ def disk_info(files: Files, config: StoreConfig) -> dict[str, str]:
 
 
 def _disk_ratio(files: Files, path: str) -> float:
-    ratio = used_ratio_if_known(files, path)
+    ratio = try_used_ratio(files, path)
     return -1.0 if ratio is None else ratio
 
 
@@ -75,7 +75,7 @@ def _runtime_text(ms: int) -> str:
     return f"[ {days:,} days, {hours} hours, {minutes} minutes, {ms // 1_000} seconds ]"
 
 
-def _total_rate(rates: Rates | None) -> float:
+def _total_rate(rates: StoreRates | None) -> float:
     """Unknown counts as 0.0, because RocketMQ adds two numbers."""
     return 0.0 if rates is None else rates.gets_found + rates.gets_missed
 

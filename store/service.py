@@ -4,7 +4,7 @@ A step handles its expected errors. After any other exception `on_failure` is ca
 exception. The creator of a service decides the consequence:
 
     services of the store       puts are refused until a restart, and reads continue: `RunningFlags.service_failed`
-    services of its server      clients cannot be served, so the process ends: `RemotingServer.fail`
+    services of its server      clients cannot be served, so the process ends: `RemotingServer.record_service_failure`
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ def do_nothing(*_: object) -> None:
 
 
 class Service(ABC):
-    """A named task around `step`. A subclass waits inside `step`, on `self.signal`."""
+    """A named task around `run_once`. A subclass waits inside `run_once`, on `self.signal`."""
 
     name = "service"
 
@@ -39,7 +39,7 @@ class Service(ABC):
         self._task: Task | None = None
 
     def start(self) -> None:
-        self._task = self.world.tasks.spawn(self.name, self._run)
+        self._task = self.world.tasks.spawn(self.name, self._run_until_stopped)
 
     def wake(self) -> None:
         self.signal.notify()
@@ -49,17 +49,17 @@ class Service(ABC):
         return self._stopping.get() == 1
 
     def shutdown(self) -> None:
-        """Wait for the current step and `finish`."""
+        """Wait for the current step and `finish_remaining_work`."""
         self._stopping.set(1)
         self.signal.notify()
         if self._task is not None:
             self._task.join(None)
 
-    def _run(self) -> None:
+    def _run_until_stopped(self) -> None:
         try:
             while not self.is_stopping:
-                self.step()
-            self.finish()
+                self.run_once()
+            self.finish_remaining_work()
         except Exception as error:
             self.has_failed = True
             # Before the task ends, so that the failure is recorded when `join` returns. RocketMQ's threads end
@@ -76,8 +76,8 @@ class Service(ABC):
             self.signal.wait(left_ms)
 
     @abstractmethod
-    def step(self) -> None:
+    def run_once(self) -> None:
         """Wait for work, then do the work."""
 
-    def finish(self) -> None:  # noqa: B027 - most services have nothing left to do
+    def finish_remaining_work(self) -> None:  # noqa: B027 - most services have nothing left to do
         """Do remaining work after the last step."""

@@ -57,12 +57,12 @@ class SlowCount:
     def __init__(self) -> None:
         self._count = self._longest_ns = 0
 
-    def note(self, took_ns: int) -> None:
+    def count_if_slow(self, took_ns: int) -> None:
         if took_ns > SLOW_MS * _NS_PER_MS:
             self._count += 1
             self._longest_ns = max(self._longest_ns, took_ns)
 
-    def take(self) -> tuple[int, int]:
+    def take_counts(self) -> tuple[int, int]:
         """Return the count and the longest duration in ms, and reset both."""
         count, longest_ns = self._count, self._longest_ns
         self._count = self._longest_ns = 0
@@ -72,11 +72,11 @@ class SlowCount:
 class LogCounts(Protocol):
     """Counts kept by the log."""
 
-    put_totals: dict[str, TopicTotals]
+    topic_put_totals: dict[str, TopicTotals]
     puts_failed: int
 
 
-class _Sample(NamedTuple):
+class _StatsSample(NamedTuple):
     """Totals at one time of the monotonic clock."""
 
     at_ms: int
@@ -86,7 +86,7 @@ class _Sample(NamedTuple):
     transferred: int
 
 
-class Rates(NamedTuple):
+class StoreRates(NamedTuple):
     """Rates per second: messages put, pulls with and without messages, messages returned."""
 
     puts: float
@@ -115,14 +115,14 @@ class StoreStats:
         self._counted = counted
         self._slow_put_counts = [0] * len(LATENCY_BUCKETS)
         self._lock = world.tasks.lock("store stats")
-        self._samples: deque[_Sample] = deque([self._totals()], _SAMPLES_MAX)
+        self._samples: deque[_StatsSample] = deque([self._sample_totals()], _SAMPLES_MAX)
 
     # -- counting ----------------------------------------------------------------------------------
 
     def count_slow_put(self, took_ns: int) -> None:
         assert took_ns >= FAST_PUT_NS, took_ns  # the number of faster puts is computed from the number of all puts
         self._slow_put_counts[bisect_right(_BOUNDS_NS, took_ns)] += 1
-        self.slow_puts.note(took_ns)
+        self.slow_puts.count_if_slow(took_ns)
         if took_ns > self.put_ns_max:
             self.put_ns_max = took_ns
 
@@ -144,7 +144,7 @@ class StoreStats:
     def count_replicated(self, record: ScannedRecord) -> None:
         """Count a replicated record as a put. A slave has no other puts."""
         assert record.size_bytes > 0, record
-        totals = self._counted.put_totals.setdefault(record.topic, TopicTotals())
+        totals = self._counted.topic_put_totals.setdefault(record.topic, TopicTotals())
         totals.messages += 1
         totals.size_bytes += record.size_bytes
 
@@ -160,14 +160,14 @@ class StoreStats:
     def puts_failed(self) -> int:
         return self._counted.puts_failed
 
-    def put_totals(self, topic: str) -> TopicTotals:
+    def topic_put_totals(self, topic: str) -> TopicTotals:
         """Return a copy."""
-        return replace(self._counted.put_totals.get(topic, _NOTHING))
+        return replace(self._counted.topic_put_totals.get(topic, _NOTHING))
 
     @property
     def totals_by_topic(self) -> dict[str, TopicTotals]:
         """Later puts change these totals."""
-        return dict(self._counted.put_totals)
+        return dict(self._counted.topic_put_totals)
 
     @property
     def put_messages_total(self) -> int:
@@ -178,16 +178,18 @@ class StoreStats:
         return sum(totals.size_bytes for totals in self._totals_by_topic())
 
     def _totals_by_topic(self) -> tuple[TopicTotals, ...]:
-        return tuple(self._counted.put_totals.values())  # copied in one step, because puts may add a topic at any time
+        return tuple(
+            self._counted.topic_put_totals.values()
+        )  # copied in one step, because puts may add a topic at any time
 
-    def sample(self) -> None:
+    def take_sample_if_due(self) -> None:
         """Take a sample, unless the last sample is less than a second old."""
         with self._lock:
             if self._clock.monotonic_ns() // _NS_PER_MS - self._samples[-1].at_ms >= _SAMPLE_MS:
-                self._samples.append(self._totals())
+                self._samples.append(self._sample_totals())
 
-    def _totals(self) -> _Sample:
-        return _Sample(
+    def _sample_totals(self) -> _StatsSample:
+        return _StatsSample(
             self._clock.monotonic_ns() // _NS_PER_MS,
             self.put_messages_total,
             self.gets_found,
@@ -195,7 +197,7 @@ class StoreStats:
             self.messages_transferred,
         )
 
-    def rates(self, seconds: int) -> Rates | None:
+    def rates(self, seconds: int) -> StoreRates | None:
         """Return None if the samples cover less time."""
         with self._lock:
             last = self._samples[-1]
@@ -205,4 +207,4 @@ class StoreStats:
             return None
         span_ms, *counts = (end - begin for begin, end in zip(first, last, strict=True))
         assert span_ms >= seconds * 1_000, (span_ms, seconds)
-        return Rates(*(count * 1_000 / span_ms for count in counts))
+        return StoreRates(*(count * 1_000 / span_ms for count in counts))

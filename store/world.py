@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from .formats.columns import Core
+from .formats.columns import NativeCore
 from .network import Network
 
 
@@ -218,5 +218,5 @@ class World:
     files: Files
     network: Network | None = None
     """None: the store needs no network, because it has no broker and no replication."""
-    core: Core | None = None
+    core: NativeCore | None = None
     """The C core, which reads many records at once; None in simulations, where each record is read alone."""

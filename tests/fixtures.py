@@ -122,12 +122,12 @@ def make_put() -> Callable[..., PutEntry]:
 def impatient_producers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make producers depend on the number of producers made so far in the process."""
     producers = count(1)
-    producer = Traffic._producer
+    producer = Traffic._producer_task
 
     def impatient(self: Traffic, number: int, messages_each: int) -> Callable[[], None]:
         return producer(self, number, next(producers))
 
-    monkeypatch.setattr(Traffic, "_producer", impatient)
+    monkeypatch.setattr(Traffic, "_producer_task", impatient)
 
 
 class History:

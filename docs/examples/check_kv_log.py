@@ -59,7 +59,7 @@ def scenario(store_class: type[KvLog], run: Simulation) -> None:
 
     def client(store: KvLog, life: str, name: str) -> None:
         for number, draw in run.steps(f"{life} {name}", PUTS_EACH):
-            key = f"{name}-{draw.below(2, 'key')}".encode()
+            key = f"{name}-{draw.randbelow(2, 'key')}".encode()
             clients.put(store, key, None if draw.chance(0.2, "deleted") else f"{life} {number}".encode())
 
     def compactor(store: KvLog, life: str) -> None:

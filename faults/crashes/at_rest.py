@@ -23,12 +23,12 @@ from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
 from ...sim.choices import Choices, Decision, Stream
-from ..disk.content import Content, SparseBytes, with_pages
+from ..disk.content import Content, SparseBytes, with_pages_replaced
 from ..disk.image import FileImage, Image
 from ..disk.namespace import Namespace
 from ..disk.page_cache import Inode
 from ..kinds import FaultKind
-from .crash import cache_image
+from .crash import surviving_cache_image
 from .enumeration import CrashLosses, CrashState, PossibleStates, SurvivingCache
 
 _BITS_PER_AREA = 2
@@ -83,7 +83,7 @@ class DamagedState(CrashState):
     damage: Damage | None = None
 
     @classmethod
-    def of(cls, image: Image, damage: Damage | None = None) -> "DamagedState":
+    def from_image(cls, image: Image, damage: Damage | None = None) -> "DamagedState":
         return cls(SurvivingCache(image), (), image.digest(), damage)
 
     @property
@@ -115,7 +115,7 @@ class DataAtRest:
     def states(self, disk: str, limit: int, stream: Stream) -> "DamageStates":
         """Return up to `limit` states with one damage each; stream draws bits. The disk does not change."""
         names = self._names.current
-        whole = cache_image(names, self._wall_start_ms)
+        whole = surviving_cache_image(names, self._wall_start_ms)
         inodes = dict(names.contents())
         synced: dict[str, list[int]] = {}
         known: set[int] = set()
@@ -176,16 +176,16 @@ class DamageStates(PossibleStates):
         self._synced = synced
         is_rewritten = disk in (LOST_WRITE, MISDIRECTED_WRITE)
         pages = {
-            path: [one for one in pages if not is_rewritten or self._differs(Place(path, one))]
+            path: [one for one in pages if not is_rewritten or self._differs_from_former(Place(path, one))]
             for path, pages in synced.items()
         }
         self._pages = {path: found for path, found in pages.items() if found}
         """Pages that the damage can strike, by file. Files without such a page are left out."""
 
     def _find_states(self) -> list[CrashState]:
-        states: dict[str, CrashState] = {self._whole.digest(): DamagedState.of(self._whole)}
+        states: dict[str, CrashState] = {self._whole.digest(): DamagedState.from_image(self._whole)}
         for damage in self._representative_damages():
-            state = self._damaged(damage)
+            state = self._damaged_state(damage)
             states.setdefault(state.digest, state)
             if len(states) > self._limit:
                 self.was_cut = True
@@ -198,31 +198,33 @@ class DamageStates(PossibleStates):
     def decisions(self, state: CrashState, stream_name: str) -> list[Decision]:
         assert isinstance(state, DamagedState), state
         stream = Choices("").stream(stream_name)
-        self._decide(stream, state.damage)
+        self._record_damage_draws(stream, state.damage)
         return stream.decisions()
 
     def drawn(self, stream: Stream) -> DamagedState:
-        damage = self._decide(stream, None)
-        return DamagedState.of(self._whole) if damage is None else self._damaged(damage)
+        damage = self._record_damage_draws(stream, None)
+        return DamagedState.from_image(self._whole) if damage is None else self._damaged_state(damage)
 
-    def _decide(self, stream: Stream, proposed: Damage | None) -> Damage | None:
+    def _record_damage_draws(self, stream: Stream, proposed: Damage | None) -> Damage | None:
         """Record the damage as draws: file, page, and the bit, the sector or the target. Return the recorded damage."""
         paths = list(self._pages)
         number = 0 if proposed is None else 1 + paths.index(proposed.place.path)
-        number = stream.record(len(paths) + 1, "damaged file", number)
+        number = stream.record_draw(len(paths) + 1, "damaged file", number)
         if not number:
             return None
         path = paths[number - 1]
         within, pages = stream.with_subject(path), self._pages[path]
         index = 0 if proposed is None else pages.index(proposed.place.page)
-        place = Place(path, pages[within.record(len(pages), "damaged page", index)])
-        options = self._options(place)
+        place = Place(path, pages[within.record_draw(len(pages), "damaged page", index)])
+        options = self._possible_damage_count(place)
         if not options:  # a misdirected write needs a second page
             return None
-        return self._damage(place, within.record(options, self._disk, 0 if proposed is None else proposed.number))
+        return self._make_damage(
+            place, within.record_draw(options, self._disk, 0 if proposed is None else proposed.number)
+        )
 
-    def _options(self, place: Place) -> int:
-        size_bytes = len(self._content(place))
+    def _possible_damage_count(self, place: Place) -> int:
+        size_bytes = len(self._page_content(place))
         return {
             BIT_FLIP: 8 * size_bytes,
             ZEROED_SECTOR: -(-size_bytes // self._sector_bytes),
@@ -230,8 +232,8 @@ class DamageStates(PossibleStates):
             MISDIRECTED_WRITE: len(self._places) - 1,
         }[self._disk]
 
-    def _damage(self, place: Place, number: int) -> Damage:
-        assert 0 <= number < self._options(place), (place, number)
+    def _make_damage(self, place: Place, number: int) -> Damage:
+        assert 0 <= number < self._possible_damage_count(place), (place, number)
         _, wrote = self._former.get(place, (b"", -1))
         target = None
         if self._disk == MISDIRECTED_WRITE:
@@ -240,28 +242,28 @@ class DamageStates(PossibleStates):
 
     # -- contents -------------------------------------------------------------------------------------
 
-    def _content(self, place: Place) -> bytes:
+    def _page_content(self, place: Place) -> bytes:
         at = place.page * self._page_bytes
         return bytes(self._whole.files[place.path].held[at : at + self._page_bytes])
 
     def _former_content(self, place: Place) -> bytes:
-        size_bytes = len(self._content(place))
+        size_bytes = len(self._page_content(place))
         return self._former[place][0][:size_bytes].ljust(size_bytes, b"\0")
 
-    def _differs(self, place: Place) -> bool:
-        return place in self._former and self._former_content(place) != self._content(place)
+    def _differs_from_former(self, place: Place) -> bool:
+        return place in self._former and self._former_content(place) != self._page_content(place)
 
-    def _damaged(self, damage: Damage) -> DamagedState:
+    def _damaged_state(self, damage: Damage) -> DamagedState:
         files = dict(self._whole.files)
         for place, content in self._damaged_pages(damage).items():
             file = files[place.path]
-            changed = FileImage(with_pages(file.held, {place.page * self._page_bytes: content}), file.mtime_ms)
+            changed = FileImage(with_pages_replaced(file.held, {place.page * self._page_bytes: content}), file.mtime_ms)
             files |= dict.fromkeys(self._twins[place.path], changed)
-        return DamagedState.of(Image(files, self._whole.directories, self._whole.symlinks), damage)
+        return DamagedState.from_image(Image(files, self._whole.directories, self._whole.symlinks), damage)
 
     def _damaged_pages(self, damage: Damage) -> dict[Place, bytes]:
         place, number, target, _ = damage
-        content = bytearray(self._content(place))
+        content = bytearray(self._page_content(place))
         if self._disk == BIT_FLIP:
             content[number // 8] ^= 1 << number % 8
         elif self._disk == ZEROED_SECTOR:
@@ -272,8 +274,8 @@ class DamageStates(PossibleStates):
             content[:] = self._former_content(place)
         else:
             # the last page of a file has only the first bytes; zeros follow the content of a short page
-            size_bytes = len(self._content(target))
-            arrived = self._content(place)[:size_bytes].ljust(size_bytes, b"\0")
+            size_bytes = len(self._page_content(target))
+            arrived = self._page_content(place)[:size_bytes].ljust(size_bytes, b"\0")
             return {place: self._former_content(place), target: arrived}
         return {place: bytes(content)}
 
@@ -282,49 +284,49 @@ class DamageStates(PossibleStates):
     def _representative_damages(self) -> Iterator[Damage]:
         """Yield the damages to try, first one of each file, then another of each: the limit drops the last ones."""
         select: Callable[[str], Iterator[Damage]] = {
-            BIT_FLIP: self._bits,
-            ZEROED_SECTOR: self._sectors,
-            LOST_WRITE: self._writes,
-            MISDIRECTED_WRITE: self._misdirections,
+            BIT_FLIP: self._bit_flips,
+            ZEROED_SECTOR: self._zeroed_sectors,
+            LOST_WRITE: self._lost_writes,
+            MISDIRECTED_WRITE: self._misdirected_writes,
         }[self._disk]
         by_file = [select(path) for path in self._pages]
         return (damage for damage in chain.from_iterable(zip_longest(*by_file)) if damage is not None)
 
-    def _selected(self, path: str) -> Iterator[Place]:
+    def _sample_pages(self, path: str) -> Iterator[Place]:
         pages = self._pages[path]
         return (Place(path, page) for page in dict.fromkeys((pages[0], pages[len(pages) // 2], pages[-1])))
 
-    def _bits(self, path: str) -> Iterator[Damage]:
-        areas = [(place, self._page_bytes) for place in self._selected(path)]
+    def _bit_flips(self, path: str) -> Iterator[Damage]:
+        areas = [(place, self._page_bytes) for place in self._sample_pages(path)]
         if areas[0][0].page == 0:
             areas.insert(0, (areas[0][0], self._sector_bytes))
         for place, size_bytes in areas:
-            content = self._content(place)[:size_bytes]
+            content = self._page_content(place)[:size_bytes]
             filled = [at for at, byte in enumerate(content) if byte] or range(len(content))
             for _ in range(_BITS_PER_AREA):
-                bit = self._stream.below(8 * len(filled), f"bit of {path}")
-                yield self._damage(place, 8 * filled[bit // 8] + bit % 8)
+                bit = self._stream.randbelow(8 * len(filled), f"bit of {path}")
+                yield self._make_damage(place, 8 * filled[bit // 8] + bit % 8)
 
-    def _sectors(self, path: str) -> Iterator[Damage]:
+    def _zeroed_sectors(self, path: str) -> Iterator[Damage]:
         size_bytes = self._sector_bytes
-        for place in self._selected(path):
-            content = self._content(place)
+        for place in self._sample_pages(path):
+            content = self._page_content(place)
             filled = [
                 at // size_bytes for at in range(0, len(content), size_bytes) if any(content[at : at + size_bytes])
             ]
-            yield from (self._damage(place, number) for number in dict.fromkeys(filled[:1] + filled[-1:]))
+            yield from (self._make_damage(place, number) for number in dict.fromkeys(filled[:1] + filled[-1:]))
 
-    def _writes(self, path: str) -> Iterator[Damage]:
-        return (self._damage(place, 0) for place in self._selected(path))
+    def _lost_writes(self, path: str) -> Iterator[Damage]:
+        return (self._make_damage(place, 0) for place in self._sample_pages(path))
 
-    def _misdirections(self, path: str) -> Iterator[Damage]:
+    def _misdirected_writes(self, path: str) -> Iterator[Damage]:
         """Yield misdirected writes to the next synced page, and to the first page of the next file."""
         firsts = [self._number[Place(one, pages[0])] for one, pages in self._synced.items() if pages]
         other = next(
             (number for number in firsts if number > self._number[Place(path, self._synced[path][0])]), firsts[0]
         )
-        for place in self._selected(path):
+        for place in self._sample_pages(path):
             here = self._number[place]
             for number in dict.fromkeys([(here + 1) % len(self._places), other]):
                 if number != here:
-                    yield self._damage(place, number - (number > here))
+                    yield self._make_damage(place, number - (number > here))

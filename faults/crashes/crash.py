@@ -11,7 +11,7 @@ from itertools import compress, count, repeat
 from operator import attrgetter, is_
 
 from ..disk.changes import Change, Lost, MetadataState, RenameDirectory, RenameExchange
-from ..disk.content import Content, with_pages
+from ..disk.content import Content, with_pages_replaced
 from ..disk.image import DamagedRange, Image
 from ..disk.namespace import Namespace
 from ..disk.page_cache import Inode
@@ -22,7 +22,7 @@ from .profiles import CrashProfile, Metadata
 _VISIBLE = attrgetter("visible")
 
 
-def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
+def surviving_cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
     """Return the image after a crash in which the page cache survives."""
     paths, inodes = entries.paths_and_inodes()
     # Written for speed: a probe of a large program makes an image after each operation, and few files change.
@@ -73,7 +73,7 @@ class PowerCut:
             return [change for change in unsynced if change.number not in logged]
         return [one for one in unsynced if one.number > names.committed or not metadata.is_in_order(one)]
 
-    def entries_without(self, lost: Lost, injected: Counter[str]) -> MetadataState:
+    def entries_without_changes(self, lost: Lost, injected: Counter[str]) -> MetadataState:
         """Return names and sizes without the lost changes, and count each loss in injected."""
         assert lost.keys() <= {change.number for change in self._names.journal}, lost
         entries = self._names.durable.copy()
@@ -81,12 +81,12 @@ class PowerCut:
         for recorded in self._names.journal:
             change = recorded
             for one in reversed(undone):
-                change = change.moved(one.before)
+                change = change.with_moved_paths(one.before)
             kept_bytes = lost.get(change.number)
             if kept_bytes is not None:
                 if isinstance(change, RenameDirectory | RenameExchange):
                     undone.append(recorded)
-                change.lose(entries, kept_bytes)
+                change.apply_loss(entries, kept_bytes)
                 injected[change.loss_kind(kept_bytes)] += 1
                 if change.acknowledged:
                     injected[FaultKind.LIE_EXPOSED] += 1
@@ -169,7 +169,7 @@ class PowerCut:
                 injected[_outcome_name(page, version)] += 1
             if inode.in_drive and self._exposes_lie(inode, page, page_outcome, content, durable):
                 injected[FaultKind.LIE_EXPOSED] += 1
-        return with_pages(durable, pages)
+        return with_pages_replaced(durable, pages)
 
     def _garbage_ranges(self, page: DirtyPage, page_outcome: PageOutcome) -> Iterator[DamagedRange]:
         start = page.page * self.page_bytes
@@ -198,11 +198,11 @@ def _outcome_name(page: DirtyPage, version: int) -> str:
 
 
 def _build_image(entries: MetadataState, contents: dict[str, Content], wall_start_ms: int) -> Image:
-    files = {path: inode.file_with(contents[path], wall_start_ms) for path, inode in entries.contents()}
+    files = {path: inode.file_image_with(contents[path], wall_start_ms) for path, inode in entries.contents()}
     return Image(files, tuple(entries.directories - {"/"}), entries.symlink_texts())
 
 
-def fingerprint_of(names: Namespace) -> str:
+def crash_fingerprint(names: Namespace) -> str:
     """Return a digest of the durable state, the possible losses and the times."""
     digest = blake2b(digest_size=16)
     inodes: dict[int, Inode] = {}

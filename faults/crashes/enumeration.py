@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from ...sim.choices import Choices, Decision, Stream
 from ..disk.changes import Change, Lost, MetadataState
-from ..disk.content import with_pages
+from ..disk.content import with_pages_replaced
 from ..disk.image import FileImage, Image, digest_of_pieces, directory_digest_piece, symlink_digest_piece
 from ..disk.page_cache import Inode
 from .crash import PowerCut
@@ -109,8 +109,8 @@ class DurableFiles:
         key = (path, inode.identity, size_bytes)
         known = self._files.get(key)
         if known is None:
-            file = inode.file_with(inode.durable_bytes(size_bytes), self._wall_ms)
-            known = self._files[key] = (file, file.piece_at(path))
+            file = inode.file_image_with(inode.durable_bytes(size_bytes), self._wall_ms)
+            known = self._files[key] = (file, file.digest_piece_at(path))
         return known
 
 
@@ -119,7 +119,7 @@ class MetadataVariant:
 
     def __init__(self, cut: PowerCut, lost: Lost, sector_faults: SectorFaults, durable_files: DurableFiles) -> None:
         page_bytes = cut.page_bytes
-        entries = cut.entries_without(lost, Counter())
+        entries = cut.entries_without_changes(lost, Counter())
         self.lost = lost
         self._directories = tuple(sorted(entries.directories - {"/"}))
         self._durable: dict[str, FileImage] = {}
@@ -153,14 +153,14 @@ class MetadataVariant:
                 yield self.state(chosen)
 
     def state(self, chosen: Chosen) -> CrashState:
-        return CrashState(self, chosen, self._digest(chosen))
+        return CrashState(self, chosen, self._image_digest(chosen))
 
     def drawn(self, page_outcomes: Iterable[PageOutcome]) -> Chosen:
         return tuple(page.number(one) for page, one in zip(self.pages, page_outcomes, strict=True))
 
-    def before_operation(self, operation: int) -> Chosen:
+    def outcome_before_operation(self, operation: int) -> Chosen:
         """Return the choice in which only two kinds of writes survive: durable ones, and those before an operation."""
-        return tuple(page.before_operation(operation) for page in self.pages)
+        return tuple(page.outcome_before_operation(operation) for page in self.pages)
 
     @property
     def extreme_choices(self) -> tuple[Chosen, Chosen]:
@@ -190,30 +190,30 @@ class MetadataVariant:
         assert len(chosen) == len(self.pages), (chosen, len(self.pages))
         files = dict(self._durable)
         for path, indexes in self._pages_of.items():
-            files[path] = self._file(path, indexes, chosen)[0]
+            files[path] = self._file_with_outcomes(path, indexes, chosen)[0]
             for twin in self._twins.get(path, ()):
                 files[twin] = files[path]
         return Image(files, self._directories, self._symlinks)
 
-    def _digest(self, chosen: Chosen) -> str:
+    def _image_digest(self, chosen: Chosen) -> str:
         pieces = self._pieces.copy()
         for path, indexes in self._pages_of.items():
-            file, pieces[path] = self._file(path, indexes, chosen)
+            file, pieces[path] = self._file_with_outcomes(path, indexes, chosen)
             for twin in self._twins.get(path, ()):
-                pieces[twin] = file.piece_at(twin)
+                pieces[twin] = file.digest_piece_at(twin)
         return digest_of_pieces(pieces.values())
 
-    def _file(self, path: str, indexes: list[int], chosen: Chosen) -> tuple[FileImage, bytes]:
+    def _file_with_outcomes(self, path: str, indexes: list[int], chosen: Chosen) -> tuple[FileImage, bytes]:
         key = (path, tuple([chosen[index] for index in indexes]))
         known = self._files.get(key)
         if known is None:
             file = self._build_file(path, indexes, chosen)
-            known = self._files[key] = (file, file.piece_at(path))
+            known = self._files[key] = (file, file.digest_piece_at(path))
         return known
 
     def _build_file(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:
         durable = self._durable[path]
-        content = with_pages(
+        content = with_pages_replaced(
             durable.held, {self.pages[index].start: self.pages[index].contents[chosen[index]] for index in indexes}
         )
         # The digest of the same object is already computed.
@@ -328,12 +328,12 @@ class CrashStates(PossibleStates):
             return None
         variants = []
         states = 0
-        for lost in self._all_losses():
+        for lost in self._all_metadata_losses():
             variant = self._variant(lost)
             if variant in variants:
                 continue  # other lost changes have led to this variant
             left = self._limit - states
-            if 1 << len(variant.pages) > left or not all(page.find_all(left) for page in variant.pages):
+            if 1 << len(variant.pages) > left or not all(page.find_all_contents(left) for page in variant.pages):
                 return None
             states += prod(len(page.contents) for page in variant.pages)
             if states > self._limit:
@@ -341,7 +341,7 @@ class CrashStates(PossibleStates):
             variants.append(variant)
         return variants
 
-    def _all_losses(self) -> Iterator[Lost]:
+    def _all_metadata_losses(self) -> Iterator[Lost]:
         for kept in range(len(self._ordered), -1, -1):
             for chosen in range(1 << len(self._single)):
                 single = {number for index, number in enumerate(self._single) if chosen >> index & 1}
@@ -372,7 +372,7 @@ class CrashStates(PossibleStates):
         if self._tears_sectors:  # the main fault of this kind of crash, first because the limit drops the last states
             yield from kept.states(kept.with_sector_faults())
         yield from self._states_before_operations(kept)
-        for lost in self._few_losses():
+        for lost in self._representative_losses():
             variant = self._variant(lost)
             yield from variant.states(variant.extreme_choices)
         yield from kept.states(kept.single_page_choices())
@@ -388,9 +388,9 @@ class CrashStates(PossibleStates):
         unsure = [*self._ordered, *self._single]
         for operation in sorted(numbers.union(unsure), reverse=True):
             variant = self._variant(dict.fromkeys([one for one in unsure if one >= operation], 0))
-            yield from variant.states([variant.before_operation(operation)])
+            yield from variant.states([variant.outcome_before_operation(operation)])
 
-    def _few_losses(self) -> Iterator[Lost]:
+    def _representative_losses(self) -> Iterator[Lost]:
         """Yield the loss of all changes, of one unordered change, of all but one, and of ordered changes after a
         prefix."""
         unsure = dict.fromkeys([*self._ordered, *self._single], 0)

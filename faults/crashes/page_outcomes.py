@@ -127,12 +127,12 @@ class PageOutcomes:
         latest = len(self.page.writes)
         return [self.number(PageOutcome(version)) for version in range(self.page.least, latest + 1)]
 
-    def before_operation(self, operation: int) -> int:
+    def outcome_before_operation(self, operation: int) -> int:
         """Return the number of the page content with durable writes and the writes before an operation."""
         earlier = bisect_left(self.page.writes, operation, key=lambda write: write[0])
         return self.number(PageOutcome(max(self.page.least, earlier)))
 
-    def find_all(self, limit: int) -> bool:
+    def find_all_contents(self, limit: int) -> bool:
         """Find every version and every tear between two versions. False: there are more than limit."""
         versions = range(self.page.least, len(self.page.writes) + 1)
         for version in versions:

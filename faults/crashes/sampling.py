@@ -28,19 +28,19 @@ def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[
     """Record the count of lost ordered changes, the lost unordered ones and the partial growths."""
     ordered, others = profile.metadata.split_by_order(unsure)
     from_end = sum(change.number in proposed for change in ordered)
-    count = stream.record(len(ordered) + 1, "changes lost from the end", from_end)
+    count = stream.record_draw(len(ordered) + 1, "changes lost from the end", from_end)
     # A journal that commits in order can lose only its last changes.
     lost = {change.number: 0 for change in ordered[len(ordered) - count :]}
     first_lost = min(lost, default=None)
     for change in others:
         is_lost = profile.metadata.is_lost_with_ordered(change, first_lost) or bool(
-            stream.record(2, f"{change.label} lost", int(change.number in proposed))
+            stream.record_draw(2, f"{change.label} lost", int(change.number in proposed))
         )
         if is_lost:
             lost[change.number] = 0
     for growth in profile.partial_growths(unsure, lost):
         kept_bytes = proposed.get(growth.number, 0)
-        lost[growth.number] = stream.record(growth.grown_bytes, f"{growth.label} bytes kept", kept_bytes)
+        lost[growth.number] = stream.record_draw(growth.grown_bytes, f"{growth.label} bytes kept", kept_bytes)
     return lost
 
 
@@ -70,19 +70,19 @@ def record_page_outcome(
     assert page.least <= proposed.version <= latest, (page.label, page.least, proposed, latest)
     versions = latest - page.least + 1
     label = page.label
-    lost = stream.record(versions, f"{label} writes lost", latest - proposed.version)
-    sectors = stream.record(1 << page_sectors, f"{label} torn sectors", proposed.sectors)
+    lost = stream.record_draw(versions, f"{label} writes lost", latest - proposed.version)
+    sectors = stream.record_draw(1 << page_sectors, f"{label} torn sectors", proposed.sectors)
     torn_at = damaged = filling = 0
     if sector_faults is not None and sector_faults.torn_bytes_chance > 0.0:
         page_bytes = page_sectors * sector_faults.sector_bytes
-        torn_at = stream.record(page_bytes, f"{label} torn at byte", proposed.torn_at)
+        torn_at = stream.record_draw(page_bytes, f"{label} torn at byte", proposed.torn_at)
     if sector_faults is not None and sector_faults.garbage_chance > 0.0:
-        damaged = stream.record(1 << page_sectors, f"{label} garbage sectors", proposed.garbage)
+        damaged = stream.record_draw(1 << page_sectors, f"{label} garbage sectors", proposed.garbage)
     if not (sectors or torn_at or damaged):
         return PageOutcome(latest - lost)
-    other_lost = stream.record(versions, f"{label} writes lost in torn sectors", latest - proposed.other)
+    other_lost = stream.record_draw(versions, f"{label} writes lost in torn sectors", latest - proposed.other)
     if damaged:
-        filling = 1 + stream.record(FILLINGS - 1, f"{label} garbage", max(0, proposed.filling - 1))
+        filling = 1 + stream.record_draw(FILLINGS - 1, f"{label} garbage", max(0, proposed.filling - 1))
     return PageOutcome(latest - lost, latest - other_lost, sectors, torn_at, damaged, filling)
 
 

@@ -83,7 +83,7 @@ class CachedReads:
         self._states: dict[tuple[str, str], ReadAhead] = {}
         self.misses = 0
 
-    def drop(self) -> None:
+    def drop_pages(self) -> None:
         """Forget all pages and read positions, as after a power-off."""
         self._pages.clear()
         self._states.clear()

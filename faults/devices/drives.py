@@ -56,7 +56,7 @@ class DurationDistribution:
         return cls(found)
 
     def draw(self, stream: Stream, label: str) -> int:
-        return self.ns[stream.below(len(self.ns), label)]
+        return self.ns[stream.randbelow(len(self.ns), label)]
 
     def quantile(self, share: float) -> int:
         """Return the duration that is not exceeded by the given share of all durations."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from ...sim.machine import Gate, Machine, SimTask, WaitReason
+from ...sim.machine import Machine, SimTask, WaitGate, WaitReason
 from .storage import BlockDevice, Run
 
 _RUNS_AT_ONCE = 16  # fifo_batch
@@ -28,7 +28,7 @@ class IoRequest:
 
     begun_ns: int
     queued: int
-    waiters: Gate
+    waiters: WaitGate
     done_ns: int | None = None
 
 
@@ -65,7 +65,7 @@ class Elevator:
         """Queue a flush of the device's cache; the flush covers writes that are already finished."""
         request = self._new_request(1)
         self._flushes.append(request)
-        self._wake()
+        self._wake_idle_task()
         return request
 
     def wait(self, request: IoRequest) -> None:
@@ -79,15 +79,15 @@ class Elevator:
         for first, blocks in runs:
             insort(queue, (first, next(self._numbers), blocks, request))
         if runs:
-            self._wake()
+            self._wake_idle_task()
         else:
             request.done_ns = self._kernel.now_ns
         return request
 
     def _new_request(self, queued: int) -> IoRequest:
-        return IoRequest(self._kernel.now_ns, queued, Gate(self._kernel, "a request's turn"))
+        return IoRequest(self._kernel.now_ns, queued, WaitGate(self._kernel, "a request's turn"))
 
-    def _wake(self) -> None:
+    def _wake_idle_task(self) -> None:
         if self._idle is not None:
             task, self._idle = self._idle, None
             self._kernel.wake(task)

@@ -12,7 +12,7 @@ mb_stream_req); fs/xfs/xfs_iomap.c (xfs_iomap_prealloc_size).
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...sim.machine import Gate
+from ...sim.machine import WaitGate
 from .storage import FreeBlocks, Run, append_block
 
 ROOM_BLOCKS = 2048
@@ -68,7 +68,7 @@ class FilePages:
     """The pages of a file. Invariant: a page is dirty until its write is queued at the device."""
 
     path: str
-    written: Gate
+    written: WaitGate
     """Opens when no page of the file is in flight."""
     blocks: FileBlocks = field(default_factory=FileBlocks)
     dirty: set[int] = field(default_factory=set)

@@ -128,7 +128,7 @@ class MeasuredStorage:
         self._free = 0
         self._idle_ns = 0
 
-    def begin(self) -> None:
+    def use_measured_syncs(self) -> None:
         """Use the measured sequence from now on. Earlier syncs take the median."""
         self._usual_ns = None
 

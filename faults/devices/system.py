@@ -7,7 +7,7 @@ readers must report their reads (`StorageSystem.read`).
 
 from collections.abc import Callable
 
-from ...sim.machine import Gate, Machine
+from ...sim.machine import Machine, WaitGate
 from ..disk.files import SimDescriptor, SimFiles
 from ..disk.mapped_file import Buffer, SimMappedFile
 from .cached_reads import CachedReads, ReadAhead
@@ -44,7 +44,7 @@ class StorageSystem:
     def file(self, path: str) -> FilePages:
         found = self._files.get(path)
         if found is None:
-            found = self._files[path] = FilePages(path, Gate(self._kernel, f"write-back of {path}"))
+            found = self._files[path] = FilePages(path, WaitGate(self._kernel, f"write-back of {path}"))
         return found
 
     def allocate_ahead(self, path: str, size_bytes: int) -> None:

@@ -15,7 +15,7 @@ Documentation/filesystems/ext4/journal.rst.
 
 from collections.abc import Sequence
 
-from ...sim.machine import Gate, Machine, Scheduler
+from ...sim.machine import Machine, Scheduler, WaitGate
 from .elevator import Elevator, IoRequest
 from .pages import FilePages, PageCacheLimits, Placement
 from .storage import BLOCK_BYTES, COMMIT_BLOCKS, DESCRIPTION_BLOCKS, JournalRing
@@ -33,7 +33,7 @@ class Journal:
     def __init__(self, kernel: Scheduler, elevator: Elevator, ring: JournalRing) -> None:
         self._elevator = elevator
         self._ring = ring
-        self._waiters = Gate(kernel, "a journal commit")
+        self._waiters = WaitGate(kernel, "a journal commit")
         self._is_committing = False
         self._is_due = False
         self._committed = 0
@@ -51,30 +51,30 @@ class Journal:
     def commit_if_due(self) -> None:
         """Wait until all recorded changes are committed."""
         if self._is_due:
-            self.wait_for(self.open_number)
+            self.wait_for_commit(self.open_number)
 
-    def wait_for(self, number: int) -> None:
+    def wait_for_commit(self, number: int) -> None:
         """Wait for a commit. If no other task runs the commit, run it here."""
         while self._committed < number:
             if self._is_committing:
                 self._waiters.wait(None)
             else:
-                self._commit()
+                self._run_commit()
 
-    def _commit(self) -> None:
+    def _run_commit(self) -> None:
         assert not self._is_committing, "two commits would interleave in the ring"
         self._is_committing = True
         self._is_due = False
         # Changes recorded during this commit belong to the next one.
         number, self.open_number = self.open_number, self.open_number + 1
-        self._write(DESCRIPTION_BLOCKS)
-        self._write(COMMIT_BLOCKS)
+        self._write_blocks(DESCRIPTION_BLOCKS)
+        self._write_blocks(COMMIT_BLOCKS)
         assert self._committed < number < self.open_number, (self._committed, number, self.open_number)
         self._committed = number
         self._is_committing = False
         self._waiters.open()
 
-    def _write(self, blocks: int) -> None:
+    def _write_blocks(self, blocks: int) -> None:
         elevator = self._elevator
         elevator.wait(elevator.write([self._ring.next_blocks(blocks)]))
         elevator.wait(elevator.flush())
@@ -97,11 +97,11 @@ class WriteBack:
         self._files: dict[str, FilePages] = {}
         self._dirty = 0
         self._in_flight = 0
-        self._room = Gate(self._kernel, "room for dirty pages")
+        self._room = WaitGate(self._kernel, "room for dirty pages")
         self._signal = machine.tasks.signal("flusher")
         self._is_writing = False
         self.throttled_ns = 0
-        machine.tasks.spawn("flusher", self._run)
+        machine.tasks.spawn("flusher", self._run_write_back)
 
     @property
     def dirty_bytes(self) -> int:
@@ -133,13 +133,13 @@ class WriteBack:
         """Wait until the present content of pages [first, last] is durable."""
         pages = sorted(page for page in file.dirty if first <= page <= last)
         if pages:
-            self._write([(file, pages)])
+            self._write_batch([(file, pages)])
         while file.in_flight:  # the flusher may already be writing some of these pages
             file.written.wait(None)
-        self._journal.wait_for(file.commit_number)
+        self._journal.wait_for_commit(file.commit_number)
 
     def sync_names(self) -> None:
-        self._journal.wait_for(self._journal.open_number)
+        self._journal.wait_for_commit(self._journal.open_number)
 
     def prepare(self, file: FilePages, first: int, last: int) -> None:
         """Record writes without waiting, before a measurement; then `forget`."""
@@ -161,13 +161,13 @@ class WriteBack:
             self._room.wait(None)
         self.throttled_ns += self._kernel.now_ns - begun_ns
 
-    def _run(self) -> None:
+    def _run_write_back(self) -> None:
         committed_ns = self._kernel.now_ns
         while True:
             self._signal.wait(self._memory.wake_ms)
             self._is_writing = True
             while batch := self._next_batch():
-                self._write(batch)
+                self._write_batch(batch)
             self._is_writing = False
             if self._kernel.now_ns - committed_ns >= self._memory.wake_ms * 1_000_000:
                 committed_ns = self._kernel.now_ns
@@ -187,7 +187,7 @@ class WriteBack:
             count += len(pages)
         return found
 
-    def _write(self, batch: Sequence[Batch]) -> None:
+    def _write_batch(self, batch: Sequence[Batch]) -> None:
         """Write pages of several files at once, and wait for all."""
         pieces = [
             (file, pages[at : at + _PAGES_OF_REQUEST])

@@ -104,7 +104,7 @@ def parent_of(path: str) -> str:
     return head or (WORKING_DIRECTORY if not slash and path != WORKING_DIRECTORY else "/")
 
 
-def replace_prefix(path: str, source: str, target: str) -> str:
+def replace_path_prefix(path: str, source: str, target: str) -> str:
     return f"{target}{path[len(source) :]}" if f"{path}/".startswith(f"{source}/") else path
 
 
@@ -134,13 +134,13 @@ class Change(ABC):
     @abstractmethod
     def apply(self, entries: MetadataState) -> None: ...
 
-    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing
+    def apply_loss(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing
         """Apply the rest of a lost change. kept_bytes: surviving bytes of a growth."""
 
     def loss_kind(self, kept_bytes: int = 0) -> FaultKind:
         return self.lost
 
-    def moved(self, where: Callable[[str], str]) -> Self:
+    def with_moved_paths(self, where: Callable[[str], str]) -> Self:
         """Return the change with its paths before later renames of directories. where: maps new to old paths."""
         twin = copy(self)
         twin.path = where(self.path)
@@ -169,7 +169,7 @@ class Link(Change):
 
     def apply(self, entries: MetadataState) -> None:
         entries.names[self.path] = self.file
-        self.lose(entries)
+        self.apply_loss(entries)
 
 
 @dataclass(slots=True, eq=False)
@@ -179,7 +179,7 @@ class Create(Link):
     kind = "create"
     inode: Inode
 
-    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
+    def apply_loss(self, entries: MetadataState, kept_bytes: int = 0) -> None:
         """Keep the file without its name, because a surviving rename may still name the file."""
         entries.files[self.file] = self.inode
 
@@ -213,7 +213,7 @@ class Extend(_FileChange):
         if self.by_write:
             entries.written[self.identity] = self.number
 
-    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
+    def apply_loss(self, entries: MetadataState, kept_bytes: int = 0) -> None:
         assert 0 <= kept_bytes < self.grown_bytes, (kept_bytes, self.grown_bytes)
         if kept_bytes:
             grown = self.before_bytes + kept_bytes
@@ -280,8 +280,8 @@ class _Renaming(Change):
     def directory(self) -> str:
         return parent_of(self.target)
 
-    def moved(self, where: Callable[[str], str]) -> Self:
-        twin = Change.moved(self, where)
+    def with_moved_paths(self, where: Callable[[str], str]) -> Self:
+        twin = Change.with_moved_paths(self, where)
         twin.target = where(self.target)
         return twin
 
@@ -312,10 +312,10 @@ class RenameDirectory(_Renaming):
         entries.directories.add(self.target)
 
     def after(self, path: str) -> str:
-        return replace_prefix(path, self.path, self.target)
+        return replace_path_prefix(path, self.path, self.target)
 
     def before(self, path: str) -> str:
-        return replace_prefix(path, self.target, self.path)
+        return replace_path_prefix(path, self.target, self.path)
 
 
 @dataclass(slots=True, eq=False)
@@ -329,8 +329,8 @@ class RenameExchange(_Renaming):
         entries.replace_paths(self.after)
 
     def after(self, path: str) -> str:
-        moved = replace_prefix(path, self.path, self.target)
-        return moved if moved != path else replace_prefix(path, self.target, self.path)
+        moved = replace_path_prefix(path, self.path, self.target)
+        return moved if moved != path else replace_path_prefix(path, self.target, self.path)
 
     def before(self, path: str) -> str:
         """An exchange is its own inverse."""
@@ -344,8 +344,8 @@ class Symlink(Create):
     kind = "symlink"
     text: str
 
-    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        Create.lose(self, entries)
+    def apply_loss(self, entries: MetadataState, kept_bytes: int = 0) -> None:
+        Create.apply_loss(self, entries)
         entries.symlinks[self.file] = self.text
 
 

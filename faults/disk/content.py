@@ -143,7 +143,7 @@ def _page_digest(page: int, content: bytes) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def with_pages(content: Content, pages: Mapping[int, bytes | bytearray]) -> Content:
+def with_pages_replaced(content: Content, pages: Mapping[int, bytes | bytearray]) -> Content:
     """Return the content with these bytes at their offsets, or the same object if nothing changes."""
     if isinstance(content, SparseBytes):
         sparse = content.copy()

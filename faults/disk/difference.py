@@ -24,7 +24,7 @@ class ImageDifference:
     directories: tuple[str, ...] | None
 
     @classmethod
-    def between(cls, one: Image, other: Image) -> "ImageDifference":
+    def from_images(cls, one: Image, other: Image) -> "ImageDifference":
         # Written for speed: large images differ in few files, and equal files are mostly the same object.
         before, now = one.files, other.files
         new = compress(now.items(), map(is_not, map(before.get, now), now.values()))

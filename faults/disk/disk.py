@@ -16,7 +16,7 @@ from ...sim.choices import Stream
 from ...sim.kernel import Kernel
 from ...sim.machine import Machine
 from ..crashes.at_rest import DataAtRest
-from ..crashes.crash import PowerCut, cache_image, durable_image, fingerprint_of
+from ..crashes.crash import PowerCut, crash_fingerprint, durable_image, surviving_cache_image
 from ..crashes.enumeration import CrashStates
 from ..crashes.page_outcomes import SectorFaults
 from ..crashes.profiles import PROFILES, CrashProfile
@@ -64,7 +64,7 @@ class Disk:
         if image is None:
             self._names = Namespace(page_bytes, is_sparse=is_sparse)
         else:
-            self._names = Namespace.load(image, page_bytes, kernel.wall_start_ms, is_sparse=is_sparse)
+            self._names = Namespace.from_image(image, page_bytes, kernel.wall_start_ms, is_sparse=is_sparse)
             self._names.mark_bad_sectors(bad_sectors, sector_bytes)
             if self._injector.faults.sparse:
                 self._names.mark_holes(sector_bytes)
@@ -140,10 +140,10 @@ class Disk:
         if operation < self.operations:
             raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
         trigger = CrashTrigger(operation=operation)
-        self.arm(trigger, moment)
+        self.arm_trigger(trigger, moment)
         return trigger
 
-    def arm(self, trigger: CrashTrigger, moment: str) -> None:
+    def arm_trigger(self, trigger: CrashTrigger, moment: str) -> None:
         """Crash at the operation that the trigger selects."""
         if moment not in MOMENTS:
             raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
@@ -170,15 +170,15 @@ class Disk:
         """Change fields of FaultPlan in a block."""
         injector = self._injector
         before = injector.faults
-        injector.use(replace(before, **faults))
+        injector.set_faults(replace(before, **faults))
         try:
             yield
         finally:
-            injector.use(before)
+            injector.set_faults(before)
 
     def heal(self) -> None:
         """Stop transient faults. Earlier damage remains."""
-        self._injector.use(without_transient_faults(self._injector.faults))
+        self._injector.set_faults(without_transient_faults(self._injector.faults))
 
     def cancel_crash_trigger(self) -> None:
         self._injector.crash_at = -1
@@ -204,7 +204,7 @@ class Disk:
         inode = self._names.current.inode(path)
         return b"" if inode is None else bytes(inode.content())
 
-    def state(self) -> DiskState:
+    def content_state(self) -> DiskState:
         return disk_state(self._names, self._page_bytes, self._sector_bytes)
 
     def crash(self, profile: CrashProfile) -> Image:
@@ -223,14 +223,14 @@ class Disk:
         self._mark_finished()
         wall_start_ms, trace = self.kernel.wall_start_ms, self.kernel.trace
         if profile.page_cache_survives:
-            image = cache_image(self._names.current, wall_start_ms)
+            image = surviving_cache_image(self._names.current, wall_start_ms)
             if trace is not None:
                 trace.emit(Aftermath(profile.name, (), (), image))
             return image
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         # The pages that can be lost depend on the surviving names and lengths.
         lost = draw_lost_changes(self._stream, profile, cut.losable_changes())
-        entries = cut.entries_without(lost, self.injected)
+        entries = cut.entries_without_changes(lost, self.injected)
         dirty = cut.dirty_pages(entries)
         sector_faults = self._sector_faults(profile)
         page_outcomes = draw_page_outcomes(self._stream, dirty, cut.page_sectors, sector_faults)
@@ -253,7 +253,7 @@ class Disk:
 
     def fingerprint(self) -> str:
         """Return a digest. Equal digests at two moments of a run imply the same possible crash states."""
-        return fingerprint_of(self._names)
+        return crash_fingerprint(self._names)
 
     def crash_states(self, profile: CrashProfile, limit: int, stream: Stream) -> CrashStates:
         """Return up to `limit` states that a crash could leave now; some of the states are drawn from stream.
@@ -262,7 +262,7 @@ class Disk:
         """
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         wall_ms = self.kernel.wall_start_ms
-        whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
+        whole = surviving_cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
         return CrashStates(cut, profile, self._sector_faults(profile), whole, wall_ms, limit, stream)
 
     def changes_by(self, operations: Iterable[int]) -> list[Change]:
@@ -284,7 +284,7 @@ class Disk:
         """Return the synced data, to which damage at rest can be applied. The disk does not change."""
         return DataAtRest(self._names, self._page_bytes, self._sector_bytes, self.kernel.wall_start_ms)
 
-    def settle(self) -> Image:
+    def image_after_power_off(self) -> Image:
         """Return the image after a clean power-off: the page cache without data that failed syncs dropped."""
         self._mark_finished()
         return durable_image(self._names.current, self.operations, self.kernel.wall_start_ms)

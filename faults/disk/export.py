@@ -48,11 +48,11 @@ def load_image(directory: Path, root: str) -> Image:
         elif entry.is_dir():
             directories.append(path)
         else:
-            files[path] = FileImage(_read(entry), entry.stat().st_mtime_ns // 1_000_000)
+            files[path] = FileImage(_read_content(entry), entry.stat().st_mtime_ns // 1_000_000)
     return Image(files, tuple(directories), symlinks)
 
 
-def _read(file: Path) -> Content:
+def _read_content(file: Path) -> Content:
     """Return plain bytes, or sparse ones if the file has holes."""
     with file.open("rb") as opened:
         size_bytes = os.fstat(opened.fileno()).st_size

@@ -139,7 +139,7 @@ class FaultInjector:
         """errno of all changes once the file system has stopped; else 0."""
         self.crash_at = -1
         self.aim: CrashTrigger | None = None
-        self.use(faults)
+        self.set_faults(faults)
         self.page_in_fault_names: Collection[str] = ()
         """Task names (after the last `/`) for which page-in faults are always possible."""
         self.struck: set[SimTask] = set()
@@ -147,7 +147,7 @@ class FaultInjector:
         self.moment: str = CrashPhase.BEFORE
         self.crash_site: CrashSite | None = None
 
-    def use(self, faults: FaultPlan) -> None:
+    def set_faults(self, faults: FaultPlan) -> None:
         self.faults = faults
         self._chances = chances_of(faults)  # a dict: most operations read a chance
 
@@ -180,7 +180,7 @@ class FaultInjector:
         if size_bytes > 1 and self.inject_if(FaultKind.SHORT_WRITE, path):
             # The default is one missing byte, the smallest deviation.
             missing = f"bytes missing in a short write {path}"
-            return size_bytes - self.stream.between(1, size_bytes - 1, missing)
+            return size_bytes - self.stream.randint(1, size_bytes - 1, missing)
         return size_bytes
 
     def fail_by_chance(self, fault: FaultKind, path: str) -> None:
@@ -229,7 +229,7 @@ class FaultInjector:
     def wall_ns(self, machine: Machine) -> int:
         return self.kernel.now_ns + machine.wall_offset_ms * 1_000_000
 
-    def begin(self, machine: Machine, kind: str, path: str) -> int:
+    def begin_operation(self, machine: Machine, kind: str, path: str) -> int:
         """Count an operation and return its number. Raises MachineDied if the crash is before the operation's effect.
 
         Before the call, the caller has passed a scheduling point and checked that the operation is possible.
@@ -239,7 +239,7 @@ class FaultInjector:
         kernel = self.kernel
         kernel.note((_NOTE_OPERATION | crc32(kind.encode()), crc32(path.encode())))
         if kernel.trace is not None:
-            kernel.trace.add(kind, path)
+            kernel.trace.add_event(kind, path)
         number = self.operations
         self.operations = number + 1
         if number == self.crash_at and self.is_crash_due(number, kind, path) and self.moment == CrashPhase.BEFORE:
@@ -270,7 +270,7 @@ class FaultInjector:
 
         For a crash during the operation, draw whether the crash is before or after its effect.
         """
-        number = self.begin(machine, kind, path)
+        number = self.begin_operation(machine, kind, path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and self.stream.chance(0.5, f"{kind} {path} had no effect"):
             self.crash_now(machine, kind)
@@ -282,7 +282,7 @@ class FaultInjector:
         """Execute an atomic operation. change: called with the number of the operation and the arguments."""
         number = self.begin_atomic(machine, kind, path)
         result = change(number, *arguments)
-        self.end(machine, kind, number)
+        self.end_operation(machine, kind, number)
         return result
 
     def begin_growth(self, machine: Machine, path: str, before_bytes: int, after_bytes: int) -> tuple[int, int]:
@@ -291,12 +291,12 @@ class FaultInjector:
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and after_bytes - before_bytes > 1 and self.inject_if(FaultKind.PARTIAL_EXTEND, path, 0.5):
             most_bytes = after_bytes - before_bytes - 1
-            grown_bytes = after_bytes - self.stream.between(1, most_bytes, f"bytes not allocated {path}")
+            grown_bytes = after_bytes - self.stream.randint(1, most_bytes, f"bytes not allocated {path}")
             assert before_bytes < grown_bytes < after_bytes, (path, before_bytes, grown_bytes, after_bytes)
             return number, grown_bytes
         return number, after_bytes
 
-    def end(self, machine: Machine, kind: str, number: int) -> None:
+    def end_operation(self, machine: Machine, kind: str, number: int) -> None:
         """End an operation. Raises MachineDied if the crash is after the operation's effect."""
         if number == self.crash_at:
             self.crash_now(machine, kind)

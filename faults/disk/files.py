@@ -86,7 +86,7 @@ class SimDescriptor:
         data = bytes(data[: injector.writable_bytes(self.path, len(data))])
         self._volume.check_growth(self.path, at + len(data) - inode.size_bytes)
         self._volume.check_write(self.path, inode, at, at + len(data))
-        write_through(injector, self._machine, self._names, self.path, inode, at, data)
+        write_to_page_cache(injector, self._machine, self._names, self.path, inode, at, data)
         return len(data)
 
     def allocate(self, size_bytes: int) -> None:
@@ -117,7 +117,7 @@ class SimDescriptor:
         number = injector.begin_atomic(self._machine, "store", self.path)
         injector.kernel.note((_NOTE_WRITE | at, crc32(data)))
         inode.write(number, at, bytes(data), injector.wall_ns(self._machine))
-        injector.end(self._machine, "store", number)
+        injector.end_operation(self._machine, "store", number)
 
     def zero(self, at: int, size_bytes: int) -> None:
         """Zero bytes inside the file. A crash can restore the old pages."""
@@ -128,7 +128,7 @@ class SimDescriptor:
         injector.kernel.note((_NOTE_ZERO | at, size_bytes))
         if at < end:
             inode.zero(number, at, end, injector.wall_ns(self._machine))
-        injector.end(self._machine, "zero range", number)
+        injector.end_operation(self._machine, "zero range", number)
 
     def sync(self, start: int = 0, end: int | None = None, *, data_only: bool = False) -> None:
         """Make the pages of [start, end) and the size durable.
@@ -166,26 +166,26 @@ def grow_file(
         inode.make_flaws(volume.sector_bytes).grow(inode.size_bytes, size_bytes)
     inode.writable_cache(size_bytes)
     volume.names.extend(number, path, inode, size_bytes, in_steps=in_steps)
-    injector.end(machine, "extend", number)
+    injector.end_operation(machine, "extend", number)
 
 
-def write_through(
+def write_to_page_cache(
     injector: FaultInjector, machine: Machine, names: Namespace, path: str, inode: Inode, at: int, data: bytes
 ) -> None:
     """Write to the page cache; the file may grow. A crash can leave a prefix of the data."""
-    number = injector.begin(machine, "write", path)
+    number = injector.begin_operation(machine, "write", path)
     if number == injector.crash_at and injector.moment == CrashPhase.DURING:
-        data = data[: len(data) - injector.stream.below(len(data) + 1, f"bytes not written {path}")]
+        data = data[: len(data) - injector.stream.randbelow(len(data) + 1, f"bytes not written {path}")]
     if data:
         injector.kernel.note((_NOTE_WRITE | at, crc32(data)))
         grows = at + len(data) > inode.size_bytes
         inode.write(number, at, bytes(data), injector.wall_ns(machine))
         assert inode.size_bytes >= at + len(data), (path, inode.size_bytes, at, len(data))
         if inode.flaws is not None:
-            inode.flaws.overwrite(at, at + len(data))
+            inode.flaws.record_overwrite(at, at + len(data))
         if grows:
             names.extend(number, path, inode, inode.size_bytes, by_write=True)
-    injector.end(machine, "write", number)
+    injector.end_operation(machine, "write", number)
 
 
 class SimFiles:
@@ -240,7 +240,7 @@ class SimFiles:
         injector = self._injector
         injector.pause_for_device(self._machine, "map", path)
         injector.fail_by_chance(FaultKind.FAILED_MAP, path)
-        inode = self._open(path)
+        inode = self._open_or_create(path)
         if inode.size_bytes < size_bytes:
             injector.pause(self._machine, "extend")
         if inode.size_bytes < size_bytes:  # checked again, because another task may have extended the file
@@ -258,7 +258,7 @@ class SimFiles:
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the modification time, which is durable at once."""
         self._injector.pause(self._machine, "set mtime")
-        self._names.find(path).set_mtime_ns((mtime_ms - self._injector.kernel.wall_start_ms) * 1_000_000)
+        self._names.find_file(path).set_mtime_ns((mtime_ms - self._injector.kernel.wall_start_ms) * 1_000_000)
 
     def space(self, path: str) -> SimulatedDiskSpace:
         """Return used and free space. path: any path on the disk."""
@@ -276,7 +276,7 @@ class SimFiles:
         injector = self._injector
         self._injector.pause_for_device(self._machine, "read", path)
         injector.check_readable(path)
-        inode = self._names.find(path)
+        inode = self._names.find_file(path)
         injector.fail_by_chance(FaultKind.FAILED_READ, path)
         if inode.flaws is not None and inode.flaws.bad_sectors:
             injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
@@ -290,7 +290,7 @@ class SimFiles:
         short write, a third operation writes the rest.
         """
         self._injector.pause_for_device(self._machine, "write", path)
-        if self._open(path).size_bytes:
+        if self._open_or_create(path).size_bytes:
             wall_ns = self._injector.wall_ns(self._machine)
             self._injector.run_atomic_operation(self._machine, "empty", path, self._names.empty, path, wall_ns)
         file = self._names.current.names[path]
@@ -301,7 +301,7 @@ class SimFiles:
             fitting = data[at : at + self._volume.usable_bytes]
             chunk = fitting[: injector.writable_bytes(path, len(fitting))] if fitting else fitting
             inode = self._names.current.files[file]
-            write_through(injector, self._machine, self._names, path, inode, at, chunk)
+            write_to_page_cache(injector, self._machine, self._names, path, inode, at, chunk)
             at += len(chunk)
             if at < len(data) and len(chunk) == len(fitting):
                 raise self._volume.disk_full_error(path)
@@ -309,14 +309,14 @@ class SimFiles:
     def open(self, path: str) -> SimDescriptor:
         """Open a file, created if missing."""
         self._injector.pause_for_device(self._machine, "open", path)
-        self._open(path)
+        self._open_or_create(path)
         file = self._names.current.names[path]
         return SimDescriptor(path, file, self._machine, self._volume, self._syncs)
 
     def sync(self, path: str) -> None:
         """Make content and size durable. The name may still be lost."""
         self._injector.pause(self._machine, "sync")
-        inode = self._names.find(path)
+        inode = self._names.find_file(path)
         self._syncs.file(self._machine, SyncWait("sync", path), inode, 0, inode.size_bytes)
 
     def sync_directory(self, path: str) -> None:
@@ -338,7 +338,7 @@ class SimFiles:
         if old in self._names.current.directories:
             self._rename_directory(old, new)
             return
-        self._names.find(old)
+        self._names.find_file(old)
         self._names.check_parent(new)
         names = self._names.current.names
         if names[old] == names.get(new):  # rename(2) has no effect if both names belong to one file
@@ -349,7 +349,7 @@ class SimFiles:
         self._names.rename(number, old, new)
         if injector.damage:  # recorded for both names, because a crash may undo the rename
             injector.damage += [damage._replace(path=new) for damage in injector.damage if damage.path == old]
-        injector.end(self._machine, "rename", number)
+        injector.end_operation(self._machine, "rename", number)
 
     def _rename_directory(self, old: str, new: str) -> None:
         names = self._names
@@ -378,7 +378,7 @@ class SimFiles:
     def link(self, path: str, new: str) -> None:
         """Add another name. FileExistsError: the name exists."""
         self._injector.pause(self._machine, "link")
-        self._names.find(path)
+        self._names.find_file(path)
         self._names.check_free(new)
         file = self._names.current.names[path]
         self._injector.run_atomic_operation(self._machine, "link", new, self._names.link, new, file)
@@ -394,7 +394,7 @@ class SimFiles:
     def unlink(self, path: str) -> None:
         """Remove a name. Maps of the file stay usable."""
         self._injector.pause(self._machine, "unlink")
-        self._names.find(path)
+        self._names.find_file(path)
         injector = self._injector
         injector.fail_by_chance(FaultKind.FAILED_REMOVAL, path)
         injector.run_atomic_operation(self._machine, "unlink", path, self._names.unlink, path)
@@ -410,10 +410,10 @@ class SimFiles:
     def lock(self, path: str) -> SimFileLock:
         """Lock the file (not the name), created if missing. BlockingIOError: a living machine holds the lock."""
         self._injector.pause(self._machine, "lock")
-        self._open(path)
+        self._open_or_create(path)
         return self._volume.lock(path, self._machine)
 
-    def _open(self, path: str) -> Inode:
+    def _open_or_create(self, path: str) -> Inode:
         self._injector.check_readable(path)
         inode = self._names.current.inode(path)
         if inode is None:

@@ -59,7 +59,7 @@ class FileImage:
                 self._digest = blake2b(held, digest_size=16).digest()
         return self._digest
 
-    def piece_at(self, path: str) -> bytes:
+    def digest_piece_at(self, path: str) -> bytes:
         """Return the contribution of the file at a path to the digest of an image. Only the last result is cached."""
         if self.piece_path != path:
             self.piece, self.piece_path = f"f {path}\0".encode() + self.digest(), path
@@ -115,9 +115,9 @@ class Image:
         """
         paths, files = self.files.keys(), self.files.values()
         for path, file in compress(self.files.items(), map(ne, map(_PIECE_PATH, files), paths)):
-            file.piece_at(path)
+            file.digest_piece_at(path)
         if any(map(ne, map(_PIECE_PATH, files), paths)):  # a file has two names
-            return [file.piece_at(path) for path, file in self.files.items()]
+            return [file.digest_piece_at(path) for path, file in self.files.items()]
         return map(_PIECE, files)
 
     def __repr__(self) -> str:
@@ -197,7 +197,7 @@ class _FileDecay:
         chance = self._stream.chance
         if chance(plan.bit_rot_chance, FaultKind.BIT_ROT):
             start, end = self._draw_range(_SECTOR_BYTES, f"sector of {FaultKind.BIT_ROT}")
-            bit = self._stream.below((end - start) * 8, f"bit of {FaultKind.BIT_ROT}")
+            bit = self._stream.randbelow((end - start) * 8, f"bit of {FaultKind.BIT_ROT}")
             self.content[start + bit // 8] ^= 1 << bit % 8
             self._record_damage(start, end, FaultKind.BIT_ROT)
             self._injected[FaultKind.BIT_ROT] += 1
@@ -220,7 +220,7 @@ class _FileDecay:
         if whole < 2:
             return
         first, _ = self._draw_range(page_bytes, f"first of {FaultKind.SWAPPED_PAGES}", whole * page_bytes)
-        at = self._stream.below(whole - 1, f"second of {FaultKind.SWAPPED_PAGES}") * page_bytes
+        at = self._stream.randbelow(whole - 1, f"second of {FaultKind.SWAPPED_PAGES}") * page_bytes
         second = at if at < first else at + page_bytes
         assert first != second, "a page swapped with itself would be counted and change nothing"
         one, other = self.content[first : first + page_bytes], self.content[second : second + page_bytes]
@@ -238,7 +238,7 @@ class _FileDecay:
         filled = [at for at in starts if any(self.content[at : at + unit_bytes])]
         if filled and not self._stream.chance(_ANYWHERE_CHANCE, f"{label} anywhere"):
             starts = filled
-        at = self._stream.pick(starts, label)
+        at = self._stream.choice(starts, label)
         return at, min(at + unit_bytes, size_bytes)
 
     def _record_damage(self, start: int, end: int, kind: str) -> None:

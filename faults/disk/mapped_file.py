@@ -11,7 +11,7 @@ from isal.isal_zlib import crc32
 from ...sim.machine import Machine
 from ..kinds import FaultKind
 from .fault_injector import CrashPhase, os_error
-from .page_cache import Flaws, Inode
+from .page_cache import FileFlaws, Inode
 from .syncs import Syncs, SyncWait
 from .volume import Volume
 
@@ -69,7 +69,7 @@ class SimMappedFile:
         if number == injector.crash_at and injector.is_crash_due(number, "store", self.path, at):
             self._crash_in_write("store", number, at, data)
         if kernel.trace is not None:
-            kernel.trace.add("store", f"{self.path} [{at}, {end})")
+            kernel.trace.add_event("store", f"{self.path} [{at}, {end})")
         inode = self._inode
         inode.cache[at:end] = data
         inode.mtime_ns = kernel.now_ns + self._machine.wall_offset_ms * 1_000_000
@@ -101,7 +101,7 @@ class SimMappedFile:
         if number == injector.crash_at and injector.is_crash_due(number, "pwrite", self.path, at):
             self._crash_in_write("pwrite", number, at, data)
         if kernel.trace is not None:
-            kernel.trace.add("pwrite", f"{self.path} [{at}, {end})")
+            kernel.trace.add_event("pwrite", f"{self.path} [{at}, {end})")
         mtime_ns = kernel.now_ns + self._machine.wall_offset_ms * 1_000_000
         self._inode.write(number, at, data, mtime_ns)
         kernel.note((self._pwrite_word | at, crc32(data)))
@@ -119,23 +119,23 @@ class SimMappedFile:
 
     def fdatasync(self) -> None:
         """Make earlier writes and the size durable. OSError(EIO): as for msync."""
-        self._pause_open("fdatasync")
+        self._pause_if_open("fdatasync")
         why = SyncWait("fdatasync", self.path, data_only=True)
         self._syncs.file(self._machine, why, self._inode, 0, self._inode.size_bytes)
 
     def mlock(self) -> None:
         """Lock the pages in memory. OSError(ENOMEM): by chance."""
         injector = self._injector
-        self._pause_open("mlock")
+        self._pause_if_open("mlock")
         if injector.inject_if(FaultKind.REFUSED_MLOCK, self.path):
             raise os_error(errno.ENOMEM, self.path)
 
     def munlock(self) -> None:
-        self._pause_open("munlock")
+        self._pause_if_open("munlock")
 
     def advise_will_need(self) -> None:
         """Hints have no effect in the simulation."""
-        self._pause_open("madvise")
+        self._pause_if_open("madvise")
 
     def advise_dont_need(self, start: int, end: int) -> None:
         self._injector.pause(self._machine, "madvise")
@@ -147,7 +147,7 @@ class SimMappedFile:
         self._injector.pause(self._machine, "close")
         self._limit = -1
 
-    def _pause_open(self, kind: str) -> None:
+    def _pause_if_open(self, kind: str) -> None:
         self._injector.pause(self._machine, kind)
         if self._limit < 0:
             raise self._out_of_bounds_error(0, self.size_bytes)
@@ -159,7 +159,7 @@ class SimMappedFile:
         if injector.moment == CrashPhase.AFTER:
             reached = len(data)
         elif injector.moment == CrashPhase.DURING:
-            reached = len(data) - injector.stream.below(len(data) + 1, f"bytes not written {self.path}")
+            reached = len(data) - injector.stream.randbelow(len(data) + 1, f"bytes not written {self.path}")
         if reached:
             self._inode.write(number, at, data[:reached], injector.wall_ns(self._machine))
         injector.crash_now(self._machine, kind)
@@ -191,7 +191,7 @@ class FlawedMappedFile(SimMappedFile):
     __slots__ = ()
 
     @property
-    def _flaws(self) -> Flaws:
+    def _flaws(self) -> FileFlaws:
         flaws = self._inode.flaws
         assert flaws is not None, self.path
         return flaws
@@ -218,7 +218,7 @@ class FlawedMappedFile(SimMappedFile):
             self._injector.pause(self._machine, "pwrite")
             self._volume.check_write(self.path, self._inode, at, end)
         written = super().pwrite(at, data)
-        self._flaws.overwrite(at, at + written)
+        self._flaws.record_overwrite(at, at + written)
         return written
 
     def _load_pages(self, start: int, end: int) -> None:

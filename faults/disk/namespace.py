@@ -67,7 +67,7 @@ class Namespace:
         self._emptied: set[int] = set()  # new contents of emptied files, by Inode.identity
 
     @classmethod
-    def load(cls, image: Image, page_bytes: int, wall_start_ms: int, *, is_sparse: bool = False) -> "Namespace":
+    def from_image(cls, image: Image, page_bytes: int, wall_start_ms: int, *, is_sparse: bool = False) -> "Namespace":
         """Return the names of an image, all durable. Contents are shared with the image until a write."""
         namespace = cls(page_bytes, is_sparse=is_sparse)
         current = namespace.current
@@ -90,7 +90,7 @@ class Namespace:
         namespace.durable = current.copy()
         return namespace
 
-    def find(self, path: str) -> Inode:
+    def find_file(self, path: str) -> Inode:
         """Return the file at path. Raises FileNotFoundError or IsADirectoryError."""
         inode = self.current.inode(path)
         if inode is not None:

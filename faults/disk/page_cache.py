@@ -4,7 +4,7 @@ The kernel may write a dirty page back at any moment. So after a power cut each 
 with another k for each page. A sync makes the writes durable and so raises the lowest k. A failed sync makes its pages
 clean and stale: readers see the data, but it reaches the disk only if a later write dirties the page again.
 
-Flaws are unreadable sectors, and holes without a block. A map loads whole pages, so an access to a page with a bad
+FileFlaws are unreadable sectors, and holes without a block. A map loads whole pages, so an access to a page with a bad
 sector raises SIGBUS. A write through a descriptor reads only the sectors that the write covers in part. A bad sector
 that is overwritten completely is remapped and readable at once. A hole reads as zeros, and the first write to a hole
 allocates a block.
@@ -69,7 +69,7 @@ class Inode:
 
         Only a `SparseInode` keeps the result.
         """
-        self.flaws: Flaws | None = None
+        self.flaws: FileFlaws | None = None
         """Unreadable sectors and holes. Few files have any."""
 
     @property
@@ -82,9 +82,9 @@ class Inode:
         holes_bytes = 0 if self.flaws is None else self.flaws.hole_bytes(self.size_bytes)
         return self.size_bytes - holes_bytes
 
-    def make_flaws(self, sector_bytes: int) -> "Flaws":
+    def make_flaws(self, sector_bytes: int) -> "FileFlaws":
         if self.flaws is None:
-            self.flaws = Flaws(self.page_bytes, sector_bytes)
+            self.flaws = FileFlaws(self.page_bytes, sector_bytes)
         return self.flaws
 
     def mtime_ms(self, wall_start_ms: int) -> int:
@@ -157,9 +157,9 @@ class Inode:
 
     def visible_file(self, wall_start_ms: int) -> FileImage:
         """Return the file of an image whose content is the bytes that readers see."""
-        return self.file_with(self.content(), wall_start_ms)
+        return self.file_image_with(self.content(), wall_start_ms)
 
-    def file_with(self, content: Content, wall_start_ms: int) -> FileImage:
+    def file_image_with(self, content: Content, wall_start_ms: int) -> FileImage:
         """Return the file of an image with the given content. An unchanged file is shared with the loaded image."""
         mtime_ms = self.mtime_ms(wall_start_ms)
         if self.loaded is not None and content is self.loaded.held:
@@ -211,7 +211,7 @@ class Inode:
     def cut(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
         """Return a new Inode for the first size_bytes, with pending writes."""
         assert 0 <= size_bytes < self.size_bytes, (size_bytes, self.size_bytes)
-        rest = self._durable_beginning(identity, size_bytes, mtime_ns)
+        rest = self._durable_prefix(identity, size_bytes, mtime_ns)
         left = [write for write in self.pending if write[1] < size_bytes]
         rest.pending = [(number, at, data[: size_bytes - at]) for number, at, data in left]
         rest.stale = frozenset(page for page in self.stale if page * self.page_bytes < size_bytes)
@@ -220,7 +220,7 @@ class Inode:
         rest._wrote_at = self.last_write_operation
         return rest
 
-    def _durable_beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
+    def _durable_prefix(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
         rest = Inode(identity, self.page_bytes, mtime_ns)
         rest.cache = bytearray(self.writable_cache(0)[:size_bytes])
         rest.readable = memoryview(rest.cache).toreadonly()
@@ -248,7 +248,7 @@ class Inode:
         end += -end % page_bytes
         durable = self._durable
         if self.loaded is not None or len(durable) < len(self.cache):
-            durable = self._grown_durable()
+            durable = self._grow_durable_bytes()
         assert len(durable) >= len(self.cache), (len(durable), len(self.cache))
         rest: list[Write] = []
         for write in pending:
@@ -261,7 +261,7 @@ class Inode:
             else:
                 first, last = max(at, start), min(stop, end)
                 durable[first:last] = data[first - at : last - at]
-                rest += _parts_outside(write, start, end)
+                rest += _write_parts_outside(write, start, end)
         self.pending = rest
 
     def acknowledged_writes(self, page: int, writes: Sequence[Write]) -> int:
@@ -283,7 +283,7 @@ class Inode:
         """Restore the durable bytes before an operation, as dirty or stale. Return whether anything changed."""
         assert at % self.page_bytes == 0, (at, self.page_bytes)
         assert len(data) <= self.page_bytes, (at, len(data))
-        durable = self._grown_durable()
+        durable = self._grow_durable_bytes()
         end = at + len(data)
         now = bytes(durable[at:end])
         if now == data:
@@ -297,7 +297,7 @@ class Inode:
             self.stale |= {at // self.page_bytes}
         return True
 
-    def drop(self, upto: int, start: int, end: int) -> set[int]:
+    def fail_write_back(self, upto: int, start: int, end: int) -> set[int]:
         """Fail a write-back. Return the lost pages, now clean and stale. Pages written after upto stay dirty."""
         self._wrote_at = self.last_write_operation
         early: set[int] = set()
@@ -343,7 +343,7 @@ class Inode:
                 rest_bytes -= page_bytes
         return [(page, pages[page]) for page in sorted(pages) if page * page_bytes < size_bytes]
 
-    def _grown_durable(self) -> bytearray:
+    def _grow_durable_bytes(self) -> bytearray:
         if self.loaded is not None:
             self._durable = bytearray(self.loaded.content)
             self.loaded = None
@@ -353,7 +353,7 @@ class Inode:
         return self._durable
 
 
-class Flaws:
+class FileFlaws:
     """Bad sectors and holes of a file, by number. Invariant: each hole begins within the file."""
 
     __slots__ = ("_page_bytes", "_sector_bytes", "bad_sectors", "holes")
@@ -365,8 +365,8 @@ class Flaws:
         self.bad_sectors: set[int] = set()
         self.holes: set[int] = set()
 
-    def truncated(self, size_bytes: int) -> "Flaws":
-        rest = Flaws(self._page_bytes, self._sector_bytes)
+    def truncated(self, size_bytes: int) -> "FileFlaws":
+        rest = FileFlaws(self._page_bytes, self._sector_bytes)
         rest.bad_sectors = {sector for sector in self.bad_sectors if sector * self._sector_bytes < size_bytes}
         rest.holes = {page for page in self.holes if page * self._page_bytes < size_bytes}
         return rest
@@ -400,7 +400,7 @@ class Flaws:
         edges = {at // sector_bytes for at in (start, end) if at % sector_bytes}
         return start < end and not self.bad_sectors.isdisjoint(edges)
 
-    def overwrite(self, start: int, end: int) -> None:
+    def record_overwrite(self, start: int, end: int) -> None:
         """Record an overwrite. Completely overwritten bad sectors become readable."""
         if self.bad_sectors:
             sector_bytes = self._sector_bytes
@@ -424,7 +424,7 @@ def _page_numbers(at: int, size_bytes: int, page_bytes: int) -> range:
     return range(at // page_bytes, -(-(at + size_bytes) // page_bytes))
 
 
-def _parts_outside(write: Write, start: int, end: int) -> Iterator[Write]:
+def _write_parts_outside(write: Write, start: int, end: int) -> Iterator[Write]:
     number, at, data = write
     if at < start:
         yield number, at, data[: start - at]

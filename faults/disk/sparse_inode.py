@@ -74,7 +74,7 @@ class SparseInode(Inode):
                 self.pending.append((number, first, bytes(last - first)))
         self.mtime_ns = mtime_ns
 
-    def _durable_beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> Inode:
+    def _durable_prefix(self, identity: int, size_bytes: int, mtime_ns: int) -> Inode:
         rest = SparseInode(identity, self.page_bytes, mtime_ns)
         self.writable_cache(0)
         cache, durable = self._sparse_cache.copy(), SparseBytes.from_content(self.durable_bytes(self.size_bytes))
@@ -83,7 +83,7 @@ class SparseInode(Inode):
         rest._set_contents(cache, durable)
         return rest
 
-    def _grown_durable(self) -> bytearray:
+    def _grow_durable_bytes(self) -> bytearray:
         if self.loaded is not None:
             self._set_contents(self._sparse_cache, SparseBytes.from_content(self.loaded.held))
             self.loaded = None

@@ -95,7 +95,7 @@ class SyncTiming:
             return stalled_ns + injector.draw_ns(max(self.base_ns_max, 1), faults.slow_sync_ms_max, f"slow {label} ns")
         if self.base_ns_min == self.base_ns_max:
             return stalled_ns + self.base_ns_min
-        return stalled_ns + stream.between(self.base_ns_min, self.base_ns_max, f"{label} ns")
+        return stalled_ns + stream.randint(self.base_ns_min, self.base_ns_max, f"{label} ns")
 
 
 @dataclass(slots=True, eq=False)
@@ -112,12 +112,12 @@ class DriveCache:
             return False
         inode.in_drive = (*inode.in_drive, (upto, start, end))
 
-        def secure() -> None:
+        def make_data_durable() -> None:
             self._names.sync_file(inode, upto, start, end, data_only=data_only)
             inode.make_durable(upto, start, end)
             inode.in_drive = ()
 
-        self._held.append(secure)
+        self._held.append(make_data_durable)
         return True
 
     def add_directory(self, path: str, upto: int) -> bool:
@@ -130,8 +130,8 @@ class DriveCache:
     def flush(self) -> None:
         if self._held:
             held, self._held = self._held, []  # in order: a later sync has newer bytes of a page
-            for secure in held:
-                secure()
+            for make_data_durable in held:
+                make_data_durable()
             assert not self._held, "a flush put something into the drive's cache"
 
 
@@ -160,7 +160,7 @@ class Syncs:
         """
         assert 0 <= start <= end, (start, end)
         injector = self._injector
-        number = self._pass_time(machine, why, inode, start, end)
+        number = self._sleep_until_synced(machine, why, inode, start, end)
         faults = injector.faults  # the faults may have ended during the wait
         self._kernel.note((_NOTE_RANGE | start, end))
         if (self._journalled and self._journal_fails(why.path, inode)) or (
@@ -184,7 +184,7 @@ class Syncs:
     def directory(self, machine: Machine, why: SyncWait) -> None:
         """Make the names in why.path durable. OSError(EIO): the sync failed, and names can still be lost."""
         injector = self._injector
-        number = self._pass_time(machine, why, None, 0, 0)
+        number = self._sleep_until_synced(machine, why, None, 0, 0)
         if injector.inject_if(FaultKind.FAILED_DIRECTORY_SYNC, why.label):
             self._raise_sync_error(machine, why, number)
         lies = injector.faults.lying_sync_chance > 0.0 and self._draw_lie(why)
@@ -193,16 +193,16 @@ class Syncs:
         else:
             self._drive.flush()
             self._names.sync_directory(why.path, number)
-        injector.end(machine, why.kind, number)
+        injector.end_operation(machine, why.kind, number)
 
-    def _pass_time(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
+    def _sleep_until_synced(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
         """Begin a sync and sleep until it completes.
 
         Return the number of the sync, which covers all operations with lower numbers.
         """
         injector = self._injector
         kernel = self._kernel
-        number = injector.begin(machine, why.kind, why.path)
+        number = injector.begin_operation(machine, why.kind, why.path)
         latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
         assert latency_ns >= 0, (why.label, latency_ns)
         dying = number == injector.crash_at and injector.moment == CrashPhase.DURING
@@ -220,7 +220,7 @@ class Syncs:
         self._kernel.note((_NOTE_FAILED, number))
         if injector.inject_if(FaultKind.STOPPED_FILE_SYSTEM, why.label):
             injector.stopped = _STOPPED_WITH[injector.faults.failing_sync]
-        injector.end(machine, why.kind, number)
+        injector.end_operation(machine, why.kind, number)
         raise os_error(errno.EIO, why.path)
 
     # -- syncs that fail ---------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class Syncs:
         dirty = inode.covered_pages(written, 0, inode.size_bytes)
         if not dirty or not injector.inject_if(FaultKind.FAILED_WRITE_BACK, why.label):
             return False
-        chosen = injector.stream.below(len(dirty) + 1, f"page of a failed write-back {why.path}")
+        chosen = injector.stream.randbelow(len(dirty) + 1, f"page of a failed write-back {why.path}")
         if chosen:  # 0: the page was written again
             first = dirty[chosen - 1] * inode.page_bytes
             self._drop_pages(FaultKind.FAILED_WRITE_BACK, why.path, inode, written, first, first + inode.page_bytes)
@@ -258,7 +258,7 @@ class Syncs:
 
     def _drop_pages(self, kind: FaultKind, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
         """Make dirty pages clean after their write-back failed."""
-        lost = inode.drop(upto, start, end)
+        lost = inode.fail_write_back(upto, start, end)
         if self._injector.faults.failing_sync == "btrfs":
             self._injector.damage += [DamagedRange(path, *inode.revert_stale_page(page), kind) for page in sorted(lost)]
 
@@ -336,12 +336,12 @@ class Syncs:
         stream, current = self._injector.stream, self._names.current
         sizes = {name: current.files[current.names[name]].size_bytes for name in sorted(current.names)}
         filled = [name for name, size_bytes in sizes.items() if size_bytes]
-        target = stream.pick(filled or [path], f"file of a {label}")
+        target = stream.choice(filled or [path], f"file of a {label}")
         victim = current.inode(target)
         if victim is None:  # no named file has data
             return
         page_bytes = inode.page_bytes
-        other = stream.below(-(-victim.size_bytes // page_bytes), f"page of a {label}")
+        other = stream.randbelow(-(-victim.size_bytes // page_bytes), f"page of a {label}")
         if victim is inode and other == page:
             return
         first, at = page * page_bytes, other * page_bytes

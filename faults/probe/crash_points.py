@@ -54,22 +54,22 @@ def _names_of_steps(record: ProgramRecord) -> Iterator[list[str]]:
             yield [path for path, number in files.items() if number == step.file] or [""]
         else:
             yield [""]
-        _follow_name(files, step)
+        _apply_to_paths(files, step)
 
 
-def _follow_name(files: dict[str, int], step: steps.Step) -> None:
+def _apply_to_paths(files: dict[str, int], step: steps.Step) -> None:
     """Change the paths of files as a step does."""
     if step.kind == steps.UNLINK:
         files.pop(step.path, None)
     elif step.kind == steps.LINK and step.path in files:
         files[step.target] = files[step.path]
     elif step.kind in (steps.RENAME, steps.EXCHANGE):
-        moved = _taken_below(files, step.path, step.target)
-        back = _taken_below(files, step.target, step.path)
+        moved = _pop_paths_below(files, step.path, step.target)
+        back = _pop_paths_below(files, step.target, step.path)
         files |= moved if step.kind == steps.RENAME else moved | back
 
 
-def _taken_below(files: dict[str, int], old: str, new: str) -> dict[str, int]:
+def _pop_paths_below(files: dict[str, int], old: str, new: str) -> dict[str, int]:
     """Remove a path and the paths below it. Return them with their new names."""
     paths = [path for path in files if path == old or path.startswith(f"{old}/")]
     return {new + path.removeprefix(old): files.pop(path) for path in paths}

@@ -68,7 +68,7 @@ def probed_json(
 def recoveries_json(recoveries: Recoveries, findings: Sequence[ProbeFinding], places: Places) -> dict[str, Any]:
     stories = {one.signature: one for one in findings}
     return {
-        **_fields_of(recoveries, "recorded", "writing", "points", "states", "judged"),
+        **_pick_fields(recoveries, "recorded", "writing", "points", "states", "judged"),
         "refused": dict(recoveries.refused),
         "breaches": [
             {
@@ -84,7 +84,7 @@ def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places
     """Return the document of the runs with faults or with other thread orders."""
     stories = {(one.kind, one.signature): one for one in findings}
     return {
-        **_fields_of(reruns, "runs", "failed", "refusals"),
+        **_pick_fields(reruns, "runs", "failed", "refusals"),
         "injected": dict(reruns.injected),
         "never_injected": reruns.never_injected,
         "cut": list(reruns.cut),
@@ -100,7 +100,7 @@ def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places
         "rules": {
             rule: {"calls": len(calls), "files": FaultCoverage(calls).files} for rule, calls in reruns.aimed.items()
         },
-        **_fields_of(
+        **_pick_fields(
             reruns, "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused", "untried"
         ),
         "discarded": [str(control) for controls in reruns.discarded.values() for control in controls],
@@ -115,7 +115,7 @@ def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places
     }
 
 
-def _fields_of(found: object, *names: str) -> dict[str, Any]:
+def _pick_fields(found: object, *names: str) -> dict[str, Any]:
     return {name: getattr(found, name) for name in names}
 
 
@@ -129,13 +129,13 @@ def _breach_json(
         "disks": group.disks,
         "states": group.states,
         "points": len(group.points),
-        "smallest": None if finding is None else _smallest_json(finding),
+        "smallest": None if finding is None else _smallest_case_json(finding),
         "file": "" if place is None else str(place / "failure.json"),
         "directory": "" if place is None else str(place / "files"),
     }
 
 
-def _smallest_json(finding: ProbeFinding) -> dict[str, Any]:
+def _smallest_case_json(finding: ProbeFinding) -> dict[str, Any]:
     case = finding.shown.case
     return {
         "disk": case.disk,

@@ -78,29 +78,34 @@ def durability_of(record: ProgramRecord, start: Image, disks: Sequence[str]) -> 
     rules = {disk: (PROFILES[disk].metadata, PROFILES[disk].data_before_size) for disk in cut}
     first_disk = {rule: disk for disk, rule in reversed(rules.items())}
     effects = UnsyncedEffects(record, start, [PROFILES[disk] for disk in first_disk.values()])
-    effects.follow()
+    effects.replay_record()
     at_promises: dict[UnsyncedGroup, tuple[str, ...]] = {}
     at_end: dict[UnsyncedGroup, tuple[str, ...]] = {}
     for rule, disk in first_disk.items():
         same = tuple(one for one in cut if rules[one] == rule)
         spans = effects.losses[disk].spans
         for found, is_wanted in ((at_promises, True), (at_end, False)):
-            for group in _row_groups(record, [span for span in spans if (span.first <= span.last) is is_wanted]):
+            for group in _group_spans(record, [span for span in spans if (span.first <= span.last) is is_wanted]):
                 found[group] = found.get(group, ()) + same
     kept = tuple(disk for disk in disks if disk not in cut)
     return DurabilityReport(
-        effects.operations, effects.promises, tuple(cut), kept, _in_order(at_promises, cut), _in_order(at_end, cut)
+        effects.operations,
+        effects.promises,
+        tuple(cut),
+        kept,
+        _sort_groups(at_promises, cut),
+        _sort_groups(at_end, cut),
     )
 
 
-def _in_order(found: dict[UnsyncedGroup, tuple[str, ...]], disks: list[str]) -> dict[UnsyncedGroup, tuple[str, ...]]:
+def _sort_groups(found: dict[UnsyncedGroup, tuple[str, ...]], disks: list[str]) -> dict[UnsyncedGroup, tuple[str, ...]]:
     """Order groups by first promise and step, and the disks of each as the user did."""
     ordered = sorted(found, key=lambda one: (one.first_promise, one.step, one.kind, disks.index(found[one][0])))
     return {one: tuple(sorted(found[one], key=disks.index)) for one in ordered}
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _GroupSpans:
     """The spans of one group."""
 
     first: Effect
@@ -128,37 +133,37 @@ class _Gathered:
         first, is_one = self.first, len(self.names) == 1
         return UnsyncedGroup(
             first.kind,
-            first.name if is_one else _without_numbers(first.name),
+            first.name if is_one else _mask_numbers(first.name),
             len(self.names),
-            first.missing if is_one else _without_numbers(first.missing),
+            first.missing if is_one else _mask_numbers(first.missing),
             first.step,
             len(self.steps),
             self.data_bytes,
             self.start if is_one else 0,
             self.end if is_one else 0,
             min((one for one, _ in self.promises), default=0),
-            _covered(self.promises),
+            _count_covered(self.promises),
         )
 
 
-def _row_groups(record: ProgramRecord, spans: Iterable[UnsyncedSpan]) -> list[UnsyncedGroup]:
+def _group_spans(record: ProgramRecord, spans: Iterable[UnsyncedSpan]) -> list[UnsyncedGroup]:
     places = [where(stack) for stack in record.stacks]
-    found: dict[tuple[str, ...], _Gathered] = {}
+    found: dict[tuple[str, ...], _GroupSpans] = {}
     for span in spans:
         effect, step = span.effect, record.steps[span.effect.step]
-        name, missing = _without_numbers(effect.name), _without_numbers(effect.missing)
+        name, missing = _mask_numbers(effect.name), _mask_numbers(effect.missing)
         place = places[step.stack] or (step.call if effect.end else "")
         key = effect.kind, name, missing, place
-        found.setdefault(key, _Gathered(effect)).add(span)
+        found.setdefault(key, _GroupSpans(effect)).add(span)
     return [one.group() for one in found.values()]
 
 
 @lru_cache(maxsize=4096)
-def _without_numbers(text: str) -> str:
+def _mask_numbers(text: str) -> str:
     return _DIGITS.sub("#", text)
 
 
-def _covered(ranges: list[tuple[int, int]]) -> int:
+def _count_covered(ranges: list[tuple[int, int]]) -> int:
     """Return how many numbers are in at least one of the ranges, which include their ends."""
     covered = upto = 0
     for first, last in sorted(ranges):

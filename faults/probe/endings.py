@@ -7,7 +7,7 @@ SHOWN_LINES_MAX, _SHOWN_CHARACTERS_MAX = 5, 200
 """Maximum number of output lines, and of characters, to quote in an error."""
 
 
-def ended_with(code: int) -> str:
+def signal_or_code_text(code: int) -> str:
     """Return an exit code as text. For a negative code, return the name of the signal."""
     if code >= 0:
         return str(code)
@@ -18,12 +18,12 @@ def ended_with(code: int) -> str:
 
 
 def exit_text(code: int) -> str:
-    """Return a signal name as `ended_with` does, or "exit code N"."""
-    return ended_with(code) if code < 0 else f"exit code {code}"
+    """Return a signal name as `signal_or_code_text` does, or "exit code N"."""
+    return signal_or_code_text(code) if code < 0 else f"exit code {code}"
 
 
 def failed_process_text(what: str, code: int, last_printed: Sequence[str]) -> str:
     """Return an error message about a process that failed. It quotes the end of the standard output, if any."""
-    said = f"{what} has ended with {ended_with(code)}"
+    said = f"{what} has ended with {signal_or_code_text(code)}"
     lines = [line[:_SHOWN_CHARACTERS_MAX] for line in last_printed[-SHOWN_LINES_MAX:]]
     return f"{said}; the end of its standard output: {' | '.join(lines)}" if lines else said

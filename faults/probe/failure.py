@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...sim.choices import decisions_from_record, recorded
+from ...sim.choices import decisions_from_record, decisions_to_record
 from ..crashes.at_rest import DAMAGES
 from ..crashes.profiles import PROFILES
 from ..disk.content import SparseBytes
@@ -43,7 +43,7 @@ from .record import FILES, ProgramRecord
 from .replay import Point
 from .report import CrashCase
 from .shrink import CrashCaseView
-from .story import story, written_by
+from .story import loss_origin_text, story
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ProbeFailure:
     def to_json(self, shown: CrashCaseView) -> str:
         """Return the text of the artefact. shown: the crash case with its losses."""
         case, decisions = self.case, {}
-        for stream, entries in recorded(self.case.decisions).items():
+        for stream, entries in decisions_to_record(self.case.decisions).items():
             decisions[stream] = [(label, nth, options, value) for label, nth, options, value in entries]
         document = _ProbeDocument(
             self.check,
@@ -135,7 +135,7 @@ class ProbeFailure:
         verdict = CheckOutcome(found.outcome, tuple(found.violations))
         decisions = tuple(decisions_from_record(found.decisions))
         case = CrashCase(found.after, found.disk, decisions, found.digest, verdict, len(found.losses))
-        start, recovery = _image(found.start), tuple(found.recovery)
+        start, recovery = _image_from_document(found.start), tuple(found.recovery)
         record = replace(ProgramRecord.from_json(found.record), before=tuple(start.files))
         return cls(found.check, case, start, record, kind, recovery, found.rerun)
 
@@ -150,7 +150,7 @@ def _image_document(image: Image) -> _ImageDocument:
     return _ImageDocument(list(image.directories), files, dict(image.symlinks), sparse)
 
 
-def _image(document: _ImageDocument) -> Image:
+def _image_from_document(document: _ImageDocument) -> Image:
     """Return the image of a document. ArtefactError: a file has data after its end."""
     files = {path: FileImage(content, 0) for path, content in document.files.items()}
     for path, file in document.sparse.items():
@@ -166,7 +166,7 @@ def _image(document: _ImageDocument) -> Image:
 
 def losses_json(record: ProgramRecord, shown: CrashCaseView) -> list[dict[str, str]]:
     """Return the losses in words, each with the step that wrote the lost data."""
-    return [{"what": loss.what, "by": written_by(record, loss)} for loss in shown.losses]
+    return [{"what": loss.what, "by": loss_origin_text(record, loss)} for loss in shown.losses]
 
 
 RECOVERY = "recovery"
@@ -189,7 +189,7 @@ class ProbeFinding:
     """
 
 
-def write_cases(
+def write_failure_cases(
     found: Sequence[ProbeFinding],
     check: Check,
     out: Path | None,
@@ -208,7 +208,7 @@ def write_cases(
         (place / "files").mkdir(parents=True, exist_ok=True)
         export_image(one.shown.image, FILES, place / "files")
         case = one.shown.case
-        upto = one.record.upto(case.point.step + 1)
+        upto = one.record.with_first_steps(case.point.step + 1)
         failure = ProbeFailure(check.name, case, one.start, upto, check.kind, one.recovery, one.rerun)
         write(place / "failure.json", failure.to_json(one.shown))
     return places

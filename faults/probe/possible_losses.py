@@ -78,25 +78,25 @@ class PossibleLosses:
     def add(self, effect: Effect, change: Change | None, *, has_data: bool) -> None:
         if change is not None:
             self._changes[effect.number] = effect
-            self.put_in_order(change)
+            self.record_in_journal(change)
         if has_data:
             self._data[effect.number] = effect
             if self._profile.data_before_size:
                 self._writes[effect.file].append(effect)
 
-    def put_in_order(self, change: Change) -> None:
+    def record_in_journal(self, change: Change) -> None:
         """Note that a change survives if a later change in the journal's order survives, if this holds on the disk."""
         if self._profile.metadata.is_in_order(change):
             heappush(self._journal, change.number)
 
-    def settle(self, effects: Iterable[Effect], changes: list[Change]) -> None:
+    def close_durable(self, effects: Iterable[Effect], changes: list[Change]) -> None:
         """Close those effects whose change is durable now. changes: all their changes that are still in the journal."""
         unsure = {change.number for change in self._disk.losable_changes(self._profile, changes)}
         for effect in effects:
             if effect.number not in unsure:
-                self._close_change(effect.number)
+                self._close_durable_change(effect.number)
 
-    def settle_oldest(self) -> None:
+    def close_committed_changes(self) -> None:
         """Close the changes up to the one to which the journal is committed."""
         count = 1
         while self._journal:
@@ -107,7 +107,7 @@ class PossibleLosses:
                 if number in unsure:
                     heappush(self._journal, number)
                 else:
-                    self._close_change(number)
+                    self._close_durable_change(number)
             if unsure:
                 return
             count *= 2
@@ -116,7 +116,7 @@ class PossibleLosses:
         if self._data.pop(effect.number, None) is not None and effect.number not in self._changes:
             self._close(effect)
 
-    def drop(self, effect: Effect) -> None:
+    def close_removed(self, effect: Effect) -> None:
         """Close an effect because a later step has removed what it made."""
         change, data = self._changes.pop(effect.number, None), self._data.pop(effect.number, None)
         if change is not None or data is not None:
@@ -130,7 +130,7 @@ class PossibleLosses:
         self._changes.clear()
         self._data.clear()
 
-    def _close_change(self, number: int) -> None:
+    def _close_durable_change(self, number: int) -> None:
         effect = self._changes.pop(number, None)
         if effect is None:
             return

@@ -45,7 +45,7 @@ OnHeld = Callable[[Image, Answers, CrashCase, Verdicts], None]
 """Called for each state that holds, with the answers, the crash, and all verdicts so far."""
 
 
-class _Waiting(NamedTuple):
+class _QueuedState(NamedTuple):
     """A state that has not been checked yet, and the first crash that left it."""
 
     point: Point
@@ -85,7 +85,7 @@ def probe(
     return prober.found
 
 
-def probe_end(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeReport:
+def probe_final_state(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeReport:
     """Check the state at the end of a record, without a crash. A probe that ends early has no verdict."""
     prober = Prober(record, start, checkers, (NOTHING_LOST,), 1, {})
     prober.found.is_of_end = True
@@ -134,7 +134,7 @@ class Prober:
         self._plan = plan
         self._only = only  # crash points; damage at rest is also tried at others
         self._damage_verdicts: Verdicts = {}  # apart, because a recovery follows each verdict on a crash state
-        self._waiting: dict[tuple[str, int, bool], _Waiting] = {}
+        self._waiting: dict[tuple[str, int, bool], _QueuedState] = {}
         """Queued states by digest, number of answers, and whether they are of damage at rest."""
         self._points: list[tuple[Point, dict[str, PossibleStates]]] = []  # points that are not counted yet
         self._at_rest = [disk for disk in disks if disk in AT_REST]
@@ -143,7 +143,7 @@ class Prober:
     def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
         """Explore all points after a step. EndedEarlyError: the probe was interrupted; the counts are up to date."""
         try:
-            for point, disks in self._visited(first_step):
+            for point, disks in self._visit_points(first_step):
                 current_interruption().check()
                 self._visited_count += 1
                 self.explore(point, disks)
@@ -159,21 +159,21 @@ class Prober:
             return point.step + 1, len(self._record.steps)
         return self._visited_count, self._visits
 
-    def _visited(self, first_step: int) -> Iterator[tuple[Point, list[str]]]:
+    def _visit_points(self, first_step: int) -> Iterator[tuple[Point, list[str]]]:
         """Yield the points of the plan, each with the disks to try. The replayer is at the moment of the point."""
         if self._plan.is_even:
-            yield from self._visited_evenly(first_step)
+            yield from self._visit_sample_first(first_step)
             return
         point = None
         for point in self.replayer.points():
             is_crashed = self._only is None or point in self._only
-            disks = self._disks_at(point, self._is_promise(point), is_crashed)
+            disks = self._disks_to_try(point, self._is_promise(point), is_crashed)
             if point.step >= first_step and (is_crashed or disks):
                 yield point, disks
         if point is not None and self._at_rest and not self._is_promise(point):
             yield point, self._at_rest
 
-    def _visited_evenly(self, first_step: int) -> Iterator[tuple[Point, list[str]]]:
+    def _visit_sample_first(self, first_step: int) -> Iterator[tuple[Point, list[str]]]:
         """Yield the points of a sample, then those that it left out: points that the program marked, and of damage."""
         points = []
         for point in self.replayer.points():
@@ -198,7 +198,7 @@ class Prober:
             # Anew for each pass, so that the drawn states of a point do not depend on the points visited before.
             self._chances, self._operations = Choices("probe"), -1
             for point in self._points_of_replay(chosen):
-                yield point, self._disks_at(point, point in of_damage, point in to_crash)
+                yield point, self._disks_to_try(point, point in of_damage, point in to_crash)
 
     def _points_of_replay(self, chosen: list[Point]) -> Iterator[Point]:
         left = iter(chosen)
@@ -211,7 +211,7 @@ class Prober:
                 if wanted is None:
                     return
 
-    def _disks_at(self, point: Point, is_damaged: bool, is_crashed: bool) -> list[str]:
+    def _disks_to_try(self, point: Point, is_damaged: bool, is_crashed: bool) -> list[str]:
         """Return the disks to try at a point: of damage at rest, and of crashes that may leave new states."""
         return [
             disk
@@ -230,7 +230,9 @@ class Prober:
             for state in self._states[disk]:
                 key = state.digest, point.answers
                 if key not in self._verdicts_for(disk):
-                    self._waiting.setdefault((*key, disk in AT_REST), _Waiting(point, disk, self._states[disk], state))
+                    self._waiting.setdefault(
+                        (*key, disk in AT_REST), _QueuedState(point, disk, self._states[disk], state)
+                    )
         self._points.append((point, {disk: self._states[disk] for disk in disks}))
         if max(len(self._waiting), len(self._points)) >= _BATCH_PER_JOB * self._checkers.jobs:
             self.judge()
@@ -254,26 +256,26 @@ class Prober:
     def judge(self) -> None:
         """Check the queued states and count them."""
         waiting, self._waiting = self._waiting, {}
-        answers = {key: Answers.of(self._answers[: key[1]]) for key in waiting}
+        answers = {key: Answers.from_steps(self._answers[: key[1]]) for key in waiting}
         questions = [(one.state.image, answers[key]) for key, one in waiting.items()]
         keys = list(waiting)
-        with closing(self._checkers.answered(questions)) as arriving:
-            for number, verdict in _in_order(arriving) if self._plan.stops_at_first else arriving:
+        with closing(self._checkers.judge_each(questions)) as arriving:
+            for number, verdict in _in_question_order(arriving) if self._plan.stops_at_first else arriving:
                 (digest, given, _), one = keys[number], waiting[keys[number]]
                 self._verdicts_for(one.disk)[digest, given] = verdict
                 self.found.judged += 1
                 self.found.images.add(digest)
                 is_new = (one.disk, verdict.signature) not in self._known
                 if is_new and not verdict.is_assumed and is_breach(verdict, one.state):
-                    self._stop_at([verdict.signature])
+                    self._stop_at_new_breach([verdict.signature])
         self._confirm_time_outs()
         if self._on_held is not None:
             for key, one in waiting.items():
                 verdict = self._verdicts_for(one.disk)[key[:2]]
                 if not verdict.is_broken and one.disk not in AT_REST:
-                    self._on_held(one.state.image, answers[key], _case(*one, verdict), self._verdicts)
+                    self._on_held(one.state.image, answers[key], _make_case(*one, verdict), self._verdicts)
         self._sum_up_all()
-        self._stop_at(self.found.breaches)  # also those found by verdicts of another record, without a check
+        self._stop_at_new_breach(self.found.breaches)  # also those found by verdicts of another record, without a check
 
     def _confirm_time_outs(self) -> None:
         """Repeat assumed time-outs until one is confirmed for each disk and signature."""
@@ -285,8 +287,8 @@ class Prober:
                     verdicts, key = self._verdicts_for(disk), (state.digest, point.answers)
                     verdict = verdicts[key]
                     if self._is_unconfirmed(disk, verdict):
-                        question = state.image, Answers.of(self._answers[: point.answers])
-                        verdict = verdicts[key] = self._checkers.confirmed(question)
+                        question = state.image, Answers.from_steps(self._answers[: point.answers])
+                        verdict = verdicts[key] = self._checkers.judge_again(question)
                     if verdict.is_broken and not verdict.is_assumed:
                         self._confirmed.add((disk, verdict.signature))
 
@@ -297,7 +299,7 @@ class Prober:
             and (disk, verdict.signature) not in self._known
         )
 
-    def _stop_at(self, breaches: Iterable[str]) -> None:
+    def _stop_at_new_breach(self, breaches: Iterable[str]) -> None:
         if self._plan.stops_at_first and not self._plan.known.issuperset(breaches):
             raise EndedEarlyError(STOP_AT_FIRST)
 
@@ -318,13 +320,13 @@ class Prober:
                     is_judged = False
                     continue
                 count.states += 1
-                self._note(states, state)
+                self._count_losses(states, state)
                 self._count_damage(disk, state, verdict)
                 if is_breach(verdict, state) and (disk, verdict.signature) not in self._known:
                     count.broken += 1
                     if not verdict.is_assumed:
                         self._confirmed.add((disk, verdict.signature))
-                    self._keep(point, disk, states, state, verdict)
+                    self._record_breach(point, disk, states, state, verdict)
             count.crashes += is_judged
             count.exhausted += is_judged and states.is_exhaustive
             count.cut += is_judged and states.was_cut
@@ -345,10 +347,10 @@ class Prober:
         self.found.injected.add(DAMAGES[disk].fault)
         count = self.found.damage.setdefault((disk, state.damage.place.path), DamageCount())
         count.unnoticed += is_breach(verdict, state)
-        count.noticed += verdict.is_noticed
+        count.noticed += verdict.is_damage_reported
         count.harmless += not verdict.is_broken
 
-    def _note(self, states: PossibleStates, state: CrashState) -> None:
+    def _count_losses(self, states: PossibleStates, state: CrashState) -> None:
         injected = self.found.injected
         if state.lost:
             injected.update(change.loss_kind(kept_bytes) for change, kept_bytes in states.losses_of(state).changes)
@@ -361,11 +363,13 @@ class Prober:
             elif page_outcome.version < len(page.writes):
                 injected.add("page lost")
 
-    def _keep(self, point: Point, disk: str, states: PossibleStates, state: CrashState, verdict: CheckOutcome) -> None:
+    def _record_breach(
+        self, point: Point, disk: str, states: PossibleStates, state: CrashState, verdict: CheckOutcome
+    ) -> None:
         case = CrashCase(point, disk, (), state.digest, verdict, state.loss_count)
         breach = self.found.breaches.get(verdict.signature)
         if breach is None or case.rank < breach.smallest.rank:
-            case = _case(point, disk, states, state, verdict)
+            case = _make_case(point, disk, states, state, verdict)
             if breach is None:
                 breach = self.found.breaches[verdict.signature] = ViolationGroup(case)
             breach.smallest = case
@@ -375,7 +379,7 @@ class Prober:
         assert sum(breach.disks.values()) == breach.states, "each broken state counts on one disk"
 
 
-def _in_order(answers: Iterable[tuple[int, CheckOutcome]]) -> Iterator[tuple[int, CheckOutcome]]:
+def _in_question_order(answers: Iterable[tuple[int, CheckOutcome]]) -> Iterator[tuple[int, CheckOutcome]]:
     """Yield answers in the order of their questions, so that the speed of checks does not select the first breach."""
     early: dict[int, CheckOutcome] = {}
     following = 0
@@ -386,6 +390,6 @@ def _in_order(answers: Iterable[tuple[int, CheckOutcome]]) -> Iterator[tuple[int
             following += 1
 
 
-def _case(point: Point, disk: str, states: PossibleStates, state: CrashState, verdict: CheckOutcome) -> CrashCase:
+def _make_case(point: Point, disk: str, states: PossibleStates, state: CrashState, verdict: CheckOutcome) -> CrashCase:
     decisions = tuple(states.decisions(state, DISK_STREAM))
     return CrashCase(point, disk, decisions, state.digest, verdict, state.loss_count)

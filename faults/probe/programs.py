@@ -47,7 +47,7 @@ class RecorderChoice:
 
         ProgramError: the program does not exist or fails. Its standard error is not redirected.
         """
-        command = runnable(program)
+        command = runnable_command(program)
         if self.kind_for(program) == PYTHON:
             record, unlike = record_program(
                 program, start, self.seconds_max, ignores_special_files=ignores_special_files
@@ -66,7 +66,7 @@ class RecorderChoice:
     def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
         """Run a program with a fault or a seeded thread order, at system calls only. The program may fail."""
         run = run_traced(
-            runnable(program),
+            runnable_command(program),
             start,
             self.seconds_max,
             self.stores,
@@ -91,17 +91,17 @@ class RecorderChoice:
 
     def kind_for(self, program: Sequence[str]) -> str:
         """Return the kind of recorder for a program. ProgramError: the requested kind does not support it."""
-        is_python = is_of_python(program)
+        is_python = is_python_program(program)
         if self.kind == PYTHON and not is_python:
             raise ProgramError(f"{program[0]}: expected a script, .py, or -m and a module to record calls of Python")
         return self.kind or (PYTHON if is_python else CALLS)
 
 
-def is_of_python(program: Sequence[str]) -> bool:
+def is_python_program(program: Sequence[str]) -> bool:
     return program[0] == "-m" or program[0].endswith(".py")
 
 
-def runnable(program: Sequence[str]) -> list[str]:
+def runnable_command(program: Sequence[str]) -> list[str]:
     """Return a command line that works in any directory. ProgramError: the program does not exist."""
     first, *arguments = program
     if first == "-m":

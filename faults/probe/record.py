@@ -120,7 +120,7 @@ NOBODY = ProgramTask(-1, -1, "")
 """The task of the promises at the start of a check's record."""
 
 
-class Unseen(msgspec.Struct, frozen=True, rename={"stack": "from"}):
+class UnseenAction(msgspec.Struct, frozen=True, rename={"stack": "from"}):
     """An action that the recorder does not support. event: a Python audit event, a system call, or a limit."""
 
     event: str
@@ -135,7 +135,7 @@ class Answers(NamedTuple):
     refused: Sequence[str] = ()
 
     @classmethod
-    def of(cls, steps: Sequence[Step]) -> "Answers":
+    def from_steps(cls, steps: Sequence[Step]) -> "Answers":
         texts = [[step.path for step in steps if step.kind == kind] for kind in ANSWERS]
         return cls(*texts)
 
@@ -153,7 +153,7 @@ class ProgramRecord:
     program: tuple[str, ...]
     steps: tuple[Step, ...]
     stacks: tuple[tuple[SourceLine, ...], ...]
-    unseen: tuple[Unseen, ...] = ()
+    unseen: tuple[UnseenAction, ...] = ()
     exit: int = 0
     tasks: tuple[ProgramTask, ...] = (ProgramTask(0, 0, ""),)
     unended: str = ""
@@ -189,7 +189,7 @@ class ProgramRecord:
         """Return the numbers of the steps that are injected faults."""
         return [number for number, step in enumerate(self.steps) if step.kind in INJECTED]
 
-    def upto(self, steps: int) -> "ProgramRecord":
+    def with_first_steps(self, steps: int) -> "ProgramRecord":
         """Return the record with only its first steps, but all stacks."""
         assert steps >= 0, steps
         return replace(self, steps=self.steps[:steps], unseen=(), unended="")

@@ -108,13 +108,13 @@ class Recoveries:
             self.states += prober.found.states
             self.judged += prober.found.judged
             for signature, group in prober.found.breaches.items():
-                self._keep(signature, group, RecordedRecovery(whole, image, first_crash))
+                self._record_breach(signature, group, RecordedRecovery(whole, image, first_crash))
 
-    def _keep(self, signature: str, group: ViolationGroup, recovery: RecordedRecovery) -> None:
+    def _record_breach(self, signature: str, group: ViolationGroup, recovery: RecordedRecovery) -> None:
         found = RecoveryBreach(recovery, group)
         known = self.breaches.setdefault(signature, found)
         if known is found:
             return
         smallest = min(known, found, key=lambda one: one.rank)
-        merged = known.group.joined(group, smallest.group.smallest)
+        merged = known.group.merged_with(group, smallest.group.smallest)
         self.breaches[signature] = RecoveryBreach(smallest.recovery, merged)

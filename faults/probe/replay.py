@@ -17,7 +17,7 @@ from msgspec import structs
 
 from ...sim.choices import Choices, Stream
 from ...sim.kernel import Kernel
-from ...sim.policies.replay import Replay
+from ...sim.policies.replay import ReplayPolicy
 from ..crashes.at_rest import AT_REST
 from ..crashes.enumeration import PossibleStates
 from ..crashes.profiles import NOTHING_LOST, PROFILES
@@ -63,8 +63,8 @@ class Replayer:
         self, record: ProgramRecord, start: Image, choices: Choices | None = None, disks: Collection[str] = ()
     ) -> None:
         self.record = record
-        self._kernel = Kernel(Replay())
-        self._machine = self._kernel.machine("program")
+        self._kernel = Kernel(ReplayPolicy())
+        self._machine = self._kernel.create_machine("program")
         self._choices = choices or Choices("probe")
         stream = self._choices.stream(DISK_STREAM)
         timing = SyncTiming(0, 0)
@@ -95,32 +95,32 @@ class Replayer:
             if self._at_rest is not None and step.kind in (steps.SYNC, steps.SYNC_ALL):
                 self._at_rest.note_before_sync()
             done = self.disk.operations
-            for is_inside in self._carry_out(number, step):
+            for is_inside in self._execute_step(number, step):
                 if self.disk.operations > done:
                     done = self.disk.operations
                     self.steps_of += [number] * (done - len(self.steps_of))
                     assert len(self.steps_of) == done, (number, done)
                     yield Point(number, done, acknowledged, is_inside, refused)
 
-    def opened(self, file: int) -> SimDescriptor:
+    def descriptor_of(self, file: int) -> SimDescriptor:
         """Return the descriptor of a file, by its number in the record."""
         return self._open[file]
 
-    def whole(self) -> None:
+    def replay_all(self) -> None:
         """Execute the whole record, one operation per step. RecordError: a step is impossible."""
         for number, step in enumerate(self.record.steps):
             try:
                 if step.kind == steps.WRITE:
-                    self._file(step).write(step.at, step.data)
+                    self._open_file(step).write(step.at, step.data)
                 elif step.kind == steps.SYNC_ALL:
                     for _ in self._sync_all():
                         pass
                 elif step.kind not in (*steps.ANSWERS, steps.FAULT):
-                    self._act(step)
+                    self._execute_operation(step)
             except _IMPOSSIBLE as error:
-                raise _cannot_be(number, step, error) from error
+                raise _impossible_step_error(number, step, error) from error
 
-    def upto(self, point: Point) -> None:
+    def replay_to(self, point: Point) -> None:
         """Execute the record up to a point. RecordError: the record does not have this point."""
         if point not in self.points():
             raise RecordError(f"point: expected one of the record's, found {point}")
@@ -137,23 +137,23 @@ class Replayer:
         self._kernel.kill(self._machine)
         return self.disk.crash(PROFILES[profile])
 
-    def intact(self) -> Image:
+    def intact_image(self) -> Image:
         """Return the disk's content with its page cache, as the program sees it. This ends the replay."""
         return self.crash(NOTHING_LOST)
 
-    def _carry_out(self, number: int, step: Step) -> Iterator[bool]:
+    def _execute_step(self, number: int, step: Step) -> Iterator[bool]:
         """Execute a step. After each operation yield whether the step has more operations."""
         self.kinds.add(self._kind_on_disk(step))
         try:
             if step.kind == steps.WRITE:
-                yield from self._write(step)
+                yield from self._write_in_pieces(step)
             elif step.kind == steps.SYNC_ALL:
                 yield from self._sync_all()
             else:
-                self._act(step)
+                self._execute_operation(step)
                 yield False
         except _IMPOSSIBLE as error:
-            raise _cannot_be(number, step, error) from error
+            raise _impossible_step_error(number, step, error) from error
 
     def _kind_on_disk(self, step: Step) -> str:
         is_growth = step.kind == steps.TRUNCATE and 0 <= step.file < len(self._open)
@@ -161,22 +161,22 @@ class Replayer:
             return "extend"
         return step.kind
 
-    def _act(self, step: Step) -> None:
+    def _execute_operation(self, step: Step) -> None:
         files = self._files
         match step.kind:
             case steps.CREATE:
-                self._create(step)
+                self._create_file(step)
             case steps.STORE:
-                self._file(step).store(step.at, step.data)
+                self._open_file(step).store(step.at, step.data)
             case steps.TRUNCATE:
-                self._file(step).truncate(step.at)
+                self._open_file(step).truncate(step.at)
             case steps.ALLOCATE:
-                self._file(step).allocate(step.at + step.size)
+                self._open_file(step).allocate(step.at + step.size)
             case steps.ZERO_RANGE:
-                self._file(step).zero(step.at, step.size)
+                self._open_file(step).zero(step.at, step.size)
             case steps.SYNC:
                 end = step.at + step.size if step.size else None
-                self._file(step).sync(step.at, end, data_only=step.target == steps.DATA)
+                self._open_file(step).sync(step.at, end, data_only=step.target == steps.DATA)
             case steps.FAILED_SYNC if step.file >= 0:
                 self._fail_to_sync(step)
             case steps.FAILED_SYNC:
@@ -184,13 +184,15 @@ class Replayer:
                     self._fail_to_sync(structs.replace(step, file=number))
             case steps.LYING_SYNC:
                 with self.disk.with_faults(lying_sync_chance=1.0):
-                    self._act(structs.replace(step, kind=steps.SYNC_DIRECTORY if step.path else steps.SYNC))
+                    self._execute_operation(
+                        structs.replace(step, kind=steps.SYNC_DIRECTORY if step.path else steps.SYNC)
+                    )
             case steps.RENAME:
                 files.rename(step.path, step.target)
             case steps.EXCHANGE:
                 files.exchange(step.path, step.target)
             case steps.LINK if not step.path:
-                self._file(step).link(step.target)
+                self._open_file(step).link(step.target)
             case steps.LINK:
                 files.link(step.path, step.target)
             case steps.SYMLINK:
@@ -209,26 +211,26 @@ class Replayer:
     def _fail_to_sync(self, step: Step) -> None:
         with self.disk.with_faults(failed_sync_chance=1.0):
             try:
-                self._act(structs.replace(step, kind=steps.SYNC))
+                self._execute_operation(structs.replace(step, kind=steps.SYNC))
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
                 return
         raise AssertionError(f"a sync that was to fail has not: {step}")
 
-    def _create(self, step: Step) -> None:
+    def _create_file(self, step: Step) -> None:
         is_new = not step.path or self._files.status(step.path) is None
         if step.file != len(self._open) or not is_new:
             raise OSError(f"expected file {len(self._open)} and a new name, found {step.file} at {step.path}")
         self._open.append(self._files.open(step.path) if step.path else self._files.open_unnamed())
 
-    def _file(self, step: Step) -> SimDescriptor:
+    def _open_file(self, step: Step) -> SimDescriptor:
         if step.file < 0:
             raise IndexError(f"file {step.file}")
         return self._open[step.file]
 
-    def _write(self, step: Step) -> Iterator[bool]:
-        file = self._file(step)
+    def _write_in_pieces(self, step: Step) -> Iterator[bool]:
+        file = self._open_file(step)
         ends = piece_ends(step.at, len(step.data))
         done = 0
         for end in ends:
@@ -245,7 +247,7 @@ class Replayer:
             yield True
 
 
-def _cannot_be(number: int, step: Step, error: Exception) -> RecordError:
+def _impossible_step_error(number: int, step: Step, error: Exception) -> RecordError:
     return RecordError(f"step {number}: {step.kind} is impossible: {type(error).__name__}: {error}")
 
 

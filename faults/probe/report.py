@@ -82,7 +82,7 @@ class ViolationGroup:
     """Numbers of disk operations before the crashes."""
     disks: dict[str, int] = field(default_factory=dict)
 
-    def joined(self, other: "ViolationGroup", smallest: CrashCase) -> "ViolationGroup":
+    def merged_with(self, other: "ViolationGroup", smallest: CrashCase) -> "ViolationGroup":
         """Return a group with the states of both groups."""
         disks = dict(Counter(self.disks) + Counter(other.disks))
         assert sum(disks.values()) == self.states + other.states, "each broken state counts on one disk"

@@ -136,7 +136,7 @@ class Reruns:
         """Return the breaches, most severe first, then smallest first."""
         return sorted(self.breaches.items(), key=lambda one: (one[1].group.smallest.rank, one[0]))
 
-    def leave_out(self, kinds: Sequence[FaultKind], seeds: int, rules: Sequence[CallFault] = ()) -> None:
+    def skip_reruns(self, kinds: Sequence[FaultKind], seeds: int, rules: Sequence[CallFault] = ()) -> None:
         """Do not run again; `untried` lists all faults and seeds."""
         self.enabled, self.rules, self.seeds_asked = kinds, rules, seeds
 
@@ -144,23 +144,23 @@ class Reruns:
         """Run again with faults and in other thread orders. If the probe ends early, `untried` lists the rest."""
         self.enabled, self.rules, self.seeds_asked, self.runs_max = kinds, rules, seeds, runs_max
         with suppress(EndedEarlyError):
-            self._strike_aimed()
-            self._strike_all_kinds()
-            self._reorder(seeds)
+            self._inject_rules()
+            self._inject_all_kinds()
+            self._try_thread_orders(seeds)
 
-    def _strike_aimed(self) -> None:
+    def _inject_rules(self) -> None:
         for rule in self.rules:
             control = RunControl(rule)
-            run = self._run(control)
+            run = self._run_once(control)
             if run is None:
                 continue
             step = self._first_difference(run)
             if step is not None:
-                self._explore(str(rule), control, run.record, step)
+                self._explore_rerun(str(rule), control, run.record, step)
             self.aimed[str(rule)] = () if step is None else run.matched
 
-    def _strike_all_kinds(self) -> None:
-        listing = self._run(RunControl(listed=tuple(self.enabled))) if self.enabled else None
+    def _inject_all_kinds(self) -> None:
+        listing = self._run_once(RunControl(listed=tuple(self.enabled))) if self.enabled else None
         if listing is None:
             return
         for kind in self.enabled:
@@ -168,19 +168,19 @@ class Reruns:
         for kind, found in self.coverage.items():
             for number in found.order[: self.runs_max]:
                 control = RunControl(CallFault(kind, number + 1))
-                run = self._run(control)
+                run = self._run_once(control)
                 if run is not None and (step := self._first_difference(run)) is not None:
                     found.reached += run.matched
                     self.injected[kind] += 1
-                    self._explore(kind, control, run.record, step)
+                    self._explore_rerun(kind, control, run.record, step)
             assert kind not in self.tried, kind
             self.tried.append(kind)
 
-    def _reorder(self, seeds: int) -> None:
+    def _try_thread_orders(self, seeds: int) -> None:
         known = {_actions_of(self.first)}
         for seed in range(seeds):
             control = RunControl(seed=seed)
-            run = self._run(control)
+            run = self._run_once(control)
             if run is None:
                 continue
             self.choices += run.choices
@@ -189,10 +189,12 @@ class Reruns:
             if changes not in known:
                 known.add(changes)
                 self.orders += 1
-                self._explore(ORDER, control, run.record, _common_prefix_length(changes, _actions_of(self.first)) - 1)
+                self._explore_rerun(
+                    ORDER, control, run.record, _common_prefix_length(changes, _actions_of(self.first)) - 1
+                )
             self.seeds += 1
 
-    def _run(self, control: RunControl) -> TracedRun | None:
+    def _run_once(self, control: RunControl) -> TracedRun | None:
         """Run once. Return None if the run could not be recorded, and add it to `discarded`."""
         self.on_progress(self, control)
         try:
@@ -219,7 +221,7 @@ class Reruns:
             return _common_prefix_length(_actions_of(run.record), _actions_of(self.first)) - 1
         return run.record.injected[0] - 1
 
-    def _explore(self, kind: str, control: RunControl, record: ProgramRecord, first_step: int) -> None:
+    def _explore_rerun(self, kind: str, control: RunControl, record: ProgramRecord, first_step: int) -> None:
         answers = _common_prefix_length(_answers_of(record), _answers_of(self.first))
         verdicts = {key: verdict for key, verdict in self.verdicts.items() if key[1] <= answers}
         known = {(disk, signature) for signature, group in self.found.breaches.items() for disk in group.disks}
@@ -242,14 +244,14 @@ class Reruns:
             self.states += prober.found.states
             self.judged += prober.found.judged
             for signature, group in prober.found.breaches.items():
-                self._keep((kind, signature), RerunBreach(control, record, group))
+                self._record_breach((kind, signature), RerunBreach(control, record, group))
 
-    def _keep(self, key: tuple[str, str], breach: RerunBreach) -> None:
+    def _record_breach(self, key: tuple[str, str], breach: RerunBreach) -> None:
         known = self.breaches.setdefault(key, breach)
         if known is breach:
             return
         smaller = min(known, breach, key=lambda one: one.group.smallest.rank)
-        group = known.group.joined(breach.group, smaller.group.smallest)
+        group = known.group.merged_with(breach.group, smaller.group.smallest)
         self.breaches[key] = RerunBreach(smaller.control, smaller.record, group)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...sim.choices import Choices, Decision
 from ...sim.interruption import EndedEarlyError
-from ...sim.shrink import RunDecisions, Search, shrink_decisions
+from ...sim.shrink import RunDecisions, ShrinkSearch, shrink_decisions
 from ..crashes.at_rest import AT_REST, DamagedState
 from ..crashes.enumeration import CrashState
 from ..crashes.profiles import PROFILES
@@ -37,24 +37,24 @@ class CrashCaseView:
     losses: tuple[Loss, ...]
 
 
-class Scene:
+class CrashCaseReplay:
     """One moment of a record at which states can be built from decisions."""
 
     def __init__(self, record: ProgramRecord, start: Image, case: CrashCase) -> None:
         self._replayer = Replayer(record, start, disks=[case.disk])
-        self._replayer.upto(case.point)
+        self._replayer.replay_to(case.point)
         stream = Choices("").stream(DISK_STREAM)
         self._states = self._replayer.states(case.disk, 1, stream)
 
     def state(self, decisions: tuple[Decision, ...]) -> tuple[CrashState, tuple[Decision, ...]]:
         """Return the state that the decisions select, and the decisions that were used."""
-        stream = Choices.replaying(decisions).stream(DISK_STREAM)
+        stream = Choices.for_replay(decisions).stream(DISK_STREAM)
         state = self._states.drawn(stream)
         return state, tuple(stream.decisions())
 
     def before(self) -> DiskState:
         """Return the content of the disk before the crash, durable and not."""
-        return self._replayer.disk.state()
+        return self._replayer.disk.content_state()
 
     def torn(self, case: CrashCase) -> set[tuple[str, int]]:
         """Return the pages that are torn after the crash, by path and page number."""
@@ -88,8 +88,8 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
     """Return the smallest case of the same breach, found by undoing losses one by one. If the probe ends early, return
     the smallest case so far.
     """
-    scene = Scene(record, start, case)
-    answers = Answers.of(record.answers[: case.point.answers])
+    scene = CrashCaseReplay(record, start, case)
+    answers = Answers.from_steps(record.answers[: case.point.answers])
     verdicts: dict[str, CheckOutcome] = {case.digest: case.verdict}
 
     def still_fails(candidate: RunDecisions) -> RunDecisions | None:
@@ -100,7 +100,7 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
         same = verdict.signature == case.verdict.signature
         return RunDecisions(followed, ()) if same and is_breach(verdict, state) else None
 
-    search = Search(
+    search = ShrinkSearch(
         RunDecisions(case.decisions, ()),
         still_fails,
         tries_max=_SLOW_TRIES_MAX if case.verdict.outcome == TIMED_OUT else TRIES_MAX,
@@ -111,7 +111,7 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
     verdict = verdicts[state.digest]
     if verdict.is_assumed:
         with suppress(EndedEarlyError):
-            verdict = checkers.confirmed((state.image, answers))
+            verdict = checkers.judge_again((state.image, answers))
         if verdict.is_assumed or verdict.signature != case.verdict.signature:
             return scene.shown(case)  # the check is only slow in the smaller case, or the probe has ended
     assert verdict.is_broken, "the smallest case breaks the same promise"

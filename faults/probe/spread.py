@@ -37,7 +37,7 @@ class FaultCoverage:
         for number in numbers:
             firsts.setdefault((self.calls[number].call, self.calls[number].stack), number)
         places = set(firsts.values())
-        return [*firsts.values(), *_bisected([number for number in numbers if number not in places])]
+        return [*firsts.values(), *_bisection_order([number for number in numbers if number not in places])]
 
     @property
     def is_partial(self) -> bool:
@@ -47,20 +47,20 @@ class FaultCoverage:
     @property
     def files(self) -> list[str]:
         """Return the names of the files that faults can reach, by their first appearance."""
-        return _names(self.calls)
+        return _file_names(self.calls)
 
     @property
     def missed_files(self) -> list[str]:
         """Return the names of the files that no fault has reached."""
-        reached = set(_names(self.reached))
+        reached = set(_file_names(self.reached))
         return [name for name in self.files if name not in reached]
 
 
-def _names(calls: Sequence[MatchedCall]) -> list[str]:
+def _file_names(calls: Sequence[MatchedCall]) -> list[str]:
     return list(dict.fromkeys(named(call.path) if call.path else "a file without a name" for call in calls))
 
 
-def _bisected(numbers: Sequence[int]) -> list[int]:
+def _bisection_order(numbers: Sequence[int]) -> list[int]:
     """Return the middle number, then the middles of both halves, and so on."""
     found, parts = [], deque([numbers])
     while parts:

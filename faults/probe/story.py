@@ -36,11 +36,16 @@ def step_text(record: ProgramRecord, number: int, names: Mapping[int, str] | Non
     names: the result of `file_names`, for callers with many steps.
     """
     step = record.steps[number]
-    parts = [described(record, step, names), where(record.stacks[step.stack]), step.call, task_name(record, step)]
+    parts = [
+        step_description(record, step, names),
+        where(record.stacks[step.stack]),
+        step.call,
+        task_name(record, step),
+    ]
     return f"{number + 1:>4} {'  '.join(part for part in parts if part)}"
 
 
-def written_by(record: ProgramRecord, loss: Loss) -> str:
+def loss_origin_text(record: ProgramRecord, loss: Loss) -> str:
     """Return a line about the first step of a loss, or "" for data that the program did not write."""
     return step_text(record, loss.steps[0]).strip() if loss.steps else ""
 
@@ -62,7 +67,7 @@ def story(record: ProgramRecord, upto: int) -> Iterator[str]:
         yield step_text(record, number)
 
 
-def described(record: ProgramRecord, step: Step, names: Mapping[int, str] | None = None) -> str:
+def step_description(record: ProgramRecord, step: Step, names: Mapping[int, str] | None = None) -> str:
     """Describe the action of a step, with paths as the program uses them. names: see `step_text`."""
     name = (file_names(record) if names is None else names).get(step.file, f"file {step.file}")
     end = step.at + step.size
@@ -109,21 +114,21 @@ def file_names(record: ProgramRecord) -> dict[int, str]:
     return names
 
 
-def moment(record: ProgramRecord, point: Point) -> str:
+def moment_text(record: ProgramRecord, point: Point) -> str:
     """Describe the moment of a crash."""
     if point.step < 0:
         return "before the first step"
     step = record.steps[point.step]
     inside = "inside" if point.is_inside else "after"
     place = where(record.stacks[step.stack])
-    return f"{inside} step {point.step + 1}: {described(record, step)}{f' at {place}' if place else ''}"
+    return f"{inside} step {point.step + 1}: {step_description(record, step)}{f' at {place}' if place else ''}"
 
 
 def crash_text(record: ProgramRecord, point: Point, disk: str) -> str:
     """Describe a crash without its disk. If the disk loses no data, describe only the moment."""
     if disk in AT_REST:
-        return f"damage at rest {moment(record, point)}"
-    return f"{'state' if disk == NOTHING_LOST else 'crash'} {moment(record, point)}"
+        return f"damage at rest {moment_text(record, point)}"
+    return f"{'state' if disk == NOTHING_LOST else 'crash'} {moment_text(record, point)}"
 
 
 def named(path: str) -> str:
@@ -181,7 +186,7 @@ def _is_standard(file: str) -> bool:
 
 def losses_of(taken: CrashLosses, steps_of: Sequence[int]) -> list[Loss]:
     """Return the losses, in the order of the changes. steps_of: for each operation, the number of its step."""
-    found = [([change.number], _of_change(change, kept_bytes)) for change, kept_bytes in taken.changes]
+    found = [([change.number], _change_loss_text(change, kept_bytes)) for change, kept_bytes in taken.changes]
     for page, page_outcome in taken.pages:
         found += _loss_of_page(page, page_outcome)
     found.sort(key=lambda one: (one[0][0], one[1]))
@@ -208,7 +213,7 @@ def _damage_text(damage: Damage, disk: str) -> str:
     return f"{former}; page {damage.target.page} of {named(damage.target.path)} has the new one"
 
 
-def _of_change(change: Change, kept_bytes: int) -> str:
+def _change_loss_text(change: Change, kept_bytes: int) -> str:
     path = named(change.path)
     match change:
         case Extend() if kept_bytes:

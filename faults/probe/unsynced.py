@@ -68,20 +68,20 @@ class UnsyncedEffects:
     def operations(self) -> int:
         return self._disk.operations
 
-    def follow(self) -> None:
+    def replay_record(self) -> None:
         """Replay the record. RecordError: a step is impossible. EndedEarlyError: the replay was interrupted."""
         done = 0
         for point in self._replayer.points():
             current_interruption().check()
             if point.acknowledged > self.promises:
-                self._settle()
+                self._close_durable_effects()
                 self.promises = point.acknowledged
                 for losses in self.losses.values():
                     losses.promises = point.acknowledged
             for number in range(done, point.operations):
                 self._replicate_from(number, point.step, self._record.steps[point.step])
             done = point.operations
-        self._settle()
+        self._close_durable_effects()
         for losses in self.losses.values():
             losses.finish()
 
@@ -96,21 +96,21 @@ class UnsyncedEffects:
             if step.kind in (steps.TRUNCATE, steps.ZERO_RANGE):  # these may remove data that was not synced
                 self._touched_files.add(step.file)
             change = next(iter(self._disk.changes_by([number])), None)
-            effect = self._effect(number, at, step, change)
+            effect = self._make_effect(number, at, step, change)
             if change is not None:
                 self._note_names(change, effect)
-            self._add(effect, change, has_data=step.kind in _WITH_DATA)
+            self._add_effect(effect, change, has_data=step.kind in _WITH_DATA)
 
-    def _effect(self, number: int, at: int, step: Step, change: Change | None) -> Effect:
+    def _make_effect(self, number: int, at: int, step: Step, change: Change | None) -> Effect:
         is_of_file = step.file < 0 and step.kind in (steps.LINK, steps.RENAME)
         file = self._files.get(step.path, -1) if is_of_file else step.file
         kind = step.kind if change is None else change.kind
-        name = self._names.get(file, f"file {file}") if change is None else _name_of(change, step)
+        name = self._names.get(file, f"file {file}") if change is None else _effect_name(change, step)
         start = end = 0
         if step.kind in _WITH_DATA:
             start, end = step.at, step.at + max(len(step.data), step.size)
             # A long write is several operations, and perhaps only the last ones make the file longer.
-            grows = step.kind == steps.WRITE and end > self._replayer.opened(file).size_bytes
+            grows = step.kind == steps.WRITE and end > self._replayer.descriptor_of(file).size_bytes
             kind = step.kind if change is None and not grows else APPEND
         if change is None or change.directory is None:
             name = self._names.get(file, f"file {file}")
@@ -120,7 +120,7 @@ class UnsyncedEffects:
             missing = f"fsync of the directory {directory if directory == '.' else f'{directory}/'}"
         return Effect(number, at, kind, name, missing, file, start, end, self.promises)
 
-    def _add(self, effect: Effect, change: Change | None, *, has_data: bool) -> None:
+    def _add_effect(self, effect: Effect, change: Change | None, *, has_data: bool) -> None:
         if effect.file >= 0:
             self._of_file[effect.file].append(effect)
             if not self._links[effect.file]:
@@ -136,26 +136,26 @@ class UnsyncedEffects:
         """Update the tables of names after a change, and drop the effects whose results it removed."""
         match change:
             case Link():
-                self._link(change.path, effect)
+                self._record_link(change.path, effect)
             case Unlink():
-                self._unlink(change.path)
+                self._record_unlink(change.path)
             case Rename():
-                self._unlink(change.target)
-                self._drop_maker(change.path)
+                self._record_unlink(change.target)
+                self._drop_creation(change.path)
                 if effect.file >= 0:  # not a symbolic link
                     self._rename_file(change, effect)
             case RenameDirectory():
-                self._unlink(change.target)
-                self._drop_in(change.target)
-                self._drop_maker(change.path)
+                self._record_unlink(change.target)
+                self._drop_effects_in(change.target)
+                self._drop_creation(change.path)
                 self._apply_renaming(change.after)
             case RenameExchange():
                 self._apply_renaming(change.after)
             case MakeDirectory():
                 self._makers[change.path] = self._made[change.path] = effect
             case RemoveDirectory():
-                self._unlink(change.path)
-                self._drop_in(change.path)
+                self._record_unlink(change.path)
+                self._drop_effects_in(change.path)
 
     def _rename_file(self, change: Rename, effect: Effect) -> None:
         self._files[change.target] = self._files.pop(change.path)
@@ -165,9 +165,9 @@ class UnsyncedEffects:
             if isinstance(grown, Extend) and grown.is_allocated:
                 self._touched_files.add(effect.file)
                 for losses in self.losses.values():
-                    losses.put_in_order(grown)
+                    losses.record_in_journal(grown)
 
-    def _link(self, path: str, effect: Effect) -> None:
+    def _record_link(self, path: str, effect: Effect) -> None:
         self._makers[path] = effect
         file = effect.file
         if file < 0:  # a symbolic link
@@ -179,35 +179,35 @@ class UnsyncedEffects:
         self._links[file] += 1
         self._linked[file].append((effect.number, parent_of(path)))
 
-    def _unlink(self, path: str) -> None:
+    def _record_unlink(self, path: str) -> None:
         """Note that a name was removed or replaced, if it existed."""
-        self._drop_maker(path)
+        self._drop_creation(path)
         file = self._files.pop(path, None)
         if file is not None:
             self._links[file] -= 1
             if not self._links[file]:
-                self._drop_all(one for one in self._of_file.get(file, ()) if one.kind != steps.RENAME)
+                self._drop_effects(one for one in self._of_file.get(file, ()) if one.kind != steps.RENAME)
 
-    def _drop_maker(self, path: str) -> None:
+    def _drop_creation(self, path: str) -> None:
         """Drop the creation of a name that is removed, or moved: a rename gives its file the new name in any case."""
         maker = self._makers.pop(path, None)
         if maker is not None:
-            self._drop_all([maker])
+            self._drop_effects([maker])
 
-    def _drop_in(self, directory: str) -> None:
+    def _drop_effects_in(self, directory: str) -> None:
         """Drop the removals in an empty directory that was removed, and the renames inside it."""
         if directory in self._synced_directories:
-            self._settle()  # now, because the effects are no longer found by their directory
+            self._close_durable_effects()  # now, because the effects are no longer found by their directory
         for effect in self._in_directory.pop(directory, ()):
             step = self._record.steps[effect.step]
             is_inside = step.kind == steps.RENAME and parent_of(step.path) == parent_of(step.target)
             if is_inside or step.kind in (steps.UNLINK, steps.REMOVE_DIRECTORY):
-                self._drop_all([effect])
+                self._drop_effects([effect])
 
-    def _drop_all(self, effects: Iterable[Effect]) -> None:
+    def _drop_effects(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             for losses in self.losses.values():
-                losses.drop(effect)
+                losses.close_removed(effect)
 
     def _apply_renaming(self, where: Callable[[str], str]) -> None:
         self._files = {where(path): file for path, file in self._files.items()}
@@ -217,7 +217,7 @@ class UnsyncedEffects:
 
     # -- syncs -------------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    def _close_durable_effects(self) -> None:
         """Close the effects that the syncs since the last promise made durable."""
         if self._is_all_synced:
             self._touched_files.update(self._of_file)
@@ -229,26 +229,26 @@ class UnsyncedEffects:
         for directory in directories:
             effects |= {effect.number: effect for effect in self._in_directory.get(directory, ())}
         linked = [one for file in files for one in self._linked.get(file, ())]
-        effects |= {made.number: made for _, directory in linked for made in self._made_above(directory)}
+        effects |= {made.number: made for _, directory in linked for made in self._creations_above(directory)}
         changes = self._disk.changes_by(sorted({*effects, *(number for number, _ in linked)}))
         for losses in self.losses.values():
-            losses.settle(effects.values(), changes)
-            losses.settle_oldest()
+            losses.close_durable(effects.values(), changes)
+            losses.close_committed_changes()
         for file in files:
-            self._settle_data(file)
-            _keep_if(self._is_open, self._of_file, file)
+            self._close_durable_data(file)
+            _filter_effects(self._is_open, self._of_file, file)
         for directory in directories:
-            _keep_if(self._is_open, self._in_directory, directory)
+            _filter_effects(self._is_open, self._in_directory, directory)
         self._touched_files, self._synced_directories, self._is_all_synced = set(), set(), False
 
-    def _settle_data(self, file: int) -> None:
-        unsynced = self._replayer.opened(file).unsynced_writes
+    def _close_durable_data(self, file: int) -> None:
+        unsynced = self._replayer.descriptor_of(file).unsynced_writes
         for effect in self._of_file.get(file, ()):
             if effect.number not in unsynced:
                 for losses in self.losses.values():
                     losses.close_data(effect)
 
-    def _made_above(self, directory: str) -> Iterator[Effect]:
+    def _creations_above(self, directory: str) -> Iterator[Effect]:
         """Yield the open creations of a directory and of those above it."""
         while directory != "/":
             made = self._made.get(directory)
@@ -260,7 +260,7 @@ class UnsyncedEffects:
         return any(losses.is_open(effect) for losses in self.losses.values())
 
 
-def _name_of(change: Change, step: Step) -> str:
+def _effect_name(change: Change, step: Step) -> str:
     if step.kind in (steps.RENAME, steps.LINK) and step.path:
         return f"{named(step.path)} -> {named(step.target)}"
     if step.kind == steps.EXCHANGE:
@@ -268,7 +268,7 @@ def _name_of(change: Change, step: Step) -> str:
     return named(change.path)
 
 
-def _keep_if(is_kept: Callable[[Effect], bool], found: dict[T, list[Effect]], key: T) -> None:
+def _filter_effects(is_kept: Callable[[Effect], bool], found: dict[T, list[Effect]], key: T) -> None:
     """Keep those effects of one entry, and remove the entry if none is left."""
     kept = [effect for effect in found.get(key, ()) if is_kept(effect)]
     if kept:

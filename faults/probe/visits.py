@@ -44,7 +44,7 @@ class VisitPlan:
         """Yield the points to visit, each pass in the order of the record. points: those of the record, in order."""
         left = len(points) if self.points_max is None else min(self.points_max, len(points))
         for numbers in _even_passes(record, points):
-            chosen = _thinned(numbers, left)
+            chosen = _spread_sample(numbers, left)
             left -= len(chosen)
             yield [points[number] for number in chosen]
             if not left:
@@ -72,8 +72,8 @@ def _even_passes(record: ProgramRecord, points: Sequence[Point]) -> Iterator[lis
                 first_of_file.setdefault((step.kind, step.path or names.get(step.file, "")), number)
     chosen = {0, len(points) - 1, *(numbers[0] for numbers in of_kind.values())}
     promises = of_kind.pop(ACKNOWLEDGE, [])
-    fast = [_bisected(promises), _bisected(list(first_of_file.values()))]
-    slow = [_bisected(numbers) for numbers in of_kind.values()]
+    fast = [_bisection_passes(promises), _bisection_passes(list(first_of_file.values()))]
+    slow = [_bisection_passes(numbers) for numbers in of_kind.values()]
     visited: set[int] = set()
     while chosen:
         new = sorted(chosen - visited)
@@ -83,7 +83,7 @@ def _even_passes(record: ProgramRecord, points: Sequence[Point]) -> Iterator[lis
         chosen = set(chain.from_iterable(next(levels, ()) for levels in fast * _LEVELS_OF_PROMISES + slow))
 
 
-def _bisected(numbers: Sequence[int]) -> Iterator[list[int]]:
+def _bisection_passes(numbers: Sequence[int]) -> Iterator[list[int]]:
     """Yield the middle of a list, then the middles of its halves, and so on, until each item was yielded once."""
     parts = [(0, len(numbers))] if numbers else []
     while parts:
@@ -93,7 +93,7 @@ def _bisected(numbers: Sequence[int]) -> Iterator[list[int]]:
         parts = [(first, end) for first, end in chain.from_iterable(halves) if first < end]
 
 
-def _thinned(numbers: Sequence[int], count: int) -> list[int]:
+def _spread_sample(numbers: Sequence[int], count: int) -> list[int]:
     """Return at most `count` of the numbers, at equal distances."""
     if len(numbers) <= count:
         return list(numbers)

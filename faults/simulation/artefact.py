@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ... import __version__
-from ...sim.choices import decisions_from_record, recorded
+from ...sim.choices import decisions_from_record, decisions_to_record
 from ...sim.schedule import ScheduleError, parse_switch
 from ..crashes.profiles import PROFILES
 from ..disk.fault_injector import MOMENTS, CrashPoint
@@ -109,7 +109,7 @@ def parse_document(values: object, document: type[T], place: str) -> T:
 def document_of(record: Record[Setup]) -> RecordDocument:
     decisions = {
         stream: [(label, nth, options, value) for label, nth, options, value in entries]
-        for stream, entries in recorded(record.decisions).items()
+        for stream, entries in decisions_to_record(record.decisions).items()
     }
     return RecordDocument(list(record.crashes), [str(switch) for switch in record.schedule], decisions)
 

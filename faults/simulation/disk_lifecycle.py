@@ -67,7 +67,7 @@ class DiskLifecycle:
     def damage(self) -> list[DamagedRange]:
         return [one for disk in self._all for one in disk.damage]
 
-    def find(self, stream: str, *, faulty: bool = True) -> Disk:
+    def find_disk(self, stream: str, *, faulty: bool = True) -> Disk:
         """Return the disk of the next life. faulty: whether the disk may have faults.
 
         stream: random stream of a new disk. The disk of a killed process keeps its own stream.
@@ -130,5 +130,7 @@ class DiskLifecycle:
         writes all dirty data back.
         """
         assert self._live_disk is None, "the last life's disk was found before this one was left"
-        self._image = change(disk.settle() if power_cut is None else disk.power_cut_after_stop(power_cut))
+        self._image = change(
+            disk.image_after_power_off() if power_cut is None else disk.power_cut_after_stop(power_cut)
+        )
         self._bad_sectors = disk.bad_sectors

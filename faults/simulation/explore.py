@@ -4,9 +4,9 @@
     crash there in a replay of the record → for each kind of crash: enumerate the crash states
     → continue from each state, and judge it
 
-A state is stored as a record: that of the run up to the crash, plus the draws that lead to the state. `WholeRuns`
-explores any program by a whole run for each state. A program that can continue from an image has its own subclass of
-`Explorable`. Equal crash states are judged once if the digests of the promises are equal too.
+A state is stored as a record: that of the run up to the crash, plus the draws that lead to the state.
+`WholeRunExplorer` explores any program by a whole run for each state. A program that can continue from an image has
+its own subclass of `Explorable`. Equal crash states are judged once if the digests of the promises are equal too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,9 +15,9 @@ from typing import Generic, Protocol
 
 from ...sim.choices import Choices, Decision
 from ...sim.errors import ReplayDivergedError
-from ...sim.guard import guard
-from ...sim.policies.replay import Replay
-from ...sim.process import garbage_collected_at_end
+from ...sim.guard import leak_guard
+from ...sim.policies.replay import ReplayPolicy
+from ...sim.process import collect_garbage_at_end
 from ..crashes.enumeration import CrashState, CrashStates
 from ..crashes.profiles import PROFILES
 from ..disk.disk import Disk
@@ -178,7 +178,9 @@ class CrashedRun(Protocol):
 class Explorable(Protocol[Setup]):
     """A program whose crash states can be explored."""
 
-    def die(self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]) -> CrashedRun | None:
+    def run_to_crash(
+        self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]
+    ) -> CrashedRun | None:
         """Crash the program at a moment. Returns None if the run does not reach the moment."""
 
 
@@ -228,7 +230,7 @@ class Explorer(Generic[Setup]):
         count = self._found.counts.setdefault((situation.depth, moment.point.kind), OperationCount())
         count.moments += 1
         decisions = (*situation.record.decisions, *self._missing_byte_decisions(moment))
-        left = self._explorable.die(situation, moment, decisions)
+        left = self._explorable.run_to_crash(situation, moment, decisions)
         if left is None:
             raise ReplayDivergedError("moment", 0, str(moment), "the run does not come to it")
         if left.signature:
@@ -275,21 +277,21 @@ class Explorer(Generic[Setup]):
         self._found.breaches.setdefault(signature, record)
 
 
-class WholeRuns(Generic[Setup, Result]):
+class WholeRunExplorer(Generic[Setup, Result]):
     """Explores any program by whole runs from the beginning."""
 
     def __init__(self, program: Program[Setup, Result], limit: int) -> None:
         self._program = program
         self._limit = limit
 
-    def die(
+    def run_to_crash(
         self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]
-    ) -> "WholeCrash[Setup, Result] | None":
+    ) -> "WholeRunCrash[Setup, Result] | None":
         """Run to the end with a crash that loses no data, and enumerate the states at the crash."""
         record = situation.record_with_crash(moment, situation.profiles[0], decisions)
-        choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
+        choices, schedule = Choices.for_replay(record.decisions), ReplayPolicy(record.schedule)
         simulation = Simulation(choices, schedule, crashes=record.crashes)
-        crashed = WholeCrash(self._program, situation, moment, record.decisions)
+        crashed = WholeRunCrash(self._program, situation, moment, record.decisions)
 
         def on_crash(life: str, disk: Disk) -> None:
             if life == situation.life:
@@ -301,7 +303,7 @@ class WholeRuns(Generic[Setup, Result]):
         return crashed if crashed.has_died or crashed.signature else None
 
 
-class WholeCrash(Generic[Setup, Result]):
+class WholeRunCrash(Generic[Setup, Result]):
     """A crashed machine in a run of any program, and its states."""
 
     def __init__(
@@ -363,8 +365,8 @@ def situation_of(
         raise ValueError(f"life: expected one of those that may crash, {', '.join(names)}, found {life or 'none'}")
     life = life or names[0]
     record = record_of(program, setup, first, result).record
-    log, schedule = OperationLog(), Replay(record.schedule)
-    again = Simulation(Choices.replaying(record.decisions), schedule, crashes=())
+    log, schedule = OperationLog(), ReplayPolicy(record.schedule)
+    again = Simulation(Choices.for_replay(record.decisions), schedule, crashes=())
     again.triggers[life] = log
     if execute(program, setup, again).digest != result.digest:
         raise ReplayDivergedError("run", 0, result.digest, "another run")
@@ -382,9 +384,9 @@ def explore_chunk(
     samples_max: int = 0,
 ) -> ExplorationCounts[Setup]:
     explorer = Explorer(explorable, situation, found, samples_max=samples_max)
-    with guard():  # one guard around all runs makes the guard of each run cheap
+    with leak_guard():  # one guard around all runs makes the guard of each run cheap
         for number in numbers:
-            with garbage_collected_at_end():
+            with collect_garbage_at_end():
                 explorer.explore(number)
     return found
 

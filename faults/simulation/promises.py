@@ -35,17 +35,17 @@ class PromiseBroken(Exception):
 
 def always(condition: object, promise: str, found: object = "the condition is false") -> None:
     """Check a promise. Raises PromiseBroken if the condition is false; found: the actual value for the message."""
-    _count(_ALWAYS + promise, 1)
+    _count_reached(_ALWAYS + promise, 1)
     if not condition:
         raise PromiseBroken(promise, str(found))
 
 
 def sometimes(event: str, condition: object = True) -> None:
     """Count an event if the condition is true. A campaign reports the events that never happened."""
-    _count(_SOMETIMES + event, 1 if condition else 0)
+    _count_reached(_SOMETIMES + event, 1 if condition else 0)
 
 
-def _count(name: str, times: int) -> None:
+def _count_reached(name: str, times: int) -> None:
     if _reached:
         _reached[-1][name] += times
 
@@ -74,11 +74,11 @@ def declared_promises(scenario: Callable[..., object]) -> tuple[str, ...]:
     while isinstance(scenario, partial):
         scenario = scenario.func
     module = getattr(inspect.unwrap(scenario), "__module__", "")
-    return _declared_from(module, len(sys.modules))
+    return _promises_declared_from(module, len(sys.modules))
 
 
 @cache
-def _declared_from(root: str, loaded: int) -> tuple[str, ...]:
+def _promises_declared_from(root: str, loaded: int) -> tuple[str, ...]:
     """Return the names in all modules reachable from `root`. loaded: number of loaded modules, a cache key."""
     found: dict[str, None] = {}
     left, seen = [root], {root}
@@ -90,7 +90,7 @@ def _declared_from(root: str, loaded: int) -> tuple[str, ...]:
         names = {name: value.__name__ for name, value in values.items() if value is always or value is sometimes}
         here = {name for name, value in values.items() if value is sys.modules[__name__]}
         if names or here:
-            found.update(dict.fromkeys(_names_in(module, names, here)))
+            found.update(dict.fromkeys(_counters_in(module, names, here)))
         for value in values.values():
             used = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
             if isinstance(used, str) and used not in seen and used.partition(".")[0] not in sys.stdlib_module_names:
@@ -99,7 +99,7 @@ def _declared_from(root: str, loaded: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _names_in(module: ModuleType, names: dict[str, str], here: set[str]) -> Iterator[str]:
+def _counters_in(module: ModuleType, names: dict[str, str], here: set[str]) -> Iterator[str]:
     """Yield the counters of the calls in the source of a module.
 
     names: names of the two functions in the source. here: names of this module.

@@ -17,9 +17,9 @@ from ...sim.choices import Choices, Decision
 from ...sim.determinism import run_guarded
 from ...sim.errors import ReplayDivergedError
 from ...sim.policies import Policy
-from ...sim.policies.replay import LabellingPolicy, Replay
-from ...sim.process import garbage_collected_at_end
-from ...sim.schedule import Switch
+from ...sim.policies.replay import LabellingPolicy, ReplayPolicy
+from ...sim.process import collect_garbage_at_end
+from ...sim.schedule import TaskSwitch
 from ...sim.shrink import RunDecisions
 from ...sim.trace import Trace
 from .simulation import STEP_LIMIT, Crash, Simulation
@@ -39,7 +39,7 @@ class Judged(Protocol):
         """Identity of the failure; empty if the run did not fail. Runs with equal signatures fail in the same way."""
 
 
-_NOUN = {Decision: "decision", Switch: "switch", Crash: "crash"}
+_NOUN = {Decision: "decision", TaskSwitch: "switch", Crash: "crash"}
 
 Setup = TypeVar("Setup", bound=Hashable)
 Result = TypeVar("Result", bound=Judged)
@@ -61,7 +61,7 @@ class RecordReplay(Generic[Setup, Result]):
     record: Record[Setup]
     result: Result
     simulation: Simulation
-    gone: tuple[Decision | Switch | Crash, ...]
+    gone: tuple[Decision | TaskSwitch | Crash, ...]
     changed: tuple[tuple[Decision, int], ...]
     """Recorded decisions whose draw now has another number of options, with that number.
 
@@ -78,12 +78,12 @@ class RecordReplay(Generic[Setup, Result]):
 
     def is_same(self, run: Judged) -> bool:
         """Whether the replay followed the whole record to the digest and signature of `run`."""
-        return not self.gone and _facts(self.result) == _facts(run)
+        return not self.gone and _digest_and_signature(self.result) == _digest_and_signature(run)
 
 
 def execute(program: Program[Setup, Result], setup: Setup, simulation: Simulation) -> Result:
     """Run a program. Raises LeakError if a task used a resource outside its world."""
-    with garbage_collected_at_end():
+    with collect_garbage_at_end():
         return run_guarded(partial(program, setup, simulation))
 
 
@@ -99,13 +99,13 @@ def replay(
 
     policy: replaces the schedule, also in the resulting record.
     """
-    choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
+    choices, schedule = Choices.for_replay(record.decisions), ReplayPolicy(record.schedule)
     simulation = Simulation(choices, policy or schedule, crashes=record.crashes, trace=trace, step_limit=step_limit)
     result = execute(program, record.setup, simulation)
     made = Record(tuple(choices.decisions()), tuple(schedule.followed), simulation.crashes, record.setup)
     missed = (crash for crash in record.crashes if crash not in simulation.crashes)
-    gone = (*choices.unmet(), *(() if policy else schedule.unmet), *missed)
-    return RecordReplay(made, result, simulation, gone, tuple(choices.changed()))
+    gone = (*choices.unused_decisions(), *(() if policy else schedule.unused_switches), *missed)
+    return RecordReplay(made, result, simulation, gone, tuple(choices.changed_draws()))
 
 
 def record_of(
@@ -116,12 +116,12 @@ def record_of(
     Raises ReplayDivergedError if the run cannot be repeated.
     """
     decisions = tuple(one for one in first.choices.decisions() if one.stream not in _SEED_STREAMS)
-    choices, schedule = Choices.replaying(decisions), LabellingPolicy(first.kernel.schedule)
+    choices, schedule = Choices.for_replay(decisions), LabellingPolicy(first.kernel.schedule)
     again = Simulation(choices, schedule, crashes=first.crashes, trace=trace)
     result = execute(program, setup, again)
-    before, after = _facts(found), _facts(result)
-    assert schedule.switches_left >= 0, schedule.switches_left
-    if before != after or schedule.switches_left or choices.unmet():
+    before, after = _digest_and_signature(found), _digest_and_signature(result)
+    assert schedule.remaining_switches >= 0, schedule.remaining_switches
+    if before != after or schedule.remaining_switches or choices.unused_decisions():
         raise ReplayDivergedError("run", 0, before, after)
     record = Record(decisions, tuple(schedule.labelled), first.crashes, setup)
     return RecordReplay(record, result, again, (), ())
@@ -144,5 +144,5 @@ def verify_record(
     return second
 
 
-def _facts(run: Judged) -> tuple[str, str]:
+def _digest_and_signature(run: Judged) -> tuple[str, str]:
     return run.digest, run.signature

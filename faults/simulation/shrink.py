@@ -14,11 +14,11 @@ from typing import Generic
 
 from ...sim.choices import Choices, Decision
 from ...sim.errors import LeakError, ReplayDivergedError
-from ...sim.guard import guard
+from ...sim.guard import leak_guard
 from ...sim.policies import Policy
 from ...sim.policies.random_walk import draw_policy
 from ...sim.process import CpuLimitReached, cpu_limit
-from ...sim.shrink import Search, shrink_decisions, shrink_schedule
+from ...sim.shrink import ShrinkSearch, shrink_decisions, shrink_schedule
 from ..crashes.profiles import NOTHING_LOST
 from ..disk.fault_injector import CrashPhase, CrashPoint
 from .disk_lifecycle import PROCESS_KILL
@@ -34,7 +34,7 @@ _EARLIER_MAX = 64
 """Up to this number of earlier operations, all are tried; above it, only those of the same name, by bisection."""
 _PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")  # kinds of crash to try, mildest first
 _NUMBER = re.compile(r"\d+")
-Axis = Callable[[Search[Record[Setup]]], None]
+Axis = Callable[[ShrinkSearch[Record[Setup]]], None]
 Test = Callable[[RecordReplay[Setup, Result]], bool]
 
 
@@ -74,8 +74,8 @@ class RecordShrinker(Generic[Setup, Result]):
         coarsely_first: bool = False,
         stop: Callable[[], bool] = lambda: False,
         on_try: Callable[[Record[Setup], bool], None] = lambda record, accepted: None,
-    ) -> Search[Record[Setup]]:
-        """Return the search with the smallest record. stop and on_try: see `sim.shrink.Search`.
+    ) -> ShrinkSearch[Record[Setup]]:
+        """Return the search with the smallest record. stop and on_try: see `sim.shrink.ShrinkSearch`.
 
         coarsely_first: each axis first removes only large parts, which is faster for long runs.
 
@@ -86,8 +86,8 @@ class RecordShrinker(Generic[Setup, Result]):
             found = first.result.signature or "no failure"
             raise ReplayDivergedError("record", 0, "the failure that is to be shrunk", found)
         self.operations.update(first.simulation.operations)
-        search = Search(start, self.still_fails, tries_max=tries_max, stop=stop, on_try=on_try)
-        with guard():  # one guard around all runs makes the guard of each run cheap
+        search = ShrinkSearch(start, self.still_fails, tries_max=tries_max, stop=stop, on_try=on_try)
+        with leak_guard():  # one guard around all runs makes the guard of each run cheap
             search.is_coarse = coarsely_first
             if coarsely_first:
                 for axis in axes:
@@ -139,13 +139,13 @@ class RecordShrinker(Generic[Setup, Result]):
                 return record_of(self._program, record.setup, run, found).record
         return followed
 
-    def shrink_crashes(self, search: Search[Record[Setup]]) -> None:
+    def shrink_crashes(self, search: ShrinkSearch[Record[Setup]]) -> None:
         """Try crashes without losses, at the end of the life, with smaller losses, at earlier operations."""
         for life in [crash.life for crash in search.best.crashes]:
             for kinder in (_crashes_at_the_end, _milder_profiles, _other_moments, self._earlier_crashes):
                 crash = _crash_of(search.best, life)
                 if crash is not None:
-                    any(search.attempt(with_crash(search.best, change)) for change in kinder(crash))
+                    any(search.attempt(replace_crash(search.best, change)) for change in kinder(crash))
             crash = _crash_of(search.best, life)
             if crash is not None and crash.point:
                 search.lower_value(CrashPoint.parse(crash.point).nth, 1, _with_nth(life))
@@ -180,7 +180,7 @@ def shrink(
 
     shrinker = RecordShrinker(program_of(scenario), is_same, steps=finding.steps, renumbers=True)
 
-    def drop_steps(search: Search[TrialRecord]) -> None:
+    def drop_steps(search: ShrinkSearch[TrialRecord]) -> None:
         search.continue_with_test(
             shrinker.fails_under_any_schedule, lambda others: others.drop_parts(steps_taken, _keep_steps)
         )
@@ -221,7 +221,7 @@ def _crash_of(record: Record[Setup], life: str) -> Crash | None:
     return next((crash for crash in record.crashes if crash.life == life), None)
 
 
-def with_crash(record: Record[Setup], changed: Crash) -> Record[Setup]:
+def replace_crash(record: Record[Setup], changed: Crash) -> Record[Setup]:
     crashes = tuple(changed if crash.life == changed.life else crash for crash in record.crashes)
     return replace(record, crashes=crashes)
 
@@ -232,7 +232,7 @@ def _with_nth(life: str) -> Callable[[Record[Setup], int], Record[Setup]]:
         if crash is None or not crash.point:
             return record
         point = CrashPoint.parse(crash.point)._replace(nth=value)
-        return with_crash(record, crash._replace(point=str(point)))
+        return replace_crash(record, crash._replace(point=str(point)))
 
     return edit
 

@@ -168,7 +168,7 @@ class Simulation:
         """
         return drawn if self._recorded is None else self._recorded.get(drawn.life, unrecorded)
 
-    def arm(self, disk: Disk, crash: Crash, operation: int | None) -> None:
+    def arm_crash(self, disk: Disk, crash: Crash, operation: int | None) -> None:
         """Arm the crash of a life. operation: operations from now, if the crash has no point."""
         assert operation is None or operation >= 0, operation
         trigger = self.triggers.get(crash.life)
@@ -176,7 +176,7 @@ class Simulation:
             point = CrashPoint.parse(crash.point) if crash.point else None
             number = None if operation is None or self._recorded is not None else disk.operations + operation
             trigger = self.triggers[crash.life] = CrashTrigger(operation=number, point=point)
-        disk.arm(trigger, crash.moment)
+        disk.arm_trigger(trigger, crash.moment)
         self._armed[crash.life] = _PlannedCrash(disk, crash)
 
     def disk_of(self, life: str) -> Disk:
@@ -230,7 +230,7 @@ class Simulation:
         stream = self.choices.stream(name)
         for number in range(1, count + 1):
             step = stream.with_subject(f"step {number}")
-            if step.record(2, TAKEN, 1):  # shrinking replaces 1 by 0, the default
+            if step.record_draw(2, TAKEN, 1):  # shrinking replaces 1 by 0, the default
                 yield number, step
 
     def live(
@@ -244,7 +244,7 @@ class Simulation:
         that is earlier. The kind of crash is drawn from profiles. 0: the machine stops cleanly after the body. Raises
         TaskFailedError with the error of a task as its cause, and any other error of `Kernel.run`.
         """
-        machine = self.kernel.machine(life)
+        machine = self.kernel.create_machine(life)
         disk = self._find_disk(life)
         files, trace = disk.mount(machine), self.kernel.trace
 
@@ -274,7 +274,7 @@ class Simulation:
         lifecycle.faults, lifecycle.timing = self.faults, self.timing
         lifecycle.capacity_bytes = self.capacity_bytes
         disk_name = f"{DISK_STREAM}{life}"
-        disk = lifecycle.find(disk_name)
+        disk = lifecycle.find_disk(disk_name)
         if lifecycle.stream_name == disk_name:  # else the disk of a killed process, which keeps its faults
             self._enabled.update(dict.fromkeys(enabled_kinds(self.faults)))
         return disk
@@ -289,5 +289,5 @@ class Simulation:
         profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
         harmless = Crash(life, NOTHING_LOST, CrashPhase.AFTER, "")
         crash = self.planned_crash(Crash(life, profile, moment, ""), harmless)
-        self.arm(disk, crash, operation)
+        self.arm_crash(disk, crash, operation)
         return crash

@@ -72,7 +72,7 @@ def story_of(
     shown = [event for event in events if not _is_left_out(event, verdict)]
     if len(shown) <= lines_max:
         return [_event_line(event, root) for event in shown]
-    _add_files(concern, shown)
+    _add_files_of_ranges(concern, shown)
     weighed = sorted(((concern.relevance(event), number) for number, event in enumerate(shown)), reverse=True)
     chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line has the count of the others
     assert len(chosen) < lines_max < len(shown), (len(chosen), lines_max)
@@ -93,7 +93,7 @@ def _event_line(event: TraceEvent, root: str) -> str:
     return f"{event.now_ns / 1e6:9.3f} ms  {event.task}: {event.kind} {what}"
 
 
-def _add_files(concern: FailureSubjects, events: Iterable[TraceEvent]) -> None:
+def _add_files_of_ranges(concern: FailureSubjects, events: Iterable[TraceEvent]) -> None:
     """For each range of a directory, add the last file that begins at or before the range."""
     begins: dict[str, set[int]] = {}
     for event in events:

@@ -17,11 +17,11 @@ from typing import Protocol
 
 from ...sim.choices import Choices
 from ...sim.errors import TaskFailedError
-from ...sim.guard import guard
+from ...sim.guard import leak_guard
 from ...sim.policies.random_walk import draw_policy
 from ...sim.trace import Trace
 from . import record as records
-from .explore import ExplorationCounts, WholeRuns, explore_chunk, situation_of
+from .explore import ExplorationCounts, WholeRunExplorer, explore_chunk, situation_of
 from .finding import Finding, TrialRecord
 from .promises import PromiseBroken, count_reached_promises, declared_promises, is_promise
 from .record import Program, RecordReplay, execute, record_of, verify_record
@@ -187,7 +187,7 @@ def first_failure(
     scenario: Scenario, seeds: Iterable[int], on_run: Callable[[int, TrialOutcome], None]
 ) -> Finding | None:
     program = program_of(scenario)
-    with guard():  # one guard around all runs makes the guard of each run cheap
+    with leak_guard():  # one guard around all runs makes the guard of each run cheap
         for seed in seeds:
             simulation = _simulation_of(seed)
             outcome = execute(program, None, simulation)
@@ -264,7 +264,7 @@ def explore(scenario: Scenario, seed: int = 0, *, life: str = "", limit: int = E
         trace = Trace()
         record = record_of(program, None, simulation, outcome, trace).record
         return TrialExploration("", (_make_finding(seed, record, outcome, trace),), found)
-    explore_chunk(WholeRuns(program, limit), situation, range(len(situation.points)), found)
+    explore_chunk(WholeRunExplorer(program, limit), situation, range(len(situation.points)), found)
     broken = [records.replay(program, record).record for record in found.breaches.values()]
     findings = tuple(finding_of(scenario, seed, record) for record in broken)
     return TrialExploration(situation.life, findings, found)

@@ -11,19 +11,19 @@ from typing import NoReturn
 import typer
 
 from ...faults.simulation.artefact import ArtefactError
-from ...scenarios.campaigns.amounts import seconds_in, seeds_in
+from ...scenarios.campaigns.amounts import parse_seconds, parse_seeds
 from ...scenarios.campaigns.blame import ViolationKind, broken_promises, violation_kinds_with_causes
-from ...scenarios.campaigns.coverage import never_hit, never_injected
+from ...scenarios.campaigns.coverage import marks_never_hit, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.replay import replay, verified_run
 from ...scenarios.campaigns.first_seed import draw_first_seed
-from ...scenarios.campaigns.runner import Batch, Reach, Tally, batches_of, run_batches
+from ...scenarios.campaigns.runner import Batch, CampaignReach, Tally, batches_of, run_batches
 from ...scenarios.campaigns.seeds import run_seed
 from ...scenarios.claims.scenario import Scenario
 from ...scenarios.mutants.known import applied_mutant
 from ...scenarios.mutants.versions import VERSIONS, Version
 from ...sim.interruption import Interruption, interruptible
-from ...sim.policies.replay import Replay
+from ...sim.policies.replay import ReplayPolicy
 from ...sim.process import CPU_SECONDS_MAX, CpuLimitReached, cpu_limit
 from ...sim.schedule import parse_schedule
 from ..results.leaving import write_result_and_exit
@@ -34,11 +34,11 @@ from .named import require_mutant, scenarios_named
 from .options import (
     ResultFiles,
     command_line,
+    is_option_given,
     options_text,
     require_writable,
     results_written,
     unknown_name_error,
-    was_given,
 )
 from .pages import draw_run
 from .reporting import FailureLinks, replay_command, write_failures, write_timelines
@@ -57,12 +57,12 @@ def run_campaign(asked: RunOptions) -> NoReturn:
     version, mutant = _version_and_mutant(asked)
     if version is not None:
         scenarios = [replace(one, ranges=version.narrow(one.ranges)) for one in scenarios]
-    wanted, seconds = seeds_in(asked.seeds, asked.seed), None
+    wanted, seconds = parse_seeds(asked.seeds, asked.seed), None
     if asked.time is not None or wanted is None:
-        seconds = _SECONDS if asked.time is None else seconds_in(asked.time)
+        seconds = _SECONDS if asked.time is None else parse_seconds(asked.time)
     _check_determinism(asked, scenarios)
     out = asked.out
-    if not any(was_given(asked.context, name) for name in asked.context.params if name != "verbose"):
+    if not any(is_option_given(asked.context, name) for name in asked.context.params if name != "verbose"):
         out = Path("out")
     require_writable("out", out, "--out")
     line, first = command_line(asked.context), asked.first_seed
@@ -92,8 +92,8 @@ def run_campaign(asked: RunOptions) -> NoReturn:
             broken = _explain(broken, version, asked.jobs, interruption)
         never: dict[str, list[str]] = {}
         if asked.require_coverage:
-            never = {"faults": never_injected(tallies), "marks": never_hit(tallies), "scenarios": list(not_run)}
-        reach = Reach.of_campaign(len(scenarios), not_run, interruption)
+            never = {"faults": never_injected(tallies), "marks": marks_never_hit(tallies), "scenarios": list(not_run)}
+        reach = CampaignReach.of_campaign(len(scenarios), not_run, interruption)
         results = RunResults(line, tallies, took, broken, mutant, version, never, reach=reach, first_seed=first)
         results, page, files = _write_failure_files(results, asked, scenarios[0], out)
         interrupted = interruption.exit_code if interruption.is_requested else None
@@ -114,7 +114,7 @@ def _require_fit_for_processes(asked: RunOptions) -> None:
         raise typer.BadParameter("goes with --check-determinism", param_hint="--processes")
     fitting = ("names", "seeds", "check_determinism", "processes", "python", "json_file")
     for name in asked.context.params:
-        if name not in fitting and was_given(asked.context, name):
+        if name not in fitting and is_option_given(asked.context, name):
             option = f"--{name.rstrip('_').replace('_', '-')}"
             raise typer.BadParameter("expected none with --processes", param_hint=option)
 
@@ -188,9 +188,9 @@ def _explain(rows: list[ViolationKind], version: Version, jobs: int, interruptio
     return found
 
 
-def _policy_in_file(file: Path) -> Replay:
+def _policy_in_file(file: Path) -> ReplayPolicy:
     try:
-        return Replay(parse_schedule(file.read_text()))
+        return ReplayPolicy(parse_schedule(file.read_text()))
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{file}: {error}", param_hint="--schedule") from error
 
@@ -199,7 +199,7 @@ def _run_schedule(scenario: Scenario, seed: int, mutant: str | None, file: Path)
     policy = _policy_in_file(file)
     tally = Tally(scenario)
     tally.add(run_seed(scenario, seed, mutant=mutant, policy=policy))
-    for switch in policy.unmet:
+    for switch in policy.unused_switches:
         print_error(f"never happened: {switch}")
     return tally
 

@@ -33,7 +33,7 @@ _SIGN_EVERY_SECONDS = 60.0
 """The interval between progress lines of other long work."""
 
 
-def findings_console(json_file: str | None) -> Console:
+def console_for_findings(json_file: str | None) -> Console:
     return ERR if json_file == "-" else OUT
 
 

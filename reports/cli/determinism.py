@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from ...scenarios.campaigns.amounts import seeds_in
+from ...scenarios.campaigns.amounts import parse_seeds
 from ...scenarios.campaigns.determinism import WitnessError, WitnessProcess, compare_digests
 from ...scenarios.campaigns.interpreters import InterpreterError, installed_pythons, witnesses_on
 from ..results.leaving import write_result_and_exit
@@ -23,7 +23,7 @@ _DIFFERENCES_SHOWN_MAX = 10
 
 
 def check_processes(asked: RunOptions) -> NoReturn:
-    scenarios, wanted = scenarios_named(asked.names, None, None), seeds_in(asked.seeds or SEEDS, None)
+    scenarios, wanted = scenarios_named(asked.names, None, None), parse_seeds(asked.seeds or SEEDS, None)
     assert wanted is not None, asked.seeds
     pythons = [path for one in asked.python or () for path in (installed_pythons() if one == "all" else [one])]
     with show_progress("running everything again", len(scenarios) * len(wanted)) as update:

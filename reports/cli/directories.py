@@ -28,9 +28,9 @@ from ...store.real.overlay import OverlayFiles
 from ...store.real.world import overlay_world, real_world
 from ...store.settings.broker_conf import read_broker_conf
 from ...store.settings.describe_config import config_fields, describe_settings
-from ...store.tools.dump import BodyText, Selection, dump_log
+from ...store.tools.dump import BodyText, DumpSelection, dump_log
 from ...store.tools.geometry import Geometry, config_of_directory, log_paths, log_statuses
-from ...store.tools.inspect import as_finding, inspect_directory
+from ...store.tools.inspect import inspect_directory, unreadable_file_error
 from ...store.tools.rebuild import RebuildResult, rebuild_directory
 from ...store.tools.spread import Item, Judgement, PartSpread, Result
 from ...store.tools.verify import verify_directory
@@ -112,7 +112,11 @@ class VerifyOptions(InspectOptions):
 def verify_store(asked: VerifyOptions) -> NoReturn:
     root, geometry = _root_and_geometry(asked.directory, asked.geometry, asked.json_file)
     split_bytes = 0 if asked.jobs == 1 else _SPLIT_BYTES
-    with _exit_if_unreadable(), _progress(_log_bytes(root, geometry)) as advance, spread_over(asked.jobs) as spread:
+    with (
+        _exit_if_unreadable(),
+        _log_bytes_progress(_log_bytes(root, geometry)) as advance,
+        spread_over(asked.jobs) as spread,
+    ):
         files = overlay_world().files
         found = verify_directory(files, root, geometry, advance, spread=spread, split_bytes=split_bytes)
     _finish_command(found, found.fields, show_verification, [*map(str, found.findings.violations)], asked.json_file)
@@ -133,12 +137,12 @@ def spread_over(jobs: int) -> Iterator[PartSpread]:
 
 def _spread_by(mapped: Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]) -> PartSpread:
     def judged(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
-        return mapped(partial(_judge_here, judgement), items)
+        return mapped(partial(_judge_in_task, judgement), items)
 
     return judged
 
 
-def _judge_here(judgement: Judgement[Item, Result], item: Item) -> Result:
+def _judge_in_task(judgement: Judgement[Item, Result], item: Item) -> Result:
     """Check one item in a process that opens the files itself, and closes its mappings afterwards."""
     world = overlay_world()
     return judgement(world.files, world.core, item)
@@ -168,7 +172,7 @@ def dump_messages(asked: DumpOptions) -> NoReturn:
         raise typer.BadParameter("needs --topic", param_hint="--queue")
     geometry = _geometry_options(asked.config, asked.commit_log_size)
     root, geometry = _root_and_geometry(asked.directory, geometry, asked.json_file)
-    selection = Selection(asked.topic, asked.queue, asked.begin, asked.end, asked.keys)
+    selection = DumpSelection(asked.topic, asked.queue, asked.begin, asked.end, asked.keys)
     is_damaged, left = False, asked.limit
     with _exit_if_not_readable_as_store(root):
         settings = config_of_directory(OverlayFiles(), root, geometry)
@@ -194,7 +198,7 @@ def dump_messages(asked: DumpOptions) -> NoReturn:
 
 
 def _dumped_items(
-    settings: StoreConfig, selection: Selection, body: BodyText
+    settings: StoreConfig, selection: DumpSelection, body: BodyText
 ) -> Iterator[dict[str, Any] | CorruptFileError]:
     """Yield the items of `dump_log`.
 
@@ -214,7 +218,7 @@ def _exit_if_not_readable_as_store(root: str) -> Iterator[None]:
             except OSError as error:
                 if is_refusal(error):
                     raise
-                raise as_finding(error, root) from error
+                raise unreadable_file_error(error, root) from error
     except CorruptFileError as error:
         typer.echo(_damage_line(error, root), err=True)
         raise typer.Exit(1) from None
@@ -271,7 +275,7 @@ def rebuild_store(asked: RebuildOptions) -> NoReturn:
     files = overlay_world().files
     try:
         settings = config_of_directory(files, root, geometry)
-        with _removed_unless_complete(new), _progress(_log_bytes(root, geometry)) as advance:
+        with _removed_unless_complete(new), _log_bytes_progress(_log_bytes(root, geometry)) as advance:
             rebuilt = rebuild_directory(files, settings, real_world(), new, advance)
     except CorruptFileError as error:
         typer.echo(_damage_line(error, root if error.file.startswith(root) else new), err=True)
@@ -309,11 +313,11 @@ def _store_directories(root: str, geometry: Geometry) -> list[str]:
 def _require_store(root: str, geometry: Geometry) -> None:
     """Raise BadParameter if a directory has no part of a store. A store with a missing part counts as damaged."""
     parts = [*_store_directories(root, geometry)[1:], os.path.join(root, "abort")]
-    if len(parts) > 1 and not any(map(_may_exist, parts)):
+    if len(parts) > 1 and not any(map(_can_be_output, parts)):
         raise typer.BadParameter(f"{root}: no store: it has no log, no queues and no checkpoint", param_hint="DIR")
 
 
-def _may_exist(path: str) -> bool:
+def _can_be_output(path: str) -> bool:
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -443,7 +447,7 @@ def _exit_if_unreadable() -> Iterator[None]:
 
 
 @contextmanager
-def _progress(log_bytes: int) -> Iterator[Callable[[int], None]]:
+def _log_bytes_progress(log_bytes: int) -> Iterator[Callable[[int], None]]:
     """Yield a function that counts processed log bytes. For a long log, a terminal shows a progress bar."""
     console = Console(stderr=True)
     if not console.is_terminal or log_bytes < _LONG_BYTES:

@@ -21,7 +21,7 @@ from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultBlo
 from .console import print_error, show_progress
 from .explore import ExploreOptions
 from .named import require_mutant, scenarios_named
-from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, ResultFiles, results_written, was_given
+from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, ResultFiles, is_option_given, results_written
 from .reporting import replay_command, write_failures
 
 
@@ -46,7 +46,7 @@ def _check_options(asked: ExploreOptions) -> None:
         foreign = ["disk", "messages", "nest", "heal", "jobs"]
         reason = "applies only to crashes: expected none with --schedules"
     for option in foreign:
-        if was_given(asked.context, option):
+        if is_option_given(asked.context, option):
             raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")
     if asked.delays is not None and asked.preemptions is not None:
         raise typer.BadParameter("expected --delays or --preemptions, found both", param_hint="--delays")
@@ -58,7 +58,7 @@ def _write_failures(failures: list[Failure], out: Path | None, files: ResultFile
     return {}
 
 
-def _failures_block(failures: list[Failure], paths: dict[str, Path], again: str) -> Failures:
+def _failures_block_of_run(failures: list[Failure], paths: dict[str, Path], again: str) -> Failures:
     """again: the replay hint for a failure without a file."""
     commands = {name: replay_command(path) for name, path in paths.items()}
     texts = [failure_text(failure, commands.get(failure.signature, again)) for failure in failures]
@@ -118,7 +118,7 @@ def _schedules_result(
     blocks: list[ResultBlock] = []
     if not found.is_complete and found.last_schedule is not None:
         blocks.append(Lines("", On.TERMINAL, lines=[f"  continue with --after '{found.last_schedule}'"], is_text=True))
-    blocks.append(_failures_block(failures, paths, ""))
+    blocks.append(_failures_block_of_run(failures, paths, ""))
     tone, exit_code = _tone_and_exit_code(failures, interruption)
     return Result("explore", f"{found.summary}: {verdict}", Verdict(tone, verdict), exit_code, document, blocks=blocks)
 
@@ -185,7 +185,7 @@ def _crashes_result(
     blocks = [
         _kinds_table(explored),
         Lines("", On.TERMINAL, lines=_summary_lines(explored)),
-        _failures_block(explored.failures, paths, "repeat with --out DIR"),
+        _failures_block_of_run(explored.failures, paths, "repeat with --out DIR"),
     ]
     tone, exit_code = _tone_and_exit_code(explored.failures, interruption)
     return Result("explore", headline, Verdict(tone, verdict), exit_code, document, blocks=blocks)

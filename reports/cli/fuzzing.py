@@ -11,15 +11,15 @@ import typer
 
 from ...faults.simulation.artefact import ArtefactError
 from ...faults.simulation.failure_text import FailureText, LineKind, TextLine
-from ...scenarios.campaigns.amounts import seconds_in
+from ...scenarios.campaigns.amounts import parse_seconds
 from ...scenarios.campaigns.first_seed import draw_first_seed
-from ...scenarios.campaigns.runner import Reach, incomplete_verdict_words
+from ...scenarios.campaigns.runner import CampaignReach, incomplete_verdict_words
 from ...scenarios.campaigns.worker_pool import run_in_processes
-from ...scenarios.fuzz.campaign import FuzzReport, FuzzSettings, applied_fuzzed, fuzz_format, write_findings
+from ...scenarios.fuzz.campaign import FuzzReport, FuzzSettings, applied_fuzz_mutant, fuzz_format, write_findings
 from ...scenarios.fuzz.coverage import fuzz_covered, is_installed
 from ...scenarios.fuzz.engine import FuzzTally
 from ...scenarios.fuzz.judging import FuzzFailure, FuzzViolation, address_space_limited, judge_within_limits
-from ...scenarios.fuzz.mutants import FUZZED, find_fuzzed
+from ...scenarios.fuzz.mutants import FUZZED, find_fuzz_mutant
 from ...scenarios.fuzz.target import InputOutcome
 from ...scenarios.fuzz.targets import TARGETS
 from ...scenarios.mutants import MUTANTS
@@ -37,7 +37,7 @@ from .options import (
     EXIT_HELD,
     ResultFiles,
     command_line,
-    require_one_of,
+    require_known_name,
     results_written,
     unknown_name_error,
 )
@@ -49,15 +49,15 @@ _COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpu
 
 
 def fuzz_formats(asked: FuzzOptions) -> NoReturn:
-    require_one_of(ENGINES, asked.engine, "--engine")
+    require_known_name(ENGINES, asked.engine, "--engine")
     names, mutant, seed = _format_names(asked.formats), asked.mutant, asked.seed
-    if mutant is not None and not is_mutant(mutant, "--mutant", find_fuzzed):
+    if mutant is not None and not is_mutant(mutant, "--mutant", find_fuzz_mutant):
         raise unknown_name_error("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
     if asked.replay is not None:
         _replay_file(asked.replay, asked)
     if asked.engine == "atheris" and not is_installed():
         raise typer.BadParameter(f"needs atheris, which {install_command('fuzz')} has", param_hint="--engine")
-    seconds = None if asked.time is None else seconds_in(asked.time)
+    seconds = None if asked.time is None else parse_seconds(asked.time)
     if seconds is None and asked.inputs is None:
         seconds = _SECONDS
     if seed is None:
@@ -74,7 +74,9 @@ def fuzz_formats(asked: FuzzOptions) -> NoReturn:
             print_error(error)
             raise typer.Exit(EXIT_HARNESS) from error
         fuzzed = {result.name for result in results}
-        reach = Reach(len(names), tuple(name for name in names if name not in fuzzed), interruption.is_requested)
+        reach = CampaignReach(
+            len(names), tuple(name for name in names if name not in fuzzed), interruption.is_requested
+        )
         findings = [finding for result in results for finding in result.findings]
         files, paths = ResultFiles(), dict[str, Path]()
         with files.writing(), results_written("--out"):
@@ -168,7 +170,7 @@ def _finding_json(finding: FuzzFailure, paths: dict[str, Path]) -> dict[str, Any
     }
 
 
-def _formats_table(results: list[FuzzReport], reach: Reach) -> ResultTable:
+def _formats_table(results: list[FuzzReport], reach: CampaignReach) -> ResultTable:
     rows = []
     for one in results:
         counts = (one.inputs, round(one.per_second), one.accepted, one.refused)
@@ -211,10 +213,10 @@ def _replay_file(file: Path, asked: FuzzOptions) -> NoReturn:
         raise typer.BadParameter(f"{file} is of {name}, found {', '.join(formats)}", param_hint="--replay")
     if finding is not None and mutant is None:
         mutant = finding.mutant
-        if mutant is not None and not is_mutant(mutant, "--replay", find_fuzzed):
+        if mutant is not None and not is_mutant(mutant, "--replay", find_fuzz_mutant):
             raise typer.BadParameter(f"{file}: there is no mutant {mutant}", param_hint="--replay")
     raw = file.read_bytes() if finding is None else finding.raw
-    with applied_fuzzed(mutant), address_space_limited():
+    with applied_fuzz_mutant(mutant), address_space_limited():
         judged = judge_within_limits(TARGETS[name](), raw)
     outcome, breach = None, dict.fromkeys(("signature", "expected", "found"))
     if isinstance(judged, FuzzViolation):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from .options import JsonFile, require_one_of
+from .options import JsonFile, require_known_name
 
 SECTIONS = (
     *("scenarios", "invariants", "faults", "disks", "promises"),
@@ -24,7 +24,7 @@ def list_(
 ) -> None:
     """List scenarios, faults, disks, policies, mutants and other names."""
     if section is not None:
-        require_one_of(SECTIONS, section, "SECTION")
+        require_known_name(SECTIONS, section, "SECTION")
     from .names import print_names
 
     print_names(SECTIONS if section is None else (section,), word or "", json_file)

@@ -5,10 +5,10 @@ from typing import NoReturn
 
 import typer
 
-from ...scenarios.campaigns.amounts import seconds_in
+from ...scenarios.campaigns.amounts import parse_seconds
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.mutation_run import MutantResult, MutationLimits, MutationSettings, run_mutants
-from ...scenarios.campaigns.runner import Reach
+from ...scenarios.campaigns.runner import CampaignReach
 from ...scenarios.mutants.files import MutantFileError
 from ...scenarios.mutants.known import mutant_names, mutants_in, survivors_in
 from ...sim.interruption import interruptible
@@ -34,7 +34,7 @@ def run_mutants_command(asked: MutantsOptions) -> NoReturn:
     survivors = survivors_in(asked.module)
     core_seconds = _CORE_SECONDS if asked.seeds is None else None
     settings = MutationSettings(
-        MutationLimits(asked.seeds, core_seconds if asked.time is None else seconds_in(asked.time)),
+        MutationLimits(asked.seeds, core_seconds if asked.time is None else parse_seconds(asked.time)),
         None if asked.narrowed else tuple(scenarios_named(asked.scenarios, None, None)),
         asked.all_scenarios,
         _SHRINK_SECONDS if asked.shrink else None,
@@ -48,7 +48,7 @@ def run_mutants_command(asked: MutantsOptions) -> NoReturn:
                 update(description=one.id, advance=1)
         took = perf_counter() - began
         run_to_an_end = {one.id for one in found}
-        reach = Reach.of_campaign(
+        reach = CampaignReach.of_campaign(
             len(wanted), tuple(name for name in wanted if name not in run_to_an_end), interruption
         )
         files, left, page = ResultFiles(), dict[str, FailureLinks](), None

@@ -7,7 +7,7 @@ from functools import partial
 from statistics import median
 
 from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult, core_seconds_texts
-from ...scenarios.campaigns.runner import ALL, Reach, incomplete_verdict_words
+from ...scenarios.campaigns.runner import ALL, CampaignReach, incomplete_verdict_words
 from ...scenarios.mutants.known import find_mutant
 from ..quantities import count_text, first_names_text
 from ..results.model import (
@@ -46,8 +46,8 @@ class MutationResults:
     survivors: Mapping[str, str]
     """Reasons why a mutant may survive, by mutant id."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
-    """The failures, by `Failure.name_of_mutant`."""
-    reach: Reach = ALL
+    """The failures, by `Failure.file_stem_of_mutant`."""
+    reach: CampaignReach = ALL
     is_named: bool = False
     """Whether the command line names the mutants."""
     all_scenarios: bool = False
@@ -119,7 +119,7 @@ def _verdict(results: MutationResults) -> Verdict:
 
 def _blocks(results: MutationResults, core_seconds: Mapping[str, str]) -> Iterator[ResultBlock]:
     every, found = results.mutant_results, results.found
-    why = {one.id: _why_unexpected(one, results.survivors) for one in every}
+    why = {one.id: _reason_if_unexpected(one, results.survivors) for one in every}
     texts = {name: left.text(left.failure.mutant or "") for name, left in results.failures.items()}
     missing = [
         Row((TableCell(one.id, _mutant_summary(one.id)), why[one.id], one.seeds), _is_unexpected(one, results))
@@ -159,7 +159,7 @@ def _mutants_table(results: MutationResults) -> ResultTable:
     sized = any(one.shrunk for one in results.mutant_results)
     rows = []
     for one in results.mutant_results:
-        left = None if one.failure is None else results.failures.get(one.failure.name_of_mutant)
+        left = None if one.failure is None else results.failures.get(one.failure.file_stem_of_mutant)
         links = [("timeline", left.timeline)] if left is not None and left.timeline else []
         name = TableCell(one.id, _mutant_summary(one.id), "" if left is None else left.name, links)
         size = [_shrunk_size_text(one)] if sized else []
@@ -209,7 +209,7 @@ def _count_or_dash(count: int | None) -> str:
     return "-" if count is None else f"{count:,}"
 
 
-def _why_unexpected(one: MutantResult, survivors: Mapping[str, str]) -> str:
+def _reason_if_unexpected(one: MutantResult, survivors: Mapping[str, str]) -> str:
     """Return why a mutant was not found, or why its find is unexpected; empty for an expected find."""
     survives = survivors.get(one.id, "")
     if one.error:

@@ -75,12 +75,12 @@ def unknown_name_error(what: str, name: str, known: Collection[str], hint: str |
     return typer.BadParameter(f"no {what} {name}; {meant}", param_hint=hint)
 
 
-def require_one_of(known: Collection[str], name: str, option: str) -> None:
+def require_known_name(known: Collection[str], name: str, option: str) -> None:
     if name not in known:
         raise typer.BadParameter(f"expected one of {', '.join(known)}, found {name}", param_hint=option)
 
 
-def was_given(context: typer.Context, name: str) -> bool:
+def is_option_given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -209,7 +209,7 @@ HERE = "here"
 """The value of --disk for this machine's disk instead of a simulated disk."""
 
 
-def pictures_of(package: str) -> ModuleType:
+def picture_formats(package: str) -> ModuleType:
     """Raises BadParameter if matplotlib is not installed."""
     try:
         return import_module(f"{package}.pictures")
@@ -236,7 +236,7 @@ def command_line(context: typer.Context, behind: str = "") -> str:
     options: list[str] = []
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name == behind or not was_given(context, name):
+        if name == behind or not is_option_given(context, name):
             continue
         value = context.params[name]
         values = value if isinstance(value, list | tuple) else [value]
@@ -262,7 +262,7 @@ def absolute_place(place: str) -> str:
 # -- completion ------------------------------------------------------------------------------------
 
 
-def _complete(module: str, table: str) -> Callable[[str], list[str]]:
+def _completion(module: str, table: str) -> Callable[[str], list[str]]:
     def complete(incomplete: str) -> list[str]:
         names = getattr(import_module(f"...scenarios.{module}", __package__), table)
         return [name for name in names if name.startswith(incomplete)]
@@ -270,8 +270,8 @@ def _complete(module: str, table: str) -> Callable[[str], list[str]]:
     return complete
 
 
-complete_scenario = _complete("claims.catalogue", "SCENARIOS")
-complete_mutant = _complete("mutants", "MUTANTS")
-complete_disk = _complete("claims.disk_models", "DISK_MODELS")
-complete_policy = _complete("claims.scenario", "POLICIES")
-complete_version = _complete("mutants.versions", "VERSIONS")
+complete_scenario = _completion("claims.catalogue", "SCENARIOS")
+complete_mutant = _completion("mutants", "MUTANTS")
+complete_disk = _completion("claims.disk_models", "DISK_MODELS")
+complete_policy = _completion("claims.scenario", "POLICIES")
+complete_version = _completion("mutants.versions", "VERSIONS")

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 import typer
 
-from ...scenarios.campaigns.amounts import seconds_in
-from ...scenarios.campaigns.failures.failure import FailingRun, Failure, Size
+from ...scenarios.campaigns.amounts import parse_seconds
+from ...scenarios.campaigns.failures.failure import FailingRun, Failure, RunSize
 from ...scenarios.campaigns.failures.failure_text import failure_text
 from ...scenarios.campaigns.failures.replay import RunReplay, is_same_run, replay
 from ...scenarios.campaigns.failures.shrink import TRIES_MAX, shrink_failure, shrunk_json
@@ -86,7 +86,7 @@ def replay_file(asked: ReplayOptions) -> NoReturn:
 
 def shrink_file(asked: ShrinkOptions) -> NoReturn:
     failure = read_failure(asked.file)
-    seconds = seconds_in(asked.time)
+    seconds = parse_seconds(asked.time)
     began = perf_counter()
     with interruptible() as interruption, show_progress("shrinking") as update:
         try:
@@ -137,7 +137,7 @@ def _replay_verdict(replayed: RunReplay, breach: FailingRun) -> str:
 
 def _sizes_table(failure: Failure) -> ResultTable:
     breaches = (failure.original, failure.smallest)
-    rows = [Row((field.name, *(getattr(breach.size, field.name) for breach in breaches))) for field in fields(Size)]
+    rows = [Row((field.name, *(getattr(breach.size, field.name) for breach in breaches))) for field in fields(RunSize)]
     return ResultTable("Size", On.TERMINAL, texts=("",), figures=("before", "after"), rows=rows)
 
 

@@ -12,7 +12,7 @@ from ...faults.simulation.failure_text import FailureText
 from ...scenarios.campaigns.failures.failure import Failure
 from ...scenarios.campaigns.failures.failure_text import failure_text
 from ...scenarios.campaigns.kept_files import keep_file
-from ...scenarios.campaigns.runner import Reach
+from ...scenarios.campaigns.runner import CampaignReach
 from ...scenarios.mutants.known import applied_mutant
 from ..results.model import Case, Outcome
 from ..timeline.recording.record import Subject
@@ -80,14 +80,14 @@ def read_failure(file: Path) -> Failure:
 
 
 def mutant_name_of(failure: Failure) -> str:
-    return failure.name_of_mutant
+    return failure.file_stem_of_mutant
 
 
 def replay_command(path: Path) -> str:
     return shlex.join(["tornlog", "replay", str(path)])
 
 
-def skipped_cases(reach: Reach) -> Iterator[Case]:
+def skipped_cases(reach: CampaignReach) -> Iterator[Case]:
     message = "not run: interrupted" if reach.interrupted else "not run: time limit reached"
     yield from (Case(name, outcomes=[Outcome("skipped", "not run", message)]) for name in reach.not_run)
 

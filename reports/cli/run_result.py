@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ...faults.simulation.failure_text import FailureText, LineKind, TextLine, plain_text
-from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_names
+from ...scenarios.campaigns.blame import ViolationKind, cause_text, likeliest_cause_names
 from ...scenarios.campaigns.coverage import faults_of, never_injected
 from ...scenarios.campaigns.failures.failure import Failure
-from ...scenarios.campaigns.pairs import met_pairs
-from ...scenarios.campaigns.runner import ALL, Reach, Tally, incomplete_verdict_words, verdict_of
+from ...scenarios.campaigns.pairs import count_occurred_pairs
+from ...scenarios.campaigns.runner import ALL, CampaignReach, Tally, incomplete_verdict_words, verdict_of
 from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.mutants.versions import BugPresence, Version
 from ...scenarios.oracle.invariants import INVARIANTS
@@ -62,7 +62,7 @@ class RunResults:
     """Faults, marks and scenarios that never occurred although --require-coverage requires them."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """The first failure of each signature."""
-    reach: Reach = ALL
+    reach: CampaignReach = ALL
     first_seed: int | None = None
     paths: Sequence[Path] = ()
     """Paths of the written failure files."""
@@ -230,7 +230,7 @@ def _broken_table(results: RunResults) -> ResultTable:
     for row in results.broken:
         most = sorted(row.scenarios, key=lambda name: (-row.scenarios[name], name))
         promise = TableCell(row.promise, link=row.first.violations[0].signature)
-        causes = [",\n".join(likeliest_names(row))] if is_version else []
+        causes = [",\n".join(likeliest_cause_names(row))] if is_version else []
         rows.append(
             Row(
                 (
@@ -324,7 +324,7 @@ def _test_case(tally: Tally, found: Mapping[str, FailureText]) -> Case:
 
 
 def _json_document(results: RunResults) -> dict[str, Any]:
-    pairs = met_pairs(results.total("pairs"))
+    pairs = count_occurred_pairs(results.total("pairs"))
     document: dict[str, Any] = {
         "format": "tornlog-run/1",
         "scenarios": [_tally_json(tally) for tally in results.tallies],
@@ -356,12 +356,12 @@ def _tally_json(tally: Tally) -> dict[str, Any]:
         "nondeterministic": len(tally.nondeterministic),
         "seconds": round(tally.wall_seconds, 3),
         "disks": dict(sorted(tally.judged.items())),
-        "tried": _by_invariant(tally.tried),
-        "broken": _by_invariant(tally.broken),
+        "tried": _group_by_invariant(tally.tried),
+        "broken": _group_by_invariant(tally.broken),
     }
 
 
-def _by_invariant(seeds: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
+def _group_by_invariant(seeds: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
     return [
         {"invariant": invariant, "disk": disk, "seeds": times} for (invariant, disk), times in sorted(seeds.items())
     ]

@@ -19,9 +19,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ...store.broker.limits import listen_options_of
-from ...store.broker.operator_log import Emit, Level, OperatorLog, level_of
+from ...store.broker.operator_log import Emit, LineLevel, OperatorLog, level_of
 from ...store.broker.serve import (
-    Role,
+    ReplicationRole,
     ServedBroker,
     addresses_of,
     broker_conf_of,
@@ -57,8 +57,8 @@ class LogLevel(Enum):
     ERROR = "error"
 
     @property
-    def level(self) -> Level:
-        return Level[self.name]
+    def level(self) -> LineLevel:
+        return LineLevel[self.name]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class ServeOptions:
         Path | None, typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="A broker.conf.")
     ] = None
     name: Annotated[str | None, typer.Option(help="The broker's name. Default: brokerName of --config.")] = None
-    role: Annotated[Role | None, typer.Option(help="Role of the broker in replication.")] = None
+    role: Annotated[ReplicationRole | None, typer.Option(help="Role of the broker in replication.")] = None
     master: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Client address of the master, for a slave.")
     ] = None
@@ -161,7 +161,7 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
         with usage_errors(conf_path, conf.others):
             listen_port = port_of(asked.port, conf.others)
         addresses, optional = addresses_of(host, listen_port, asked.namesrv_port, vip_port=asked.vip_port)
-        served = _broker_of(asked, conf, world, log.emit, listen_port)
+        served = _make_broker(asked, conf, world, log.emit, listen_port)
     with open_lines(asked.json_file or "-") as out, StopSignals() as signals, ExitStack() as beside:
 
         def log_line(line: str, fields: Mapping[str, Any]) -> None:
@@ -186,7 +186,7 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
         signals.wait()
         beside.close()
         clean = served.shutdown()
-        counts = served.server.counts.fields()
+        counts = served.server.counts.counts_by_name()
         how = "clean" if clean else "the next start will recover"
         failed = served.server.failure
         line = f"stopped after {counts['requests']} requests: {how}" + (f": {failed}" if failed else "")
@@ -196,7 +196,7 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
     raise typer.Exit(0 if clean and failed is None else 1)
 
 
-def _broker_of(asked: ServeOptions, conf: BrokerConf, world: World, emit: Emit, listen_port: int) -> ServedBroker:
+def _make_broker(asked: ServeOptions, conf: BrokerConf, world: World, emit: Emit, listen_port: int) -> ServedBroker:
     with usage_errors(_file_text(asked.config), conf.others):
         config = broker_config_of(conf.others, asked.name, asked.role, asked.master, asked.advertise, asked.host)
         if not is_loopback(config.ha_host) and not asked.open_to_all:

@@ -43,11 +43,11 @@ def render_page(result: Result) -> str:
         mark=_MARKS[result.verdict.tone],
         style=style,
         versions={"tornlog": __version__, "python": platform.python_version()},
-        sections=_sections(result.blocks),
+        sections=_page_sections(result.blocks),
     )
 
 
-def _sections(blocks: Sequence[ResultBlock]) -> list[list[ResultBlock]]:
+def _page_sections(blocks: Sequence[ResultBlock]) -> list[list[ResultBlock]]:
     """Return the blocks that a page shows, in sections. A block with an anchor starts a section."""
     sections: list[list[ResultBlock]] = []
     for block in blocks:

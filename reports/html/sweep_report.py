@@ -83,7 +83,7 @@ def sweep_result(results: SweepResults, headline: str = "", exit_code: int = 0, 
         exit_code,
         document,
         results.command,
-        _facts_of_sweeps(results),
+        _sweep_facts(results),
         list(_blocks(results)),
         subject="" if mutant is None else f"with the bug {mutant}",
     )
@@ -150,7 +150,7 @@ def _verdict(results: SweepResults) -> Verdict:
     return Verdict(Tone.HELD, text, tuple(more))
 
 
-def _facts_of_sweeps(results: SweepResults) -> list[tuple[str, str]]:
+def _sweep_facts(results: SweepResults) -> list[tuple[str, str]]:
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     totals = _outcome_totals(clean or results.pass_rates)
     names = {"seeds": "seeds", "held": "held", "violated": "broke a promise", "other": "no verdict"}

@@ -27,7 +27,7 @@ def open_hdfs(uri: str) -> tuple[fs.FileSystem, str]:
 
 
 @cache
-def _connect(scheme: str, name: str, process: int) -> "_Hdfs":
+def _connect(scheme: str, name: str, process: int) -> "_HdfsFileSystem":
     """Return this process's client for a name node, a name service or a mount table.
 
     Freeing a client waits for the client's threads, which a fork does not copy. With `process` in the cache key each
@@ -35,10 +35,10 @@ def _connect(scheme: str, name: str, process: int) -> "_Hdfs":
     """
     # The default, 15 attempts, takes 3 minutes. It is for a second name node, which only a settings file can define.
     settings = {} if "HADOOP_CONF_DIR" in os.environ else {"dfs.client.failover.max.attempts": "3"}
-    return (_Hdfs if scheme == "hdfs" else _ViewFs)(name, **settings)
+    return (_HdfsFileSystem if scheme == "hdfs" else _ViewFileSystem)(name, **settings)
 
 
-class _Hdfs(HdfsFileSystem):
+class _HdfsFileSystem(HdfsFileSystem):
     """HDFS with modification times and with moves that replace the target, as pyarrow expects."""
 
     cachable = False  # fsspec empties its own cache in every child
@@ -57,7 +57,7 @@ class _Hdfs(HdfsFileSystem):
         return [one if isinstance(one, str) else _with_mtime(one) for one in super().ls(path, detail, **options)]
 
 
-class _ViewFs(_Hdfs):
+class _ViewFileSystem(_HdfsFileSystem):
     """ViewFS: directories of several name nodes under the names of a mount table."""
 
     protocol = "viewfs"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from ...scenarios.campaigns.coverage import MARKS, crashes_of, faults_in, faults_of
-from ...scenarios.campaigns.pairs import Pair, PairsMet, met_pairs
+from ...scenarios.campaigns.pairs import OccurredPairs, Pair, count_occurred_pairs
 from ...scenarios.claims.disk_models import DISK_MODELS
 from ...scenarios.claims.scenario import Scenario
 from ...scenarios.oracle.guarantees import PROMISED, Promise
@@ -25,7 +25,7 @@ def coverage_blocks(
         bar_group("rare paths taken", marks, MARKS, "marks"),
     ]
     note = "Counts; bars are logarithmic. A campaign shows nothing about faults and paths that never occurred."
-    met = met_pairs(pairs)
+    met = count_occurred_pairs(pairs)
     lines = [f"{name}: {', '.join(others)}" for name, others in met.missing_partners().items()]
     title = f"{met.met:,} of {met.possible_count:,} possible pairs of features and faults met in a run"
     lacking = "A feature takes part if the seed draws it, a fault if it is injected. Pairs that never met:"
@@ -36,7 +36,7 @@ def coverage_blocks(
     ]
 
 
-def pairs_lines(pairs: PairsMet) -> list[str]:
+def pairs_lines(pairs: OccurredPairs) -> list[str]:
     """Describe how many pairs of features and faults never occurred together, and their most frequent names."""
     if not pairs.never:
         return []

@@ -14,10 +14,10 @@ _LINES_MAX = 20
 def append_summary(file: Path, result: Result) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as page:
-        page.writelines(f"{line}\n" for line in _lines(result))
+        page.writelines(f"{line}\n" for line in _markdown_lines(result))
 
 
-def _lines(result: Result) -> Iterator[str]:
+def _markdown_lines(result: Result) -> Iterator[str]:
     yield f"### tornlog {result.command}: {result.headline}"
     if result.line:
         yield from _code_block(result.line)

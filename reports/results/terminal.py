@@ -56,13 +56,13 @@ def _print_table(console: Console, block: ResultTable, *, verbose: bool) -> None
     if rows:
         if block.note and not block.on & On.PAGE:
             print_line(console, 0, block.note)
-        console.print(_table_of(block, rows))
+        console.print(_rich_table(block, rows))
     if block.is_stacked and len(rows) < len(block.rows):
         left_out = len(block.rows) - len(rows)
         console.print(f"{left_out:,} more {block.title.lower()}: --verbose shows them", soft_wrap=True)
 
 
-def _table_of(block: ResultTable, rows: Sequence[Row]) -> RichTable:
+def _rich_table(block: ResultTable, rows: Sequence[Row]) -> RichTable:
     title = f"\n{block.title}" if block.is_titled else ""
     table = plain_table(title, block.texts[:1] if block.is_stacked else block.texts, block.figures)
     if block.is_stacked:

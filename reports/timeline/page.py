@@ -74,7 +74,7 @@ def timeline_page(run: RunRecording) -> str:
         .render(
             subject=run.subject,
             is_timed=_is_timed(run),
-            facts=_facts(run),
+            facts=_page_facts(run),
             broken=[_text_shortener(run)(str(broken.violation)) for broken in run.broken],
             style=_PALETTE.read_text("utf-8") + here.joinpath("page.css").read_text("utf-8"),
             script="\n".join(here.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS),
@@ -83,7 +83,7 @@ def timeline_page(run: RunRecording) -> str:
     )
 
 
-def _facts(run: RunRecording) -> list[tuple[str, str]]:
+def _page_facts(run: RunRecording) -> list[tuple[str, str]]:
     plan, last = run.plan, run.moments[-1]
     of_store = []
     if plan is not None:
@@ -130,7 +130,7 @@ class _EmbeddedRun:
         self._words = _text_shortener(run)
 
     def document(self) -> dict[str, Any]:
-        run, text = self._run, self._text
+        run, text = self._run, self._text_number
         positions: dict[str, list[list[int]]] = {}
         for position in run.positions:
             positions.setdefault(position.name, []).append([position.at, position.value])
@@ -148,30 +148,30 @@ class _EmbeddedRun:
                 for one in run.spans
             ],
             "holds": [[one.task, text(one.lock), one.begin, one.end - one.begin] for one in run.holds],
-            "operations": [self._operation(one) for one in run.operations],
+            "operations": [self._operation_json(one) for one in run.operations],
             "positions": positions,
             "checkpoints": [list(one) for one in run.checkpoints],
             "faults": [[one.at, text(one.kind), text(self._words(one.about))] for one in run.faults],
-            "cuts": [self._cut(one) for one in run.cuts],
+            "cuts": [self._cut_json(one) for one in run.cuts],
             "promises": [
                 [one.task, text(self._words(one.text)), one.begin, one.end - one.begin, text(self._words(one.place))]
                 for one in run.promises
             ],
-            "puts": [self._put(number, one) for number, one in enumerate(run.puts)],
-            "broken": [self._broken(one) for one in run.broken],
+            "puts": [self._put_json(number, one) for number, one in enumerate(run.puts)],
+            "broken": [self._violation_json(one) for one in run.broken],
             "texts": list(self._texts),  # added last, because the other entries add texts
         }
 
-    def _text(self, text: str) -> int:
+    def _text_number(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
 
-    def _operation(self, one: OperationRecord) -> list[int]:
+    def _operation_json(self, one: OperationRecord) -> list[int]:
         words = self._words
-        kind, path = self._text(one.kind), self._text(words(one.path))
-        rest = [self._text(words(text)) for text in (one.ending, ", ".join(one.parts), one.place, one.taken)]
+        kind, path = self._text_number(one.kind), self._text_number(words(one.path))
+        rest = [self._text_number(words(text)) for text in (one.ending, ", ".join(one.parts), one.place, one.taken)]
         return [one.task, kind, path, one.start, one.stop, one.begin, one.end - one.begin, *rest]
 
-    def _cut(self, cut: Cut) -> dict[str, Any]:
+    def _cut_json(self, cut: Cut) -> dict[str, Any]:
         return {
             "at": cut.at,
             "what": cut_text(cut),
@@ -182,38 +182,38 @@ class _EmbeddedRun:
         }
 
     def _file_map(self, one: FileMap) -> list[Any]:
-        path = self._text(self._words(one.path))
+        path = self._text_number(self._words(one.path))
         sectors = [one.bytes_before, one.bytes_after, one.before, one.after]
         return [path, *sectors, list(one.torn), int(one.name_is_durable), list(one.pages), one.more]
 
-    def _put(self, number: int, put: Put) -> list[Any]:
+    def _put_json(self, number: int, put: Put) -> list[Any]:
         outcomes = [
-            [at, self._text(machine), found + 2 * promised + 4 * returned]
+            [at, self._text_number(machine), found + 2 * promised + 4 * returned]
             for at, machine, found, promised, returned in put.outcomes
         ]
         path = shorten_paths(put.path)
         return [
-            *map(self._text, (put.name, f"{put.topic}/{put.queue_id}")),
+            *map(self._text_number, (put.name, f"{put.topic}/{put.queue_id}")),
             *(put.task, put.asked, put.answered),
-            *map(self._text, (put.status, f"{path} [{put.start}, {put.stop})" if put.path else "", path)),
+            *map(self._text_number, (put.status, f"{path} [{put.start}, {put.stop})" if put.path else "", path)),
             *(put.start, put.stop, put.log_offset),
             outcomes,
-            self._lines(self._storyteller.story(number)),
+            self._story_json(self._storyteller.story(number)),
         ]
 
-    def _broken(self, broken: ViolationRecord) -> list[Any]:
+    def _violation_json(self, broken: ViolationRecord) -> list[Any]:
         violation = broken.violation
         changes = last_changes(self._run.operations, violation.file, _CHANGES_SHOWN_MAX)
-        text, path = self._text(self._words(str(violation))), self._text(self._words(violation.file))
-        lines = [self._change(one, is_named=not violation.file) for one in changes]
+        text, path = self._text_number(self._words(str(violation))), self._text_number(self._words(violation.file))
+        lines = [self._change_json(one, is_named=not violation.file) for one in changes]
         if not violation.file:
             lines += [Line(one.at, f"{one.kind}: {one.about}", BAD) for one in self._run.faults]
             lines += [Line(one.end, f"promises {one.text!r}", GOOD) for one in self._run.promises]
             lines += [Line(cut.at, cut_text(cut), BAD) for cut in self._run.cuts]
             lines = sorted(lines, key=lambda line: line.at)[-_CHANGES_SHOWN_MAX:]
-        return [broken.at, broken.task, text, path, list(broken.puts), self._lines(lines)]
+        return [broken.at, broken.task, text, path, list(broken.puts), self._story_json(lines)]
 
-    def _change(self, one: OperationRecord, *, is_named: bool) -> Line:
+    def _change_json(self, one: OperationRecord, *, is_named: bool) -> Line:
         who = task_name_text(self._run.tasks[one.task].name)
         what = ", ".join(one.parts) or one.kind
         where = f" [{one.start}, {one.stop})" if one.start >= 0 else ""
@@ -224,8 +224,8 @@ class _EmbeddedRun:
         ending = "".join(f": {text}" for text in (one.ending, one.taken) if text)
         return Line(one.begin, self._words(f"{who}: {what}{where}{place}{ending}"), BAD if one.taken else PLAIN)
 
-    def _lines(self, lines: list[Line]) -> list[list[int]]:
-        return [[line.at, self._text(line.text), self._text(line.tone)] for line in lines]
+    def _story_json(self, lines: list[Line]) -> list[list[int]]:
+        return [[line.at, self._text_number(line.text), self._text_number(line.tone)] for line in lines]
 
 
 def _successive_differences(values: list[int]) -> list[int]:

@@ -35,10 +35,10 @@ def trace_json(run: RunRecording) -> str:
 
 def trace_events(run: RunRecording) -> list[Event]:
     """Return the metadata events, then all other events by begin. At the same begin, the longest is first."""
-    return _Events(run).all()
+    return _TraceEvents(run).all()
 
 
-class _Events:
+class _TraceEvents:
     def __init__(self, run: RunRecording) -> None:
         self._run = run
         self._times_ns: list[int] = []
@@ -49,11 +49,11 @@ class _Events:
         self._processes = [numbers.get(task.machine, _RUN) for task in run.tasks]
 
     def all(self) -> list[Event]:
-        events = [*self._states(), *self._calls(), *self._counters(), *self._fault_events()]
+        events = [*self._state_events(), *self._call_events(), *self._counter_events(), *self._fault_events()]
         events.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
-        return [*self._names(), *events]
+        return [*self._name_events(), *events]
 
-    def _names(self) -> Iterator[Event]:
+    def _name_events(self) -> Iterator[Event]:
         yield _name_event("process_name", _RUN, 0, "run")
         yield _name_event("thread_name", _RUN, _MACHINES, "machines")
         yield _name_event("thread_name", _RUN, _MISHAPS, "cuts, faults, violations")
@@ -67,13 +67,13 @@ class _Events:
                 yield _name_event("thread_name", process, number + 1, task_name_text(task.name))
                 yield _name_event("thread_name", process + 1, number + 1, task_name_text(task.name))
 
-    def _states(self) -> Iterator[Event]:
+    def _state_events(self) -> Iterator[Event]:
         for span in self._run.spans:
             name = f"waits: {shorten_paths(span.why)}" if span.state == WAITING else span.state
             process = self._processes[span.task]
             yield self._slice_event(name, span.state, process, span.task + 1, span.begin, span.end, {})
 
-    def _calls(self) -> Iterator[Event]:
+    def _call_events(self) -> Iterator[Event]:
         for put in self._run.puts:
             if put.answered >= 0:
                 about: Event = {
@@ -90,9 +90,9 @@ class _Events:
             name = f"{', '.join(one.parts) or one.kind} {shorten_paths(one.path)}"
             yield self._call(one.task, name, "file", one.begin, one.end, about)
 
-    def _counters(self) -> Iterator[Event]:
+    def _counter_events(self) -> Iterator[Event]:
         for position in self._run.positions:
-            what, at = {"ph": "C", "name": position.name, "pid": _LOG, "tid": 0}, self._us(position.at)
+            what, at = {"ph": "C", "name": position.name, "pid": _LOG, "tid": 0}, self._microseconds(position.at)
             yield {**what, "ts": at, "args": {"bytes": position.value}}
 
     def _fault_events(self) -> Iterator[Event]:
@@ -117,20 +117,20 @@ class _Events:
             "cat": kind,
             "pid": process,
             "tid": thread,
-            "ts": self._us(begin),
-            "dur": round(self._us(end) - self._us(begin), 3),
+            "ts": self._microseconds(begin),
+            "dur": round(self._microseconds(end) - self._microseconds(begin), 3),
             "args": {**self._time_fields(begin), **about},
         }
 
     def _instant_event(self, name: str, kind: str, at: int, about: Event) -> Event:
         what = {"ph": "i", "s": "g", "name": name, "cat": kind, "pid": _RUN, "tid": _MISHAPS}
-        return {**what, "ts": self._us(at), "args": {**self._time_fields(at), **about}}
+        return {**what, "ts": self._microseconds(at), "args": {**self._time_fields(at), **about}}
 
     def _time_fields(self, at: int) -> Event:
         moment = self._run.moments[at]
         return {"now_ns": moment.now_ns, "step": moment.step}
 
-    def _us(self, at: int) -> float:
+    def _microseconds(self, at: int) -> float:
         return self._times_ns[at] / 1000
 
 

@@ -40,22 +40,22 @@ class Storyteller:
 
     def story(self, number: int) -> list[Line]:
         put = self._run.puts[number]
-        lines = [self._asked(put)]
-        written = self._written(put)
+        lines = [self._request_line(put)]
+        written = self._write_of_record(put)
         syncs: list[OperationRecord] = []
         if written is not None:
             place = f"{shorten_paths(put.path)} [{put.start}, {put.stop})"
             what = "the machine dies while its record is written" if written.ending else "its record is written"
             lines.append(Line(written.begin, f"{what}: {place}", PLAIN))
-            syncs = list(self._syncs(put, written))
-            lines += [*self._name_durability_line(put, written), *map(_sync_line, syncs), *self._visible(put)]
+            syncs = list(self._syncs_of_record(put, written))
+            lines += [*self._name_durability_line(put, written), *map(_sync_line, syncs), *self._visibility_line(put)]
             lines += [
                 self._cut_line(number, put, cut)
                 for cut in self._run.cuts
                 if cut.at > written.begin and _was_found_last(put, cut.at)
             ]
-        lines += self._answered(put, durable=any(not one.ending and one.end <= put.answered for one in syncs))
-        lines += self._recoveries(put)
+        lines += self._answer_line(put, durable=any(not one.ending and one.end <= put.answered for one in syncs))
+        lines += self._recovery_lines(put)
         lines += [
             Line(broken.at, f"{broken.violation.invariant}: {broken.violation.summary}", BAD)
             for broken in self._run.broken
@@ -64,12 +64,12 @@ class Storyteller:
         assert all(0 <= line.at < len(self._run.moments) for line in lines), lines
         return sorted(lines, key=lambda line: line.at)
 
-    def _asked(self, put: Put) -> Line:
+    def _request_line(self, put: Put) -> Line:
         who = task_name_text(self._run.tasks[put.task].name)
         wait = "" if put.wait else ", without waiting for the disk"
         return Line(put.asked, f"{who} puts it into {put.topic}/{put.queue_id}{wait}", PLAIN)
 
-    def _written(self, put: Put) -> OperationRecord | None:
+    def _write_of_record(self, put: Put) -> OperationRecord | None:
         """Return the write after which the page cache had the whole record.
 
         A warm-up, which writes one byte per page, does not count as such a write.
@@ -105,7 +105,7 @@ class Storyteller:
         cuts = (cut.at for cut in self._run.cuts if cut.at > since and cut.how not in _HARMLESS)
         return next(cuts, len(self._run.moments))
 
-    def _syncs(self, put: Put, written: OperationRecord) -> Iterator[OperationRecord]:
+    def _syncs_of_record(self, put: Put, written: OperationRecord) -> Iterator[OperationRecord]:
         """Yield each sync of the record, up to the first success or the next loss of the page cache."""
         page_bytes, until = self._run.page_bytes, self._first_loss(written.begin)
         for one in self._by_path[put.path]:
@@ -118,14 +118,14 @@ class Storyteller:
             if not one.ending:
                 return
 
-    def _visible(self, put: Put) -> Iterator[Line]:
+    def _visibility_line(self, put: Put) -> Iterator[Line]:
         end = put.log_offset + put.stop - put.start
         for position in self._dispatched if put.log_offset >= 0 else ():
             if position.at > put.asked and position.value >= end:
                 yield Line(position.at, "it is dispatched: consumers can read it", PLAIN)
                 return
 
-    def _answered(self, put: Put, *, durable: bool) -> Iterator[Line]:
+    def _answer_line(self, put: Put, *, durable: bool) -> Iterator[Line]:
         if put.answered < 0:
             if put.status == CUT_OFF:
                 died = next((cut.at for cut in self._run.cuts if cut.at > put.asked), put.asked)
@@ -156,7 +156,7 @@ class Storyteller:
         sectors = f"{gone} of its {len(letters)} sectors are" if len(letters) > 1 else "its sector is"
         return Line(cut.at, f"{what}: {sectors} not what was written", BAD)
 
-    def _recoveries(self, put: Put) -> Iterator[Line]:
+    def _recovery_lines(self, put: Put) -> Iterator[Line]:
         for outcome in put.outcomes if put.path else ():
             recovery = f"the recovery of {outcome.machine}"
             if outcome.returned:

@@ -10,7 +10,7 @@ import typer
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def seeds_in(seeds: str | None, seed: int | None) -> range | None:
+def parse_seeds(seeds: str | None, seed: int | None) -> range | None:
     """Return None without either option."""
     if seed is not None:
         if seeds is not None:
@@ -32,7 +32,7 @@ def seeds_in(seeds: str | None, seed: int | None) -> range | None:
     return found
 
 
-def seconds_in(text: str, option: str = "--time") -> float:
+def parse_seconds(text: str, option: str = "--time") -> float:
     """Parse a time such as 30s, 5m or 1h. The error of an invalid time names the option."""
     unit = _UNITS.get(text[-1:])
     try:

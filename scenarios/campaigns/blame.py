@@ -180,7 +180,7 @@ def _has_violation(record: RunRecord, mutant: Mutant, signature: str) -> bool:
     return any(violation.signature == signature for violation in outcome.violations)
 
 
-def likeliest_names(row: ViolationKind) -> list[str]:
+def likeliest_cause_names(row: ViolationKind) -> list[str]:
     """Return the likeliest causes, or one line which states that no single bug is the cause."""
     unknown = "none: it breaks without them, too" if row.clean else "only several together"
     return [cause.id for cause in row.likeliest_causes] or [unknown]

@@ -25,7 +25,7 @@ def faults_in(scenarios: Iterable[Scenario]) -> dict[str, str]:
     return {kind: meaning for kind, meaning in FAULTS.items() if kind in possible}
 
 
-def never_hit(tallies: Iterable[Tally]) -> list[str]:
+def marks_never_hit(tallies: Iterable[Tally]) -> list[str]:
     marks: Counter[str] = sum((tally.marks for tally in tallies), Counter())
     return [mark for mark in MARKS if not marks[mark]]
 

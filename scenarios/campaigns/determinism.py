@@ -20,7 +20,7 @@ from typing import Any
 from ...sim.choices import Choices
 from ...sim.determinism import first_difference
 from ...sim.trace import TraceRecording
-from .determinism_witness import Job, OneRun, SeedStatement, WitnessRuns, main, record_run, results_of_job
+from .determinism_witness import Job, SeedStatement, TracedSeed, WitnessRuns, main, record_run, results_of_job
 from .runner import BATCH_SEEDS
 
 _BATCH_OF_A_WITNESS = 7
@@ -112,7 +112,7 @@ def compare_digests(
     assert len(here) == len(in_order), "a seed is compared with its own run"
     found = DeterminismReport(len(in_order), _fold_statements(here.values()))
     found.errors = [f"{one.scenario} --seed {one.seed}: {one.error}" for one in here.values() if one.error]
-    differences = chain.from_iterable(_differences(witness, here, there) for witness, there in witnessed)
+    differences = chain.from_iterable(_digest_differences(witness, here, there) for witness, there in witnessed)
     order = {run: number for number, run in enumerate(in_order)}
     by_name = {witness.name: witness for witness in witnesses}
     for difference in sorted(differences, key=lambda one: order[one.here[:2]]):
@@ -126,7 +126,7 @@ def shuffled_shares(runs: Sequence[tuple[str, int]], hands: int) -> list[list[tu
     """Shuffle runs reproducibly and divide the runs among processes."""
     shuffled, stream = list(runs), Choices("witness").stream("order")
     for last in range(len(shuffled) - 1, 0, -1):
-        other = stream.below(last + 1, "place")
+        other = stream.randbelow(last + 1, "place")
         shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
     hands_dealt = [hand for number in range(hands) if (hand := shuffled[number::hands])]
     assert sum(map(len, hands_dealt)) == len(runs), (hands, len(runs))
@@ -140,7 +140,7 @@ def _fold_statements(statements: Iterable[SeedStatement]) -> dict[str, str]:
     return {name: digest.hexdigest() for name, digest in digests.items()}
 
 
-def _differences(
+def _digest_differences(
     witness: WitnessProcess, here: dict[tuple[str, int], SeedStatement], there: list[SeedStatement]
 ) -> Iterator[DigestDifference]:
     for one in there:
@@ -151,7 +151,7 @@ def _differences(
 
 def _with_first_different_event(difference: DigestDifference, witnesses: dict[str, WitnessProcess]) -> DigestDifference:
     own = difference.here
-    job = OneRun(own.scenario, own.seed)
+    job = TracedSeed(own.scenario, own.seed)
     try:
         there: TraceRecording = witnesses[difference.witness].answer(job)
         where = first_difference(record_run(job), there)

@@ -1,7 +1,7 @@
 """Determinism witness: a process that runs given seeds and returns the results.
 
 `main` reads a pickled `Job` from standard input and writes a pickled answer to standard output: a list of
-`SeedStatement` for `WitnessRuns`, a `TraceRecording` for `OneRun`.
+`SeedStatement` for `WitnessRuns`, a `TraceRecording` for `TracedSeed`.
 """
 
 import pickle
@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ...sim.determinism import record_trace
-from ...sim.guard import guard
+from ...sim.guard import leak_guard
 from ...sim.trace import TraceRecording
 from ..claims.catalogue import SCENARIOS
 from .seeds import digest_of, run_seed
@@ -27,14 +27,14 @@ class WitnessRuns:
 
 
 @dataclass(frozen=True, slots=True)
-class OneRun:
+class TracedSeed:
     """One seed to run with a trace."""
 
     scenario: str
     seed: int
 
 
-Job = WitnessRuns | OneRun
+Job = WitnessRuns | TracedSeed
 
 
 class SeedStatement(NamedTuple):
@@ -49,17 +49,17 @@ class SeedStatement(NamedTuple):
 
 def results_of_job(job: WitnessRuns) -> Iterator[SeedStatement]:
     for first in range(0, len(job.seeds), job.batch):
-        with guard():
+        with leak_guard():
             for name, seed in job.seeds[first : first + job.batch]:
                 result = run_seed(SCENARIOS[name], seed)
                 yield SeedStatement(name, seed, result.outcome, result.digest, result.error)
 
 
-def record_run(job: OneRun) -> TraceRecording:
+def record_run(job: TracedSeed) -> TraceRecording:
     return record_trace(partial(digest_of, SCENARIOS[job.scenario], job.seed))
 
 
 def main() -> None:
     job: Job = pickle.load(sys.stdin.buffer)
-    answer = record_run(job) if isinstance(job, OneRun) else list(results_of_job(job))
+    answer = record_run(job) if isinstance(job, TracedSeed) else list(results_of_job(job))
     pickle.dump(answer, sys.stdout.buffer)

@@ -23,13 +23,13 @@ from ...faults.simulation.explore import (
     Explorable,
     ExplorationCounts,
     Situation,
-    WholeRuns,
+    WholeRunExplorer,
     explore_chunk,
     situation_of,
 )
 from ...faults.simulation.simulation import Simulation
 from ...sim.errors import ReplayDivergedError
-from ...sim.guard import guard
+from ...sim.guard import leak_guard
 from ...sim.interruption import Interruption
 from ..claims.disk_models import DISK_MODELS
 from ..claims.plan import Life, LifeEnding, Plan
@@ -37,7 +37,7 @@ from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant
 from ..runs.execution import life_name
 from ..runs.run_of import policy_of
-from .explore_store import StoreRuns, run_lives, situation_of_load
+from .explore_store import StoreRunExplorer, run_lives, situation_of_load
 from .failures.failure import FailingRun, Failure, RunRecord
 from .failures.replay import failing_run_of, replay, run_plan, verified_run
 from .seeds import draw_plan_of_seed
@@ -109,10 +109,10 @@ def first_situation(scenario: Scenario, seed: int, plan: Plan) -> tuple[Situatio
     return situation, failing_run_of(outcome, simulation) if situation is None else None
 
 
-def explorable_of(plan: Plan, settings: ExploreSettings) -> Explorable[Plan]:
+def explorable_program(plan: Plan, settings: ExploreSettings) -> Explorable[Plan]:
     if plan.is_alone:
-        return StoreRuns(settings.limit, heal=settings.heal)
-    return WholeRuns(run_plan, settings.limit)
+        return StoreRunExplorer(settings.limit, heal=settings.heal)
+    return WholeRunExplorer(run_plan, settings.limit)
 
 
 def explore_seed(
@@ -132,7 +132,7 @@ def explore_seed(
     began, interruption = perf_counter(), interruption or Interruption()
     done = Exploration(scenario, seed, mutant, first_life(scenario, seed, settings.messages_each), settings)
     failing: list[FailingRun] = []
-    with applied_mutant(mutant), guard():
+    with applied_mutant(mutant), leak_guard():
         situation, broken = first_situation(scenario, seed, done.plan)
         failing += [broken] if broken is not None else []
     situations = [] if situation is None else [situation]
@@ -141,7 +141,7 @@ def explore_seed(
             break
         done.depths.append(Depth(len(situations), sum(len(one.points) for one in situations)))
         done.found.samples = []
-        chunks = [chunk for one in situations for chunk in _chunks(one)]
+        chunks = [chunk for one in situations for chunk in _operation_chunks(one)]
         operations = 0
         for chunk, found in _explored_chunks(chunks, done, jobs, interruption):
             operations += len(chunk[1])
@@ -152,9 +152,9 @@ def explore_seed(
         if interruption.is_requested:
             break
         if depth < settings.nest:
-            with applied_mutant(mutant), guard():
+            with applied_mutant(mutant), leak_guard():
                 situations = [situation_of_load(sample, situations[0]) for sample in done.found.samples]
-    with applied_mutant(mutant), guard():
+    with applied_mutant(mutant), leak_guard():
         failing += [_reproduced_run(signature, record) for signature, record in done.found.breaches.items()]
     done.failures += [Failure(scenario.name, scenario.claim, seed, mutant, one) for one in failing]
     done.seconds, done.is_interrupted = perf_counter() - began, interruption.is_requested
@@ -168,7 +168,7 @@ def _reproduced_run(signature: str, record: RunRecord) -> FailingRun:
     return verified_run(replayed.record)
 
 
-def _chunks(situation: Situation[Plan]) -> list[_Chunk]:
+def _operation_chunks(situation: Situation[Plan]) -> list[_Chunk]:
     ends = len(situation.points)
     return [
         (situation, range(first, min(first + _CHUNK_OPERATIONS, ends))) for first in range(0, ends, _CHUNK_OPERATIONS)
@@ -199,6 +199,6 @@ def explore_operations(
     situation, numbers = chunk
     found = ExplorationCounts() if found is None else found
     samples_max = NEST_SAMPLES if settings.nest > situation.depth else 0
-    explorable = explorable_of(situation.record.setup, settings)
+    explorable = explorable_program(situation.record.setup, settings)
     with applied_mutant(mutant):
         return explore_chunk(explorable, situation, numbers, found, samples_max=samples_max)

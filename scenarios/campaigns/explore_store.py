@@ -17,8 +17,8 @@ from ...faults.disk.image import DamagedRange, Image
 from ...faults.simulation.explore import CrashChoice, CrashMoment, OperationLog, Situation, StateSample, write_bytes_of
 from ...faults.simulation.simulation import Simulation
 from ...sim.choices import Choices, Decision
-from ...sim.policies.replay import Replay
-from ...sim.process import garbage_collected_at_end
+from ...sim.policies.replay import ReplayPolicy
+from ...sim.process import collect_garbage_at_end
 from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle.evidence import Violation
 from ..oracle.judge import StopOnViolation
@@ -87,9 +87,9 @@ class CrashingRun(Run):
 
     def _run_all_lives(self) -> None:
         for number, life in enumerate(self._lives):
-            self._run_numbered_life(number, life)
+            self._run_life_number(number, life)
 
-    def die(self) -> None:
+    def run_to_crash(self) -> None:
         self.execute()
         if self.violations:
             self.disk = None
@@ -121,7 +121,7 @@ class RecoveringRun(Run):
     """A run that starts from a crash image."""
 
     def __init__(self, plan: Plan, promised: CrashGuarantees, image: Image) -> None:
-        super().__init__(plan, Simulation(Choices.replaying(()), Replay(), crashes=()))
+        super().__init__(plan, Simulation(Choices.for_replay(()), ReplayPolicy(), crashes=()))
         self._ledger.restore(promised.known)
         self._judge.note_damage(self._config, promised.damage)
         self.lasting.set_next_image(image)
@@ -135,7 +135,7 @@ class RecoveringRun(Run):
         with self._kernel:
             try:
                 if heal:
-                    self._heal()
+                    self._finish_run()
                 else:
                     self._recover_and_judge("heal", self._judge.judge_recovery)
             except StopOnViolation:
@@ -164,7 +164,7 @@ class StoreCrash:
         self._situation = situation
         self._moment = moment
         self._states = states
-        self._heal = heal
+        self._finish_run = heal
 
     def choices(self, profile: str) -> Iterator[CrashChoice]:
         states = self._states[profile]
@@ -180,34 +180,36 @@ class StoreCrash:
         return self._guarantees[profile].state
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        with garbage_collected_at_end():
+        with collect_garbage_at_end():
             plan = self._situation.record.setup
-            return RecoveringRun(plan, self._guarantees[profile], choice.state.image).signature(heal=self._heal)
+            return RecoveringRun(plan, self._guarantees[profile], choice.state.image).signature(heal=self._finish_run)
 
 
-class StoreRuns:
+class StoreRunExplorer:
     """Explores runs of a single store."""
 
     def __init__(self, limit: int, *, heal: bool) -> None:
         self._limit = limit
-        self._heal = heal
+        self._finish_run = heal
         self._fingerprint = ""
         self._states: dict[str, CrashStates] = {}
         """The states of the last moment by profile. These states are reused until the disk changes."""
 
-    def die(self, situation: Situation[Plan], moment: CrashMoment, decisions: Sequence[Decision]) -> StoreCrash | None:
+    def run_to_crash(
+        self, situation: Situation[Plan], moment: CrashMoment, decisions: Sequence[Decision]
+    ) -> StoreCrash | None:
         """Run up to a moment. Returns None if the run does not reach the moment."""
         record = situation.record_with_crash(moment, situation.profiles[0], decisions)
-        choices = Choices.replaying(record.decisions)
-        simulation = Simulation(choices, Replay(record.schedule), crashes=record.crashes)
+        choices = Choices.for_replay(record.decisions)
+        simulation = Simulation(choices, ReplayPolicy(record.schedule), crashes=record.crashes)
         run = CrashingRun(record.setup, simulation, situation.profiles)
-        run.die()
+        run.run_to_crash()
         assert (run.disk is None) or not run.violations, "a run that broke a promise has no disk to explore"
         if run.disk is None and not run.violations:
             return None
         if run.disk is not None:
             self._find_states(run.disk, situation, moment)
-        return StoreCrash(run, situation, moment, self._states, heal=self._heal)
+        return StoreCrash(run, situation, moment, self._states, heal=self._finish_run)
 
     def _find_states(self, disk: Disk, situation: Situation[Plan], moment: CrashMoment) -> None:
         fingerprint = disk.fingerprint()
@@ -243,11 +245,11 @@ def situation_of_load(sample: StateSample[Plan], situation: Situation[Plan]) -> 
     plan = record.setup
     plan = replace(plan, lives=(*plan.lives, Life(LifeEnding.CRASH_IN_LOAD, "process-kill", -1, CrashPhase.BEFORE, 0)))
     record, life = replace(record, setup=plan), life_name(len(plan.lives) - 1)
-    choices = Choices.replaying(record.decisions)
-    simulation = Simulation(choices, Replay(record.schedule), crashes=record.crashes)
+    choices = Choices.for_replay(record.decisions)
+    simulation = Simulation(choices, ReplayPolicy(record.schedule), crashes=record.crashes)
     log = simulation.triggers[life] = _LoadOperations()
     run = log.run = CrashingRun(plan, simulation)
-    run.die()
+    run.run_to_crash()
     return replace(
         situation,
         record=record,

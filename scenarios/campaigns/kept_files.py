@@ -16,7 +16,7 @@ from ...store.directories import directory_of, make_directory
 from ...store.real.files import RealFiles
 
 
-class _HostFiles(RealFiles):
+class _LenientHostFiles(RealFiles):
     """Host files that accept a file system which cannot sync a directory."""
 
     __slots__ = ()
@@ -29,7 +29,7 @@ class _HostFiles(RealFiles):
                 raise
 
 
-_FILES = _HostFiles()
+_FILES = _LenientHostFiles()
 
 
 def make_kept_directory(path: str, below: str = "") -> None:

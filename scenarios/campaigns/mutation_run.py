@@ -17,7 +17,7 @@ from math import ceil
 from time import perf_counter, process_time
 from typing import Any
 
-from ...sim.guard import guard
+from ...sim.guard import leak_guard
 from ...sim.interruption import Interruption
 from ...sim.process import CPU_SECONDS_MAX
 from ..claims.catalogue import SCENARIOS, SWARM
@@ -188,7 +188,7 @@ def run_mutant(mutant: Mutant, settings: MutationSettings) -> MutantResult:
     promise. Other seeds need no such check, because a run depends on its scenario and seed only.
     """
     search = _MutantSearch(mutant, settings)
-    with guard():
+    with leak_guard():
         search.run()
         result = search.result()
     if settings.shrink_seconds is None or result.failure is None:
@@ -213,10 +213,10 @@ class _MutantSearch:
 
     def run(self) -> None:
         finders: set[str] = set()
-        for scenario, seed in self._rounds():
+        for scenario, seed in self._seeds_in_rounds():
             if scenario.name in finders:
                 continue
-            self._add_result(scenario, self._run(scenario, seed))
+            self._add_result(scenario, self._run_seed(scenario, seed))
             finders = {find.scenario for find in self._finds}
             limit = self._limits.core_seconds
             is_over = limit is not None and self._core_seconds >= limit
@@ -224,7 +224,7 @@ class _MutantSearch:
             if is_over or is_found or self._error:
                 return
 
-    def _rounds(self) -> Iterator[tuple[Scenario, int]]:
+    def _seeds_in_rounds(self) -> Iterator[tuple[Scenario, int]]:
         """Yield scenario and seed. An expensive scenario runs in the last of each _ROUNDS_PER_TURN rounds."""
         seeds = self._limits.seeds
         for number in count(1) if seeds is None else range(1, _ROUNDS_PER_TURN * seeds + 1):
@@ -233,7 +233,7 @@ class _MutantSearch:
                 if left == 0 and (seeds is None or turn <= seeds):
                     yield scenario, turn - 1
 
-    def _run(self, scenario: Scenario, seed: int) -> SeedResult:
+    def _run_seed(self, scenario: Scenario, seed: int) -> SeedResult:
         began = process_time()
         result = run_seed(scenario, seed, mutant=self._mutant.id, cpu_seconds_max=CPU_SECONDS_MAX)
         self._core_seconds += process_time() - began
@@ -303,7 +303,7 @@ def run_mutants(
 
     After an interruption, unfinished mutants have no result.
     """
-    run_one = partial(_run_named, settings=settings)
+    run_one = partial(_run_named_mutant, settings=settings)
     interruption = interruption or Interruption()
     if jobs > 1:
         for _, found in run_in_processes(run_one, names, jobs, interruption):
@@ -318,5 +318,5 @@ def run_mutants(
         yield mutant_result
 
 
-def _run_named(name: str, settings: MutationSettings) -> MutantResult:
+def _run_named_mutant(name: str, settings: MutationSettings) -> MutantResult:
     return run_mutant(mutant_named(name), settings)

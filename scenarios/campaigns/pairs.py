@@ -26,16 +26,18 @@ class Feature(NamedTuple):
     is_on: Callable[[Plan], object]
 
 
-def _is_direct(plan: Plan) -> bool:
+def _uses_store_directly(plan: Plan) -> bool:
     """Return whether users call the store directly. A broker's clients only put plain messages and always commit."""
     return not plan.broker.serves
 
 
 FEATURES: dict[str, Feature] = {
     "batches": Feature(
-        "several messages are put in one call", lambda plan: _is_direct(plan) and plan.messages.batch_chance
+        "several messages are put in one call", lambda plan: _uses_store_directly(plan) and plan.messages.batch_chance
     ),
-    "unawaited puts": Feature("puts wait for no flush", lambda plan: _is_direct(plan) and plan.messages.no_wait_chance),
+    "unawaited puts": Feature(
+        "puts wait for no flush", lambda plan: _uses_store_directly(plan) and plan.messages.no_wait_chance
+    ),
     "consumers": Feature("consumers read queues during traffic", lambda plan: plan.consumers),
     "key index": Feature("messages are found by their keys", lambda plan: plan.index.slots),
     "key look-ups": Feature("users look messages up during traffic", lambda plan: plan.index.seekers),
@@ -51,7 +53,7 @@ FEATURES: dict[str, Feature] = {
     ),
     "group progress": Feature(
         "consumers commit their offsets",
-        lambda plan: plan.consuming.commits_offsets if _is_direct(plan) else plan.consumers,
+        lambda plan: plan.consuming.commits_offsets if _uses_store_directly(plan) else plan.consumers,
     ),
     "retention": Feature("old segments are deleted", lambda plan: plan.retention.deletes_segments),
     "removal of queues": Feature(
@@ -217,7 +219,7 @@ def pairs_in(features: Iterable[str], injected: Mapping[str, int]) -> Iterable[P
     return combinations(sorted(took_part), 2)
 
 
-class PairsMet(NamedTuple):
+class OccurredPairs(NamedTuple):
     """The pairs that occurred together in some run."""
 
     met: int
@@ -237,8 +239,8 @@ class PairsMet(NamedTuple):
         return dict(sorted(partners.items(), key=lambda item: (-len(item[1]), item[0])))
 
 
-def met_pairs(pairs: Mapping[Pair, int]) -> PairsMet:
+def count_occurred_pairs(pairs: Mapping[Pair, int]) -> OccurredPairs:
     """pairs: the number of runs with each pair."""
     can = possible_pairs()
     never = sorted(pair for pair in can if not pairs.get(pair))
-    return PairsMet(len(can) - len(never), never)
+    return OccurredPairs(len(can) - len(never), never)

@@ -14,7 +14,7 @@ from itertools import chain
 from time import perf_counter
 from typing import Any
 
-from ...sim.guard import guard
+from ...sim.guard import leak_guard
 from ...sim.interruption import Interruption
 from ..claims.ranges import Ranges
 from ..claims.scenario import Scenario
@@ -34,7 +34,7 @@ _ORDINARY = Ranges()
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class CampaignReach:
     """Which part of a campaign was run. The verdict mentions the parts that were not run."""
 
     asked: int = 0
@@ -43,11 +43,11 @@ class Reach:
     interrupted: bool = False
 
     @classmethod
-    def of_campaign(cls, asked: int, not_run: tuple[str, ...], interruption: Interruption) -> "Reach":
+    def of_campaign(cls, asked: int, not_run: tuple[str, ...], interruption: Interruption) -> "CampaignReach":
         return cls(asked, not_run, interruption.is_requested) if not_run or interruption.is_requested else ALL
 
 
-ALL = Reach()
+ALL = CampaignReach()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def run_batch(batch: Batch) -> list[SeedResult]:
 
 def results_of(batch: Batch, *, cpu_seconds_max: float | None = None, in_detail: bool = False) -> Iterator[SeedResult]:
     """Run a batch and yield its results one by one. For the options see `run_seed`."""
-    with guard():
+    with leak_guard():
         for seed in batch.seeds:
             yield run_seed(
                 batch.scenario,
@@ -176,7 +176,7 @@ def batches_of(
     Each batch of the first rounds has one or two seeds, so that a short campaign runs every scenario. Scenarios with
     rare ranges come first in a round.
     """
-    order = _rarest_first(scenarios)
+    order = _sort_rarest_first(scenarios)
     start, stop = (first, None) if seeds is None else (seeds.start, seeds.stop)
     first, size = start, 1
     while stop is None or start < stop:
@@ -188,7 +188,7 @@ def batches_of(
         size = min(start - first, BATCH_SEEDS)
 
 
-def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
+def _sort_rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
     """Sort scenarios; a scenario whose ranges few other scenarios use comes first."""
     drawn = [_rare_ranges_of(scenario) for scenario in scenarios]
     shared = Counter(chain.from_iterable(drawn))
@@ -261,7 +261,7 @@ def _started_before(batches: Iterator[Batch], deadline: float | None) -> Iterato
         yield batch
 
 
-def verdict_of(tallies: Sequence[Tally], reach: Reach = ALL) -> str:
+def verdict_of(tallies: Sequence[Tally], reach: CampaignReach = ALL) -> str:
     counts = (
         (sum(tally.violations for tally in tallies), "broken"),
         (sum(len(tally.nondeterministic) for tally in tallies), "not deterministic"),
@@ -273,7 +273,7 @@ def verdict_of(tallies: Sequence[Tally], reach: Reach = ALL) -> str:
     return ", ".join([*incomplete_verdict_words(reach, "scenario"), *words])
 
 
-def incomplete_verdict_words(reach: Reach, what: str) -> list[str]:
+def incomplete_verdict_words(reach: CampaignReach, what: str) -> list[str]:
     """Return the start of the verdict on an incomplete campaign."""
     words = ["interrupted"] if reach.interrupted else []
     return [*words, f"{len(reach.not_run)} of {reach.asked} {what}s not run"] if reach.not_run else words

@@ -12,7 +12,7 @@ from ...sim.choices import Choices
 from ...sim.determinism import require_same_digest
 from ...sim.errors import NondeterminismError, ReplayDivergedError
 from ...sim.policies import Policy
-from ...sim.process import CpuLimitReached, cpu_limit, garbage_collected_at_end
+from ...sim.process import CpuLimitReached, collect_garbage_at_end, cpu_limit
 from ...sim.trace import Trace
 from ..claims.plan import Plan
 from ..claims.ranges import draw_plan
@@ -75,7 +75,7 @@ def run_seed(
     began = perf_counter()
     result = SeedResult(scenario.name, seed, "held")
     try:
-        with garbage_collected_at_end(), applied_mutant(mutant) as activity, cpu_limit(cpu_seconds_max):
+        with collect_garbage_at_end(), applied_mutant(mutant) as activity, cpu_limit(cpu_seconds_max):
             simulation, outcome = _execute_seed(scenario, seed, policy=policy)
             result.reached, result.bit = activity.reached, activity.bit  # of this run, before any repetition
             _record_outcome(scenario, seed, mutant, result, simulation, outcome, check_determinism=check_determinism)

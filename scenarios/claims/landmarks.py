@@ -22,13 +22,13 @@ _OF_RETENTION = ("clean_", "delete_", "destroy_", "redelete_")
 _OF_FLUSHING = ("flush_", "commit_", "sync_", "os_")
 
 
-def _settings(prefixes: tuple[str, ...]) -> tuple[str, ...]:
+def _time_settings(prefixes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(
         each.name for each in fields(StoreConfig) if each.name.endswith("_ms") and each.name.startswith(prefixes)
     )
 
 
-_FLUSHING, _REPLICATION, _RETENTION = map(_settings, (_OF_FLUSHING, _OF_REPLICATION, _OF_RETENTION))
+_FLUSHING, _REPLICATION, _RETENTION = map(_time_settings, (_OF_FLUSHING, _OF_REPLICATION, _OF_RETENTION))
 
 
 def plan_landmarks_ms(plan: Plan) -> tuple[int, ...]:

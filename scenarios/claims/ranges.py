@@ -119,7 +119,7 @@ class Ranges:
         }
         ranges = Ranges(**{name: change for name, change in changes.items() if change is not None})
         for name, optional in self._optional.items():
-            left = {path: options for path, options in optional.items() if not _is_in(path, changes)}
+            left = {path: options for path, options in optional.items() if not _is_option(path, changes)}
             if left:
                 ranges._optional[name] = left
                 ranges._chances[name] = self._chances[name]
@@ -138,7 +138,7 @@ class Ranges:
 
 
 def _checked_options(chosen: Mapping[str, Options | Mapping[str, Options]]) -> dict[str, Options]:
-    options = dict(_paths(chosen))
+    options = dict(_option_paths(chosen))
     for path in options:
         if path not in KNOBS and path not in _OF_LIVES:
             raise ValueError(f"{path}: expected a knob of a plan")
@@ -147,7 +147,7 @@ def _checked_options(chosen: Mapping[str, Options | Mapping[str, Options]]) -> d
     return options
 
 
-def _is_in(path: str, changes: Mapping[str, Options | Mapping[str, Options] | None]) -> bool:
+def _is_option(path: str, changes: Mapping[str, Options | Mapping[str, Options] | None]) -> bool:
     feature, _, name = path.rpartition(".")
     if not feature:
         return name in changes
@@ -155,7 +155,7 @@ def _is_in(path: str, changes: Mapping[str, Options | Mapping[str, Options] | No
     return change is None or (isinstance(change, Mapping) and name in change)
 
 
-def _paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iterator[tuple[str, Options]]:
+def _option_paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iterator[tuple[str, Options]]:
     for name, options in chosen.items():
         if isinstance(options, Mapping) != (name in FEATURES):
             raise ValueError(f"{name}: expected {'a mapping' if name in FEATURES else 'options'}")
@@ -168,23 +168,23 @@ def _paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iterator[tu
 def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
     """The store is checked after each life."""
     ranges = ranges.draw_optional(stream)
-    drawn = {path: stream.pick(ranges[path], path) for path in _DRAWN_FIRST}
+    drawn = {path: stream.choice(ranges[path], path) for path in _DRAWN_FIRST}
     disk_model = DISK_MODELS[drawn["disk"]]
     drawn["recover_whole_log"] |= disk_model.needs_whole_log
     if disk_model.capacity_bytes:
-        drawn["capacity_bytes"] = stream.pick(disk_model.capacity_bytes, "capacity_bytes of the disk")
+        drawn["capacity_bytes"] = stream.choice(disk_model.capacity_bytes, "capacity_bytes of the disk")
     on_disk = options_of_disk(disk_model)
     for path in _DRAWN_LAST:
         options = on_disk.get(path) if path not in ranges.chosen else None
-        drawn[path] = stream.pick(ranges[path] if options is None else options, path)
-    parameter = stream.pick(*POLICY_PARAMETERS[drawn["policy"]])
+        drawn[path] = stream.choice(ranges[path] if options is None else options, path)
+    parameter = stream.choice(*POLICY_PARAMETERS[drawn["policy"]])
     lives = tuple(
         _draw_life(stream, ranges, drawn, disk_model.crashes, first=number == 0)
-        for number in range(stream.pick(ranges["lives"], "lives"))
+        for number in range(stream.choice(ranges["lives"], "lives"))
     )
     if drawn["directories.killed_in_creation"]:
-        operation = stream.below(_OPERATIONS_IN_CREATION, "operation in creation")
-        moment = stream.pick(MOMENTS, "moment in creation")
+        operation = stream.randbelow(_OPERATIONS_IN_CREATION, "operation in creation")
+        moment = stream.choice(MOMENTS, "moment in creation")
         lives = (Life(LifeEnding.CRASH_IN_LOAD, "process-kill", operation, moment, 0), *lives)
     # Before the first load there was no traffic, so a crash in the first load would only test an empty directory.
     assert lives[0].ending != LifeEnding.CRASH_IN_LOAD or drawn["directories.killed_in_creation"], lives[0]
@@ -192,7 +192,7 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
 
 
 def options_of_disk(model: DiskModel) -> dict[str, Options]:
-    return dict(_paths({"faults": model.faults, "rot": model.rot}))
+    return dict(_option_paths({"faults": model.faults, "rot": model.rot}))
 
 
 def _plan_from_values(drawn: Mapping[str, Any], **beside: Any) -> Plan:
@@ -205,26 +205,26 @@ def _plan_from_values(drawn: Mapping[str, Any], **beside: Any) -> Plan:
 
 def _draw_life(stream: Stream, ranges: Ranges, drawn: dict[str, Any], crashes: Sequence[str], *, first: bool) -> Life:
     endings = [ending for ending in ranges["endings"] if not first or ending != LifeEnding.CRASH_IN_LOAD]
-    ending = stream.pick(endings or [LifeEnding.CRASH_IN_TRAFFIC], "ending")
-    messages_each = stream.pick(ranges["messages_each"], "messages each")
+    ending = stream.choice(endings or [LifeEnding.CRASH_IN_TRAFFIC], "ending")
+    messages_each = stream.choice(ranges["messages_each"], "messages each")
     operation = -1
     if ending == LifeEnding.CRASH_IN_LOAD:
-        operation = stream.below(_OPERATIONS_IN_LOAD, "crash operation")
+        operation = stream.randbelow(_OPERATIONS_IN_LOAD, "crash operation")
     elif ending == LifeEnding.CRASH_IN_TRAFFIC:
         per_message = 4 if drawn["sync_flush"] else 2
         if drawn["delay.chance"]:
             per_message *= 2  # a delayed message is put twice
         if drawn["transactions.chance"]:
             per_message *= 4  # a committed message is put twice too and has an op message; an undecided one is put back
-        operation = stream.below(30 + messages_each * drawn["producers"] * per_message, "crash operation")
+        operation = stream.randbelow(30 + messages_each * drawn["producers"] * per_message, "crash operation")
     elif ending == LifeEnding.CRASH_IN_PERSIST:
-        operation = stream.below(_OPERATIONS_IN_PERSIST, "crash operation")
+        operation = stream.randbelow(_OPERATIONS_IN_PERSIST, "crash operation")
     others = drawn["cluster.slaves"] + drawn["broker.masters"] - 1
     return Life(
         LifeEnding(ending),
-        stream.pick(crashes, "profile"),
+        stream.choice(crashes, "profile"),
         operation,
-        stream.pick(MOMENTS, "moment"),
+        stream.choice(MOMENTS, "moment"),
         messages_each,
-        node=stream.below(others + 1, "node") if others else 0,
+        node=stream.randbelow(others + 1, "node") if others else 0,
     )

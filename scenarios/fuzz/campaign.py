@@ -11,7 +11,7 @@ from ..campaigns.kept_files import keep_file
 from ..campaigns.worker_pool import is_stop_wanted
 from .engine import FirstFailure, Fuzzer, FuzzTally, minimised_input, read_inputs, write_inputs
 from .judging import FuzzFailure, FuzzViolation, address_space_limited, judge_within_limits
-from .mutants import find_fuzzed
+from .mutants import find_fuzz_mutant
 from .targets import TARGETS
 
 MINIMISING_SECONDS_MAX = 10.0
@@ -60,8 +60,8 @@ class FuzzReport:
         return self.inputs / self.seconds if self.seconds else 0.0
 
 
-def applied_fuzzed(name: str | None) -> AbstractContextManager[object]:
-    mutant = None if name is None else find_fuzzed(name)
+def applied_fuzz_mutant(name: str | None) -> AbstractContextManager[object]:
+    mutant = None if name is None else find_fuzz_mutant(name)
     return nullcontext() if mutant is None else mutant.applied()
 
 
@@ -86,7 +86,7 @@ def fuzz_format(
             on_progress(tally)
         return is_stop_wanted() or (settings.seconds is not None and now - began > settings.seconds)
 
-    with applied_fuzzed(settings.mutant), address_space_limited():
+    with applied_fuzz_mutant(settings.mutant), address_space_limited():
         if directory is not None and settings.out is not None:
             fuzzer.judge_inputs(
                 finding.raw for finding in kept_findings(settings.out) if finding.target == settings.name

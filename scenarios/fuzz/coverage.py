@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from .campaign import FuzzReport, FuzzSettings, applied_fuzzed, finding_of
+from .campaign import FuzzReport, FuzzSettings, applied_fuzz_mutant, finding_of
 from .engine import FirstFailure
 from .judging import address_space_limited
 
@@ -40,7 +40,7 @@ def fuzz_covered(settings: FuzzSettings) -> FuzzReport:
     """Fuzz one format in an atheris process. If the process fails, raise RuntimeError with the end of its stderr."""
     with tempfile.TemporaryDirectory(prefix="tornlog-fuzz-") as scratch:
         run = _run_process(settings, Path(scratch))
-    with applied_fuzzed(settings.mutant), address_space_limited():
+    with applied_fuzz_mutant(settings.mutant), address_space_limited():
         findings = tuple(finding_of(settings, first) for first in run.found)
     return FuzzReport(settings.name, findings=findings, **run.counts)
 

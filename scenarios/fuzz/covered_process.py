@@ -19,7 +19,7 @@ from ...sim.process import CpuLimitReached, cpu_limit
 from ..campaigns.worker_pool import become_worker
 
 with atheris.instrument_imports(include=["tornlog.store"]):
-    from .campaign import applied_fuzzed
+    from .campaign import applied_fuzz_mutant
     from .coverage import CoveredRun
     from .engine import FuzzTally
     from .judging import FuzzViolation, address_space_limited, hang_violation, judge_input, memory_violation
@@ -67,12 +67,12 @@ class CoveredFuzzer:
             judged = hang_violation(target)
         if not isinstance(judged, FuzzViolation):
             tally.accepted += judged.accepted
-            if tally.corpus.note(judged, data):
+            if tally.corpus.add_if_new(judged, data):
                 judged = memory_violation(target, data) or judged
         if isinstance(judged, FuzzViolation):
-            tally.note(judged, data, tally.inputs)
+            tally.add_violation(judged, data, tally.inputs)
         if self._is_over():
-            self._end()
+            self._end_process()
 
     def _is_over(self) -> bool:
         inputs, seconds = self._task["inputs"], self._task["seconds"]
@@ -80,7 +80,7 @@ class CoveredFuzzer:
             return True
         return seconds is not None and perf_counter() - self._began > seconds
 
-    def _end(self) -> None:
+    def _end_process(self) -> None:
         kept = len(list(Path(self._task["corpus"]).iterdir()))
         seconds, cpu_seconds = perf_counter() - self._began, process_time() - self._cpu_began
         counts = {**self._tally.counts(), "corpus": kept, "seconds": seconds, "cpu_seconds": cpu_seconds}
@@ -99,7 +99,7 @@ def main() -> None:
     flags += [f"-{name}=0" for name in off]
     arguments = [sys.argv[0], task["corpus"], task["seeds"], *flags]
     atheris.Setup(arguments, fuzzer.test, custom_mutator=fuzzer.mutate)
-    with applied_fuzzed(task["mutant"]), address_space_limited(_ADDRESS_SPACE_BYTES):
+    with applied_fuzz_mutant(task["mutant"]), address_space_limited(_ADDRESS_SPACE_BYTES):
         atheris.Fuzz()
 
 

@@ -41,9 +41,9 @@ def mutated_directory(directory: DirectoryContent, draw: Draw, others: Sequence[
         if draw.chance(0.75):
             _change_content(entries, draw)
         elif draw.chance(0.9):
-            draw.pick(_NAME_CHANGES)(entries, draw, others)
+            draw.choice(_NAME_CHANGES)(entries, draw, others)
         else:
-            settings ^= draw.pick((TRUSTS_CHECKPOINT, HAS_EXTENSIONS))
+            settings ^= draw.choice((TRUSTS_CHECKPOINT, HAS_EXTENSIONS))
     return DirectoryContent(settings, dict(sorted(entries.items())))
 
 
@@ -55,8 +55,8 @@ def _change_content(entries: Entries, draw: Draw) -> None:
             kinds.setdefault(path.partition("/")[0], []).append(path)
     if not kinds:
         return
-    kind = "commitlog" if "commitlog" in kinds and draw.chance(0.4) else draw.pick(list(kinds))
-    path = draw.pick(kinds[kind])
+    kind = "commitlog" if "commitlog" in kinds and draw.chance(0.4) else draw.choice(list(kinds))
+    path = draw.choice(kinds[kind])
     before = entries[path] or b""
     data = mutate_bytes(before, shape_of_file(path, before), draw, (), _FILE_BYTES_MAX)
     if kind != "config" and draw.chance(0.9):  # keep the length, because few faults change it
@@ -78,7 +78,7 @@ def base_offset_of(path: str) -> int:
 
 def _pick_file(entries: Entries, draw: Draw) -> str | None:
     files = [path for path, content in entries.items() if content is not None]
-    return draw.pick(files) if files else None
+    return draw.choice(files) if files else None
 
 
 def _remove_file(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
@@ -92,7 +92,7 @@ def _resize_file(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
     if path is not None:
         content = entries[path] or b""
         before = len(content)
-        size_bytes = draw.pick((0, 1, before // 2, before - 1, before + 1, 2 * before))
+        size_bytes = draw.choice((0, 1, before // 2, before - 1, before + 1, 2 * before))
         entries[path] = content[: max(size_bytes, 0)].ljust(size_bytes, b"\0")
 
 
@@ -105,7 +105,7 @@ def _zero_range(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
 def _move_file(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
     path = _pick_file(entries, draw)
     if path is not None and "/" in path:
-        target = f"{path.rpartition('/')[0]}/{draw.pick(_BASES):020d}"
+        target = f"{path.rpartition('/')[0]}/{draw.choice(_BASES):020d}"
         content = entries[path]
         if draw.chance(0.5):
             del entries[path]
@@ -125,12 +125,12 @@ def _make_directory(entries: Entries, draw: Draw, others: Sequence[bytes]) -> No
 
 
 def _add_foreign_file(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
-    path, content = draw.pick(_FOREIGN)
+    path, content = draw.choice(_FOREIGN)
     entries[path] = content
 
 
 def _copy_from_other(entries: Entries, draw: Draw, others: Sequence[bytes]) -> None:
-    other = unpack_directory(draw.pick(others)) if others else None
+    other = unpack_directory(draw.choice(others)) if others else None
     path = None if other is None else _pick_file(dict(other.entries), draw)
     if other is not None and path is not None:
         entries[path] = other.entries[path]

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ...sim.process import CpuLimitReached, cpu_limit
-from ...sim.shrink import Search
+from ...sim.shrink import ShrinkSearch
 from .judging import FuzzViolation, judge_within_limits, memory_violation, violation_of_error
 from .mutation import Draw
 from .shape import ShapePart
@@ -40,7 +40,7 @@ class Corpus:
     def outcomes(self) -> int:
         return len(self._seen)
 
-    def note(self, outcome: InputOutcome, raw: bytes) -> bool:
+    def add_if_new(self, outcome: InputOutcome, raw: bytes) -> bool:
         """Add the input if its outcome is new and the corpus is not full. Return whether the outcome is new."""
         if outcome in self._seen:
             return False
@@ -80,7 +80,7 @@ class FuzzTally:
         own = {name: getattr(self, name) for name in ("inputs", "accepted", "refused", "broken")}
         return own | {"outcomes": self.corpus.outcomes, "corpus": len(self.corpus.inputs)}
 
-    def note(self, breach: FuzzViolation, raw: bytes, number: int) -> None:
+    def add_violation(self, breach: FuzzViolation, raw: bytes, number: int) -> None:
         """Count a violation. The first violation of each kind is saved with its input."""
         self.broken += 1
         self.found.setdefault(breach.signature, FirstFailure(breach, raw, number))
@@ -122,7 +122,7 @@ class Fuzzer:
             yield parent
             count -= 1
         else:
-            parent = draw.pick(others)
+            parent = draw.choice(others)
         shape, mutate = target.shape(parent), target.mutate
         for _ in range(count):
             yield mutate(parent, shape, draw, others)
@@ -140,16 +140,16 @@ class Fuzzer:
                 assert self._hangs <= HANGS_MAX, self._hangs
                 alone = judge_within_limits(self._target, self._current)
                 if isinstance(alone, FuzzViolation):
-                    self.tally.note(alone, self._current, self.tally.inputs)
+                    self.tally.add_violation(alone, self._current, self.tally.inputs)
         for number, raw in self._to_measure:
             breach = memory_violation(self._target, raw)
             if breach is not None:
-                self.tally.note(breach, raw, number)
+                self.tally.add_violation(breach, raw, number)
         self._to_measure.clear()
 
     def _judge_each(self, inputs: Iterator[bytes]) -> None:
         tally, check = self.tally, self._target.check
-        is_new, to_measure = tally.corpus.note, self._to_measure
+        is_new, to_measure = tally.corpus.add_if_new, self._to_measure
         inputs_between_measurements = self._target.inputs_between_measurements
         with cpu_limit(self._target.cpu_seconds_max) as begin_anew:
             for raw in inputs:
@@ -159,7 +159,7 @@ class Fuzzer:
                 try:
                     outcome = check(raw)
                 except Exception as error:
-                    tally.note(violation_of_error(error), raw, tally.inputs)
+                    tally.add_violation(violation_of_error(error), raw, tally.inputs)
                     continue
                 tally.accepted += outcome.accepted
                 apart = inputs_between_measurements if is_new(outcome, raw) else MEASURED_EVERY
@@ -197,7 +197,7 @@ def minimised_input(
         is_same = isinstance(judged, FuzzViolation) and judged.signature == breach.signature
         return candidate if is_same else None
 
-    search = Search(raw, still_breaks, tries_max=tries_max, stop=stop)
+    search = ShrinkSearch(raw, still_breaks, tries_max=tries_max, stop=stop)
     before = None
     while before != search.best and not search.is_over:
         before = search.best
@@ -205,7 +205,7 @@ def minimised_input(
         if not target.keeps_length:
             search.lower_value(len(search.best), 0, lambda candidate, length: candidate[:length])
             search.drop_parts(_equal_pieces, _join_pieces)
-        search.drop_parts(_nonzero_pieces, _zeroing_others)
+        search.drop_parts(_nonzero_pieces, _zero_other_pieces)
     assert len(search.best) <= len(raw), (len(search.best), len(raw))
     return search.best
 
@@ -238,7 +238,7 @@ def _nonzero_pieces(candidate: bytes) -> list[ShapePart]:
     return [part for part in _equal_pieces(candidate) if any(candidate[part.start : part.end])]
 
 
-def _zeroing_others(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
+def _zero_other_pieces(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
     data = bytearray(len(candidate))
     for start, end in kept:
         data[start:end] = candidate[start:end]

@@ -87,11 +87,11 @@ def judge_within_limits(target: Target, raw: bytes) -> InputOutcome | FuzzViolat
 
 def memory_violation(target: Target, raw: bytes) -> FuzzViolation | None:
     with cpu_limit(4 * target.cpu_seconds_max):  # tracing of allocations is slow
-        peak = peak_bytes(lambda: judge_input(target, raw))
+        peak = peak_memory_bytes(lambda: judge_input(target, raw))
     if peak <= target.memory_bytes_max:
         return None
     # The first run may have filled caches, so it may have allocated more.
-    again = peak_bytes(lambda: judge_input(target, raw))
+    again = peak_memory_bytes(lambda: judge_input(target, raw))
     if again <= target.memory_bytes_max:
         return None
     return FuzzViolation("allocation", f"{target.memory_bytes_max} bytes at most, at once", f"{again} bytes")
@@ -142,7 +142,7 @@ def address_space_limited(more_bytes: int = ADDRESS_SPACE_BYTES) -> Iterator[Non
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def peak_bytes(run: Callable[[], object]) -> int:
+def peak_memory_bytes(run: Callable[[], object]) -> int:
     tracemalloc.start()
     try:
         run()

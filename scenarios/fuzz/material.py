@@ -41,13 +41,13 @@ def random_properties(draw: Draw) -> bytes:
     """Return a property string, which may have a separator at its end."""
     entries = []
     if draw.chance(0.6):
-        entries.append(f"TAGS\x01{draw.pick(TAGS)}")
+        entries.append(f"TAGS\x01{draw.choice(TAGS)}")
     if draw.chance(0.5):
-        entries.append(f"KEYS\x01{draw.pick(KEYS)}")
+        entries.append(f"KEYS\x01{draw.choice(KEYS)}")
     if draw.chance(0.3):
         entries.append("UNIQ_KEY\x010A00000100002A9F0000000000001000")
     if draw.chance(0.2):
-        entries.append(f"DELAY\x01{draw.pick(('1', '3', '18', '99', '-1', 'x'))}")
+        entries.append(f"DELAY\x01{draw.choice(('1', '3', '18', '99', '-1', 'x'))}")
     if draw.chance(0.1):
         entries.append("v\x01a\x01b\0c")
     return "\x02".join(entries).encode() + (b"\x02" if entries and draw.chance(0.2) else b"")
@@ -55,21 +55,21 @@ def random_properties(draw: Draw) -> bytes:
 
 def random_record(draw: Draw, physical_offset: int, queue_offset: int) -> bytes:
     """Make a valid record for a log offset: usually version 1, sometimes version 2."""
-    born, stored = draw.pick(HOSTS), draw.pick(HOSTS)
-    sys_flag = draw.pick(_SYS_FLAGS)
+    born, stored = draw.choice(HOSTS), draw.choice(HOSTS)
+    sys_flag = draw.choice(_SYS_FLAGS)
     sys_flag |= (BORN_HOST_V6 if born.is_ipv6 else 0) | (STORE_HOST_V6 if stored.is_ipv6 else 0)
     made = encode_record(
-        topic=draw.pick(TOPICS).encode(),
+        topic=draw.choice(TOPICS).encode(),
         properties=random_properties(draw),
-        body=random_body(draw.pick(_BODY_BYTES)),
-        queue_id=draw.below(3),
-        flag=draw.below(4),
+        body=random_body(draw.choice(_BODY_BYTES)),
+        queue_id=draw.randbelow(3),
+        flag=draw.randbelow(4),
         sys_flag=sys_flag,
         born_timestamp_ms=BORN_MS,
         born_host=born,
         store_timestamp_ms=0,
         store_host=stored,
-        reconsume_times=draw.below(2),
+        reconsume_times=draw.randbelow(2),
     )
     place_records(
         made,

@@ -63,6 +63,6 @@ FUZZED: dict[str, Mutant] = {
 """The planted bugs by id. `found_by` lists the possible beginnings of a finding's signature."""
 
 
-def find_fuzzed(name: str) -> Mutant | None:
+def find_fuzz_mutant(name: str) -> Mutant | None:
     """Return the named mutant of this module, the catalogue or a file. Return None if the name is unknown."""
     return FUZZED.get(name) or find_mutant(name)

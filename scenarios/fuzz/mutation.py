@@ -23,15 +23,15 @@ class Draw:
     def __init__(self, seed: str) -> None:
         self.unit = Choices(seed).stream("fuzz").raw_random
 
-    def below(self, options: int) -> int:
+    def randbelow(self, options: int) -> int:
         assert options > 0, options
         return int(self.unit() * options)
 
-    def between(self, low: int, high: int) -> int:
+    def randint(self, low: int, high: int) -> int:
         assert low <= high, (low, high)
         return low + int(self.unit() * (high - low + 1))
 
-    def pick(self, options: Sequence[T]) -> T:
+    def choice(self, options: Sequence[T]) -> T:
         assert options, "nothing to draw from"
         return options[int(self.unit() * len(options))]
 
@@ -96,48 +96,48 @@ def _new_number(value: int, kind: str, data: bytearray, fields: Sequence[Field],
     """Draw a new value: a neighbour, a limit, another field's value, or a random value."""
     roll = draw.unit()
     if kind == CONSTANT and roll < 0.5:
-        return draw.pick(CONSTANTS)
+        return draw.choice(CONSTANTS)
     if kind == CHECKSUM and roll < 0.5:
-        return value ^ 1 << draw.below(32)
+        return value ^ 1 << draw.randbelow(32)
     if roll < 0.3:
-        return value + draw.between(-_NUDGE_MAX, _NUDGE_MAX)
+        return value + draw.randint(-_NUDGE_MAX, _NUDGE_MAX)
     if roll < 0.6:
-        return draw.pick(INTERESTING)
+        return draw.choice(INTERESTING)
     if roll < 0.75:
-        return len(data) + draw.between(-_NUDGE_MAX, _NUDGE_MAX) if kind in (LENGTH, OFFSET) else -value
+        return len(data) + draw.randint(-_NUDGE_MAX, _NUDGE_MAX) if kind in (LENGTH, OFFSET) else -value
     if roll < 0.9:
-        at, size_bytes, _ = draw.pick(fields)
+        at, size_bytes, _ = draw.choice(fields)
         return int.from_bytes(data[at : at + min(size_bytes, 8)], "big")
-    return value ^ 1 << draw.below(64)
+    return value ^ 1 << draw.randbelow(64)
 
 
 def _change_text(data: bytearray, at: int, end: int, draw: Draw) -> None:
     roll = draw.unit()
     if at == end or roll < 0.3:
-        data[at:at] = draw.random_bytes(draw.between(1, 4))
+        data[at:at] = draw.random_bytes(draw.randint(1, 4))
     elif roll < 0.6:
-        data[draw.between(at, end - 1)] = draw.pick((0, 1, 2, 0x20, 0x22, 0x7F, 0x80, 0xC0, 0xED, 0xFF))
+        data[draw.randint(at, end - 1)] = draw.choice((0, 1, 2, 0x20, 0x22, 0x7F, 0x80, 0xC0, 0xED, 0xFF))
     elif roll < 0.8:
-        start = draw.between(at, end - 1)
-        del data[start : draw.between(start + 1, end)]
+        start = draw.randint(at, end - 1)
+        del data[start : draw.randint(start + 1, end)]
     else:
-        start = draw.between(at, end - 1)
+        start = draw.randint(at, end - 1)
         data[start:end] = bytes(end - start)
 
 
 def _remove_part(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
-    start, end = draw.pick(shape.parts)
+    start, end = draw.choice(shape.parts)
     del data[start:end]
 
 
 def _repeat_part(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
-    start, end = draw.pick(shape.parts)
-    where = draw.pick(shape.parts).end
+    start, end = draw.choice(shape.parts)
+    where = draw.choice(shape.parts).end
     data[where:where] = data[start:end]
 
 
 def _swap_parts(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
-    one, other = sorted((draw.pick(shape.parts), draw.pick(shape.parts)))
+    one, other = sorted((draw.choice(shape.parts), draw.choice(shape.parts)))
     if one.end <= other.start:
         between = data[one.end : other.start]
         data[one.start : other.end] = data[other.start : other.end] + between + data[one.start : one.end]
@@ -145,17 +145,17 @@ def _swap_parts(data: bytearray, shape: Shape, draw: Draw, others: Sequence[byte
 
 def _overwrite_part(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
     """Copy one part over the beginning of another part, like a lost or misdirected write."""
-    start, end = draw.pick(shape.parts)
-    at = draw.pick(shape.parts).start
+    start, end = draw.choice(shape.parts)
+    at = draw.choice(shape.parts).start
     data[at : at + end - start] = data[start:end]
 
 
 def _truncate_at_part(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
-    del data[draw.pick(draw.pick(shape.parts)) :]
+    del data[draw.choice(draw.choice(shape.parts)) :]
 
 
 def _zero_part(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
-    start, end = draw.pick(shape.parts)
+    start, end = draw.choice(shape.parts)
     data[start:end] = bytes(max(0, min(end, len(data)) - start))
 
 
@@ -164,36 +164,36 @@ _PART_CHANGES = (_remove_part, _repeat_part, _swap_parts, _overwrite_part, _trun
 
 def _flip_bit(data: bytearray, draw: Draw) -> None:
     if data:
-        data[draw.below(len(data))] ^= 1 << draw.below(8)
+        data[draw.randbelow(len(data))] ^= 1 << draw.randbelow(8)
 
 
 def _flip_of_others(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
-    for _ in range(draw.between(1, 8)):
+    for _ in range(draw.randint(1, 8)):
         _flip_bit(data, draw)
 
 
 def _truncate_bytes(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
-    del data[draw.below(len(data) + 1) :]
+    del data[draw.randbelow(len(data) + 1) :]
 
 
 def _remove_range(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
-    start = draw.below(len(data) + 1)
-    del data[start : start + draw.between(1, _GROWTH_BYTES_MAX)]
+    start = draw.randbelow(len(data) + 1)
+    del data[start : start + draw.randint(1, _GROWTH_BYTES_MAX)]
 
 
 def _insert_bytes(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
-    at = draw.below(len(data) + 1)
-    data[at:at] = draw.random_bytes(draw.between(1, _GROWTH_BYTES_MAX))
+    at = draw.randbelow(len(data) + 1)
+    data[at:at] = draw.random_bytes(draw.randint(1, _GROWTH_BYTES_MAX))
 
 
 def _append_zeros(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
-    data += bytes(draw.between(1, _GROWTH_BYTES_MAX))
+    data += bytes(draw.randint(1, _GROWTH_BYTES_MAX))
 
 
 def _copy_range(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
-    start = draw.below(len(data) + 1)
-    piece = data[start : start + draw.between(1, _GROWTH_BYTES_MAX)]
-    at = draw.below(len(data) + 1)
+    start = draw.randbelow(len(data) + 1)
+    piece = data[start : start + draw.randint(1, _GROWTH_BYTES_MAX)]
+    at = draw.randbelow(len(data) + 1)
     data[at : at + len(piece) if draw.chance(0.5) else at] = piece
 
 
@@ -202,15 +202,15 @@ def _repeat_range_many_times(data: bytearray, draw: Draw, others: Sequence[bytes
 
     Long inputs reveal code that takes more than linear time.
     """
-    start = draw.below(len(data) + 1)
-    piece = data[start : start + draw.between(1, 8)]
-    data[start:start] = piece * draw.between(2, 1 << draw.between(1, 12))
+    start = draw.randbelow(len(data) + 1)
+    piece = data[start : start + draw.randint(1, 8)]
+    data[start:start] = piece * draw.randint(2, 1 << draw.randint(1, 12))
 
 
 def _splice_inputs(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
     if others:
-        other = draw.pick(others)
-        data[draw.below(len(data) + 1) :] = other[draw.below(len(other) + 1) :]
+        other = draw.choice(others)
+        data[draw.randbelow(len(data) + 1) :] = other[draw.randbelow(len(other) + 1) :]
 
 
 _BYTE_CHANGES = (

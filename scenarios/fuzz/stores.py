@@ -48,7 +48,7 @@ def settings_of(settings: int) -> StoreConfig:
 
 
 def draw_store(draw: Draw) -> DirectoryContent:
-    return _make_directory(draw.below(STORES))
+    return _make_directory(draw.randbelow(STORES))
 
 
 @cache
@@ -67,25 +67,25 @@ def _use_store(world: World, settings: int, draw: Draw) -> None:
     offsets = ConsumerOffsetManager(world, CONFIG)
     store.load()
     store.start()
-    for number in range(draw.between(1, _MESSAGES_MAX)):
-        store.put_message(_message(draw, number))
-        offsets.commit_offset("billing", draw.pick(TOPICS), 0, number)
+    for number in range(draw.randint(1, _MESSAGES_MAX)):
+        store.put_message(_draw_message(draw, number))
+        offsets.commit_offset("billing", draw.choice(TOPICS), 0, number)
         if draw.chance(0.1):
-            world.tasks.sleep(draw.between(1, 4000))
+            world.tasks.sleep(draw.randint(1, 4000))
     offsets.persist()
     if draw.chance(0.5):
         store.shutdown()
     else:
-        world.tasks.sleep(draw.pick((0, 1, 1100, 11_000)))
+        world.tasks.sleep(draw.choice((0, 1, 1100, 11_000)))
 
 
-def _message(draw: Draw, number: int) -> Message:
+def _draw_message(draw: Draw, number: int) -> Message:
     return Message.create(
-        draw.pick(TOPICS[:2] + TOPICS[4:]),
-        random_body(draw.pick(_BODY_BYTES)),
-        queue_id=draw.below(2),
-        tags=draw.pick(("", *TAGS)),
-        keys=draw.pick(("", *KEYS)),
+        draw.choice(TOPICS[:2] + TOPICS[4:]),
+        random_body(draw.choice(_BODY_BYTES)),
+        queue_id=draw.randbelow(2),
+        tags=draw.choice(("", *TAGS)),
+        keys=draw.choice(("", *KEYS)),
         properties={"DELAY": "1"} if draw.chance(0.1) else {"n": str(number)},
     )
 
@@ -104,7 +104,7 @@ def run_on_image(image: Image | None, body: Callable[[World], T]) -> tuple[T, Im
     """
     with Kernel(RoundRobin(_NEVER_INTERRUPTED), step_limit=_STEP_LIMIT) as kernel:
         disk = Disk(kernel, Choices("").stream("disk"), image=image)
-        machine = kernel.machine("machine")
+        machine = kernel.create_machine("machine")
         world = world_of(machine, disk)
         try:
             value = kernel.run(machine, lambda: body(world), time_limit_ns=_TIME_LIMIT_NS)
@@ -114,4 +114,4 @@ def run_on_image(image: Image | None, body: Callable[[World], T]) -> tuple[T, Im
             raise failed.__cause__ from None
         except LivenessError as stuck:
             raise TargetViolation("no-end", "an end", str(stuck)[:500]) from stuck
-        return value, disk.settle()
+        return value, disk.image_after_power_off()

@@ -75,7 +75,7 @@ class Target(ABC):
         return bytes(data)
 
 
-def field_of(error: CorruptFileError, file: str, size_bytes: int) -> str:
+def field_in_error(error: CorruptFileError, file: str, size_bytes: int) -> str:
     """Return the field that the message of an error names. Raises TargetViolation if the error is incomplete."""
     if error.file != file:
         raise TargetViolation("error-file", file, error.file)

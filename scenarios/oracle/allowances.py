@@ -26,7 +26,7 @@ def count_sync_errors(disk: Disk) -> int:
     return _count_kinds(disk, SYNC_ERRORS)
 
 
-def errors(disk: Disk) -> int:
+def count_errors(disk: Disk) -> int:
     """Count failed operations, except for lack of space."""
     return _count_kinds(disk, SYNC_ERRORS) + _count_kinds(disk, OTHER_ERRORS)
 
@@ -41,19 +41,19 @@ def count_delays(disk: Disk, plan: Plan) -> int:
     return _count_kinds(disk, DELAYS) + may_disturb(plan)
 
 
-def must_recover(plan: Plan, disk: Disk) -> bool:
+def must_recover_without_restart(plan: Plan, disk: Disk) -> bool:
     """Return whether the store must recover from disk errors without a restart, once users are done."""
     return plan.heals and plan.errors_stop and not needs_restart(disk)
 
 
 def has_any_fault(disk: Disk) -> bool:
 
-    return errors(disk) + count_out_of_space(disk) > 0
+    return count_errors(disk) + count_out_of_space(disk) > 0
 
 
-def is_only_full(disk: Disk) -> bool:
+def has_only_space_errors(disk: Disk) -> bool:
     """Return whether a full disk caused all errors; a store must open on such a disk."""
-    return disk.injected["disk full"] == count_out_of_space(disk) + errors(disk) > 0
+    return disk.injected["disk full"] == count_out_of_space(disk) + count_errors(disk) > 0
 
 
 def needs_restart(disk: Disk) -> bool:
@@ -62,10 +62,10 @@ def needs_restart(disk: Disk) -> bool:
     A file system that shut down and a service that ended do not restart. Bytes that a failed sync dropped, or that are
     unreadable, are lost until the store restarts.
     """
-    return disk.is_stopped or has_reverted(disk) or _count_kinds(disk, _LASTING) > 0
+    return disk.is_stopped or has_reverted_data(disk) or _count_kinds(disk, _LASTING) > 0
 
 
-def has_reverted(disk: Disk, path: str | None = None) -> bool:
+def has_reverted_data(disk: Disk, path: str | None = None) -> bool:
     """Return whether a failed sync reverted data that readers had seen in the page cache."""
     return any(damage.kind in _REVERTING and path in (None, damage.path) for damage in disk.damage)
 

@@ -58,11 +58,11 @@ class DiskRoom:
         if self.is_limited:
             self._disk.capacity_bytes = self._disk.used_bytes * 100 // used_percent + 1
 
-    def limit(self, capacity_bytes: int) -> None:
+    def limit_capacity(self, capacity_bytes: int) -> None:
         assert capacity_bytes > 0, capacity_bytes
         self._disk.capacity_bytes = capacity_bytes
 
-    def give_back(self) -> None:
+    def lift_limit(self) -> None:
         if self.is_limited:
             self._disk.capacity_bytes = None
             self._returned_ns = self._kernel.now_ns
@@ -78,16 +78,16 @@ class DiskRoom:
         return until_ns - since_ns - (self._paused_ns(since_ns) - self._paused_ns(until_ns))
 
 
-def _is_of_a_queue(directory: str, path: str) -> bool:
+def _is_queue_file(directory: str, path: str) -> bool:
     return path.startswith(f"{directory}/") and directory_of(path).rpartition("/")[2].isdecimal()
 
 
 class RemovalObserver(Protocol):
     """Receives each removal by retention before it happens."""
 
-    def expire(self, log_offset: int) -> None: ...
+    def record_expired_before(self, log_offset: int) -> None: ...
 
-    def end_queue(self, place: tuple[str, int]) -> None: ...
+    def record_queue_end(self, place: tuple[str, int]) -> None: ...
 
 
 class WatchedRemovals:
@@ -122,13 +122,13 @@ class WatchedRemovals:
             config = store.config
             if directory_of(path) in config.commit_log_directories:
                 self._judge_segment_removal(store, path)
-            elif _is_of_a_queue(config.consume_queue_directory, path):
+            elif _is_queue_file(config.consume_queue_directory, path):
                 left = sorted(set(self._files.list_directory(directory_of(path))) - {file_name_of(path)})
                 following = f"{directory_of(path)}/{left[0]}" if left else None
                 self._report(clean.check_queue_removal(store, self._disk, path, following))
                 if not left:
                     topic, queue_id = directory_of(path).split("/")[-2:]
-                    self._ledger.end_queue((topic, int(queue_id)))
+                    self._ledger.record_queue_end((topic, int(queue_id)))
         self._files.unlink(path)
 
     def _judge_segment_removal(self, store: MessageStore, path: str) -> None:
@@ -136,7 +136,7 @@ class WatchedRemovals:
         if base_offset not in [segment.base_offset for segment in store.log.segments]:
             return  # the file was never used
         self._report(clean.check_removal(store, self._disk, base_offset, asked=self._is_permitted(store, path)))
-        self._ledger.expire(base_offset + store.log.segment_bytes)
+        self._ledger.record_expired_before(base_offset + store.log.segment_bytes)
 
     def _is_permitted(self, store: MessageStore, path: str) -> bool:
         config, clock = store.config, store.world.clock

@@ -138,7 +138,7 @@ def _services_with_time_limit(store: MessageStore) -> Iterator[tuple[str, str, B
     )
     yield store.flush.name, f"flushed to {log.flushed_where.get()} of {end}", None
     if store.commit is not None:
-        last = log.last()
+        last = log.last_segment()
         wrote = end if last is None else last.base_offset + last.wrote.get()
         yield store.commit.name, f"committed to {end} of {wrote}", store.commit.last_error
     yield store.flush_queues.name, "", store.flush_queues.last_error

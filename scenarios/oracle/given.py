@@ -14,11 +14,11 @@ from .invariants import consumers, delivery
 from .ledger import ConsumedMessage, Ledger
 from .misfiled import may_be_misfiled
 from .put_entry import PutEntry
-from .reader import LogRecord, Reading
+from .reader import LogRecord, ReadRecord
 
 
 @dataclass(frozen=True, slots=True)
-class GivenMessages:
+class ReceivedMessages:
     """The messages that one consumer receives."""
 
     ledger: Ledger
@@ -37,7 +37,7 @@ class GivenMessages:
         self,
         queue: Queue,
         position: int,
-        answered: Iterable[tuple[int | None, Reading]],
+        answered: Iterable[tuple[int | None, ReadRecord]],
         bounds: consumers.PullBounds,
         asked_in: int,
     ) -> dict[MessagePlace, PutEntry | None]:
@@ -55,7 +55,7 @@ class GivenMessages:
             lacks = ledger.tears and ledger.holes.get(queue, set()).issuperset(missing)
             if is_after and ledger.expired_to and not self.may_skip:
                 if asked_in == ledger.life:
-                    self.report(consumers.check_skipped(ledger, queue, following, place.queue_offset))
+                    self.report(consumers.check_skipped_messages(ledger, queue, following, place.queue_offset))
             elif place != (*queue, following) and not (is_after and (self.may_skip or lacks)):
                 expected = str(MessagePlace(*queue, following))
                 skips = "a pull skips or repeats"
@@ -63,7 +63,9 @@ class GivenMessages:
             taken[place] = self.judge_message(place, reading, asked_in)
             following = place.queue_offset + 1
         begin = min((place.queue_offset for place in taken), default=position)
-        self.report(consumers.check_bounds(ledger, bounds, (position, begin, following), passes_over=self.may_skip))
+        self.report(
+            consumers.check_pull_bounds(ledger, bounds, (position, begin, following), passes_over=self.may_skip)
+        )
         return taken
 
     def place_of_received(self, queue: Queue, following: int, record: LogRecord) -> MessagePlace:
@@ -73,7 +75,7 @@ class GivenMessages:
         expected = MessagePlace(*queue, following)
         return expected if place < expected and may_be_misfiled(record.physical_offset, tears=tears) else place
 
-    def judge_message(self, place: MessagePlace, reading: Reading, asked_in: int) -> PutEntry | None:
+    def judge_message(self, place: MessagePlace, reading: ReadRecord, asked_in: int) -> PutEntry | None:
         """Judge a received message, record it as seen, and return its put.
 
         asked_in: the life of the store that got the request. An answer from an earlier life may contain a message lost
@@ -91,7 +93,7 @@ class GivenMessages:
             summary, found = f"{put.name} was given to a consumer that does not want it", str(put.properties)
             self.report([Violation("READ", summary, field="filter", expected=self.wanted, found=found)])
         if put.delay_ms is not None and self.has_steady_clock:
-            self.report(delivery.check_seen(put, self.now_ns()))
+            self.report(delivery.check_not_seen_early(put, self.now_ns()))
         is_late = asked_in != ledger.life
         if (is_late and not self.sync_flush) or may_be_misfiled(record.physical_offset, tears=ledger.tears):
             return put

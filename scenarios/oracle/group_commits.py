@@ -76,17 +76,17 @@ class GroupCommits:
                 if commit.asked_in == self.life:
                     self.answered.setdefault(group, []).append((now_ns(), offset))
             else:
-                self._forget()
+                self._drop_given_up_commits()
 
-    def _forget(self) -> None:
+    def _drop_given_up_commits(self) -> None:
         """Drop given-up commits of ended lives, which the broker cannot execute any more."""
         self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
 
     def least_offset(self, group: Group) -> int:
         answered = self.answered.get(group)
-        return self._least_with_pending(group, answered[-1][1] if answered else self.kept.get(group, 0))
+        return self._least_pending_offset(group, answered[-1][1] if answered else self.kept.get(group, 0))
 
-    def _least_with_pending(self, group: Group, offset: int) -> int:
+    def _least_pending_offset(self, group: Group, offset: int) -> int:
         return min([offset, *self._pending_offsets(group)])
 
     def _pending_offsets(self, group: Group) -> list[int]:
@@ -122,7 +122,7 @@ class GroupCommits:
         for group, answered in self.answered.items():
             older = [number for number, (at_ns, _) in enumerate(answered) if at_ns < durable_until_ns]
             if older:
-                least = self._least_with_pending(group, min(offset for _, offset in answered[older[-1] :]))
+                least = self._least_pending_offset(group, min(offset for _, offset in answered[older[-1] :]))
                 if least > self.kept.get(group, -1):
                     self.kept[group] = least
                     self.kept_by_crash.add(group)
@@ -130,7 +130,7 @@ class GroupCommits:
     def end_life(self) -> None:
         self.life += 1
         self.answered.clear()
-        self._forget()
+        self._drop_given_up_commits()
 
     def note_found(self, offsets: Mapping[Group, int]) -> None:
         """Record the durable offsets after a start. Negative: the group is unknown."""

@@ -31,7 +31,7 @@ from ...faults.crashes.profiles import CrashProfile
 from ..claims.disk_models import DISK_MODELS
 from ..claims.plan import Plan
 from .invariants import INVARIANTS
-from .known_damage import Flaw
+from .known_damage import DamagedBytes
 from .ledger import Ledger
 from .put_entry import ProducerKnowledge, PutEntry
 from .reader import LogRecord
@@ -87,11 +87,11 @@ def note_damage(ledger: Ledger, log_offset: int) -> None:
     ledger.transactions.note_damage(log_offset)
 
 
-def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
+def note_unreadable(ledger: Ledger, flaw: DamagedBytes, *, unfit: bool) -> None:
     """Record that a damaged record may be unreadable and without a queue entry. unfit: it must have no entry."""
     put = flaw.put
     assert put.queue_offset is not None, put.name
-    ledger.known_damage.note(flaw, unreadable=True, unfit=unfit)
+    ledger.known_damage.record_damage(flaw, unreadable=True, unfit=unfit)
     ledger.holes.setdefault(put.place, set()).add(put.queue_offset)
     ledger.stable = [one for one in ledger.stable if one.put is not put]
 

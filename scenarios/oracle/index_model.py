@@ -75,7 +75,7 @@ def file_content(header: FoundIndexHeader, entries: Sequence[ModelEntry], slots:
     return bytes(content)
 
 
-def field_at(position: int, slots: int) -> tuple[int, int, str]:
+def index_field_at(position: int, slots: int) -> tuple[int, int, str]:
     """Return start, end and name of the field at a position of an index file."""
     if position < HEADER_BYTES:
         name = max((name for name, at in FIELDS_AT.items() if at <= position), key=FIELDS_AT.__getitem__)

@@ -54,7 +54,7 @@ class Judge:
         """Decoded records, reused when a log with the same records is read again."""
         self._damaged_from = _NOWHERE
 
-    def beside(self, ledger: Ledger) -> "Judge":
+    def for_other_ledger(self, ledger: Ledger) -> "Judge":
         """Return a judge of another store in the same run, with another ledger and the same list of violations."""
         other = copy(self)
         other._ledger = ledger
@@ -64,7 +64,7 @@ class Judge:
         return self._promised[invariant] is not Promise.NONE
 
     @property
-    def may_refuse(self) -> bool:
+    def may_refuse_to_open(self) -> bool:
         """Whether a store on this disk may refuse to open, with an error that names the damaged file."""
         return self._promised["START"] is Promise.INTACT
 
@@ -75,7 +75,7 @@ class Judge:
             self._record_violations(*found)
             raise StopOnViolation(str(found[0]))
 
-    def report_broken(
+    def report_and_stop(
         self, invariant: str, summary: str, field: str, expected: str, found: str, *, detail: str = ""
     ) -> NoReturn:
         """End the run with one violation that has no file. A violation that the disk excuses is not kept."""
@@ -124,7 +124,7 @@ class Judge:
         if self._plan.index.seekers:
             self.report(idx.check_lookups(store, found))
         self.judge_positions(store, disk)
-        self.report(pos.check_cut(store, disk))
+        self.report(pos.check_truncated_bytes(store, disk))
         # After a failed fsync and a process kill, dropped data is in the page cache in clean pages.
         durable = not allowances.count_sync_errors(disk) and not disk.injected["lying sync"]
         guarantees.note_recovery(self._ledger, found, durable=durable, sync_flush=self._plan.sync_flush)
@@ -148,7 +148,7 @@ class Judge:
 
     def _judge_positions(self, store: MessageStore, disk: Disk, ledger: Ledger | None) -> None:
         with self._kernel.without_scheduling_points():  # retention may go on
-            found = [*pos.check(store, disk, ledger), *side_files.check_checkpoint(store, disk, ledger)]
+            found = [*pos.check_positions(store, disk, ledger), *side_files.check_checkpoint(store, disk, ledger)]
         self.report(found)
 
     def judge_recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
@@ -159,7 +159,7 @@ class Judge:
         for name in _OF_LOG_AND_QUEUES:
             self.report(CHECKERS[name](evidence))
         self.judge_positions_without_retention(store, disk)
-        self.report(pos.check_cut(store, disk))
+        self.report(pos.check_truncated_bytes(store, disk))
         return found
 
     def judge_services(self, store: MessageStore, machine: Machine, *others: Service | None) -> None:
@@ -169,7 +169,7 @@ class Judge:
                 continue
             if service.name not in store.flags.failures or store.flags.is_writeable:
                 summary = f"{service.name} has ended, and the store does not say so"
-                self.report_broken("LIVE", summary, "service", "running, or among failedServices", "neither")
+                self.report_and_stop("LIVE", summary, "service", "running, or among failedServices", "neither")
 
     def judge_pulls(self, store: MessageStore) -> None:
         """Judge the pulls of consumers after the store has dispatched all durable records."""
@@ -179,11 +179,11 @@ class Judge:
             found = read_store(store, known_damage=self._ledger.known_damage, known=self.readings)
             if found.damage is not None:
                 return
-            self.report(consumers.check_read(self._ledger, found))
+            self.report(consumers.check_queue_walks(self._ledger, found))
             if removes:  # a restart would find records that have no queue entry now
-                self.report(self._unreachable(found, dispatched))
+                self.report(self._records_without_entries(found, dispatched))
 
-    def _unreachable(self, found: RecoveredStore, dispatched: int) -> Iterable[Violation]:
+    def _records_without_entries(self, found: RecoveredStore, dispatched: int) -> Iterable[Violation]:
         """Return dispatched records without a queue entry, except expiring ones."""
         begin = self._ledger.expired_to
         found.records = [each for each in found.records if begin <= each.record.physical_offset < dispatched]
@@ -196,9 +196,9 @@ class Judge:
         """
 
         def look() -> Iterator[Violation]:
-            yield from clean.check_expired(store)
+            yield from clean.check_expired_segments(store)
             yield from clean.check_queues(store)
-            yield from clean.check_leading(store)
+            yield from clean.check_leading_files(store)
 
         return self._without_lookup_faults(disk, look)
 
@@ -221,8 +221,8 @@ class Judge:
 
     def judge_clean_stop(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         self.judge_positions(store, disk)
-        self.report(idx.check_stopped(store, disk))
-        self.report(status.check_stopped(store, disk))
+        self.report(idx.check_stopped_index(store, disk))
+        self.report(status.check_stopped_store(store, disk))
         self._check_all_tasks_ended(machine)
 
     def judge_crash(self, store: MessageStore | None, disk: Disk, profile: CrashProfile) -> None:
@@ -234,7 +234,7 @@ class Judge:
             flushed_where = store.log.flushed_where.get()
             if isinstance(store.log, BufferedSegmentQueue):
                 committed_where = store.log.committed_where
-        cache_is_whole = not allowances.has_reverted(disk)
+        cache_is_whole = not allowances.has_reverted_data(disk)
         guarantees.note_crash(
             self._ledger,
             self._plan,
@@ -251,11 +251,11 @@ class Judge:
         """
         had_room = has_room and self._plan.heals  # except for single failed extensions
         is_short = disk.injected["failed extend"] if had_room else allowances.count_out_of_space(disk)
-        if not allowances.errors(disk) and not is_short:
+        if not allowances.count_errors(disk) and not is_short:
             summary, detail = "a stop without a fault was not clean", services_text(store)
-            self.report_broken("LIVE", summary, "exit", "clean", "unclean", detail=detail)
+            self.report_and_stop("LIVE", summary, "exit", "clean", "unclean", detail=detail)
 
     def _check_all_tasks_ended(self, machine: Machine) -> None:
         running = [task.name for task in machine.live_tasks.values() if task is not self._kernel.current]
         if running:
-            self.report_broken("LIVE", "a stop left tasks running", "tasks", "none", ", ".join(running))
+            self.report_and_stop("LIVE", "a stop left tasks running", "tasks", "none", ", ".join(running))

@@ -14,7 +14,7 @@ from ...store.log.segment_queue import file_name_of
 from .put_entry import PutEntry
 
 
-class Flaw(NamedTuple):
+class DamagedBytes(NamedTuple):
     """One changed range of bytes."""
 
     log_offset: int
@@ -27,7 +27,7 @@ class Flaw(NamedTuple):
 class KnownDamage:
     """All damaged records of one run."""
 
-    flaws: list[Flaw] = field(default_factory=list)
+    flaws: list[DamagedBytes] = field(default_factory=list)
     unreadable: set[int] = field(default_factory=set)
     """Log offsets of records that may be unreadable. The records next to them must stay readable."""
     unfit: set[int] = field(default_factory=set)
@@ -59,7 +59,7 @@ class KnownDamage:
         """
         return {offset for offset in self.offsets if offset is not None} - self.unreadable
 
-    def note(self, flaw: Flaw, *, unreadable: bool, unfit: bool = False) -> None:
+    def record_damage(self, flaw: DamagedBytes, *, unreadable: bool, unfit: bool = False) -> None:
         assert len(flaw.was) == len(flaw.became), flaw
         self.flaws.append(flaw)
         if unfit:

@@ -125,7 +125,7 @@ class Versions:
     def is_persisted(self) -> bool:
         return not self.begun
 
-    def settle(self) -> None:
+    def mark_loaded_durable(self) -> None:
         """Record that a start has found the version `loaded`, which is durable from then on."""
         if self.begun or self.loaded != self.durable:
             self.kept = None
@@ -203,14 +203,14 @@ class Ledger:
         """Call on_queue_end, until the life ends, with each queue whose last file is about to be removed."""
         self._on_queue_end = on_queue_end
 
-    def end_queue(self, place: tuple[str, int]) -> None:
+    def record_queue_end(self, place: tuple[str, int]) -> None:
         """The last file of a queue is about to be removed. The queue may begin again at 0."""
         self.ended_queues.add(place)
-        self.count_queue_end(place)
+        self.restart_finished_walks(place)
         if self._on_queue_end is not None:
             self._on_queue_end(place)
 
-    def count_queue_end(self, place: tuple[str, int]) -> None:
+    def restart_finished_walks(self, place: tuple[str, int]) -> None:
         """Restart completed walks over a queue now. All other walks restart at their next pull."""
         self.queue_ends[place] += 1
         for pull in self.pulls:
@@ -301,7 +301,7 @@ class Ledger:
         numbers = range(len(self.deliveries) - 1, -1, -1)
         return next(number for number in numbers if self.deliveries[number].log_end <= physical_offset)
 
-    def expire(self, log_offset: int) -> None:
+    def record_expired_before(self, log_offset: int) -> None:
         """Retention is about to remove segments before a log offset, and a gap that follows them."""
         self.expired_to = max(self.expired_to, self.known_damage.first_present_offset(log_offset))
 

@@ -77,9 +77,9 @@ class GroupProgress:
         Raises CorruptFileError if no version is readable, OSError if the disk fails.
         """
         if self._plan.delay.chance:
-            yield from side_files.check_damage(store, self._ledger)
+            yield from side_files.check_damage_reported(store, self._ledger)
             yield from self._judge_loaded(self._ledger.delay_progress)
-            yield from side_files.check_levels(store)
+            yield from side_files.check_delay_levels(store)
         manager = self.manager
         if manager is None:
             return
@@ -88,15 +88,15 @@ class GroupProgress:
         found = self._offsets_of_all_groups(manager)
         commits = self._ledger.commits
         for group, offset in found.items():
-            yield from delivery.check_group(commits, group, offset, asked_in=commits.life)
+            yield from delivery.check_group_offset(commits, group, offset, asked_in=commits.life)
         manager.clamp_to_queues(store)
         clamped = self._offsets_of_all_groups(manager)
-        yield from side_files.check_clamped(store, found, clamped)
+        yield from side_files.check_clamped_offsets(store, found, clamped)
         commits.note_found(clamped)
 
     def _judge_loaded(self, versions: Versions) -> Iterator[Violation]:
         yield from side_files.check_version(versions)
-        versions.settle()
+        versions.mark_loaded_durable()
 
     def _offsets_of_all_groups(self, manager: ConsumerOffsetManager) -> dict[Group, int]:
         return {group: manager.query_offset(*group) for group in self._ledger.commits.furthest}
@@ -129,7 +129,7 @@ class GroupProgress:
             yield Cursor(f"{name} in {topic}/{queue_id}", manager.name, manager.query_offset(*group), offset, 0)
         yield from quiescence.consumer_progress_cursors(store, plan, disk, manager, CONSUMER_OFFSET_INTERVAL_MS)
 
-    def trouble(self) -> str:
+    def last_error_text(self) -> str:
         """Return the manager's last error as a reason for late progress, or ""."""
         if self.manager is None or self.manager.last_error is None:
             return ""

@@ -40,11 +40,11 @@ class PullTimes:
     def begin_life(self) -> None:
         self._answered.clear()
 
-    def note(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
+    def record_answered_put(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
         """Record a matching message whose put was answered."""
         self._answered.setdefault(queue, []).append(_AnsweredMessage(queue_offset, now_ns))
 
-    def check(
+    def check_pull_time(
         self, queue: Queue, position: int, host: str, *, sent_ns: int, now_ns: int, body_bytes: int = 0
     ) -> Iterator[Violation]:
         """LIVE: yield a pull that was answered late. Request and answer were in the present life."""
@@ -65,7 +65,7 @@ class PullTimes:
 def _may_fail(plan: Plan) -> bool:
     """Return whether the disk may be full or fail, and so delay dispatch by a back-off."""
     slow = replace(plan.faults, slow_sync_chance=0.0, slow_io_chance=0.0, stall_chance=0.0)
-    return live.may_slow(replace(plan, faults=slow)) or plan.capacity_bytes > 0
+    return live.may_slow_operations(replace(plan, faults=slow)) or plan.capacity_bytes > 0
 
 
 def late_ms_max(plan: Plan, body_bytes: int) -> int:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...store.formats.messages import PutMessageStatus
-from .reader import MAGIC, Head, LogRecord, body_crc
+from .reader import MAGIC, LogRecord, RecordHead, body_crc
 
 PROPERTIES_MAX = 32_767
 """In a record the limit is in bytes, in a put in code units."""
@@ -79,8 +79,8 @@ class PutContent(NamedTuple):
     sys_flag: int = 0
     """Without the bits for hosts and transactions."""
 
-    def head(self, body: bytes) -> Head:
-        return Head(
+    def head(self, body: bytes) -> RecordHead:
+        return RecordHead(
             MAGIC,
             body_crc(body),
             self.flag,
@@ -112,7 +112,7 @@ class PutContent(NamedTuple):
 PLAIN = PutContent()
 
 
-def code_units(text: str) -> int:
+def java_length(text: str) -> int:
     """Return the length of a text in Java."""
     return len(text.encode("utf-16-be")) // 2
 
@@ -126,7 +126,7 @@ def refusal(
     one of its messages is invalid. The characters of a batch are not counted.
     """
     too_long = max(map(len, properties)) > PROPERTIES_MAX  # properties that fit in bytes also fit in code units
-    if too_long and not in_batch and len(topic) <= _TOPIC_MAX and code_units(properties[0].decode()) <= PROPERTIES_MAX:
+    if too_long and not in_batch and len(topic) <= _TOPIC_MAX and java_length(properties[0].decode()) <= PROPERTIES_MAX:
         return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
     return PutMessageStatus.MESSAGE_ILLEGAL if too_long or not is_possible else None
 
@@ -143,7 +143,7 @@ class FieldDifference(NamedTuple):
 def differences(
     record: LogRecord,
     given: PutContent,
-    head: Head,
+    head: RecordHead,
     *,
     is_committed: bool = False,
     stored_ms: int | None = None,
@@ -168,7 +168,7 @@ def differences(
 def differences_of_op(record: LogRecord, body: bytes) -> Iterator[FieldDifference]:
     """Yield differences of an op message, except in body, properties and times."""
     found = record.head
-    head = Head(MAGIC, body_crc(body), 0, found.born_timestamp_ms, found.store_host, found.store_host, 0, 0)
+    head = RecordHead(MAGIC, body_crc(body), 0, found.born_timestamp_ms, found.store_host, found.store_host, 0, 0)
     yield from _wrong_fields(record, zip(_HEAD_FIELDS, head, found, strict=True))
     yield from _wrong_fields(record, [("sysFlag", _host_bits(head.born_host, head.store_host), record.sys_flag)])
 
@@ -265,7 +265,7 @@ class PutEntry:
     """The life in which the client stopped waiting; None while the client waits. A later life cannot store the put."""
     knows_port: bool = field(default=True, compare=False)
     """The client's system chooses the port of the born host, and the first record contains it."""
-    _head: Head | None = field(default=None, init=False, repr=False, compare=False)
+    _head: RecordHead | None = field(default=None, init=False, repr=False, compare=False)
     _sys_flag: int = field(default=0, init=False, repr=False, compare=False)
 
     @property
@@ -278,7 +278,7 @@ class PutEntry:
         return None if self.detour is None else self.detour.delay_ms
 
     @property
-    def head(self) -> Head:
+    def head(self) -> RecordHead:
         if self._head is None:
             self._head = self.given.head(self.body)
             self._sys_flag = self.given.stored_sys_flag

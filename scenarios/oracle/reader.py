@@ -34,7 +34,7 @@ _KNOWN_MAX = 4_096
 """Only long runs have more records."""
 
 
-class Head(NamedTuple):
+class RecordHead(NamedTuple):
     """The fields of a record without offsets, queue, message and store time. The producer sets all except three."""
 
     magic: int
@@ -62,17 +62,17 @@ class LogRecord(NamedTuple):
     sys_flag: int
     store_timestamp_ms: int
     properties: bytes
-    head: Head
+    head: RecordHead
 
 
-class Reading(NamedTuple):
+class ReadRecord(NamedTuple):
     """A record and its body."""
 
     record: LogRecord
     body: bytes
 
 
-Known = dict[bytes, Reading]
+Known = dict[bytes, ReadRecord]
 """Bytes of complete records -> decoded record. Equal bytes are decoded once."""
 
 
@@ -103,7 +103,7 @@ def read_records(
     base_offset: int,
     known: Known | None = None,
     check_crc: bool = False,
-) -> Iterator[Reading]:
+) -> Iterator[ReadRecord]:
     """Yield the records of a log file from its first byte to a position, or to a blank record.
 
     base_offset: the file's log offset. Raises UnreadableError at the first wrong field; the CRC of bodies is checked
@@ -143,7 +143,7 @@ def is_blank(view: memoryview | bytes, at: int, end: int) -> bool:
     return end - at >= _BLANK_BYTES and int.from_bytes(view[at + 4 : at + 8], "big") == _BLANK
 
 
-def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_offset: int | None = None) -> Reading:
+def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_offset: int | None = None) -> ReadRecord:
     """Read the record at a position of a file. The record must end before `end` and have the given physical offset.
 
     physical_offset: None for a record outside its file, as clients receive it. UnreadableError names the wrong field.
@@ -206,10 +206,10 @@ def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_off
     if 0 in properties and _has_zero_at_sector_end(view, properties_at, record_end):
         wanted = "no sector that ends in zeros"
         raise UnreadableError(file, properties_at, "properties", wanted, properties.hex(), is_torn=True)
-    topic = _name(raw_topic)
+    topic = _shared_name(raw_topic)
     if topic is None:
         raise wrong(topic_at, "topic", "UTF-8", raw_topic.hex())
-    return Reading(
+    return ReadRecord(
         LogRecord(
             said_offset,
             size_bytes,
@@ -219,13 +219,13 @@ def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_off
             sys_flag,
             stored_ms,
             properties,
-            Head(magic, crc, flag, born_ms, born_host, store_host, reconsume_times, prepared_offset),
+            RecordHead(magic, crc, flag, born_ms, born_host, store_host, reconsume_times, prepared_offset),
         ),
         bytes(view[body_at:body_end]),
     )
 
 
-def valid_record_at(view: memoryview | bytes, at: int, end: int, physical_offset: int) -> Reading | None:
+def valid_record_at_position(view: memoryview | bytes, at: int, end: int, physical_offset: int) -> ReadRecord | None:
     """Return the record at a position if the record and its CRC are valid."""
     try:
         reading = read(view, at, end, file="", physical_offset=physical_offset)
@@ -239,7 +239,7 @@ def body_crc(body: bytes) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _name(topic: bytes) -> str | None:
+def _shared_name(topic: bytes) -> str | None:
     """Equal names share one string object."""
     try:
         return topic.decode()

@@ -104,14 +104,14 @@ def read_store(
     found.delivered_to = dict(store.schedule.offsets)
     try:
         shared = puts if puts is not None and len(puts) >= LONG_HISTORY_PUTS else None
-        for entry in _records(store, known_damage, known if shared is None else None):
+        for entry in _read_records(store, known_damage, known if shared is None else None):
             if shared is not None:
                 share_equal_bytes(entry, shared)
             found.records.append(entry)
             found.by_offset[entry.record.physical_offset] = entry
     except UnreadableError as error:
         found.damage = error
-    for queue in store.queues.all():
+    for queue in store.queues.all_queues():
         segments = queue.queue.segments
         raw = b"".join(bytes(segment.file.view(0, segment.wrote.get())) for segment in segments)
         found.queues[queue.topic, queue.queue_id] = FoundQueue(
@@ -137,7 +137,7 @@ def share_equal_bytes(found: FoundRecord, puts: Mapping[bytes, PutEntry]) -> Non
             found.body = put.body
 
 
-def _records(store: MessageStore, known_damage: KnownDamage | None, known: Known | None) -> Iterator[FoundRecord]:
+def _read_records(store: MessageStore, known_damage: KnownDamage | None, known: Known | None) -> Iterator[FoundRecord]:
     for segment in store.log.segments:
         path, base_offset = segment.file.path, segment.base_offset
         view = segment.file.view(0, segment.size_bytes)
@@ -171,7 +171,7 @@ def rows_digest(store: MessageStore) -> str:
 
 def _digest_of_rows(store: MessageStore) -> blake2b:
     digest = blake2b(digest_size=16)
-    for queue in [store.log, *(queue.queue for queue in store.queues.all())]:
+    for queue in [store.log, *(queue.queue for queue in store.queues.all_queues())]:
         for segment in queue.segments:
             digest.update(segment.file.path.encode())
             digest.update(segment.file.view(0, segment.size_bytes))

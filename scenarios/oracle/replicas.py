@@ -34,7 +34,7 @@ class ReportedRange:
     def end(self) -> int:
         return self.first + len(self.data)
 
-    def holds(self, start: int, wanted: bytes) -> bool:
+    def contains_data(self, start: int, wanted: bytes) -> bool:
         at = start - self.first
         return at >= 0 and self.data[at : at + len(wanted)] == wanted
 
@@ -48,7 +48,7 @@ class Replicas:
     lost: list[ReportedRange] = field(default_factory=list)
     """Ranges that slaves had reported before a power cut lost these ranges."""
 
-    def reported(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
+    def record_report(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
         log = store.log
         if offset > log.max_offset:
             yield Violation(
@@ -73,7 +73,7 @@ class Replicas:
                         "before it",
                     )
 
-    def crashed(self, host: str, *, keeps_all: bool, flushed_where: int) -> None:
+    def record_slave_crash(self, host: str, *, keeps_all: bool, flushed_where: int) -> None:
         """keeps_all: whether data survives that was only in the page cache."""
         held = self.held.get(host)
         if held is None or keeps_all:
@@ -82,7 +82,7 @@ class Replicas:
         self.lost.append(ReportedRange(held.first, held.data))
         held.data = held.data[: max(flushed_where - held.first, 0)]
 
-    def recovered(self, host: str, store: MessageStore) -> None:
+    def record_slave_recovery(self, host: str, store: MessageStore) -> None:
         """Shorten a slave's reported range to its log after recovery, which may truncate a blank record at the end.
 
         A master that lost the same blank may write a record at this place.
@@ -93,7 +93,7 @@ class Replicas:
 
     def has_been_reported(self, start: int, wanted: bytes) -> bool:
         """Return whether any slave has ever reported these bytes at a log offset."""
-        return any(held.holds(start, wanted) for held in (*self.held.values(), *self.lost))
+        return any(held.contains_data(start, wanted) for held in (*self.held.values(), *self.lost))
 
 
 _HEAD = Struct(">ii")

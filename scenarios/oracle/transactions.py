@@ -121,12 +121,12 @@ class Transactions:
         for transaction in self.by_name.values():
             transaction.may_be_asked_again = True
 
-    def prepare(self, name: str, behaviour: TransactionBehaviour) -> Transaction:
+    def add_transaction(self, name: str, behaviour: TransactionBehaviour) -> Transaction:
         assert name not in self.by_name, f"{name}: expected a new transaction, found a prepared one"
         transaction = self.by_name[name] = Transaction(name, behaviour)
         return transaction
 
-    def ask(self, transaction: Transaction, *, commits: bool, now_ns: int) -> TransactionDecision:
+    def record_decision(self, transaction: Transaction, *, commits: bool, now_ns: int) -> TransactionDecision:
         """Record a decision before it is sent to the broker."""
         assert self.by_name.get(transaction.name) is transaction, f"{transaction.name}: expected a prepared transaction"
         decision = TransactionDecision(transaction, commits, now_ns)

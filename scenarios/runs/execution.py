@@ -123,13 +123,13 @@ class Execution(ABC):
         """Run all lives. An exception of the judge ends the run."""
 
     @abstractmethod
-    def _injected(self) -> Iterable[Counter[str]]:
+    def _injection_counters(self) -> Iterable[Counter[str]]:
         """Return the counters of all faults other than disk faults."""
 
     def _arm_death(self, disk: Disk) -> None:
         """Plan the machine's death at a disk operation, if the present life ends in that way."""
         operation = self._plan.lives[self._number].operation
-        self.simulation.arm(disk, self._crashes[self._number], None if operation < 0 else operation)
+        self.simulation.arm_crash(disk, self._crashes[self._number], None if operation < 0 else operation)
 
     def _power_cut_after_stop(self, life: Life, host: str = "") -> CrashProfile | None:
         """Draw whether the power fails right after a clean stop, which must have synced all data.
@@ -166,10 +166,20 @@ class Execution(ABC):
         def load() -> tuple[MessageStore, RecoveryReport]:
             return store, store.load()
 
-        def beside() -> None:
+        def load_progress_files() -> None:
             progress.extend(load_progress())
 
-        load_judged(self._kernel, self._plan, self._judge, machine, disk, store.config, load, beside, awaits_room=True)
+        load_judged(
+            self._kernel,
+            self._plan,
+            self._judge,
+            machine,
+            disk,
+            store.config,
+            load,
+            load_progress_files,
+            awaits_room=True,
+        )
         self._judge.report(progress)
 
     def _start_store(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
@@ -218,14 +228,14 @@ class Execution(ABC):
     def _await_users_settled(self, store: MessageStore, disk: Disk, traffic: Traffic) -> None:
         transactions = traffic.transactions
         if transactions is not None:
-            transactions.settle()
+            transactions.await_settled()
 
-        def beside() -> Iterator[Cursor]:
+        def progress_cursors() -> Iterator[Cursor]:
             yield from self._progress.cursors(store, disk)
             if transactions is not None:
                 yield from transactions.cursors()
 
-        self._settling.await_idle(store, disk, beside, known=self._progress.trouble)
+        self._settling.await_idle(store, disk, progress_cursors, known=self._progress.last_error_text)
 
     def execute(self) -> RunOutcome:
         """Execute the run. Raises only errors of the harness itself."""
@@ -240,7 +250,7 @@ class Execution(ABC):
         outcome.violations = self._judge.violations
         outcome.ledger = self._ledger
         outcome.injected += self.simulation.injected
-        for injected in self._injected():
+        for injected in self._injection_counters():
             outcome.injected += injected
         if isinstance(self.simulation.policy, StarvingPolicy):
             outcome.injected += self.simulation.policy.injected

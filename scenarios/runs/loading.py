@@ -47,25 +47,29 @@ def load_judged(
     awaits_room: whether the run waits for the queues of a store that was loaded on a full disk. Raises MachineDied if
     the disk excuses a failure, else StopOnViolation.
     """
-    vouched = scan.read_scan_bounds(disk, config) if scan.is_to_be_checked(plan) else None
+    vouched = scan.read_scan_bounds(disk, config) if scan.can_check_scan(plan) else None
     try:
         disk.limit_page_ins_to(SERVICES)
         with disk.with_page_ins():
             store, report = load()
-        if report is not None and report.lacks_room is not None and not (awaits_room and allowances.is_only_full(disk)):
+        if (
+            report is not None
+            and report.lacks_room is not None
+            and not (awaits_room and allowances.has_only_space_errors(disk))
+        ):
             raise report.lacks_room  # file creation keeps failing, so the queues may never be complete
         beside()
     except Exception as error:
-        if isinstance(error, OSError) and not (awaits_room and allowances.is_only_full(disk)):
+        if isinstance(error, OSError) and not (awaits_room and allowances.has_only_space_errors(disk)):
             die_if_excused(kernel, machine, disk, error)
-        if isinstance(error, CorruptFileError) and judge.may_refuse:
+        if isinstance(error, CorruptFileError) and judge.may_refuse_to_open:
             raise StopOnViolation(f"refused by name: {error}") from error
         is_progress = isinstance(error, CorruptFileError) and error.file.startswith(config.config_directory)
         invariant, detail = "META" if is_progress else "START", f"raised in {place_of(error)}"
         summary = f"the store cannot be opened: {type(error).__name__}: {error}"
-        judge.report_broken(invariant, summary, "load", "", "", detail=detail)
+        judge.report_and_stop(invariant, summary, "load", "", "", detail=detail)
     if store.log.segments:
         record_tried("START")
     if vouched is not None:
-        judge.report(scan.check(store, vouched))
+        judge.report(scan.check_scan_start(store, vouched))
     return store

@@ -18,7 +18,7 @@ OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
 """The end of a life that the plan does not specify: the machine is switched off."""
 
 
-class PoweredOn(NamedTuple):
+class PoweredMachine(NamedTuple):
     """The machine, disk and network endpoint of one life."""
 
     machine: Machine
@@ -35,14 +35,14 @@ class Node:
         self.lasting = lasting
         self.store: MessageStore | None = None
         """The store of the newest life; None until the store has been loaded."""
-        self._life: PoweredOn | None = None
+        self._life: PoweredMachine | None = None
 
     @property
     def is_alive(self) -> bool:
         return self._life is not None and self._life.machine.alive
 
     @property
-    def life(self) -> PoweredOn:
+    def life(self) -> PoweredMachine:
         assert self._life is not None, "it has been on"
         return self._life
 
@@ -51,7 +51,7 @@ class Node:
         assert self.store is not None, "it has been loaded"
         return self.store
 
-    def power_on(self, life: PoweredOn) -> None:
+    def power_on(self, life: PoweredMachine) -> None:
         assert not self.is_alive, f"{self.name} is on"
         self._life = life
         self.store = None
@@ -70,7 +70,7 @@ class NetworkRun(Execution):
 
     @property
     @abstractmethod
-    def _nodes(self) -> Sequence[Node]:
+    def _used_nodes(self) -> Sequence[Node]:
         """Return the nodes that are in use."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class NetworkRun(Execution):
     def _prepare(self) -> None:
         self._links = NetworkFaults(self._kernel, self._choices.stream("network"), self._plan.network)
         self._network = SimNetwork(self._kernel, self._links, buffer_bytes=self._plan.broker.buffer_bytes)
-        self._director = self._kernel.machine(self.CONDUCTOR)
+        self._director = self._kernel.create_machine(self.CONDUCTOR)
 
     def _run_all_lives(self) -> None:
         with self._judge.judged_errors():
@@ -89,24 +89,24 @@ class NetworkRun(Execution):
             finally:
                 self._disturbances.stop()
 
-    def _injected(self) -> Iterable[Counter[str]]:
+    def _injection_counters(self) -> Iterable[Counter[str]]:
         return [self._links.injected, self._disturbances.injected]
 
     def _switch_on(self, node: Node, name: str, disk: Disk) -> Machine:
-        machine = self._kernel.machine(name)
-        node.power_on(PoweredOn(machine, disk, self._network.join(machine, node.host)))
+        machine = self._kernel.create_machine(name)
+        node.power_on(PoweredMachine(machine, disk, self._network.connect_machine(machine, node.host)))
         return machine
 
-    def _run_on(self, machine: Machine, name: str, body: Callable[[], None]) -> None:
+    def _run_on_machine(self, machine: Machine, name: str, body: Callable[[], None]) -> None:
         self._kernel.spawn(machine, name, body).join(None)
 
     def _heal_disks(self) -> None:
-        for node in self._nodes:
+        for node in self._used_nodes:
             node.life.disk.cancel_crash_trigger()
             node.life.disk.heal()
 
     def _await_pending_operations(self, until_ns: int = 0) -> None:
         """Wait for pending disk operations, which may be slow or still fail. until_ns: the end of other delays."""
-        last_ns = max(until_ns, *(node.life.disk.slow_until_ns for node in self._nodes))
+        last_ns = max(until_ns, *(node.life.disk.slow_until_ns for node in self._used_nodes))
         left_ms = max(last_ns - self._kernel.now_ns, 0) // 1_000_000
         self._director.tasks.sleep(left_ms + self._plan.sync_ms_max + 1)

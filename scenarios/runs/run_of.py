@@ -4,8 +4,8 @@ from ...faults.simulation.simulation import Simulation
 from ...sim.attribute_points import STEPS_TIMES
 from ...sim.choices import Choices
 from ...sim.policies import Policy
-from ...sim.policies.pct import PCT
-from ...sim.policies.pos import POS
+from ...sim.policies.pct import PCTPolicy
+from ...sim.policies.pos import POSPolicy
 from ...sim.policies.random_walk import RandomWalk, RoundRobin
 from ...sim.policies.starving import StarvingPolicy
 from ...sim.trace import Trace
@@ -49,9 +49,9 @@ def _base_policy(plan: Plan, choices: Choices) -> Policy:
         case "random-walk":
             return RandomWalk(stream, parameter)
         case "pct":
-            return PCT(stream, parameter, horizon_steps(plan))
+            return PCTPolicy(stream, parameter, horizon_steps(plan))
         case "pos":
-            return POS(stream)
+            return POSPolicy(stream)
         case "round-robin":
             return RoundRobin(parameter)
     raise ValueError(f"policy: expected one that plans draw, found {plan.policy}")

@@ -38,10 +38,10 @@ class Settling:
     paused_ns: Callable[[int], int] = lambda _: 0
     """Returns the sum of all pauses since a moment, by which time limits are extended."""
 
-    def beside(self) -> "Settling":
+    def for_other_store(self) -> "Settling":
         """Return a Settling for another store of the same run, with a ledger and a judge of its own."""
         ledger = Ledger(tears=self.ledger.tears)
-        return replace(self, ledger=ledger, judge=self.judge.beside(ledger))
+        return replace(self, ledger=ledger, judge=self.judge.for_other_ledger(ledger))
 
     def await_visible(self, store: MessageStore, disk: Disk) -> None:
         """Wait until all durable records are visible, then judge what consumers have read."""
@@ -57,12 +57,12 @@ class Settling:
 
             A sync error may occur late.
             """
-            has_failed = allowances.errors(disk) or allowances.count_out_of_space(disk)
-            return bool(has_failed) and not allowances.must_recover(self.plan, disk)
+            has_failed = allowances.count_errors(disk) or allowances.count_out_of_space(disk)
+            return bool(has_failed) and not allowances.must_recover_without_restart(self.plan, disk)
 
         if not self._await_cursors(store, cursors, self._held_up_ms(disk), gives_up):
             return
-        if not allowances.has_reverted(disk):  # after a revert the readable records are unknown
+        if not allowances.has_reverted_data(disk):  # after a revert the readable records are unknown
             self.judge.judge_pulls(store)
 
     def flush(self, store: MessageStore, disk: Disk) -> None:
@@ -70,9 +70,9 @@ class Settling:
         has_failed = partial(getattr, store.flags, "has_failed")
         cursors = partial(quiescence.flushing_cursors, store, self.plan, self.judge.readings)
         if not self._await_cursors(store, cursors, self._held_up_ms(disk), has_failed) and store.flags.is_writeable:
-            self.judge.report_broken("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
+            self.judge.report_and_stop("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
 
-    def deliver(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
+    def await_deliveries(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
         """Wait until all delayed messages are delivered and all progress is durable. There are no puts during the wait.
 
         An earlier sync may report an error late. After such an error the store refuses all puts, also the puts of
@@ -83,7 +83,7 @@ class Settling:
             return allowances.count_sync_errors(disk) > 0
 
         cursors, held_up_ms = partial(progress.cursors, store, disk), self._held_up_ms(disk)
-        self._await_cursors(store, cursors, held_up_ms, has_failed, known=progress.trouble)
+        self._await_cursors(store, cursors, held_up_ms, has_failed, known=progress.last_error_text)
 
     def await_idle(
         self,
@@ -136,23 +136,25 @@ class Settling:
                 if end != cursor.end:  # there is more work, so the limit counts from now
                     end, since_ns = since[cursor.name] = cursor.end, now_ns
                 if (now_ns - since_ns) // 1_000_000 - held_up_ms > cursor.within_ms:
-                    self.judge.report(quiescence.check(cursor, store, known()))
+                    self.judge.report(quiescence.check_cursor(cursor, store, known()))
             sleep(look_ms)
             look_ms = min(2 * look_ms, _LOOK_MS_MAX)
         return True
 
     def _held_up_ms(self, disk: Disk) -> int:
-        must_recover = allowances.must_recover(self.plan, disk)
-        return live.held_up_ms_max(self.plan) + (live.RETRY_MS_MAX if must_recover else 0)
+        must_recover_without_restart = allowances.must_recover_without_restart(self.plan, disk)
+        return live.held_up_ms_max(self.plan) + (live.RETRY_MS_MAX if must_recover_without_restart else 0)
 
-    def clean(self, store: MessageStore, disk: Disk) -> None:
+    def await_retention(self, store: MessageStore, disk: Disk) -> None:
         """Wait until expired segments are removed and no queue begins with removed messages.
 
         After a failed sync, segments that depend on this sync do not expire. A request to delete is valid for some
         passes. If no pass had an effect, for example while queues were not durable, the request is repeated once.
         """
         asks_again = True
-        must_recover = allowances.must_recover(self.plan, disk) and not allowances.count_sync_errors(disk)
+        must_recover_without_restart = allowances.must_recover_without_restart(
+            self.plan, disk
+        ) and not allowances.count_sync_errors(disk)
         limit_ms = clean.passes_ms_max(store, live.work_ms_max(self.plan, store)) + self._held_up_ms(disk)
         deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000 - self.paused_ns(0)
         while violations := self.judge.uncleaned_violations(store, disk):
@@ -163,7 +165,7 @@ class Settling:
                     store.execute_delete_files_manually()
                     deadline_ns += limit_ms * 1_000_000
                     continue
-                if must_recover or not allowances.errors(disk):
+                if must_recover_without_restart or not allowances.count_errors(disk):
                     self.judge.report(violations)
                 break
             store.world.tasks.sleep(_CLEAN_LOOK_MS)
@@ -174,7 +176,7 @@ class Settling:
         try:
             removed = operators.queue_operator(store, self.streams(f"life-{number}/queue operator"))
         except OSError:
-            if not allowances.errors(disk):
+            if not allowances.count_errors(disk):
                 raise
             return
         if removed and not disk.is_stopped:

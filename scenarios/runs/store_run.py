@@ -60,16 +60,16 @@ class Run(Execution):
 
     def _run_all_lives(self) -> None:
         for number, life in enumerate(self._lives):
-            self._run_numbered_life(number, life)
-        self._heal()
+            self._run_life_number(number, life)
+        self._finish_run()
 
-    def _injected(self) -> Iterable[Counter[str]]:
+    def _injection_counters(self) -> Iterable[Counter[str]]:
         return [+self._skipped, self._offline_faults.injected, self._disturbances.injected]
 
     # -- lives -------------------------------------------------------------------------------------
 
-    def _run_numbered_life(self, number: int, life: Life) -> None:
-        disk = self.lasting.find(f"disk-{number}", faulty=True)
+    def _run_life_number(self, number: int, life: Life) -> None:
+        disk = self.lasting.find_disk(f"disk-{number}", faulty=True)
         disk.capacity_bytes = None
         self._number = number
         if life.ending != LifeEnding.CRASH_IN_PERSIST:
@@ -77,14 +77,14 @@ class Run(Execution):
         crashed = self._run_life(f"life-{number}", disk, life, number)
         self._end_life(disk, life, crashed=crashed)
 
-    def _heal(self) -> None:
+    def _finish_run(self) -> None:
         """Recover twice. In a liveness run also use the store, stop the store cleanly, and recover all data."""
         self._number = len(self._lives)
         recovered = self._recover_and_judge("heal", self._judge.judge_recovery)
         if not self._plan.heals:
             self._check_second_recovery(recovered, self._recover_and_judge("again"))
             return
-        disk = self.lasting.find("healed", faulty=False)
+        disk = self.lasting.find_disk("healed", faulty=False)
         self._run_life("healed", disk, HEAL, len(self._plan.lives), recovered=recovered)
         self._end_life(disk, HEAL, crashed=False)
         self._recover_and_judge("after", self._judge.judge_recovery)
@@ -97,19 +97,19 @@ class Run(Execution):
         self._ledger.begin_life()
         in_persist = life.ending == LifeEnding.CRASH_IN_PERSIST
         self._progress.begin_life(partial(self._arm_death, disk) if in_persist else None, is_calm=life is HEAL)
-        machine = self._kernel.machine(name)
+        machine = self._kernel.create_machine(name)
 
         def body() -> None:
             room = DiskRoom(self._kernel, disk, self._disturbances.paused_ns)
             if self._offline_faults.next_start_is_full and life is not HEAL:
                 self._offline_faults.next_start_is_full = False
                 stream = self._choices.stream(f"life-{number}/full disk")
-                room.limit(disk.used_bytes + stream.between(*_SPARE_BYTES, "spare bytes"))
+                room.limit_capacity(disk.used_bytes + stream.randint(*_SPARE_BYTES, "spare bytes"))
             store = self._open_store(disk, machine, number, recovered, room)
             if life is not HEAL:
                 self._disturbances.start()
             if self._plan.capacity_bytes and life is not HEAL:
-                room.limit(self._plan.capacity_bytes)
+                room.limit_capacity(self._plan.capacity_bytes)
             traffic = self._make_users(number, store, disk, room)
             transactions = traffic.transactions
             if life.ending == LifeEnding.STOP_IN_TRAFFIC:
@@ -128,16 +128,18 @@ class Run(Execution):
                 self._await_users_settled(store, disk, traffic)
             if transactions is not None:
                 transactions.shutdown()
-            room.give_back()
+            room.lift_limit()
             self._judge.judge_services(store, machine, self._progress.manager)
             self._settling.await_visible(store, disk)
-            must_recover = allowances.must_recover(self._plan, disk) and allowances.has_any_fault(disk)
-            if life is not HEAL and must_recover:
+            must_recover_without_restart = allowances.must_recover_without_restart(
+                self._plan, disk
+            ) and allowances.has_any_fault(disk)
+            if life is not HEAL and must_recover_without_restart:
                 self._settling.flush(store, disk)
                 if store.flags.is_writeable and not allowances.count_sync_errors(disk):
-                    self._settling.deliver(store, disk, self._progress)
+                    self._settling.await_deliveries(store, disk, self._progress)
             if self._plan.retention.deletes_segments:
-                self._settling.clean(store, disk)
+                self._settling.await_retention(store, disk)
                 self._settling.remove_queues(store, disk, number)
             self._judge.judge_positions(store, disk)
             if not life.is_stop:
@@ -177,7 +179,7 @@ class Run(Execution):
         if self._plan.retention.deletes_segments or self._offline_faults.segments_are_old:
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, self._config)
-        self._load(store, disk, machine)
+        self._load_and_judge(store, disk, machine)
         self._store = removals.store = store
         if room.is_limited:
             return self._open_without_room(store, disk, machine, room)
@@ -199,12 +201,12 @@ class Run(Execution):
         assert report is not None, "it has been loaded"
         lacks_room = report.lacks_room is not None
         if lacks_room and store.flags.is_writeable:
-            self._judge.report_broken(
+            self._judge.report_and_stop(
                 "START", "a store without room for its queues takes puts", "flags", "refusing", "none"
             )
         self._progress.start(store)
         self._start_store(store, disk, machine)
-        room.give_back()
+        room.lift_limit()
         if lacks_room:
             self._offline_faults.injected["full disk at a start"] += 1
             deadline_ns = self._kernel.now_ns + _CATCH_UP_NS_MAX
@@ -213,19 +215,19 @@ class Run(Execution):
         self._judge.judge_recovery(store, disk)
         return store
 
-    def _load(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
+    def _load_and_judge(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         self._progress.attach(store)
         self._load_store(store, disk, machine, partial(self._progress.load, store))
 
     def _recover_and_judge(self, name: str, judge: Callable[[MessageStore, Disk], object] | None = None) -> str:
         """Load a store from the last image without starting it, judge it, and return the digest of its content."""
-        disk = self.lasting.find(name, faulty=False)
-        machine = self._kernel.machine(name)
+        disk = self.lasting.find_disk(name, faulty=False)
+        machine = self._kernel.create_machine(name)
         self._progress.begin_life()
 
         def body() -> str:
             store = MessageStore(world_of(machine, disk), self._config)
-            self._load(store, disk, machine)
+            self._load_and_judge(store, disk, machine)
             if judge is not None:
                 judge(store, disk)
             return content_digest(store)
@@ -238,7 +240,7 @@ class Run(Execution):
     def _check_second_recovery(self, once: str, twice: str) -> None:
         record_tried("IDEMPOTENT")
         if twice != once:
-            self._judge.report_broken("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
+            self._judge.report_and_stop("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
 
     def _end_life(self, disk: Disk, life: Life, *, crashed: bool) -> None:
         self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...faults.plan import enabled_kinds
 from ...faults.simulation.failure_text import plain_text
-from ...sim.guard import guard
+from ...sim.guard import leak_guard
 from ...sim.process import CPU_SECONDS_MAX
 from ..campaigns.failures.failure import Failure
 from ..campaigns.failures.failure_text import failure_text
@@ -34,7 +34,7 @@ def run_scenario(
 ) -> str | None:
     """Run the scenario's seeds, then the test function; return the text of the first failure."""
     tally = Tally(scenario)
-    with guard():  # saves the cost of one guard per run
+    with leak_guard():  # saves the cost of one guard per run
         for seed in facts.seeds_of(campaign):
             result = run_seed(scenario, seed, mutant=wanted.mutant, in_detail=True)
             tally.add(result)

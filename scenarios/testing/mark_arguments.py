@@ -12,7 +12,7 @@ import typer
 
 from ...faults.kinds import FAULTS
 from ...faults.simulation.finding import Finding
-from ..campaigns.amounts import seconds_in, seeds_in
+from ..campaigns.amounts import parse_seconds, parse_seeds
 from ..claims.ranges import Ranges
 
 SEEDS = 100
@@ -88,7 +88,7 @@ class SeedBudget:
 def seed_budget_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
     """Return the seeds of the command line, or those of the mark. Raises WrongMark."""
     try:
-        own = seeds_in(str(wanted.seeds), None)
+        own = parse_seeds(str(wanted.seeds), None)
     except typer.BadParameter as error:
         raise WrongMark(f"seeds: {error.message}") from error
     assert own is not None, "some were asked for"
@@ -98,7 +98,7 @@ def seed_budget_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
     return SeedBudget(
         seeds,
         len(seeds) >= len(own),
-        None if time is None else seconds_in(time),
+        None if time is None else parse_seconds(time),
         None if out is None else Path(out),
         None if replay is None else config.invocation_params.dir / replay,
         config.hook.pytest_tornlog_failure,
@@ -134,4 +134,4 @@ def _seeds_given(config: pytest.Config) -> range | None:
         number = None if seed is None else int(seed)
     except ValueError as error:
         raise typer.BadParameter(f"expected a number, found {seed}", param_hint="--seed") from error
-    return seeds_in(config.getoption("--tornlog-seeds"), number)
+    return parse_seeds(config.getoption("--tornlog-seeds"), number)

@@ -87,29 +87,29 @@ class ProgramProbe:
         if config.getoption("--tornlog-replay") is not None:
             pytest.skip("--tornlog-replay runs failures of simulations only; `tornlog probe --replay` runs others")
         try:
-            answer = self._answer(_words(program), _check(check), {**self._marked, **options})
+            answer = self._make_answer(_split_command(program), _load_check(check), {**self._marked, **options})
         except ProbeError as error:
             raise ProbeError(*error.args) from None  # the traceback ends at the line of the test
         again = f"{pytest_command(config)} {self._id}"
         is_in_file = not callable(check)
-        stories = [_story(one, again, is_in_file=is_in_file) for one in answer.failures]
+        stories = [_failure_text(one, again, is_in_file=is_in_file) for one in answer.failures]
         self.facts.append(self._facts_of(answer, again, is_in_file=is_in_file))
         if stories:
-            pytest.fail("\n\n".join([*stories, *_said(answer), answer.verdict]), pytrace=False)
+            pytest.fail("\n\n".join([*stories, *_check_output(answer), answer.verdict]), pytrace=False)
         if answer.gaps:
-            raise ProbeError("\n".join([f"{answer.verdict}:", *answer.gaps, *_said(answer)]))
+            raise ProbeError("\n".join([f"{answer.verdict}:", *answer.gaps, *_check_output(answer)]))
         for note in answer.notes:
-            self._warn(note)
+            self._warn_of_little_proof(note)
 
-    def _answer(self, program: list[str], check: NamedCheck | Path | None, options: dict[str, Any]) -> ProbeAnswer:
+    def _make_answer(self, program: list[str], check: NamedCheck | Path | None, options: dict[str, Any]) -> ProbeAnswer:
         answer: ProbeAnswer | None = self._item.config.hook.pytest_tornlog_probe(
-            program=program, check=check, options=options, out=self._place()
+            program=program, check=check, options=options, out=self._results_directory()
         )
         if answer is None:
             raise ProbeError("the plugin tornlog-timelines, which probes programs, is not loaded")
         return answer
 
-    def _place(self) -> Path | None:
+    def _results_directory(self) -> Path | None:
         """Return the directory for the results of this call, below the session's directory."""
         out = self._item.config.getoption("--tornlog-out")
         if out is None:
@@ -132,7 +132,7 @@ class ProgramProbe:
         counts = {"crash_points": answer.crash_points, "states": answer.states}
         return {"id": self._id, **counts, "breaches": breaches, "gaps": list(answer.gaps), "notes": list(answer.notes)}
 
-    def _warn(self, note: str) -> None:
+    def _warn_of_little_proof(self, note: str) -> None:
         __tracebackhide__ = True
         try:
             self._item.warn(ProbeProvesLittle(note))
@@ -140,7 +140,7 @@ class ProgramProbe:
             raise pytest.fail.Exception(note, pytrace=False) from None
 
 
-def _words(program: Sequence[str | Path]) -> list[str]:
+def _split_command(program: Sequence[str | Path]) -> list[str]:
     """Return the words of a command line. The program runs in another directory, so a script gets its whole path."""
     if isinstance(program, str | Path) or not program:
         raise ProbeError(f"program: expected a list such as [sys.executable, 'writer.py'], found {program!r}")
@@ -150,7 +150,7 @@ def _words(program: Sequence[str | Path]) -> list[str]:
     return words
 
 
-def _check(check: object) -> NamedCheck | Path | None:
+def _load_check(check: object) -> NamedCheck | Path | None:
     if check is None or isinstance(check, str | Path):
         return None if check is None else Path(check)
     if not callable(check):
@@ -162,7 +162,7 @@ def _check(check: object) -> NamedCheck | Path | None:
     return NamedCheck(f"{file}::{name}" if file else name, check, (pytest.fail.Exception,))
 
 
-def _story(failure: ProbedFailure, again: str, *, is_in_file: bool) -> str:
+def _failure_text(failure: ProbedFailure, again: str, *, is_in_file: bool) -> str:
     """Return the text of a failure as the command prints it, with the files that were written."""
     text, lines = failure.text, list(failure.text.lines)
     if failure.page is not None:
@@ -178,7 +178,7 @@ def _story(failure: ProbedFailure, again: str, *, is_in_file: bool) -> str:
     return plain_text(replace(text, lines=lines))
 
 
-def _said(answer: ProbeAnswer) -> list[str]:
+def _check_output(answer: ProbeAnswer) -> list[str]:
     lines = answer.said.splitlines()[-_SAID_LINES_MAX:]
     return ["\n".join(["output of the check for all states:", *lines])] if lines else []
 

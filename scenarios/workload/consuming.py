@@ -11,10 +11,10 @@ from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ..claims.plan import Plan
 from ..oracle import allowances
 from ..oracle.evidence import Violation
-from ..oracle.given import GivenMessages
+from ..oracle.given import ReceivedMessages
 from ..oracle.invariants import consumers
 from ..oracle.ledger import Ledger, Pull
-from ..oracle.reader import Reading, UnreadableError, read
+from ..oracle.reader import ReadRecord, UnreadableError, read
 from . import options
 
 _COMMIT_CHANCE = 0.7
@@ -51,15 +51,15 @@ class Consumer:
         self._ledger = ledger
         self._stream = stream
         self._report = report
-        topic = f"T{stream.below(plan.topics, 'topic')}"
-        queue_id = stream.below(plan.queues_per_topic, "queue")
+        topic = f"T{stream.randbelow(plan.topics, 'topic')}"
+        queue_id = stream.randbelow(plan.queues_per_topic, "queue")
         topic, queue_id = options.draw_queue(stream, plan, (topic, queue_id))
         tags = None
         if plan.consuming.filtered:
-            tags = stream.pick(_SUBSCRIPTIONS, "subscription")
+            tags = stream.choice(_SUBSCRIPTIONS, "subscription")
         self._pull = Pull(topic, queue_id, tags)
         wanted = consumers.wanted_tags(tags)
-        self._given = GivenMessages(
+        self._given = ReceivedMessages(
             ledger,
             report,
             lambda: kernel.now_ns,
@@ -109,7 +109,7 @@ class Consumer:
             with self._disk.with_page_ins():
                 result = self._store.get_message(pull.topic, pull.queue_id, pull.end_offset, tags=pull.tags)
         except OSError:
-            if not allowances.errors(self._disk):
+            if not allowances.count_errors(self._disk):
                 raise
             self._store.world.tasks.sleep(_FAILED_MS)
             # Data that a failed fsync may have dropped does not reappear in this life.
@@ -137,7 +137,7 @@ class Consumer:
         return True
 
     def _judge_messages(self, pull: Pull, result: GetMessageResult) -> None:
-        answered: list[tuple[int | None, Reading]] = []
+        answered: list[tuple[int | None, ReadRecord]] = []
         for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
             # As in the log, read a record that the harness damaged as it was before.
             place = int.from_bytes(raw[28:36], "big")

@@ -9,7 +9,7 @@ from ...store.config import StoreConfig
 from ...store.directories import directory_of
 from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ...store.message_store import MessageStore
-from ..oracle.known_damage import Flaw
+from ..oracle.known_damage import DamagedBytes
 from ..oracle.put_entry import PutEntry
 
 _SECTOR_BYTES = 512
@@ -39,7 +39,7 @@ def zero_late_sector(image: Image, store: MessageStore, sectors_after: int = 0) 
 
     sectors_after: how many later written sectors of the segment stay, if there are that many.
     """
-    segment = store.log.last()
+    segment = store.log.last_segment()
     if segment is None or segment.wrote.get() == 0:
         return None
     path = segment.file.path
@@ -50,7 +50,7 @@ def zero_late_sector(image: Image, store: MessageStore, sectors_after: int = 0) 
     content = before.content[:start] + bytes(end - start) + before.content[end:]
     if content == before.content:
         return None
-    return DamagedImage(with_content(image, path, content), segment.base_offset + start)
+    return DamagedImage(image_with_content(image, path, content), segment.base_offset + start)
 
 
 def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
@@ -67,7 +67,7 @@ def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
     old, new = image.files[paths[0]].content, image.files[paths[-1]].content
     if len(new) != len(old) or any(new[start:]) or not any(old[start:]):
         return None
-    return with_content(image, paths[-1], new[:start] + old[start:])
+    return image_with_content(image, paths[-1], new[:start] + old[start:])
 
 
 def shorten_segment(image: Image, store: MessageStore) -> Image | None:
@@ -78,14 +78,14 @@ def shorten_segment(image: Image, store: MessageStore) -> Image | None:
     path = segments[0].file.path
     if path not in image.files:  # the segment's removal has begun, and the next start repeats it
         return None
-    return with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
+    return image_with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
 
 
 def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) -> int | None:
     begun = [number for number, segment in enumerate(store.log.segments) if segment.wrote.get()]
     if len(begun) < _SEGMENTS_WITH_A_MIDDLE or store.log.segments[0].file.path not in image.files:
         return None
-    return stream.pick(begun[1:-1], "missing segment")
+    return stream.choice(begun[1:-1], "missing segment")
 
 
 def foreign_paths(image: Image, store: MessageStore) -> list[str]:
@@ -104,7 +104,7 @@ def foreign_paths(image: Image, store: MessageStore) -> list[str]:
 
 
 def files_of_queues(image: Image, store: MessageStore) -> list[str]:
-    rows = [queue.queue for queue in store.queues.all()]
+    rows = [queue.queue for queue in store.queues.all_queues()]
     paths = [segment.file.path for row in rows for segment in row.segments]
     return [path for path in paths if path in image.files]
 
@@ -120,7 +120,7 @@ def queues_with_entries_for(image: Image, queue_files: Iterable[str], log_offset
     return known
 
 
-def with_file(image: Image, path: str, content: bytes) -> Image:
+def image_with_file(image: Image, path: str, content: bytes) -> Image:
     """Return an image in which a file has the given content. A missing file is created with its directories."""
     directories = set(image.directories)
     above = path.rpartition("/")[0]
@@ -133,12 +133,12 @@ def with_file(image: Image, path: str, content: bytes) -> Image:
 
 def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
     """Draw a checkpoint with a negative time, a truncated one, an empty one, or the checkpoint unchanged."""
-    which = stream.pick(("whole", "negative", "cut", "emptied"), "damage of the checkpoint")
+    which = stream.choice(("whole", "negative", "cut", "emptied"), "damage of the checkpoint")
     if which == "negative":
-        at = 8 * stream.below(3, "negative time")
+        at = 8 * stream.randbelow(3, "negative time")
         return content[:at] + b"\xff" * 8 + content[at + 8 :]
     if which == "cut":
-        return content[: 1 + stream.below(23, "bytes left of the checkpoint")]
+        return content[: 1 + stream.randbelow(23, "bytes left of the checkpoint")]
     return b"" if which == "emptied" else content
 
 
@@ -147,7 +147,7 @@ def log_files(image: Image, store: MessageStore) -> dict[str, FileImage]:
     return {path: file for path, file in image.files.items() if path.startswith(directories)}
 
 
-def with_content(image: Image, path: str, content: bytes) -> Image:
+def image_with_content(image: Image, path: str, content: bytes) -> Image:
     files = {**image.files, path: FileImage(content, image.files[path].mtime_ms)}
     return Image(files, tuple(image.directories))
 
@@ -166,7 +166,7 @@ class DamagedRecord(NamedTuple):
     """An image with one changed record."""
 
     image: Image
-    flaw: Flaw
+    flaw: DamagedBytes
 
 
 def flip_queue_offset(
@@ -182,10 +182,10 @@ def flip_queue_offset(
         return None
     hiding = [(put, bit) for put in here if (bit := _bit_hiding_a_gap(put, holes)) is not None]
     if hiding and stream.chance(0.5, "hides a gap"):
-        put, bit = stream.pick(hiding, "record behind a gap")
+        put, bit = stream.choice(hiding, "record behind a gap")
     else:
-        put = stream.pick(here, "record")
-        bit = stream.below(_QUEUE_OFFSET_BYTES * 8, "bit")
+        put = stream.choice(here, "record")
+        bit = stream.randbelow(_QUEUE_OFFSET_BYTES * 8, "bit")
     return _with_flipped_bit(image, store, put, _QUEUE_OFFSET_AT + bit // 8, bit % 8)
 
 
@@ -222,11 +222,11 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
     ]
     if not here:
         return None
-    put = stream.pick(here, "record")
+    put = stream.choice(here, "record")
     body_at = put.given.body_at
-    field_at = stream.pick((body_at, _MAGIC_AT, 0) if put.body else (_MAGIC_AT, 0), "field")
-    byte = stream.below(len(put.body) if field_at == body_at else 4, "byte")
-    return _with_flipped_bit(image, store, put, field_at + byte, stream.below(8, "bit"))
+    field_at = stream.choice((body_at, _MAGIC_AT, 0) if put.body else (_MAGIC_AT, 0), "field")
+    byte = stream.randbelow(len(put.body) if field_at == body_at else 4, "byte")
+    return _with_flipped_bit(image, store, put, field_at + byte, stream.randbelow(8, "bit"))
 
 
 def without_queues(image: Image, config: StoreConfig) -> Image:
@@ -245,7 +245,7 @@ def without_derived_files(image: Image, config: StoreConfig) -> Image:
     derived, checkpoint = (f"{config.consume_queue_directory}/", f"{config.index_directory}/"), config.checkpoint_path
     files = {path: file for path, file in image.files.items() if not path.startswith(derived)}
     directories = tuple(path for path in image.directories if not f"{path}/".startswith(derived))
-    return with_content(Image(files, directories), checkpoint, bytes(len(files[checkpoint].content)))
+    return image_with_content(Image(files, directories), checkpoint, bytes(len(files[checkpoint].content)))
 
 
 def _segment_path_of(store: MessageStore, put: PutEntry) -> str:
@@ -261,4 +261,4 @@ def _with_flipped_bit(image: Image, store: MessageStore, put: PutEntry, at: int,
     was = content[position : position + 1]
     became = bytes((was[0] ^ 1 << bit,))
     flipped = content[:position] + became + content[position + 1 :]
-    return DamagedRecord(with_content(image, path, flipped), Flaw(offset, was, became, put))
+    return DamagedRecord(image_with_content(image, path, flipped), DamagedBytes(offset, was, became, put))

@@ -84,7 +84,7 @@ class Draft:
         put.given = given
         put.light_names = message.light_names
         if message.level:
-            options.set_delay(put, message.level)
+            options.set_delay_level(put, message.level)
         elif self.behaviour is not None:
             options.set_waiting_place(put, WaitingPlace((HALF_TOPIC, 0)))
         return put
@@ -103,7 +103,7 @@ class Draft:
         if self.behaviour is not None:
             fits = transaction_traffic.fits_segment(puts[0], plan)
         else:
-            fits = sum([options.widest_bytes(put) for put in puts]) + BLANK_BYTES <= plan.commit_log_bytes
+            fits = sum([options.longest_record_bytes(put) for put in puts]) + BLANK_BYTES <= plan.commit_log_bytes
         is_admitted = not plan.messages.limit_bytes or len(content) <= plan.messages.limit_bytes
         is_possible = self.is_legal and fits and is_admitted
         return refusal(self.topic, [put.properties for put in puts], in_batch=self.in_batch, is_possible=is_possible)
@@ -131,10 +131,10 @@ class Drawing:
         odd_number = None
         if is_odd:
             possible = () if plan.messages.equal_sizes else (LONGEST_TOPIC,)
-            topic = stream.pick(ILLEGAL_TOPICS + possible, "odd topic")
+            topic = stream.choice(ILLEGAL_TOPICS + possible, "odd topic")
             numbers = self.streams(f"{stream.name}/odd numbers").with_subject(name)
             if topic in ILLEGAL_TOPICS and numbers.chance(_ODD_NUMBER_CHANCE, "odd number"):
-                topic, odd_number = topic_of_users(topic_number), numbers.pick(ILLEGAL_NUMBERS, "which number")
+                topic, odd_number = topic_of_users(topic_number), numbers.choice(ILLEGAL_NUMBERS, "which number")
         elif place is not None:
             topic, queue_id = place
         wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
@@ -155,7 +155,7 @@ class Drawing:
         if draft.in_batch:
             self._draw_batch(draft, stream, about, name, longest)
             return draft
-        level = options.draw_level(stream, plan, self.skew) if plan.delay.chance else 0
+        level = options.draw_delay_level(stream, plan, self.skew) if plan.delay.chance else 0
         light_names = options.draw_light_names(stream, plan) if plan.light_queues.chance else ()
         longest = None if level or light_names else longest
         self._draw_message(draft, stream, about, name, level, light_names, longest)
@@ -165,11 +165,11 @@ class Drawing:
         self, draft: Draft, stream: Stream, about: Stream, name: str, longest: LongestProperties | None
     ) -> None:
         log_end, given = self.log_end, draft.given
-        units = stream.between(1, _BATCH_UNITS_MAX, "units")
+        units = stream.randint(1, _BATCH_UNITS_MAX, "units")
         lengths: list[LongestProperties | None] = [None] * units
         if longest is not None:  # the length must also fit the two bytes of the batch format
             draft.shared = (_SHARED_PROPERTY,)
-            lengths[about.below(units, "longest unit")] = longest._replace(by_bytes=True)
+            lengths[about.randbelow(units, "longest unit")] = longest._replace(by_bytes=True)
         for number, length in enumerate(lengths):
             unit = f"{name}.{number}"
             self._draw_message(draft, stream.with_subject(unit), about.with_subject(unit), unit, longest=length)
@@ -200,8 +200,8 @@ class Drawing:
         fixed, body_bytes = plan.messages.equal_sizes, plan.messages.body_bytes_max
         extra_bytes = plan.messages.property_bytes_max
         if extra_bytes and not fixed:
-            extra_bytes = stream.below(extra_bytes + 1, "property bytes")
-        tags = "TagA" if fixed else stream.pick(TAGS, "tags")
+            extra_bytes = stream.randbelow(extra_bytes + 1, "property bytes")
+        tags = "TagA" if fixed else stream.choice(TAGS, "tags")
         odd = options.NO_ODDITIES if fixed else options.draw_odd_keys_and_tag(about)
         tags = tags if odd.tags is None else odd.tags
         pieces = [f"TAGS\1{tags}"] if tags else []
@@ -211,7 +211,7 @@ class Drawing:
             if unique:
                 pieces.append(f"UNIQ_KEY\1{unique}")
         if plan.broker.serves and plan.consuming.filtered:
-            tier = stream.pick((None, *range(_TIERS)), "tier")
+            tier = stream.choice((None, *range(_TIERS)), "tier")
             if tier is not None:
                 pieces.append(f"tier\1{tier}")
         if extra_bytes:

@@ -75,8 +75,8 @@ def world_out_of_memory(world: World, chance: float, stream: Stream, injected: C
     """
     if not stream.chance(chance, OUT_OF_MEMORY):
         return world
-    victim = stream.pick(SERVICES, "service")
-    tasks: Any = _OutOfMemoryTasks(world.tasks, victim, stream.below(_WAITS_MAX, "waits"), injected)
+    victim = stream.choice(SERVICES, "service")
+    tasks: Any = _OutOfMemoryTasks(world.tasks, victim, stream.randbelow(_WAITS_MAX, "waits"), injected)
     return replace(world, tasks=tasks)
 
 
@@ -90,11 +90,11 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
     Queues of delayed messages stay unchanged, because the store's own task relies on the result of recovery there.
     """
     skipping = 0
-    for queue in store.queues.all():
+    for queue in store.queues.all_queues():
         about = stream.with_subject(f"{queue.topic}/{queue.queue_id}")
         if queue.topic == SCHEDULE_TOPIC or queue.max_offset == 0 or not about.chance(_SKIPPED_CHANCE, "skips"):
             continue
-        begin, count = queue.max_offset, about.between(1, numbers_max, "numbers")
+        begin, count = queue.max_offset, about.randint(1, numbers_max, "numbers")
         end = begin + count
         if not about.chance(_UNWRITTEN_CHANCE, "unwritten"):
             with suppress(OSError):  # on a full or failing disk only the written entries count

@@ -62,7 +62,7 @@ class OfflineFaults:
     def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
         self._check_foreign_files(image)
         if self.config.abort_path in image.files:
-            self.judge.report_broken(
+            self.judge.report_and_stop(
                 "START", "the marker is back after a clean stop", self.config.abort_path, "none", "there"
             )
         if not damage.is_complete(image, store):
@@ -106,21 +106,21 @@ class OfflineFaults:
         stream = self.streams("strays")
         for path in damage.foreign_paths(image, store):
             if stream.chance(0.5, f"stray {path}"):
-                image = damage.with_file(image, path, _STRAY)
+                image = damage.image_with_file(image, path, _STRAY)
                 self._strays.add(path)
                 self.injected["stray file"] += 1
         if store.index is not None and stream.chance(0.5, "stray index file"):
-            image = damage.with_file(image, f"{self.config.index_directory}/{_LATEST_INDEX_NAME}", b"")
+            image = damage.image_with_file(image, f"{self.config.index_directory}/{_LATEST_INDEX_NAME}", b"")
             self.injected["stray file"] += 1
         queue_files = damage.files_of_queues(image, store)
         needed = damage.queues_with_entries_for(image, queue_files, self.ledger.known_damage.wrong_queue_offset_records)
         can_be_cut = [path for path in queue_files if directory_of(path) not in needed]
         if can_be_cut and stream.chance(0.5, "queue file cut"):
-            path = stream.pick(can_be_cut, "cut queue file")
+            path = stream.choice(can_be_cut, "cut queue file")
             content = image.files[path].content
             # A file shorter than an entry's offset and size is treated as never completed.
-            left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
-            image = damage.with_file(image, path, content[:left_bytes])
+            left_bytes = stream.randint(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
+            image = damage.image_with_file(image, path, content[:left_bytes])
             if path == max(one for one in queue_files if one.startswith(path.rpartition("/")[0] + "/")):
                 self._record_lost_offset(path, content, store)
             self.injected["odd size"] += 1
@@ -128,7 +128,7 @@ class OfflineFaults:
         before = image.files[path].content
         after = damage.damaged_checkpoint(before, stream)
         if after != before:
-            image = damage.with_file(image, path, after)
+            image = damage.image_with_file(image, path, after)
             self.injected["damaged checkpoint"] += 1
         return image
 
@@ -154,7 +154,7 @@ class OfflineFaults:
             file = image.files.get(path)
             if file is None or file.content != _STRAY:
                 found = "gone" if file is None else "changed"
-                self.judge.report_broken("START", f"{path} is not the store's", "stray file", "left alone", found)
+                self.judge.report_and_stop("START", f"{path} is not the store's", "stray file", "left alone", found)
 
     def decay(self, name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
         """Age an image; return the new image and its unreadable sectors. name: the name of the next disk."""
@@ -173,7 +173,7 @@ class OfflineFaults:
 
     def _zero_tail_sector(self, image: Image, store: MessageStore) -> Image:
         stream = self.streams("lost tail")
-        spared = stream.below(stream.pick(_SPARED_SECTORS_MAX, "most behind") + 1, "sectors behind the lost one")
+        spared = stream.randbelow(stream.choice(_SPARED_SECTORS_MAX, "most behind") + 1, "sectors behind the lost one")
         damaged = damage.zero_late_sector(image, store, spared)
         if damaged is None:
             return image
@@ -205,7 +205,7 @@ class OfflineFaults:
         if damaged is None or self.ledger.known_damage.flaws:
             return image
         self.injected["flipped number"] += 1
-        self.ledger.known_damage.note(damaged.flaw, unreadable=False)
+        self.ledger.known_damage.record_damage(damaged.flaw, unreadable=False)
         return damaged.image
 
     def _damage_progress(self, image: Image) -> Image:
@@ -217,7 +217,7 @@ class OfflineFaults:
         lost = min(SECTOR_BYTES, len(content))
         self.injected[FaultKind.ZEROED_SECTOR] += 1
         self.ledger.lose_progress()
-        return damage.with_content(image, groups.path, bytes(lost) + content[lost:])
+        return damage.image_with_content(image, groups.path, bytes(lost) + content[lost:])
 
     def _damage_delivery_progress(self, image: Image, stream: Stream) -> Image:
         """Zero the first sector of `delayOffset.json`. A load restores progress from the log, even without a backup."""
@@ -228,7 +228,7 @@ class OfflineFaults:
         lost = min(SECTOR_BYTES, len(content))
         self.injected[FaultKind.ZEROED_SECTOR] += 1
         self.ledger.unreported_damage = versions.path
-        image = damage.with_content(image, versions.path, bytes(lost) + content[lost:])
+        image = damage.image_with_content(image, versions.path, bytes(lost) + content[lost:])
         if versions.kept is None or stream.chance(0.5, "without backup"):
             versions.kept = None
             files = {path: file for path, file in image.files.items() if path != f"{versions.path}.bak"}
@@ -249,7 +249,9 @@ class OfflineFaults:
         file = image.files[lost.file.path]
         files = {path: one for path, one in image.files.items() if path != lost.file.path}
         if stream.chance(_OLDEST_LOST_CHANCE, "oldest segments"):
-            self.ledger.expire(lost.end_offset)  # like removal by an operator, with the same promises as for retention
+            self.ledger.record_expired_before(
+                lost.end_offset
+            )  # like removal by an operator, with the same promises as for retention
             for segment in before:
                 files.pop(segment.file.path, None)
         else:
@@ -280,7 +282,7 @@ class OfflineFaults:
         self.injected["odd size"] += 1
         name = f"odd-{self._odd_starts}"
         disk = Disk(self.kernel, self.streams(name), image=odd)
-        machine = self.kernel.machine(name)
+        machine = self.kernel.create_machine(name)
 
         def body() -> None:
             other = MessageStore(world_of(machine, disk), self.config)
@@ -289,10 +291,10 @@ class OfflineFaults:
             except CorruptFileError:
                 return
             self.judge.judge_recovery(other, disk)
-            self.judge.report_broken("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
+            self.judge.report_and_stop("START", "a segment of a wrong size was accepted", "load", "refused", "opened")
 
         with self.judge.judged_errors():
             self.kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
-        if damage.log_files(disk.settle(), store) != damage.log_files(odd, store):
+        if damage.log_files(disk.image_after_power_off(), store) != damage.log_files(odd, store):
             summary = "a start that was refused changed the log"
-            self.judge.report_broken("START", summary, "files", "as before", "others")
+            self.judge.report_and_stop("START", summary, "files", "as before", "others")

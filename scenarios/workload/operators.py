@@ -8,7 +8,7 @@ from ...sim.choices import Stream
 from ...store.errors import StoreError
 from ...store.formats.half_message import QUEUE_ID
 from ...store.message_store import MessageStore
-from ...store.running_flags import Refusal
+from ...store.running_flags import RefusalReason
 from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ...store.services.transaction_queues import pull_from
 from ...store.services.transaction_service import TransactionalMessageService
@@ -45,13 +45,13 @@ def retention_operator(
     """
 
     def operate() -> None:
-        for _ in range(stream.between(1, _ROUNDS_MAX, "rounds")):
-            pause_ms = stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms")
+        for _ in range(stream.randint(1, _ROUNDS_MAX, "rounds")):
+            pause_ms = stream.randint(1, stream.choice(_PAUSES_MS, "pause"), "pause ms")
             if called_off is None:
                 store.world.tasks.sleep(pause_ms)
             elif called_off(pause_ms):
                 return
-            _make_oldest_expire(store, stream.below(4, "thirds of the log that expire"))
+            _make_oldest_expire(store, stream.randbelow(4, "thirds of the log that expire"))
             store.execute_delete_files_manually()
 
     return operate
@@ -79,28 +79,28 @@ def removing_operator(
     """
 
     def operate() -> None:
-        most_ms = stream.pick(_REMOVAL_PAUSES_MS, "pause")
+        most_ms = stream.choice(_REMOVAL_PAUSES_MS, "pause")
         for _ in range(_REMOVALS_MAX):
-            store.world.tasks.sleep(stream.between(1, most_ms, "pause ms"))
+            store.world.tasks.sleep(stream.randint(1, most_ms, "pause ms"))
             if not goes_on():
                 return
             if stream.chance(0.7, "all but the newest expires"):
                 _make_oldest_expire(store, 3)
                 store.execute_delete_files_manually()
-                store.world.tasks.sleep(stream.between(1, _PASS_MS, "pause ms of a pass"))
-            before, known = ledger.queue_ends.copy(), store.queues.all()
+                store.world.tasks.sleep(stream.randint(1, _PASS_MS, "pause ms of a pass"))
+            before, known = ledger.queue_ends.copy(), store.queues.all_queues()
             ledger.queues_going += 1
             try:
                 store.clean_expired_consumer_queue()
             except OSError:
-                if not allowances.errors(disk):
+                if not allowances.count_errors(disk):
                     raise
             places = [(queue.topic, queue.queue_id) for queue in known]
             gone = {place for place, queue in zip(places, known, strict=True) if store.queues.find(*place) is not queue}
             for place in gone - (ledger.queue_ends - before).keys():  # an earlier, failed attempt removed the file
-                ledger.end_queue(place)
+                ledger.record_queue_end(place)
             for place in ledger.queue_ends - before:
-                ledger.count_queue_end(place)
+                ledger.restart_finished_walks(place)
             ledger.queues_going -= 1
 
     return operate
@@ -123,8 +123,8 @@ def persisting_operators(manager: ConsumerOffsetManager, stream: Stream) -> Call
             manager.persist()
 
     def operate() -> None:
-        for _ in range(stream.between(0, _ROUNDS_MAX, "rounds")):
-            tasks.sleep(stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms"))
+        for _ in range(stream.randint(0, _ROUNDS_MAX, "rounds")):
+            tasks.sleep(stream.randint(1, stream.choice(_PAUSES_MS, "pause"), "pause ms"))
             other = tasks.spawn("persisting operator", persist)
             persist()
             other.join(None)
@@ -145,7 +145,7 @@ def resuming_operator(
     """
 
     def operate() -> None:
-        while not called_off(stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms")):
+        while not called_off(stream.randint(1, stream.choice(_PAUSES_MS, "pause"), "pause ms")):
             with suppress(StoreError, OSError):  # a disk error, or the store stops; the next pass retries
                 for log_offset in _given_up_offsets(store):
                     if stream.chance(_RESUME_CHANCE, "resume") and transactions.resume(log_offset) is None:
@@ -186,17 +186,17 @@ def room_operator(
             if not filling.too_full:
                 fine_ns = now_ns
             elif room.unpaused_ns(fine_ns, now_ns) > status.LOOK_MS_MAX * 1_000_000:
-                report(status.check_refusing(store))
-            if not (filling.enough and store.flags.bits & Refusal.DISK_FULL):
+                report(status.check_full_disk_refused(store))
+            if not (filling.enough and store.flags.bits & RefusalReason.DISK_FULL):
                 taking_ns = now_ns
             elif room.unpaused_ns(taking_ns, now_ns) > status.LOOK_MS_MAX * 1_000_000:
-                report(status.check_accepting(store))
+                report(status.check_room_accepted(store))
 
     def operate() -> None:
-        look_for(stream.between(1, stream.pick(_ROOM_RETURNS_MS, "haste"), "pause ms"))
+        look_for(stream.randint(1, stream.choice(_ROOM_RETURNS_MS, "haste"), "pause ms"))
         if stream.chance(0.5, "a little room at first"):
-            room.raise_capacity(stream.pick(_EASED_PERCENTS, "per cent used"))
+            room.raise_capacity(stream.choice(_EASED_PERCENTS, "per cent used"))
             look_for(2 * status.LOOK_MS_MAX)
-        room.give_back()
+        room.lift_limit()
 
     return operate

@@ -96,23 +96,23 @@ def draw_header(stream: Stream, now_ms: int, *, one_size: bool) -> PutContent:
     hosts = _HOSTS if one_size else _HOSTS + _HOSTS_V6
     return PutContent(
         draw_flag(stream),
-        now_ms - stream.pick(_BORN_MS_AGO, "born ms ago"),
-        stream.pick(hosts, "born host"),
-        stream.pick(hosts, "store host"),
-        stream.pick(_RECONSUME_TIMES, "reconsume times"),
-        stream.pick(_SYS_FLAGS, "sysFlag"),
+        now_ms - stream.choice(_BORN_MS_AGO, "born ms ago"),
+        stream.choice(hosts, "born host"),
+        stream.choice(hosts, "store host"),
+        stream.choice(_RECONSUME_TIMES, "reconsume times"),
+        stream.choice(_SYS_FLAGS, "sysFlag"),
     )
 
 
 def draw_flag(stream: Stream) -> int:
-    return stream.pick(_FLAGS, "flag")
+    return stream.choice(_FLAGS, "flag")
 
 
 def draw_odd_keys_and_tag(stream: Stream) -> OddKeysAndTag:
     if not stream.chance(_ODD_CHANCE, "odd"):
         return NO_ODDITIES
-    words = tuple(stream.pick(_WORDS, "word") for _ in range(stream.below(3, "words")))
-    return OddKeysAndTag(words, stream.pick((None, *_TAGS), "odd tag"))
+    words = tuple(stream.choice(_WORDS, "word") for _ in range(stream.randbelow(3, "words")))
+    return OddKeysAndTag(words, stream.choice((None, *_TAGS), "odd tag"))
 
 
 def message_of(
@@ -134,29 +134,29 @@ def message_of(
         given.flag,
         given.sys_flag | sys_flag,
         given.born_timestamp_ms,
-        _host(given.born_host),
-        _host(given.store_host),
+        _draw_host(given.born_host),
+        _draw_host(given.store_host),
         given.reconsume_times,
         wait_store_ok=wait,
     )
 
 
 @lru_cache(maxsize=1024)
-def _host(host: tuple[bytes, int]) -> Host:
+def _draw_host(host: tuple[bytes, int]) -> Host:
     return Host(*host)
 
 
 # -- delays ----------------------------------------------------------------------------------------
 
 
-def draw_level(stream: Stream, plan: Plan, skew: Skew) -> int:
+def draw_delay_level(stream: Stream, plan: Plan, skew: Skew) -> int:
     """Return 0 for no delay."""
     if not stream.chance(plan.delay.chance, "delayed"):
         return 0
     return skew.level(stream, list(DELAYS_MS))
 
 
-def set_delay(put: PutEntry, level: int) -> None:
+def set_delay_level(put: PutEntry, level: int) -> None:
     set_waiting_place(put, WaitingPlace((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level]))
 
 
@@ -173,7 +173,7 @@ def _target_properties(put: PutEntry) -> bytes:
 
 def draw_wait_ms(stream: Stream) -> int:
     """Long enough for every level, for some levels, or for none."""
-    return stream.between(1, stream.pick(_PATIENCE_MS_MAX, "patience"), "patience ms")
+    return stream.randint(1, stream.choice(_PATIENCE_MS_MAX, "patience"), "patience ms")
 
 
 # -- light queues ----------------------------------------------------------------------------------
@@ -183,11 +183,11 @@ def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
     """Most messages have none; a queue may be named twice."""
     if not stream.chance(plan.light_queues.chance, "light"):
         return ()
-    count = stream.between(1, _LIGHT_QUEUES_MAX, "light queues")
-    return tuple(stream.pick(LIGHT_NAMES, "light queue") for _ in range(count))
+    count = stream.randint(1, _LIGHT_QUEUES_MAX, "light queues")
+    return tuple(stream.choice(LIGHT_NAMES, "light queue") for _ in range(count))
 
 
-def widest_bytes(put: PutEntry) -> int:
+def longest_record_bytes(put: PutEntry) -> int:
     """Return the largest possible size of a put's record or of its delivered copy.
 
     Offsets in light queues are unknown before the put, so they count with their maximum length.
@@ -210,7 +210,7 @@ def widest_bytes(put: PutEntry) -> int:
 def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:
     if not plan.light_queues.chance or not stream.chance(_READS_CHANCE, "reads light"):
         return own
-    return light_queue(stream.pick(LIGHT_NAMES, "light queue"), own[1])
+    return light_queue(stream.choice(LIGHT_NAMES, "light queue"), own[1])
 
 
 # -- keys ------------------------------------------------------------------------------------------
@@ -220,9 +220,9 @@ def draw_keys(stream: Stream, plan: Plan, name: str, skew: Skew) -> tuple[list[s
     """Draw additional keys of a message, and its UNIQ_KEY; an empty text means no key."""
     if not stream.chance(plan.index.keys_chance, "more keys"):
         return [], ""
-    count = stream.below(_KEYS_MAX + 1, "shared keys")
+    count = stream.randbelow(_KEYS_MAX + 1, "shared keys")
     shared = [skew.key(stream, SHARED_KEYS) for _ in range(count)]
-    return shared, stream.pick(("", name, *UNIQUE_KEYS), "unique key")
+    return shared, stream.choice(("", name, *UNIQUE_KEYS), "unique key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +247,11 @@ class KeySearcher:
     def search_once(self, messages_each: int) -> None:
         """messages_each: names per producer. Raises StoreNotReadableError."""
         plan, store, stream = self.plan, self.store, self.stream
-        topic = f"T{stream.below(plan.topics, 'topic')}"
+        topic = f"T{stream.randbelow(plan.topics, 'topic')}"
         key = self._draw_key(messages_each)
         ago_ms = self._draw_window()
         if stream.chance(_PAUSE_CHANCE, "pause"):
-            store.world.tasks.sleep(stream.between(1, plan.pauses.ms_max, "pause ms"))
+            store.world.tasks.sleep(stream.randint(1, plan.pauses.ms_max, "pause ms"))
         window_ms = idx.ALWAYS_MS
         if ago_ms is not None:
             now_ms = store.world.clock.now_ms()
@@ -261,24 +261,26 @@ class KeySearcher:
             with self.disk.with_page_ins():
                 result = store.query_message(topic, key, idx.ANSWERS_MAX, *window_ms)
         except OSError:
-            if not allowances.errors(self.disk):
+            if not allowances.count_errors(self.disk):
                 raise
             return
-        may_miss = allowances.has_reverted(self.disk)
+        may_miss = allowances.has_reverted_data(self.disk)
         asked = topic, key
-        self.report(idx.check_answer(store, self.ledger, asked, window_ms, result, dispatched_to, may_miss=may_miss))
+        self.report(
+            idx.check_lookup_answer(store, self.ledger, asked, window_ms, result, dispatched_to, may_miss=may_miss)
+        )
 
     def _draw_key(self, messages_each: int) -> str:
         """Draw a shared key, or the name of a message of this or an earlier life."""
         stream = self.stream
         if stream.chance(_SHARED_CHANCE, "shared"):
-            return stream.pick((*SHARED_KEYS, *UNIQUE_KEYS), "shared key")
-        life, count = stream.below(self.life + 1, "life"), stream.below(messages_each, "message")
-        return f"m{life}.{stream.below(self.plan.producers, 'producer')}.{count}"
+            return stream.choice((*SHARED_KEYS, *UNIQUE_KEYS), "shared key")
+        life, count = stream.randbelow(self.life + 1, "life"), stream.randbelow(messages_each, "message")
+        return f"m{life}.{stream.randbelow(self.plan.producers, 'producer')}.{count}"
 
     def _draw_window(self) -> tuple[int, int] | None:
         """Draw the time window of a query as two ages in ms, None for all times."""
         if not self.stream.chance(_WINDOW_CHANCE, "window"):
             return None
-        begin_ms = self.stream.below(_AGO_MS_MAX, "begins ms ago")
-        return begin_ms, self.stream.below(begin_ms + 1, "ends ms ago")
+        begin_ms = self.stream.randbelow(_AGO_MS_MAX, "begins ms ago")
+        return begin_ms, self.stream.randbelow(begin_ms + 1, "ends ms ago")

@@ -11,7 +11,7 @@ from .drawing import Draft
 _RETRY_MS = 50
 
 
-class PutDoor(Protocol):
+class PutSender(Protocol):
     """Sends a producer's messages to a store or to brokers."""
 
     def draw(self, stream: Stream, name: str) -> Draft:
@@ -35,7 +35,7 @@ class Producer:
         self._next: Draft | None = None
         """The draft for the first of `names`; None before the draft is drawn."""
 
-    def produce(self, door: PutDoor, sleep: Callable[[int], None]) -> None:
+    def produce(self, door: PutSender, sleep: Callable[[int], None]) -> None:
         assert self._next is None or self.names, "a message that was begun is still to be sent"
         while self.names:
             stream = self._stream.with_subject(self.names[0])
@@ -46,9 +46,9 @@ class Producer:
             self.names.popleft()
             self._next = None
             if stream.chance(self._plan.pauses.chance, "pause"):
-                sleep(stream.between(1, self._plan.pauses.ms_max, "pause ms"))
+                sleep(stream.randint(1, self._plan.pauses.ms_max, "pause ms"))
 
-    def _send_until_done(self, draft: Draft, door: PutDoor, sleep: Callable[[int], None]) -> None:
+    def _send_until_done(self, draft: Draft, door: PutSender, sleep: Callable[[int], None]) -> None:
         sends = 0
         while not door.put(draft):
             sends += 1

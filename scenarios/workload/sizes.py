@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ...sim.choices import Stream
 from ...store.formats.message import BLANK_BYTES
 from ..claims.plan import Plan
-from ..oracle.put_entry import PROPERTIES_MAX, code_units
+from ..oracle.put_entry import PROPERTIES_MAX, java_length
 
 _BOUNDARY_CHANCE = 0.25
 _AROUND = (-1, 0, 1)
@@ -40,7 +40,7 @@ def draw_body_bytes(stream: Stream, plan: Plan, log_end: int | None, other_bytes
             boundaries += [plan.messages.limit_bytes + by for by in _AROUND]
         possible = [size for size in boundaries if 0 <= size <= most]
         proposed = possible[int(stream.raw_random() * len(possible))]
-    return stream.record(most + 1, "body bytes", proposed)
+    return stream.record_draw(most + 1, "body bytes", proposed)
 
 
 class LongestProperties(NamedTuple):
@@ -54,7 +54,7 @@ class LongestProperties(NamedTuple):
     def filling_property(self, pieces: Sequence[str], after: Sequence[str]) -> str:
         """Return a property whose value makes all properties together as long as required."""
         begin, (filler, by_bytes, length) = "filling\1", self
-        count = _bytes_of if by_bytes else code_units
+        count = _encoded_bytes if by_bytes else java_length
         left, width = length - count("\2".join((*pieces, begin, *after))), count(filler)
         return begin + "p" * (left % width) + filler * (left // width)
 
@@ -63,9 +63,9 @@ def draw_longest(stream: Stream, plan: Plan) -> LongestProperties | None:
     """Draw the longest properties of a message, alone or in a batch; None: any length."""
     if not stream.chance(plan.messages.longest_chance, "longest properties"):
         return None
-    filler, by_bytes = stream.pick(_FILLERS, "filler"), stream.pick((True, False), "by bytes")
-    return LongestProperties(filler, by_bytes, PROPERTIES_MAX + stream.pick(_AROUND, "around the limit"))
+    filler, by_bytes = stream.choice(_FILLERS, "filler"), stream.choice((True, False), "by bytes")
+    return LongestProperties(filler, by_bytes, PROPERTIES_MAX + stream.choice(_AROUND, "around the limit"))
 
 
-def _bytes_of(text: str) -> int:
+def _encoded_bytes(text: str) -> int:
     return len(text.encode())

@@ -43,17 +43,17 @@ class Skew:
     def draw_place(self, stream: Stream, plan: Plan) -> Place:
         if self.hot is not None and stream.chance(_HOT_CHANCE, "hot"):
             return self.hot
-        place = (stream.below(plan.topics, "topic"), stream.below(plan.queues_per_topic, "queue"))
-        return _next_place(place, plan) if place == self.silent else place
+        place = (stream.randbelow(plan.topics, "topic"), stream.randbelow(plan.queues_per_topic, "queue"))
+        return _place_in_turn(place, plan) if place == self.silent else place
 
     def names_to_put(self, producer: int, names: Sequence[str]) -> Sequence[str]:
         return names[::_LAZY_TAKES_ONE_OF] if producer == self.lazy else names
 
     def key(self, stream: Stream, keys: Sequence[str]) -> str:
-        return keys[self.same_key % len(keys)] if self.same_key >= 0 else stream.pick(keys, "shared key")
+        return keys[self.same_key % len(keys)] if self.same_key >= 0 else stream.choice(keys, "shared key")
 
     def level(self, stream: Stream, levels: Sequence[int]) -> int:
-        return levels[self.same_level % len(levels)] if self.same_level >= 0 else stream.pick(levels, "level")
+        return levels[self.same_level % len(levels)] if self.same_level >= 0 else stream.choice(levels, "level")
 
 
 EVEN = Skew()
@@ -63,18 +63,18 @@ def draw_skew(stream: Stream, plan: Plan) -> Skew:
     hot = silent = None
     if plan.topics * plan.queues_per_topic > 1 and stream.chance(_UNEVEN_CHANCE, "uneven queues"):
         is_silent = stream.chance(0.5, "silent queue")
-        place = (stream.below(plan.topics, "topic"), stream.below(plan.queues_per_topic, "queue"))
+        place = (stream.randbelow(plan.topics, "topic"), stream.randbelow(plan.queues_per_topic, "queue"))
         hot, silent = (None, place) if is_silent else (place, None)
     lazy = same_key = same_level = -1
     if plan.producers > 1 and stream.chance(_LAZY_CHANCE, "lazy producer"):
-        lazy = stream.below(plan.producers, "producer")
+        lazy = stream.randbelow(plan.producers, "producer")
     if plan.index.keys_chance and stream.chance(_SAME_KEY_CHANCE, "same key"):
-        same_key = stream.below(_KEYS_MAX, "key")
+        same_key = stream.randbelow(_KEYS_MAX, "key")
     if plan.delay.chance and stream.chance(_SAME_LEVEL_CHANCE, "same level"):
-        same_level = stream.below(_LEVELS_MAX, "level")
+        same_level = stream.randbelow(_LEVELS_MAX, "level")
     return Skew(hot, silent, lazy, same_key, same_level)
 
 
-def _next_place(place: Place, plan: Plan) -> Place:
+def _place_in_turn(place: Place, plan: Plan) -> Place:
     number = (place[0] * plan.queues_per_topic + place[1] + 1) % (plan.topics * plan.queues_per_topic)
     return divmod(number, plan.queues_per_topic)

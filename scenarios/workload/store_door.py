@@ -23,7 +23,7 @@ OnAnswer = Callable[[PutEntry, PutMessageResult], Iterable[Violation]]
 
 
 @dataclass(slots=True)
-class StopCountdown:
+class PutCountdown:
     """Counts puts down, and notifies a signal at the last put."""
 
     puts: int
@@ -33,14 +33,14 @@ class StopCountdown:
     ended_ns: int | None = None
     """Time of the end of the stop; None before the stop has ended."""
 
-    def count(self) -> None:
+    def count_put(self) -> None:
         self.puts -= 1
         if self.puts == 0:
             self.signal.notify()
 
 
 @dataclass(slots=True)
-class StoreDoor:
+class StoreSender:
     """The interface of all users to a store in one life."""
 
     plan: Plan
@@ -55,7 +55,7 @@ class StoreDoor:
     paused_ns: Callable[[int], int] = lambda _: 0
     """The total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
-    stop: StopCountdown | None = None
+    stop: PutCountdown | None = None
     """The stop during traffic, None if the life has none."""
 
     @property
@@ -65,9 +65,9 @@ class StoreDoor:
     def draw(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> Draft:
         """See `Drawing.draw`."""
         if self.stop is not None:
-            self.stop.count()
+            self.stop.count_put()
         with self.kernel.without_scheduling_points():
-            busy = status.check_busy(self.store)
+            busy = status.check_busy_state(self.store)
             log_end = self.store.log.put_offset
         self.report(busy)
         draft = self.drawing.draw(stream, name, self.store.world.clock.now_ms(), place)
@@ -132,7 +132,7 @@ class StoreDoor:
                     put.wrote_bytes = append.wrote_bytes
         first = puts[0]
         with self.kernel.without_scheduling_points():
-            untrue = status.check(
+            untrue = status.check_put_status(
                 plan,
                 self.store,
                 self.disk,
@@ -149,7 +149,7 @@ class StoreDoor:
         if self.on_answer is not None:
             self.report(self.on_answer(first, result))
         paused_ms = -(-self.paused_ns(first.asked_ns) // 1_000_000)
-        late = live.check_answer(live.answer_ms_max(plan), first, made * live.segment_ms_max(plan) + paused_ms)
+        late = live.check_answer_time(live.answer_ms_max(plan), first, made * live.segment_ms_max(plan) + paused_ms)
         if late:
             detail = services_text(self.store, self.store.flush.name)
             self.report([replace(each, detail=detail) for each in late])
@@ -157,4 +157,4 @@ class StoreDoor:
             now_ms = self.store.world.clock.now_ms()
             self.report(live.check_flush_wait(plan, first, result, now_ms - paused_ms))
         if self.stop is not None and self.stop.ended_ns is not None:
-            self.report(live.check_left_over(plan, first, self.stop.ended_ns))
+            self.report(live.check_left_over_put(plan, first, self.stop.ended_ns))

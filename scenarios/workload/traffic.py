@@ -22,7 +22,7 @@ from .consuming import Consumer
 from .drawing import Drawing, topic_of_users
 from .producer import Producer
 from .skew import Skew, draw_skew
-from .store_door import OnAnswer, StopCountdown, StoreDoor
+from .store_door import OnAnswer, PutCountdown, StoreSender
 from .transaction_traffic import TransactionTraffic, draw_behaviour
 
 _LOOK_MS = 50
@@ -51,13 +51,13 @@ class Traffic:
     """The total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
     _skew: Skew = field(init=False)
-    _door: StoreDoor = field(init=False)
+    _door: StoreSender = field(init=False)
     _producing: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._skew = draw_skew(self._stream("skew"), self.plan)
         draw = None if self.transactions is None else draw_behaviour
-        self._door = StoreDoor(
+        self._door = StoreSender(
             self.plan,
             self.kernel,
             self.store,
@@ -82,8 +82,8 @@ class Traffic:
         """Start all users, stop the store at a drawn put, and wait for all users. Return the result of `stop`."""
         stream = self._stream("stop")
         puts_max = sum(len(self._names_of(number, messages_each)) for number in range(self.plan.producers))
-        puts = stream.between(1, puts_max, "puts before the stop")
-        due = self._door.stop = StopCountdown(puts, self.store.world.tasks.signal("stop due"))
+        puts = stream.randint(1, puts_max, "puts before the stop")
+        due = self._door.stop = PutCountdown(puts, self.store.world.tasks.signal("stop due"))
         users = self._start_users(messages_each)
         due.signal.wait(None)
         due.has_begun = True
@@ -96,8 +96,10 @@ class Traffic:
     def _start_users(self, messages_each: int) -> list[Task]:
         plan, store, spawn = self.plan, self.store, self.store.world.tasks.spawn
         self._producing = plan.producers
-        users = [spawn(f"producer-{number}", self._producer(number, messages_each)) for number in range(plan.producers)]
-        users += [spawn(f"consumer-{number}", self._consumer(number)) for number in range(plan.consumers)]
+        users = [
+            spawn(f"producer-{number}", self._producer_task(number, messages_each)) for number in range(plan.producers)
+        ]
+        users += [spawn(f"consumer-{number}", self._consumer_task(number)) for number in range(plan.consumers)]
         if plan.consuming.commits_offsets and self.progress is not None and self.life < len(plan.lives):
             persisting = operators.persisting_operators(self.progress, self._stream("persisting"))
             users.append(spawn("persisting operators", persisting))
@@ -111,7 +113,7 @@ class Traffic:
                 store, self._stream("removing"), self.disk, self.ledger, lambda: self._producing > 0
             )
             users.append(spawn("removing operator", removing))
-            users.append(spawn("returning producer", self._removal_producer()))
+            users.append(spawn("returning producer", self._removal_producer_task()))
         if self.room is not None and self.room.is_limited:
             finding_room = operators.room_operator(store, self._stream("room"), self.room, self._report_while_running)
             users.append(spawn("room operator", finding_room))
@@ -132,11 +134,11 @@ class Traffic:
             self.report(violations)
 
     def _check_second_start(self) -> None:
-        pause_ms = self._stream("operator").below(_SECOND_START_MS_MAX, "pause ms")
+        pause_ms = self._stream("operator").randbelow(_SECOND_START_MS_MAX, "pause ms")
         self.store.world.tasks.sleep(pause_ms)
         self.disk.injected["second start"] += 1
-        found = list(iso.check(self.store))
-        if not allowances.errors(self.disk):  # the second start may get the same errors
+        found = list(iso.check_second_instance(self.store))
+        if not allowances.count_errors(self.disk):  # the second start may get the same errors
             self.report(found)
 
     def _wait_for_delayed(self) -> None:
@@ -157,7 +159,7 @@ class Traffic:
     def _names_of(self, producer: int, messages_each: int) -> Sequence[str]:
         return self._skew.names_to_put(producer, message_names(self.plan, self.life, producer, messages_each))
 
-    def _producer(self, number: int, messages_each: int) -> Callable[[], None]:
+    def _producer_task(self, number: int, messages_each: int) -> Callable[[], None]:
         producer = Producer(self.plan, self._stream(f"producer-{number}"), self._names_of(number, messages_each))
 
         def produce() -> None:
@@ -166,7 +168,7 @@ class Traffic:
 
         return produce
 
-    def _removal_producer(self) -> Callable[[], None]:
+    def _removal_producer_task(self) -> Callable[[], None]:
         """Return a task that puts messages into each queue that is being removed."""
         stream = self._stream("returning-producer")
         ending: list[tuple[str, int]] = []
@@ -197,7 +199,7 @@ class Traffic:
 
     # -- consuming ---------------------------------------------------------------------------------
 
-    def _consumer(self, number: int) -> Callable[[], None]:
+    def _consumer_task(self, number: int) -> Callable[[], None]:
         stream = self._stream(f"consumer-{number}")
         consumer = Consumer(
             self.plan, self.kernel, self.store, self.disk, self.ledger, stream, self.report, f"G{number}"

@@ -46,17 +46,17 @@ _SETTLED_MS_MAX = 20_000
 
 def draw_behaviour(stream: Stream) -> TransactionBehaviour:
     timeout_ms = TRANSACTIONS.transaction_timeout_ms
-    own_after_ms = stream.pick((0, timeout_ms, 3 * timeout_ms, None, None), "decides")
+    own_after_ms = stream.choice((0, timeout_ms, 3 * timeout_ms, None, None), "decides")
     if own_after_ms:
-        own_after_ms = stream.between(1, own_after_ms, "decides after ms")
+        own_after_ms = stream.randint(1, own_after_ms, "decides after ms")
     return TransactionBehaviour(
         not stream.chance(0.4, "rolls back"),
         own_after_ms,
         stream.chance(0.2, "contradicts"),
-        stream.pick((0, 0, 0, 1, 2, _NEVER), "unknowns"),
-        stream.pick((0, 1, 20), "answer ms"),
-        stream.pick((0, _IMMUNITY_S, _IMMUNITY_S), "immunity s"),
-        stream.pick(_REPEATS_MS, "repeats after ms"),
+        stream.choice((0, 0, 0, 1, 2, _NEVER), "unknowns"),
+        stream.choice((0, 1, 20), "answer ms"),
+        stream.choice((0, _IMMUNITY_S, _IMMUNITY_S), "immunity s"),
+        stream.choice(_REPEATS_MS, "repeats after ms"),
     )
 
 
@@ -118,7 +118,7 @@ class TransactionTraffic:
 
     def prepare(self, put: PutEntry, behaviour: TransactionBehaviour) -> PutMessageResult:
         """The half message is already in the ledger."""
-        self.ledger.transactions.prepare(put.name, behaviour)
+        self.ledger.transactions.add_transaction(put.name, behaviour)
         place, properties = (put.topic, put.body, put.queue_id), put.properties.decode()
         flag = TRANSACTION_PREPARED
         return self.service.prepare(message_of(*place, properties, put.given, wait=put.wait, sys_flag=flag))
@@ -139,23 +139,23 @@ class TransactionTraffic:
         assert put.physical_offset is not None
         request = EndTransaction(GROUP, put.queue_offset, put.physical_offset)
         behaviour = transaction.behaviour
-        found = self._must_find(put)
+        found = self._must_find_half_message(put)
         if behaviour.contradicts and not self._is_over:  # during a stop no task waits for it
             otherwise = partial(
                 self._request_decision, transaction, put, request, commits=not behaviour.commits, found=found
             )
-            self._spawn("contradiction", otherwise)
+            self._spawn_task("contradiction", otherwise)
         self._request_decision(transaction, put, request, commits=behaviour.commits, found=found)
         if behaviour.repeats_ms and not self._is_over:
-            self._spawn("repetition", partial(self._repeat_decision, transaction, put, request))
+            self._spawn_task("repetition", partial(self._repeat_decision, transaction, put, request))
 
     def _repeat_decision(self, transaction: Transaction, put: PutEntry, request: EndTransaction) -> None:
         self.store.world.tasks.sleep(transaction.behaviour.repeats_ms)
         self._request_decision(
-            transaction, put, request, commits=transaction.behaviour.commits, found=self._must_find(put)
+            transaction, put, request, commits=transaction.behaviour.commits, found=self._must_find_half_message(put)
         )
 
-    def _must_find(self, put: PutEntry) -> bool:
+    def _must_find_half_message(self, put: PutEntry) -> bool:
         assert put.physical_offset is not None
         answered_for_all = put.status is PutMessageStatus.PUT_OK and (put.wait or not self.plan.sync_flush)
         is_visible = put.is_durable or answered_for_all
@@ -172,12 +172,12 @@ class TransactionTraffic:
             transaction, put = ledger.transactions.by_name[name], ledger.by_name[name]
             about = stream.with_subject(name)
             if about.chance(_COMES_BACK_CHANCE, "comes back"):
-                self.store.world.tasks.sleep(about.below(_POLL_MS, "comes back after ms"))
+                self.store.world.tasks.sleep(about.randbelow(_POLL_MS, "comes back after ms"))
                 knows = any(one.status is EndTransactionStatus.DECIDED for one in transaction.decisions)
                 if not knows and not transaction.is_claimed(decisions) and put.physical_offset is not None:
                     self._decide_on_own(transaction, put)
         if not healing:
-            self.store.world.tasks.sleep(stream.between(1, stream.pick(_STAYS_MS_MAX, "stays"), "stays ms"))
+            self.store.world.tasks.sleep(stream.randint(1, stream.choice(_STAYS_MS_MAX, "stays"), "stays ms"))
 
     # -- the producer group ------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class TransactionTraffic:
             asks_once=not self.plan.rot.is_possible,
         )
         violations = list(found)
-        self._spawn("answer", lambda: self._answer_check_request(transaction, record, violations))
+        self._spawn_task("answer", lambda: self._answer_check_request(transaction, record, violations))
 
     def _may_have_been_due(self, transaction: Transaction, record: MessageRecord) -> bool:
         """Return whether a clock that was set back may have made a half message due early.
@@ -238,7 +238,7 @@ class TransactionTraffic:
         must = self._must_be_found(end, is_visible=True, in_buffer=self._may_fail_to_commit)
         self._request_decision(transaction, put, request, commits=behaviour.commits, found=must)
 
-    def _spawn(self, name: str, body: Callable[[], None]) -> None:
+    def _spawn_task(self, name: str, body: Callable[[], None]) -> None:
         self._answers.append(self.store.world.tasks.spawn(name, body))
 
     # -- deciding ----------------------------------------------------------------------------------
@@ -248,7 +248,9 @@ class TransactionTraffic:
     ) -> None:
         """found: whether a lookup must find the half message."""
         transactions = self.ledger.transactions
-        decision = transactions.ask(transaction, commits=commits, now_ns=self.store.world.clock.monotonic_ns())
+        decision = transactions.record_decision(
+            transaction, commits=commits, now_ns=self.store.world.clock.monotonic_ns()
+        )
         end = self.service.commit if commits else self.service.rollback
         try:
             result = end(request)
@@ -265,7 +267,7 @@ class TransactionTraffic:
         found = found and not self._may_be_missing(request.commit_log_offset)
         may_be_slow = allowances.count_delays(self.disk, self.plan) > 0
         self.report(
-            tx.check_answer(
+            tx.check_decision_answer(
                 decision,
                 transactions.decisions[self._others :],
                 self.disk,
@@ -284,7 +286,7 @@ class TransactionTraffic:
         if physical_offset < self.ledger.expired_to:
             return True
         segment = self.store.log.find(physical_offset)
-        return segment is not None and allowances.has_reverted(self.disk, segment.file.path)
+        return segment is not None and allowances.has_reverted_data(self.disk, segment.file.path)
 
     @property
     def _may_fail_to_commit(self) -> bool:
@@ -307,7 +309,9 @@ class TransactionTraffic:
         copy = replace(put, asked_ns=decision.asked_ns, answered_ns=self.store.world.clock.monotonic_ns())
         with self.disk.kernel.without_scheduling_points():
             expired_to = self.ledger.expired_to
-            untrue = status.check(self.plan, self.store, self.disk, copy, result, refusal=None, expired_to=expired_to)
+            untrue = status.check_put_status(
+                self.plan, self.store, self.disk, copy, result, refusal=None, expired_to=expired_to
+            )
         self.report(untrue)
 
     # -- in the end --------------------------------------------------------------------------------
@@ -316,7 +320,7 @@ class TransactionTraffic:
         """Return the cursors of the check, which must pass all settled transactions."""
         return quiescence.transaction_cursors(self.store, self.plan, self.offsets, TRANSACTIONS)
 
-    def settle(self) -> None:
+    def await_settled(self) -> None:
         """Wait until all transactions are settled. There are no faults and puts during the wait."""
         waited_ms = 0
         while names := tx.unsettled_transactions(self.ledger, read_store(self.store)):

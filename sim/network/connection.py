@@ -8,15 +8,15 @@ import errno
 from collections import deque
 from dataclasses import dataclass, field
 
-from ..machine import Gate, Machine
-from .medium import ConnectionFault, Medium, earliest_ns
+from ..machine import Machine, WaitGate
+from .medium import ConnectionFault, NetworkMedium, earliest_time_ns
 
 _RESET_AFTER_NS = 924 * 1_000_000_000
 """TCP resets a connection with unacknowledged data after this time (tcp(7), tcp_retries2)."""
 
 
 @dataclass(slots=True, eq=False)
-class Wire:
+class WireDirection:
     """One direction of a connection.
 
     Invariant: pieces arrive in the order of sending, and the end of the stream arrives last.
@@ -43,7 +43,7 @@ class Wire:
         self._pieces.append((max(arrives_ns, self.last_arrival_ns), data))
         self.size_bytes += len(data)
 
-    def end(self, arrives_ns: int) -> None:
+    def end_stream(self, arrives_ns: int) -> None:
         """End the stream. Later calls have no effect."""
         if self.ended_ns is None:
             self.ended_ns = max(arrives_ns, self.last_arrival_ns)
@@ -90,7 +90,7 @@ class Wire:
             self._pieces.pop()
         self.ended_ns = None
 
-    def hasten(self, arrives_ns: int) -> None:
+    def limit_arrivals_to(self, arrives_ns: int) -> None:
         self._pieces = deque((min(due_ns, arrives_ns), data) for due_ns, data in self._pieces)
         if self.ended_ns is not None:
             self.ended_ns = min(self.ended_ns, arrives_ns)
@@ -109,21 +109,23 @@ class SimConnection:
 
     peer: "SimConnection"
 
-    def __init__(self, medium: Medium, machine: Machine, host: str, local_address: str, remote_address: str) -> None:
+    def __init__(
+        self, medium: NetworkMedium, machine: Machine, host: str, local_address: str, remote_address: str
+    ) -> None:
         self._medium = medium
         self._machine = machine
         self.host = host
         self.local_address = local_address
         self.remote_address = remote_address
         self.label = f"{local_address}>{remote_address}"
-        self.incoming = Wire()
+        self.incoming = WireDirection()
         self.closed = False
         self.is_lost = False
         """Whether bytes sent from here are lost without an error."""
         self.broken_ns: int | None = None
         """Time at which this end gets the reset."""
-        self.gate = Gate(medium.kernel, f"network {self.label}")
-        self.watchers: list[Gate] = []
+        self.gate = WaitGate(medium.kernel, f"network {self.label}")
+        self.watchers: list[WaitGate] = []
 
     # -- called by its machine ----------------------------------------------------------------------
 
@@ -132,7 +134,7 @@ class SimConnection:
         if bytes_max < 1:
             raise ValueError(f"bytes_max: expected at least 1, found {bytes_max}")
         medium, incoming = self._medium, self.incoming
-        medium.pass_point(self._machine, f"receive {self.label}")
+        medium.pass_scheduling_point(self._machine, f"receive {self.label}")
         due_ns = medium.due_ns(timeout_ms)
         while True:
             now_ns = medium.kernel.now_ns
@@ -143,14 +145,14 @@ class SimConnection:
             was_full = incoming.size_bytes >= medium.buffer_bytes
             data = incoming.receive(bytes_max, until_ns)
             if data:
-                medium.note("receive", self.label, data)
+                medium.record_event("receive", self.label, data)
                 if was_full:
-                    self.peer.changed()  # the peer may wait to send more
+                    self.peer.wake_watchers()  # the peer may wait to send more
                 return data
             if is_broken:
                 raise ConnectionResetError(errno.ECONNRESET, f"{self.label}: reset")
             if incoming.has_arrived(now_ns):
-                medium.note("end", self.label, b"")
+                medium.record_event("end", self.label, b"")
                 return b""
             self.wait(due_ns, (incoming.next_ns(), self.broken_ns))
 
@@ -159,7 +161,7 @@ class SimConnection:
         if not len(data):
             raise ValueError("data: expected at least a byte, found none")
         medium = self._medium
-        medium.pass_point(self._machine, f"send {self.label}")
+        medium.pass_scheduling_point(self._machine, f"send {self.label}")
         due_ns = medium.due_ns(timeout_ms)
         while True:
             self._check_open()
@@ -171,16 +173,16 @@ class SimConnection:
             self.wait(due_ns, (self.broken_ns,))
         taken = bytes(data[:room_bytes])
         assert 0 < len(taken) <= room_bytes, (len(taken), room_bytes)
-        medium.note("send", self.label, taken)
-        self._transmit(taken)
+        medium.record_event("send", self.label, taken)
+        self._send_pieces(taken)
         return len(taken)
 
     def close(self) -> None:
         """Close this end. Sent bytes are still delivered, and waiting tasks wake up."""
-        self._medium.pass_point(self._machine, f"close {self.label}")
+        self._medium.pass_scheduling_point(self._machine, f"close {self.label}")
         if not self.closed:
-            self._medium.note("close", self.label, b"")
-            self.end()
+            self._medium.record_event("close", self.label, b"")
+            self.end_stream()
 
     # -- called by its poller and the other side ------------------------------------------------------
 
@@ -199,35 +201,35 @@ class SimConnection:
     def next_ns(self, *, receives: bool) -> int | None:
         """Return when `sends`, or `receives` if asked, may change without a call, possibly a past time.
 
-        Only reads by the other end make room to send, and these call `changed`."""
-        return earliest_ns((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
+        Only reads by the other end make room to send, and these call `wake_watchers`."""
+        return earliest_time_ns((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
 
     @property
-    def is_unknown_after_reboot(self) -> bool:
+    def is_lost_by_reboot(self) -> bool:
         """Return whether the host has a new machine, which does not know this connection."""
         return not self._machine.alive and self._medium.is_host_on(self.host)
 
-    def changed(self) -> None:
+    def wake_watchers(self) -> None:
         self.gate.open()
         for watcher in self.watchers:
             watcher.open()
 
-    def expect(self, arrives_ns: int) -> None:
+    def wake_at_arrival(self, arrives_ns: int) -> None:
         """At the arrival time, wake the tasks that wait for data of this end."""
         if arrives_ns <= self._medium.kernel.now_ns:
-            self.changed()
+            self.wake_watchers()
             return
         self.gate.open_at(arrives_ns)
         for watcher in self.watchers:
             watcher.open_at(arrives_ns)
 
-    def end(self) -> None:
+    def end_stream(self) -> None:
         """End the stream as the operating system does after a close or the end of a process."""
         self.closed = True
         if not self.is_lost:
-            self.peer.incoming.end(self._arrival_ns(0))
-        self.changed()
-        self.peer.changed()
+            self.peer.incoming.end_stream(self._arrival_ns(0))
+        self.wake_watchers()
+        self.peer.wake_watchers()
 
     def close_silently(self) -> None:
         """Close this end without a message to the peer, and lose some of its last pieces in flight."""
@@ -244,39 +246,39 @@ class SimConnection:
     def reset(self) -> None:
         """Reset this end now, and the other end after the delay unless the link is lost."""
         now_ns = self._medium.kernel.now_ns
-        self.learn(now_ns)
+        self.set_broken_time(now_ns)
         if not self.is_lost:
-            self.peer.learn(now_ns + self._delay_ns(0))
+            self.peer.set_broken_time(now_ns + self._delay_ns(0))
 
-    def learn(self, broken_ns: int) -> None:
+    def set_broken_time(self, broken_ns: int) -> None:
         self.broken_ns = broken_ns if self.broken_ns is None else min(self.broken_ns, broken_ns)
-        self.changed()
+        self.wake_watchers()
 
     def wait(self, due_ns: int | None, moments_ns: tuple[int | None, ...]) -> None:
         """Wait for a change, or until one of the times. Raises TimeoutError at due_ns."""
         if due_ns is not None and due_ns <= self._medium.kernel.now_ns:
             raise TimeoutError(errno.ETIMEDOUT, f"{self.label}: no data in time")
-        self.gate.wait(earliest_ns((due_ns, *moments_ns)))
+        self.gate.wait(earliest_time_ns((due_ns, *moments_ns)))
 
     # -- transport -----------------------------------------------------------------------------------
 
-    def _transmit(self, data: bytes) -> None:
+    def _send_pieces(self, data: bytes) -> None:
         medium, peer = self._medium, self.peer
         conditions = medium.conditions
         now_ns = medium.kernel.now_ns
         if not self.is_lost and not peer.closed:
             mishap = conditions.draw_connection_fault(self.host, peer.host)
             if mishap is ConnectionFault.BROKEN:
-                self.learn(now_ns + self._delay_ns(0))
-                peer.learn(now_ns + self._delay_ns(0))
+                self.set_broken_time(now_ns + self._delay_ns(0))
+                peer.set_broken_time(now_ns + self._delay_ns(0))
             elif mishap is ConnectionFault.LOST:
                 self.is_lost = peer.is_lost = True
         if self.is_lost:
             peer.incoming.add_lost_bytes(len(data))  # so a sender on a lost link waits when the buffer is full
             # A new machine with the host name resets unknown connections. A lost link sends no answer.
-            self.learn(now_ns + (2 * self._delay_ns(0) if peer.is_unknown_after_reboot else _RESET_AFTER_NS))
+            self.set_broken_time(now_ns + (2 * self._delay_ns(0) if peer.is_lost_by_reboot else _RESET_AFTER_NS))
         elif peer.closed:
-            self.learn(now_ns + self._delay_ns(0) + peer._delay_ns(0))
+            self.set_broken_time(now_ns + self._delay_ns(0) + peer._delay_ns(0))
         else:
             first = len(data)
             if first > 1:
@@ -293,7 +295,7 @@ class SimConnection:
                 peer.incoming.last_arrival_ns,
             )
             conditions.note_arrival(self.host, peer.host, now_ns, peer.incoming.last_arrival_ns)
-            peer.expect(first_ns)
+            peer.wake_at_arrival(first_ns)
 
     def _arrival_ns(self, size_bytes: int) -> int:
         return self._medium.kernel.now_ns + self._delay_ns(size_bytes)

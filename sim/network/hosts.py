@@ -14,7 +14,7 @@ from ..kernel import Kernel
 from ..machine import Machine, WaitReason
 from .connection import SimConnection
 from .listener import SimListener, SimPoller
-from .medium import LinkConditions, Medium
+from .medium import LinkConditions, NetworkMedium
 
 _FIRST_FREE_PORT = 40_000
 _PORT_MAX = 65_535
@@ -32,19 +32,19 @@ class SimNetwork:
     def __init__(
         self, kernel: Kernel, conditions: LinkConditions | None = None, *, buffer_bytes: int = _BUFFER_BYTES
     ) -> None:
-        self._medium = Medium(kernel, conditions or LinkConditions(), buffer_bytes)
+        self._medium = NetworkMedium(kernel, conditions or LinkConditions(), buffer_bytes)
         self.next_ports: dict[str, int] = {}
         """Next free port by host. A port is not reused at once, not even after a reboot."""
         self._newest: dict[str, HostNetwork] = {}
 
-    def join(self, machine: Machine, host: str) -> "HostNetwork":
+    def connect_machine(self, machine: Machine, host: str) -> "HostNetwork":
         """Connect a machine under a host name, whose previous machine must be off."""
         if self._medium.is_host_on(host):
             raise ValueError(f"host {host}: machine {self._medium.machines[host].name} is on")
         before = self._newest.get(host)
         self._medium.machines[host] = machine
         endpoint = self._newest[host] = HostNetwork(self, self._medium, machine, host)
-        machine.at_death.append(endpoint.end)
+        machine.at_death.append(endpoint.close_at_machine_death)
         if before is not None:
             before.on_peer_reboot()
         return endpoint
@@ -65,7 +65,7 @@ class HostNetwork:
     Invariant: `_ends` has all connections of this machine, except some that are closed on both sides.
     """
 
-    def __init__(self, network: SimNetwork, medium: Medium, machine: Machine, host: str) -> None:
+    def __init__(self, network: SimNetwork, medium: NetworkMedium, machine: Machine, host: str) -> None:
         self.host = host
         self.dies_silently: bool | None = None
         """Whether the machine dies in a power cut, so that no peer receives a message.
@@ -88,8 +88,8 @@ class HostNetwork:
 
         OSError: EADDRINUSE, EADDRNOTAVAIL.
         """
-        self._medium.pass_point(self._machine, f"listen {address}")
-        name, port = _host_and_port(address)
+        self._medium.pass_scheduling_point(self._machine, f"listen {address}")
+        name, port = _split_host_and_port(address)
         is_loopback = name in _LOOPBACK
         if not is_loopback and name not in (self.host, _ANYWHERE):
             raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address", address)
@@ -100,14 +100,14 @@ class HostNetwork:
         release_port = partial(self._listeners.pop, port, None)
         listener = SimListener(self._medium, self._machine, at, release_port, is_loopback)
         self._listeners[port] = listener
-        self._medium.note("listen", f"{self.host} {at}", b"")
+        self._medium.record_event("listen", f"{self.host} {at}", b"")
         return listener
 
     def connect(self, address: str, timeout_ms: int) -> SimConnection:
         """Connect. Raises TimeoutError without an answer in time, ConnectionRefusedError or another OSError."""
         medium = self._medium
-        medium.pass_point(self._machine, f"connect {address}")
-        name, port = _host_and_port(address)
+        medium.pass_scheduling_point(self._machine, f"connect {address}")
+        name, port = _split_host_and_port(address)
         target = self.host if name in _LOOPBACK else name
         peer = self._network.newest_endpoint(target)
         if peer is None:
@@ -117,12 +117,12 @@ class HostNetwork:
         self._sleep_until(ask, medium.conditions.delay_ns(self.host, target, 0), due_ns)
         peer = self._network.newest_endpoint(target)  # the host may have a new machine now
         assert peer is not None, target
-        listener = peer.listener(port, is_local=target == self.host)
+        listener = peer.find_listener(port, is_local=target == self.host)
         if peer.is_off or (listener is not None and not listener.has_room):
             self._sleep_until(ask, due_ns, due_ns)  # no answer, so always a timeout
         if listener is None or medium.conditions.refuses_connection(self.host, target):
             self._sleep_until(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
-            medium.note("refused", f"{self.host}>{address}", b"")
+            medium.record_event("refused", f"{self.host}>{address}", b"")
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: connection refused")
         local_name = name if name in _LOOPBACK else self.host
         mine = SimConnection(medium, self._machine, self.host, f"{local_name}:{self._free_port()}", address)
@@ -130,14 +130,14 @@ class HostNetwork:
         mine.peer, theirs.peer = theirs, mine
         self._add_connection_end(mine)
         peer._add_connection_end(theirs)
-        listener.offer(theirs)
+        listener.queue_connection(theirs)
         try:
             self._sleep_until(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
         except TimeoutError:  # the listener has accepted the connection, so it must get a reset
             mine.closed = True
             mine.reset()
             raise
-        medium.note("connect", mine.label, b"")
+        medium.record_event("connect", mine.label, b"")
         return mine
 
     def poller(self) -> SimPoller:
@@ -147,20 +147,20 @@ class HostNetwork:
 
     # -- called by the network -----------------------------------------------------------------------
 
-    def listener(self, port: int, *, is_local: bool) -> SimListener | None:
+    def find_listener(self, port: int, *, is_local: bool) -> SimListener | None:
         """Return the listener of a port. is_local: whether loopback listeners are included."""
         found = self._listeners.get(port)
         return found if found is None or is_local or not found.is_loopback else None
 
-    def end(self) -> None:
+    def close_at_machine_death(self) -> None:
         """Close listeners and connections of the dead machine."""
         conditions = self._medium.conditions
         self.is_off = conditions.is_silent_death(self.host, self.dies_silently)
-        for listener in list(self._listeners.values()):  # a copy, because `end` removes the listener
+        for listener in list(self._listeners.values()):  # a copy, because `stop_listening` removes the listener
             if self.is_off:
                 listener.closed = True
             else:
-                listener.end()
+                listener.stop_listening()
         self._listeners.clear()
         for end in self._ends:
             if end.closed:
@@ -171,7 +171,7 @@ class HostNetwork:
                 end.closed = True
                 end.reset()
             else:
-                end.end()
+                end.end_stream()
 
     def on_peer_reboot(self) -> None:
         """Reset lost connections, which the new machine does not know.
@@ -180,7 +180,7 @@ class HostNetwork:
         for end in self._ends:
             if end.peer.is_lost and not end.peer.closed and end.incoming.size_bytes:
                 # A retransmission and the reset that answers it.
-                end.peer.learn(self._medium.kernel.now_ns + 2 * self._round_trip_ns(end))
+                end.peer.set_broken_time(self._medium.kernel.now_ns + 2 * self._round_trip_ns(end))
 
     def heal(self) -> None:
         """Make bytes in flight to this host arrive soon, and reset lost connections soon."""
@@ -188,10 +188,10 @@ class HostNetwork:
         for end in self._ends:
             if end.closed:
                 continue
-            end.incoming.hasten(now_ns + self._round_trip_ns(end))
+            end.incoming.limit_arrivals_to(now_ns + self._round_trip_ns(end))
             if end.is_lost:
-                end.learn(now_ns + self._round_trip_ns(end))
-            end.changed()
+                end.set_broken_time(now_ns + self._round_trip_ns(end))
+            end.wake_watchers()
 
     def _round_trip_ns(self, end: SimConnection) -> int:
         return self._medium.conditions.delay_ns(end.peer.host, end.host, 0)
@@ -217,7 +217,7 @@ class HostNetwork:
         return port
 
 
-def _host_and_port(address: str) -> tuple[str, int]:
+def _split_host_and_port(address: str) -> tuple[str, int]:
     name, colon, port = address.rpartition(":")
     if not colon or not name or not (port.isascii() and port.isdigit() and int(port) <= _PORT_MAX):
         raise ValueError(f"address: expected host:port with a port up to {_PORT_MAX}, found {address!r}")

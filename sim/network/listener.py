@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..machine import Gate, Machine
+from ..machine import Machine, WaitGate
 from .connection import SimConnection
-from .medium import Medium, earliest_ns
+from .medium import NetworkMedium, earliest_time_ns
 
 BACKLOG = 128  # SOMAXCONN of Linux before 5.4; listen(2) silently caps the backlog at it
 
@@ -21,14 +21,19 @@ class SimListener:
     )
 
     def __init__(
-        self, medium: Medium, machine: Machine, address: str, release_port: Callable[[], object], is_loopback: bool
+        self,
+        medium: NetworkMedium,
+        machine: Machine,
+        address: str,
+        release_port: Callable[[], object],
+        is_loopback: bool,
     ) -> None:
         self.address = address
         self.is_loopback = is_loopback
         """Whether only the host itself may connect."""
         self.closed = False
-        self.gate = Gate(medium.kernel, f"accept {address}")
-        self.watchers: list[Gate] = []
+        self.gate = WaitGate(medium.kernel, f"accept {address}")
+        self.watchers: list[WaitGate] = []
         self._medium = medium
         self._machine = machine
         self._release_port = release_port
@@ -37,7 +42,7 @@ class SimListener:
     def accept(self, timeout_ms: int | None) -> SimConnection:
         """Return the next connection. Raises TimeoutError after timeout_ms, ConnectionError after a close."""
         medium = self._medium
-        medium.pass_point(self._machine, self.gate.label)
+        medium.pass_scheduling_point(self._machine, self.gate.label)
         due_ns = medium.due_ns(timeout_ms)
         while not self._waiting:
             if self.closed:
@@ -46,15 +51,15 @@ class SimListener:
                 raise TimeoutError(errno.ETIMEDOUT, f"{self.address}: no connection in time")
             self.gate.wait(due_ns)
         connection = self._waiting.popleft()
-        medium.note("accept", connection.label, b"")
+        medium.record_event("accept", connection.label, b"")
         return connection
 
     def close(self) -> None:
         """Stop listening and wake waiting tasks."""
-        self._medium.pass_point(self._machine, f"close {self.address}")
+        self._medium.pass_scheduling_point(self._machine, f"close {self.address}")
         if not self.closed:
-            self._medium.note("close", self.address, b"")
-            self.end()
+            self._medium.record_event("close", self.address, b"")
+            self.stop_listening()
 
     @property
     def has_room(self) -> bool:
@@ -74,13 +79,13 @@ class SimListener:
     def next_ns(self, *, receives: bool) -> None:
         """A listener changes only by calls of tasks."""
 
-    def offer(self, connection: SimConnection) -> None:
+    def queue_connection(self, connection: SimConnection) -> None:
         assert not self.closed, self.address
         assert self.has_room, len(self._waiting)
         self._waiting.append(connection)
         self._wake_waiters()
 
-    def end(self) -> None:
+    def stop_listening(self) -> None:
         """Stop listening, and reset connections that were not accepted."""
         self.closed = True
         self._release_port()
@@ -96,7 +101,7 @@ class SimListener:
             watcher.open()
 
 
-class Ready(NamedTuple):
+class ReadyEndpoint(NamedTuple):
     """A connection or listener that is ready, with its ready operations."""
 
     what: SimConnection | SimListener
@@ -112,17 +117,17 @@ class SimPoller:
 
     __slots__ = ("_gate", "_is_woken", "_machine", "_medium", "_watched")
 
-    def __init__(self, medium: Medium, machine: Machine, label: str) -> None:
+    def __init__(self, medium: NetworkMedium, machine: Machine, label: str) -> None:
         self._medium = medium
         self._machine = machine
-        self._gate = Gate(medium.kernel, label)
+        self._gate = WaitGate(medium.kernel, label)
         self._watched: dict[SimConnection | SimListener, tuple[bool, bool]] = {}
         self._is_woken = False
 
     def watch(self, what: object, *, receives: bool, sends: bool) -> None:
         """Watch an object, or change its operations; even without any it keeps its place in the order."""
         assert isinstance(what, SimConnection | SimListener), what
-        self._medium.pass_point(self._machine, f"watch {self._gate.label}")
+        self._medium.pass_scheduling_point(self._machine, f"watch {self._gate.label}")
         if what not in self._watched:
             assert self._gate not in what.watchers, self._gate.label
             what.watchers.append(self._gate)
@@ -132,30 +137,30 @@ class SimPoller:
     def forget(self, what: object) -> None:
         """Stop watching an object; no effect if it is not watched."""
         assert isinstance(what, SimConnection | SimListener), what
-        self._medium.pass_point(self._machine, f"forget {self._gate.label}")
+        self._medium.pass_scheduling_point(self._machine, f"forget {self._gate.label}")
         self._remove_watched(what)
 
-    def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
+    def wait(self, timeout_ms: int | None) -> Sequence[ReadyEndpoint]:
         """Return ready objects in the order of first watching; none after timeout_ms or `wake`.
 
         Raises OSError (EBADF) if the link conditions make the poll fail."""
         medium = self._medium
-        medium.pass_point(self._machine, self._gate.label)
+        medium.pass_scheduling_point(self._machine, self._gate.label)
         if medium.conditions.fails_poll(self._machine.name):
             raise OSError(errno.EBADF, f"{self._gate.label}: Bad file descriptor")
         due_ns = medium.due_ns(timeout_ms)
         while True:
-            ready = self._find_ready()
+            ready = self._find_ready_endpoints()
             is_over = due_ns is not None and due_ns <= medium.kernel.now_ns
             if ready or self._is_woken or is_over:
                 self._is_woken = False
                 return ready
             watched = [(what, receives) for what, (receives, sends) in self._watched.items() if receives or sends]
-            self._gate.wait(earliest_ns((due_ns, *(what.next_ns(receives=one) for what, one in watched))))
+            self._gate.wait(earliest_time_ns((due_ns, *(what.next_ns(receives=one) for what, one in watched))))
 
     def wake(self) -> None:
         """Make the current or next wait return."""
-        self._medium.pass_point(self._machine, f"wake {self._gate.label}")
+        self._medium.pass_scheduling_point(self._machine, f"wake {self._gate.label}")
         self._is_woken = True
         self._gate.open()
 
@@ -164,12 +169,12 @@ class SimPoller:
         for what in list(self._watched):
             self._remove_watched(what)
 
-    def _find_ready(self) -> list[Ready]:
+    def _find_ready_endpoints(self) -> list[ReadyEndpoint]:
         found = []
         for what, (wants_to_receive, wants_to_send) in self._watched.items():
             receives, sends = wants_to_receive and what.receives, wants_to_send and what.sends
             if receives or sends:
-                found.append(Ready(what, receives, sends))
+                found.append(ReadyEndpoint(what, receives, sends))
         return found
 
     def _remove_watched(self, what: SimConnection | SimListener) -> None:

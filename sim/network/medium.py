@@ -64,12 +64,12 @@ class LinkConditions:
         """End all faults."""
 
 
-def earliest_ns(moments_ns: Iterable[int | None]) -> int | None:
+def earliest_time_ns(moments_ns: Iterable[int | None]) -> int | None:
     return min((moment for moment in moments_ns if moment is not None), default=None)
 
 
 @dataclass(slots=True, eq=False)
-class Medium:
+class NetworkMedium:
     """The parts shared by the hosts of a network. A sender waits while buffer_bytes bytes are unread."""
 
     kernel: Kernel
@@ -78,7 +78,7 @@ class Medium:
     machines: dict[str, Machine] = field(default_factory=dict)
     """The latest machine of each host."""
 
-    def pass_point(self, machine: Machine, label: str) -> None:
+    def pass_scheduling_point(self, machine: Machine, label: str) -> None:
         """Pass a scheduling point. Raises MachineDied for a dead machine, also outside of tasks."""
         kernel = self.kernel
         kernel.fuel -= 1
@@ -95,8 +95,8 @@ class Medium:
         machine = self.machines.get(host)
         return machine is not None and machine.alive
 
-    def note(self, kind: str, label: str, data: bytes) -> None:
+    def record_event(self, kind: str, label: str, data: bytes) -> None:
         kernel = self.kernel
         kernel.note((_NOTE | crc32(f"{kind} {label}".encode()), crc32(data) << 32 | len(data)))
         if kernel.trace is not None:
-            kernel.trace.add(kind, f"{label}, {len(data)} bytes" if data else label)
+            kernel.trace.add_event(kind, f"{label}, {len(data)} bytes" if data else label)

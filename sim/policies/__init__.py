@@ -15,7 +15,7 @@ class Policy(Protocol):
     interrupts_on_wake: bool
     """Whether a quantum ends at the next point after a task became runnable."""
 
-    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return the index in runnable of the next task.
 
         runnable has at least two tasks, in the order in which they became runnable. current is the task that ran last,
@@ -34,4 +34,4 @@ class WatchingPolicy(Policy, Protocol):
     """A policy that is also called where only one task can run."""
 
     def on_uncontested_point(self, current: SimTask, label: str) -> None:
-        """Handle a point; arguments as in `choose`. current may be the placeholder of the kernel."""
+        """Handle a point; arguments as in `choose_task`. current may be the placeholder of the kernel."""

@@ -15,7 +15,7 @@ from ..machine import SimTask
 from . import ENDLESS
 
 
-class PCT:
+class PCTPolicy:
     """The PCT policy. Invariant: `_change_steps` has the remaining change steps in descending order."""
 
     name = "pct"
@@ -30,28 +30,28 @@ class PCT:
         self._change_steps = sorted(steps, reverse=True)
         self._priorities: dict[int, float] = {}  # by task number: from 1 to 2 at first, negative after a drop
 
-    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         if current is not None:
-            self._drop_if_due(current, step)
-        priorities = [self._priority(task) for task in runnable]
+            self._drop_priority_if_due(current, step)
+        priorities = [self._task_priority(task) for task in runnable]
         return priorities.index(max(priorities))
 
     def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant the points before the next change step."""
-        self._drop_if_due(chosen, step)
+        self._drop_priority_if_due(chosen, step)
         if not self._change_steps:
             return ENDLESS
         granted = self._change_steps[-1] - step - 1
         assert granted >= 0, (self._change_steps[-1], step)
         return granted
 
-    def _priority(self, task: SimTask) -> float:
+    def _task_priority(self, task: SimTask) -> float:
         priority = self._priorities.get(task.number)
         if priority is None:
             priority = self._priorities[task.number] = 1.0 + self._draw()
         return priority
 
-    def _drop_if_due(self, running: SimTask, step: int) -> None:
+    def _drop_priority_if_due(self, running: SimTask, step: int) -> None:
         while self._change_steps and self._change_steps[-1] <= step:
             self._change_steps.pop()
             # A task that drops later gets a lower priority than all earlier ones.

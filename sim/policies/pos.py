@@ -53,7 +53,7 @@ class OperationTarget(NamedTuple):
 
 
 @lru_cache(maxsize=_LABELS_MAX)
-def operation_of(label: str) -> OperationTarget:
+def parse_operation(label: str) -> OperationTarget:
     """Parse a label. A leading ~, the mark of a blocked task, is ignored."""
     label = label.removeprefix("~").removeprefix("notify ")
     kind, _, name = label.removeprefix("un").partition(" ")
@@ -67,10 +67,10 @@ def operation_of(label: str) -> OperationTarget:
     return OperationTarget(_OUTSIDE, True)
 
 
-_START = operation_of("start")
+_START = parse_operation("start")
 
 
-class POS:
+class POSPolicy:
     """The POS policy. Invariant: `_granted` is the operation of the last chosen task, which has no priority yet."""
 
     name = "pos"
@@ -83,10 +83,10 @@ class POS:
         self._granted: OperationTarget = _START
         self._contested = False
 
-    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         pending, priorities, draw = self._pending, self._priorities, self._draw
         if current is not None:
-            pending[current.number] = operation_of(label)
+            pending[current.number] = parse_operation(label)
         executed = self._granted
         best, best_priority = 0, -1.0
         for index, task in enumerate(runnable):

@@ -7,8 +7,8 @@ from math import log
 from ..choices import Stream
 from ..machine import SimTask
 from . import Policy
-from .pct import PCT
-from .pos import POS
+from .pct import PCTPolicy
+from .pos import POSPolicy
 
 _QUANTILES = 4096  # table size: a logarithm per quantum would be slower
 _TASK_NUMBERS_MAX = 1 << 60  # more than the number of tasks of any run
@@ -27,9 +27,9 @@ class RandomWalk:
         if mean_quantum < 1:
             raise ValueError(f"mean_quantum: expected at least 1, found {mean_quantum}")
         self._draw = stream.raw_random
-        self._quanta = _quantum_quantiles(mean_quantum)
+        self._quanta = _quantum_length_quantiles(mean_quantum)
 
-    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         return int(self._draw() * len(runnable))
 
     def quantum(self, chosen: SimTask, step: int) -> int:
@@ -38,7 +38,7 @@ class RandomWalk:
 
 
 @lru_cache(maxsize=64)
-def _quantum_quantiles(mean: int) -> tuple[int, ...]:
+def _quantum_length_quantiles(mean: int) -> tuple[int, ...]:
     """Return quantiles of a geometric distribution, by inverse transform, at the middle of equal parts.
 
     The mean of the quantiles is mean - 1: the last point of a quantum calls the policy and does not count.
@@ -64,7 +64,7 @@ class RoundRobin:
             raise ValueError(f"quantum: expected at least 1, found {quantum}")
         self._free_points = quantum - 1
 
-    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         after = 0 if current is None else current.number + 1
         # Numbers lower than current come last: the modulus exceeds every task number.
         return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _TASK_NUMBERS_MAX)
@@ -78,9 +78,9 @@ def draw_policy(stream: Stream) -> Policy:
     """Draw a policy with parameters. No single policy finds every order of events."""
     kind = int(stream.raw_random() * 4)  # raw_random, because the record contains the schedule instead
     if kind == 0:
-        return POS(stream)
+        return POSPolicy(stream)
     if kind == 1:
         low, high = _HORIZON_DIGITS
         horizon_steps = round(10 ** (low + (high - low) * stream.raw_random()))
-        return PCT(stream, _DEPTHS[int(stream.raw_random() * len(_DEPTHS))], horizon_steps)
+        return PCTPolicy(stream, _DEPTHS[int(stream.raw_random() * len(_DEPTHS))], horizon_steps)
     return RandomWalk(stream, _MEAN_QUANTA[int(stream.raw_random() * len(_MEAN_QUANTA))])

@@ -3,7 +3,7 @@
 The default schedule lets each task run until it blocks. After a task blocks, the task that became runnable first is
 next.
 
-    Replay            deviates at the entries of a labelled schedule; reports entries that no longer fit the code
+    ReplayPolicy      deviates at the entries of a labelled schedule; reports entries that no longer fit the code
     LabellingPolicy   follows the kernel's record, which counts points; writes it in labels that survive changes of code
     DeviatingPolicy   deviates after given numbers of points, which are easy to draw and to shrink
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import ReplayDivergedError
 from ..machine import SimTask
-from ..schedule import FORCED, Switch
+from ..schedule import FORCED, TaskSwitch
 from . import ENDLESS
 
 _NOBODY = "outside"
@@ -34,31 +34,31 @@ class PointCounter:
     def __init__(self) -> None:
         self._times: dict[tuple[str, str], int] = {}
 
-    def pass_point(self, current: SimTask | None, label: str) -> tuple[str, str, int]:
+    def count_point(self, current: SimTask | None, label: str) -> tuple[str, str, int]:
         """Count a point; return task, label and occurrence from 1."""
         key = (_NOBODY if current is None else current.name, label)
         nth = self._times[key] = self._times.get(key, 0) + 1
         return (*key, nth)
 
 
-class Replay:
+class ReplayPolicy:
     """Follows a labelled schedule. Invariant: `_left` has the recorded entries that have not happened yet, by place."""
 
     name = "replay"
     interrupts_on_wake = False
 
-    def __init__(self, schedule: Sequence[Switch] = ()) -> None:
+    def __init__(self, schedule: Sequence[TaskSwitch] = ()) -> None:
         self._left = {entry[:3]: entry for entry in schedule}
         self._points = PointCounter()
-        self.followed: list[Switch] = []
+        self.followed: list[TaskSwitch] = []
 
     @property
-    def unmet(self) -> list[Switch]:
+    def unused_switches(self) -> list[TaskSwitch]:
         """Return the entries that have not happened: the point was not reached, or the chosen task was not runnable."""
         return list(self._left.values())
 
-    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        place = self._points.pass_point(current, label)
+    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+        place = self._points.count_point(current, label)
         entry = self._left.get(place)
         if entry is not None:
             for index, task in enumerate(runnable):
@@ -69,10 +69,10 @@ class Replay:
         return default_choice(runnable, current, label)
 
     def on_uncontested_point(self, current: SimTask, label: str) -> None:
-        self._points.pass_point(current, label)
+        self._points.count_point(current, label)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points while an entry is left: `choose` must count every point."""
+        """Grant 0 points while an entry is left: `choose_task` must count every point."""
         return 0 if self._left else ENDLESS
 
 
@@ -91,27 +91,27 @@ class LabellingPolicy:
         self._followed = 0
         self._last_step = 0
         self._points = PointCounter()
-        self.labelled: list[Switch] = []
+        self.labelled: list[TaskSwitch] = []
         """The deviations so far, as entries of a labelled schedule."""
 
     @property
-    def switches_left(self) -> int:
+    def remaining_switches(self) -> int:
         """Return how many recorded switches have not happened; 0 after a complete run."""
         return len(self._record) - self._followed
 
-    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Raises ReplayDivergedError if this run differs from the record."""
-        place = self._points.pass_point(current, label)
+        place = self._points.count_point(current, label)
         default = default_choice(runnable, current, label)
         chosen = self._recorded_choice(runnable, label, step)
         if chosen is None:
             return default
         if chosen != default:
-            self.labelled.append(Switch(*place, runnable[chosen].name))
+            self.labelled.append(TaskSwitch(*place, runnable[chosen].name))
         return chosen
 
     def on_uncontested_point(self, current: SimTask, label: str) -> None:
-        self._points.pass_point(current, label)
+        self._points.count_point(current, label)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
         """Grant 0 points: each occurrence of a label is counted."""
@@ -122,7 +122,7 @@ class LabellingPolicy:
         is_forced = label.startswith(FORCED)
         points = step - self._last_step
         assert points >= 0, (step, self._last_step)
-        if not self.switches_left:
+        if not self.remaining_switches:
             if is_forced:
                 raise ReplayDivergedError("schedule", self._followed, "the end", (points, label))
             return None
@@ -159,7 +159,7 @@ class DeviatingPolicy:
     def __repr__(self) -> str:
         return f"DeviatingPolicy({list(self._deviations)})"
 
-    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         assert len(runnable) > 1, len(runnable)
         default = default_choice(runnable, current, label)
         if self._taken == len(self._deviations):
@@ -175,5 +175,5 @@ class DeviatingPolicy:
         return (default + 1 + other % (len(runnable) - 1)) % len(runnable)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points while a deviation is left: `choose` must count every point."""
+        """Grant 0 points while a deviation is left: `choose_task` must count every point."""
         return 0 if self._taken < len(self._deviations) else ENDLESS

@@ -37,10 +37,10 @@ class StarvingPolicy:
         self._begin = self._end = 0
         self._draw_next_period(0)
 
-    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         self._draw_next_period(step)
         if step < self._begin:
-            return self._policy.choose(runnable, current, label, step)
+            return self._policy.choose_task(runnable, current, label, step)
         if self._victim is None or self._victim.ended:
             # Drawn now, because a task drawn earlier might not be runnable in this period.
             self._victim = runnable[int(self._draw() * len(runnable))]
@@ -50,8 +50,8 @@ class StarvingPolicy:
             self._is_counted = True
             self.injected[STARVED_TASK] += 1
         if len(others) == 1:
-            return others[0]  # `choose` requires at least two tasks
-        return others[self._policy.choose([runnable[index] for index in others], current, label, step)]
+            return others[0]  # `choose_task` requires at least two tasks
+        return others[self._policy.choose_task([runnable[index] for index in others], current, label, step)]
 
     def quantum(self, chosen: SimTask, step: int) -> int:
         """Return the inner policy's quantum up to the next period. The victim gets 0."""

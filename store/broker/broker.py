@@ -24,21 +24,21 @@ from .parts import BrokerParts
 from .processors.acl_admin import AclAdminProcessor
 from .processors.broker_admin import BrokerAdminProcessor
 from .processors.client_manage import ClientManageProcessor
-from .processors.figures import FiguresProcessor
+from .processors.figures import StatisticsProcessor
 from .processors.group_admin import GroupAdminProcessor
 from .processors.names import name_server_processors
 from .processors.pull import PullMessageProcessor
 from .processors.query import QueryMessageProcessor
 from .processors.send import SendMessageProcessor
 from .requests import RequestCode as Code
-from .requests import success
+from .requests import success_response
 from .router import (
     BODY_BYTES_MAX,
     REGISTRATION_BYTES_MAX,
     Channel,
     Pool,
     Processor,
-    Route,
+    RequestRoute,
     Routes,
     with_error_responses,
 )
@@ -50,13 +50,13 @@ class Broker(BrokerParts):
     def __init__(self, world: World, store_config: StoreConfig, config: BrokerConfig) -> None:
         super().__init__(world, store_config, config)
         silent = (self.consumers.close_expired, self.producers.close_expired, self.locks.forget_expired)
-        notes = (self.daily.note, self.put_latency.note, self.statistics.sample)
+        notes = (self.daily.start_day_if_new, self.put_latency.start_minute_if_over, self.statistics.take_samples)
         watch = (self.watch.log_changes, self.watch.report_slow_puts)
         self.housekeeping = ClientHousekeepingService(world, (*silent, *notes, *watch))
         self.name_server = NameServer(
             world, config, self.topics, kv_path=f"{store_config.config_directory}/kvConfig.json"
         )
-        self.name_server.kv.on_changed = self._follow_order
+        self.name_server.kv.on_changed = self._apply_order_config
         self.synchronize: SlaveSynchronize | None = None
         if self.is_slave and world.network is not None:
             self.synchronize = SlaveSynchronize(self)
@@ -157,7 +157,7 @@ class Broker(BrokerParts):
         for registration in self.registrations:
             registration.wake()
 
-    def _follow_order(self, namespace: str) -> None:
+    def _apply_order_config(self, namespace: str) -> None:
         """Ignore the built-in name server's ORDER_TOPIC_CONFIG if other name servers are configured."""
         if namespace == ORDER_TOPIC_CONFIG and not self.registrations:
             self.topics.mark_ordered(self.name_server.kv.namespace(ORDER_TOPIC_CONFIG) or {})
@@ -169,7 +169,7 @@ class Broker(BrokerParts):
         """
         sends, query = SendMessageProcessor(self), QueryMessageProcessor(self)
         broker, groups = BrokerAdminProcessor(self), GroupAdminProcessor(self)
-        clients, figures = ClientManageProcessor(self), FiguresProcessor(self)
+        clients, figures = ClientManageProcessor(self), StatisticsProcessor(self)
         names, accounts = name_server_processors(self.world, self.name_server), AclAdminProcessor(self)
         processors: Mapping[Pool, Mapping[int, Processor]] = {
             Pool.SEND_MESSAGE: {
@@ -178,12 +178,15 @@ class Broker(BrokerParts):
                 Code.SEND_BATCH_MESSAGE: sends.send,
                 Code.CONSUMER_SEND_MSG_BACK: sends.send_back,
             },
-            Pool.REPLY_MESSAGE: {Code.SEND_REPLY_MESSAGE: sends.reply, Code.SEND_REPLY_MESSAGE_V2: sends.reply},
+            Pool.REPLY_MESSAGE: {
+                Code.SEND_REPLY_MESSAGE: sends.send_reply,
+                Code.SEND_REPLY_MESSAGE_V2: sends.send_reply,
+            },
             Pool.PULL_MESSAGE: {Code.PULL_MESSAGE: PullMessageProcessor(self)},
-            Pool.QUERY_MESSAGE: {Code.QUERY_MESSAGE: query.query, Code.VIEW_MESSAGE_BY_ID: query.view},
+            Pool.QUERY_MESSAGE: {Code.QUERY_MESSAGE: query.query_message, Code.VIEW_MESSAGE_BY_ID: query.view_message},
             Pool.HEARTBEAT: {Code.HEART_BEAT: clients.heartbeat},
             Pool.CLIENT_MANAGE: {
-                Code.UNREGISTER_CLIENT: clients.unregister,
+                Code.UNREGISTER_CLIENT: clients.unregister_client,
                 Code.CHECK_CLIENT_CONFIG: clients.check_config,
                 Code.GET_ROUTEINFO_BY_TOPIC: names.pop(Code.GET_ROUTEINFO_BY_TOPIC),
             },
@@ -200,44 +203,46 @@ class Broker(BrokerParts):
                 Code.GET_EARLIEST_MSG_STORETIME: query.earliest_time,
                 Code.UPDATE_AND_CREATE_TOPIC: broker.update_topic,
                 Code.DELETE_TOPIC_IN_BROKER: broker.delete_topic,
-                Code.GET_ALL_TOPIC_CONFIG: lambda request, _: success(request, self.topics.members),
+                Code.GET_ALL_TOPIC_CONFIG: lambda request, _: success_response(request, self.topics.json_members),
                 Code.GET_TOPIC_STATS_INFO: broker.topic_stats,
-                Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: lambda request, _: success(
+                Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: lambda request, _: success_response(
                     request, {"topicList": list(filter(self.topics.is_system, sorted(self.topics.table)))}
                 ),
-                Code.GET_BROKER_CONFIG: broker.config,
+                Code.GET_BROKER_CONFIG: broker.get_config,
                 Code.GET_BROKER_RUNTIME_INFO: broker.runtime_info,
                 Code.UPDATE_BROKER_CONFIG: broker.update_config,
                 Code.CLEAN_EXPIRED_CONSUMEQUEUE: broker.clean_expired_queues,
                 Code.CLEAN_UNUSED_TOPIC: broker.clean_expired_queues,
                 Code.DELETE_EXPIRED_COMMITLOG: broker.delete_expired_log,
                 Code.RESUME_CHECK_HALF_MESSAGE: broker.resume_check,
-                Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update,
-                Code.DELETE_SUBSCRIPTIONGROUP: groups.delete,
-                Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: lambda request, _: success(request, self.groups.members),
+                Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update_group,
+                Code.DELETE_SUBSCRIPTIONGROUP: groups.delete_group,
+                Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: lambda request, _: success_response(
+                    request, self.groups.json_members
+                ),
                 Code.GET_CONSUMER_CONNECTION_LIST: groups.consumer_connections,
                 Code.GET_PRODUCER_CONNECTION_LIST: groups.producer_connections,
                 Code.GET_ALL_PRODUCER_INFO: groups.all_producers,
-                Code.QUERY_TOPIC_CONSUME_BY_WHO: groups.consumed_by,
-                Code.GET_CONSUMER_RUNNING_INFO: groups.ask_consumer,
-                Code.CONSUME_MESSAGE_DIRECTLY: groups.consume_directly,
+                Code.QUERY_TOPIC_CONSUME_BY_WHO: groups.groups_consuming_topic,
+                Code.GET_CONSUMER_RUNNING_INFO: groups.forward_to_consumer,
+                Code.CONSUME_MESSAGE_DIRECTLY: groups.consume_message_directly,
                 Code.GET_CONSUME_STATS: groups.consume_stats,
                 Code.INVOKE_BROKER_TO_RESET_OFFSET: groups.reset_offset,
                 Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: groups.consumer_status,
                 Code.CLONE_GROUP_OFFSET: groups.clone_offset,
-                Code.GET_ALL_CONSUMER_OFFSET: lambda request, _: success(request, self.offsets.members),
-                Code.GET_ALL_DELAY_OFFSET: lambda request, _: success(
+                Code.GET_ALL_CONSUMER_OFFSET: lambda request, _: success_response(request, self.offsets.json_members),
+                Code.GET_ALL_DELAY_OFFSET: lambda request, _: success_response(
                     request, {"offsetTable": dict(sorted(self.own_store.schedule.offsets.items()))}
                 ),
-                Code.LOCK_BATCH_MQ: clients.lock,
-                Code.UNLOCK_BATCH_MQ: clients.unlock,
-                Code.VIEW_BROKER_STATS_DATA: figures.statistics,
+                Code.LOCK_BATCH_MQ: clients.lock_queues,
+                Code.UNLOCK_BATCH_MQ: clients.unlock_queues,
+                Code.VIEW_BROKER_STATS_DATA: figures.view_statistics,
                 Code.GET_BROKER_CONSUME_STATS: figures.consume_stats,
                 Code.QUERY_CONSUME_TIME_SPAN: figures.time_span,
                 Code.QUERY_CORRECTION_OFFSET: figures.correction_offset,
-                Code.QUERY_CONSUME_QUEUE: figures.queue_entries,
-                Code.UPDATE_AND_CREATE_ACL_CONFIG: accounts.update,
-                Code.DELETE_ACL_CONFIG: accounts.delete,
+                Code.QUERY_CONSUME_QUEUE: figures.query_queue_entries,
+                Code.UPDATE_AND_CREATE_ACL_CONFIG: accounts.update_account,
+                Code.DELETE_ACL_CONFIG: accounts.delete_account,
                 Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: accounts.update_white_addresses,
                 Code.GET_BROKER_CLUSTER_ACL_INFO: accounts.acl_version,
                 Code.GET_BROKER_CLUSTER_ACL_CONFIG: accounts.all_accounts,
@@ -245,7 +250,7 @@ class Broker(BrokerParts):
             },
         }
         routes = {
-            code: Route(pool, with_error_responses(processor), _body_bytes_max(pool, code))
+            code: RequestRoute(pool, with_error_responses(processor), _request_body_bytes_max(pool, code))
             for pool, of_pool in processors.items()
             for code, processor in of_pool.items()
         }
@@ -253,7 +258,7 @@ class Broker(BrokerParts):
         return routes
 
 
-def _body_bytes_max(pool: Pool, code: int) -> int:
+def _request_body_bytes_max(pool: Pool, code: int) -> int:
     if pool in (Pool.SEND_MESSAGE, Pool.REPLY_MESSAGE):  # the store checks maxMessageSize
         return FRAME_BYTES_MAX
     return REGISTRATION_BYTES_MAX if code == Code.REGISTER_BROKER else BODY_BYTES_MAX

@@ -44,18 +44,18 @@ class ClientCalls:
         self._calls: dict[tuple[Channel, int], _PendingCall] = {}
         self._operators = 0
 
-    def call(self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes) -> RemotingCommand:
+    def call_client(self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes) -> RemotingCommand:
         """Return the client's response.
 
         Refuses the operator's request after a timeout, or if CALLS_MAX operators have calls in flight.
         """
-        response = self.call_each([channel], code, fields, body).get(channel)
+        response = self.call_clients([channel], code, fields, body).get(channel)
         if response is None:
             remark = f"{channel.remote_address}: no answer in {TIMEOUT_MS} ms"
             raise RequestRefusedError(remark, ResponseCode.CONSUME_MSG_TIMEOUT)
         return response
 
-    def call_each(
+    def call_clients(
         self, channels: Iterable[Channel], code: int, fields: Mapping[str, str], body: bytes = b""
     ) -> dict[Channel, RemotingCommand]:
         """Send a request in parallel. Return the responses that arrive in time.
@@ -106,22 +106,22 @@ class ClientCalls:
         return True
 
 
-class Pushes:
+class ClientPushes:
     """Sends one-way requests to clients. Thread-safe."""
 
     def __init__(self, world: World, producers: ProducerManager) -> None:
         self._opaques = world.tasks.cell("opaques of pushes")
         self._producers = producers
 
-    def consumer_ids_changed(self, group: str, channels: Iterable[Channel]) -> None:
+    def notify_consumer_ids_changed(self, group: str, channels: Iterable[Channel]) -> None:
         for channel in channels:
-            self.send(channel, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
+            self.push(channel, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
-    def check_transaction(self, record: MessageRecord) -> None:
+    def push_transaction_check(self, record: MessageRecord) -> None:
         """Ask a producer of the group for the state of a half message. No-op without a connected producer."""
         half = HalfMessage.from_record(record)
         request, message = half.request, message_to_deliver(record)
-        channel = self._producers.available_channel(request.producer_group)
+        channel = self._producers.pick_available_channel(request.producer_group)
         if channel is None or message is None:
             return
         unique_id = half.properties.get(PROPERTY_UNIQ_KEY, "")
@@ -134,9 +134,9 @@ class Pushes:
         }
         shown = replace(half.record, topic=message.topic, queue_id=message.queue_id)
         shown = replace(shown, size_bytes=record.size_bytes + _text_bytes(shown) - _text_bytes(record))
-        self.send(channel, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_message_record(shown))
+        self.push(channel, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_message_record(shown))
 
-    def send(self, channel: Channel, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> bool:
+    def push(self, channel: Channel, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> bool:
         """Return False if the request cannot be sent."""
         opaque, version = self._opaques.add(1) & _PUSH_OPAQUE_MASK, BROKER_VERSION
         command = RemotingCommand(code, opaque, ONE_WAY_FLAG, version=version, ext_fields=fields, body=body)

@@ -37,7 +37,7 @@ class ClientChannelInfo:
     """On the monotonic clock."""
 
     @property
-    def members(self) -> dict[str, Any]:
+    def json_members(self) -> dict[str, Any]:
         """The client as a JSON object."""
         known = 0 <= self.language < len(LANGUAGES)
         return {
@@ -48,7 +48,7 @@ class ClientChannelInfo:
         }
 
 
-def _expired_channels(groups: Iterable[Mapping[Channel, ClientChannelInfo]], now_ns: int) -> list[Channel]:
+def _find_expired_channels(groups: Iterable[Mapping[Channel, ClientChannelInfo]], now_ns: int) -> list[Channel]:
     silent_ns = now_ns - CHANNEL_EXPIRED_MS * _NS_PER_MS
     clients = (client for group in groups for client in group.values())
     return list(dict.fromkeys(client.channel for client in clients if client.heartbeat_ns < silent_ns))
@@ -63,7 +63,7 @@ class ProducerManager:
         self._groups: dict[str, dict[Channel, ClientChannelInfo]] = {}
         self._turn = 0
 
-    def clients(self, group: str) -> list[ClientChannelInfo]:
+    def clients_of_group(self, group: str) -> list[ClientChannelInfo]:
         """Return the members of a group in order of registration."""
         with self._lock:
             return list(self._groups.get(group, {}).values())
@@ -78,7 +78,7 @@ class ProducerManager:
         """Takes no lock, so the result may miss concurrent changes."""
         return [channel for clients in list(self._groups.values()) for channel in list(clients)]
 
-    def available_channel(self, group: str) -> Channel | None:
+    def pick_available_channel(self, group: str) -> Channel | None:
         """Return the next open connection in round robin, or None."""
         with self._lock:
             channels = [channel for channel in self._groups.get(group, {}) if channel.is_open]
@@ -106,7 +106,7 @@ class ProducerManager:
         with self._lock:
             self._remove_member(group, channel)
 
-    def close(self, channel: Channel) -> None:
+    def remove_channel(self, channel: Channel) -> None:
         """Remove the client of an ended connection from all groups."""
         with self._lock:
             for group in list(self._groups):
@@ -120,10 +120,10 @@ class ProducerManager:
     def close_expired(self) -> None:
         now_ns = self._clock.monotonic_ns()
         with self._lock:
-            expired = _expired_channels(self._groups.values(), now_ns)
+            expired = _find_expired_channels(self._groups.values(), now_ns)
         for channel in expired:  # after the lock is released, because `channel.close` calls this object
             channel.close()
-            self.close(channel)
+            self.remove_channel(channel)
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +163,7 @@ class ConsumerManager:
         self._lock = world.tasks.lock("consumers")
         self._groups: dict[str, ConsumerGroupInfo] = {}
 
-    def group(self, name: str) -> ConsumerGroupInfo | None:
+    def find_group(self, name: str) -> ConsumerGroupInfo | None:
         return self._groups.get(name)
 
     @property
@@ -171,7 +171,7 @@ class ConsumerManager:
         """Takes no lock, so the result may miss concurrent changes."""
         return [channel for info in list(self._groups.values()) for channel in list(info.clients)]
 
-    def member_counts(self) -> dict[str, int]:
+    def member_count_by_group(self) -> dict[str, int]:
         with self._lock:
             return {name: len(info.clients) for name, info in self._groups.items()}
 
@@ -191,7 +191,9 @@ class ConsumerManager:
             else:
                 known.heartbeat_ns = client.heartbeat_ns
             before = info.subscriptions
-            info.subscriptions = {each.topic: _newer_subscription(before, each) for each in consumer.subscriptions}
+            info.subscriptions = {
+                each.topic: _choose_newer_subscription(before, each) for each in consumer.subscriptions
+            }
             changed = changed or before.keys() != info.subscriptions.keys()
             channels = list(info.clients)
             assert client.channel in channels, client
@@ -217,7 +219,7 @@ class ConsumerManager:
         elif notify:
             self.on_changed(group, channels)
 
-    def close(self, channel: Channel) -> None:
+    def remove_channel(self, channel: Channel) -> None:
         """Remove the client of an ended connection from all groups, and notify the other members."""
         with self._lock:
             groups = [name for name, info in self._groups.items() if channel in info.clients]
@@ -227,13 +229,13 @@ class ConsumerManager:
     def close_expired(self) -> None:
         now_ns = self._clock.monotonic_ns()
         with self._lock:
-            expired = _expired_channels((info.clients for info in self._groups.values()), now_ns)
+            expired = _find_expired_channels((info.clients for info in self._groups.values()), now_ns)
         for channel in expired:
             channel.close()
-            self.close(channel)
+            self.remove_channel(channel)
 
 
-def _newer_subscription(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
+def _choose_newer_subscription(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
     """A tie goes to the received subscription."""
     before = known.get(said.topic)
     return said if before is None or said.version > before.version else before

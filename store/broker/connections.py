@@ -12,13 +12,13 @@ from operator import itemgetter
 from ..errors import CorruptFileError
 from ..formats.remoting.command import RemotingCommand
 from ..formats.remoting.frame import LENGTH_FIELD
-from ..network import Connection, Listener, Network, Ready
+from ..network import Connection, Listener, Network, ReadyEndpoint
 from ..service import Service
 from ..world import World
-from .deadlines import ClientTimeouts, Deadlines
+from .deadlines import ClientTimeouts, TimeoutTable
 from .fair_queue import HostFairQueue
 from .limits import ServerLimits
-from .operator_log import Emit, failure, warning
+from .operator_log import Emit, failure_line, warning_line
 from .server_counts import ConnectionEnding, ServerCounts
 from .session import ClientHost, Session
 
@@ -76,7 +76,7 @@ class Connections(Service):
         self._emit = emit
         self._poller = self._network.poller()
         self._listeners: dict[Connection | Listener, Listener] = {}
-        self._paused: Deadlines[Listener] = Deadlines(ACCEPTS_PAUSE_MS)
+        self._paused: TimeoutTable[Listener] = TimeoutTable(ACCEPTS_PAUSE_MS)
         self._listening = world.tasks.cell("listening", 1)
         self._drained = world.tasks.signal("drained")
         self._has_drained = False
@@ -107,7 +107,7 @@ class Connections(Service):
         """Let the poller task start its next turn at once."""
         self._poller.wake()
 
-    def drain(self) -> None:
+    def stop_receiving(self) -> None:
         """Stop receiving requests. After the call no new request starts; answers are still sent."""
         self._listening.set(0)
         self._poller.wake()
@@ -119,15 +119,15 @@ class Connections(Service):
         self._stopping.set(1)
         self._poller.wake()
         if self._task is None:
-            self.finish()
+            self.finish_remaining_work()
         super().shutdown()
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         self._close_listeners()
         for session in list(self._sessions.values()):
             session.send_buffered()
-            session.end(ConnectionEnding.SHUTDOWN)
-            self._remove(session)
+            session.end_session(ConnectionEnding.SHUTDOWN)
+            self._remove_session(session)
         self._poller.close()
 
     # -- methods for sessions, callable from any task ----------------------------------------------
@@ -155,28 +155,28 @@ class Connections(Service):
             slowest = self._patience.slowest_session
             if slowest is None:
                 return False
-            slowest.end(ConnectionEnding.TOO_MUCH_HELD)
-            self._remove(slowest)
+            slowest.end_session(ConnectionEnding.TOO_MUCH_HELD)
+            self._remove_session(slowest)
         return True
 
-    def hold(self, size_bytes: int) -> None:
+    def add_held_bytes(self, size_bytes: int) -> None:
         """Count buffered bytes of clients. A negative number subtracts."""
         held_bytes = self._held_bytes.add(size_bytes)
         assert held_bytes >= 0, (held_bytes, size_bytes)
 
-    def update_next_turn(self, session: Session) -> None:
+    def update_on_next_turn(self, session: Session) -> None:
         self._attention.append(session)
         self._poller.wake()
 
-    def ended(self, session: Session, ending: ConnectionEnding) -> None:
+    def release_session(self, session: Session, ending: ConnectionEnding) -> None:
         self._counts.count_ended(ending)
         self._poller.forget(session.connection)
         session.connection.close()
-        self.update_next_turn(session)
+        self.update_on_next_turn(session)
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         """Clients with one request at a time come before pipelining clients."""
-        ready = self._poller.wait(self._wait_ms())
+        ready = self._poller.wait(self._poller_timeout_ms())
         now_ns = self.world.clock.monotonic_ns()
         self._turn += 1
         first, ready_listeners, pipelining = self._choose_ready(ready)
@@ -204,16 +204,18 @@ class Connections(Service):
         self.close_slowest_clients()
         self._turn_due_ns = self._on_turn(now_ns)
 
-    def _choose_ready(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:
+    def _choose_ready(
+        self, ready: Sequence[ReadyEndpoint]
+    ) -> tuple[list[ReadyEndpoint], list[ReadyEndpoint], list[ReadyEndpoint]]:
         """Return ready clients that wait for answers, in round robin by host; listeners; pipelining clients.
 
         All other ready connections stay ready for the next turn.
         """
         if len(ready) == 1:
             return [*ready], [], []
-        first: HostFairQueue[Session, Ready] = HostFairQueue()
-        ready_listeners: list[Ready] = []
-        pipelining: list[tuple[int, Ready]] = []
+        first: HostFairQueue[Session, ReadyEndpoint] = HostFairQueue()
+        ready_listeners: list[ReadyEndpoint] = []
+        pipelining: list[tuple[int, ReadyEndpoint]] = []
         for each in ready:
             session = self._sessions.get(each[0])
             if session is None:
@@ -232,13 +234,13 @@ class Connections(Service):
             if sends:
                 session.send_buffered()
             if receives and session.is_open:
-                self._receive(session, now_ns)
-            if sends or not (session.is_open and session.may_receive):
+                self._receive_from_session(session, now_ns)
+            if sends or not (session.is_open and session.may_receive_more):
                 self._update_session(session, now_ns)
         elif (listener := self._listeners.get(what)) is not None:
-            self._accept(listener, now_ns)
+            self._accept_connections(listener, now_ns)
 
-    def _wait_ms(self) -> int | None:
+    def _poller_timeout_ms(self) -> int | None:
         if self._attention:
             return 0
         moments = self._patience.next_due_ns, self._turn_due_ns, self._paused.next_due_ns
@@ -247,7 +249,7 @@ class Connections(Service):
             return None
         return max(-((self.world.clock.monotonic_ns() - min(due)) // 1_000_000), 0)
 
-    def _accept(self, listener: Listener, now_ns: int) -> None:
+    def _accept_connections(self, listener: Listener, now_ns: int) -> None:
         for _ in range(ACCEPTS_MAX):
             try:
                 connection = listener.accept(0)
@@ -255,7 +257,7 @@ class Connections(Service):
                 return  # no further connection waits, or the listener was closed
             except OSError as error:  # the process has no free descriptors or no memory
                 self._counts.accept_failures += 1
-                self._emit(failure(f"cannot accept: {error}"))
+                self._emit(failure_line(f"cannot accept: {error}"))
                 continue
             self._add_session(connection, now_ns)
         self._poller.watch(listener, receives=False, sends=False)
@@ -275,13 +277,13 @@ class Connections(Service):
             return
         self._counts.accepted += 1
         session = self._sessions[connection] = Session(self.world, connection, self, host)
-        self._hosts[name] = host  # only now, because `_remove` never runs for a refused connection
+        self._hosts[name] = host  # only now, because `_remove_session` never runs for a refused connection
         host.connections = connections = host.connections + 1
         assert connections <= self.limits.connections_per_host_max, (name, connections)
-        self._patience.session_began(session, now_ns)
-        self._watch(session, receives=True, sends=False)
+        self._patience.start_idle_timeout(session, now_ns)
+        self._watch_session(session, receives=True, sends=False)
 
-    def _receive(self, session: Session, now_ns: int) -> None:
+    def _receive_from_session(self, session: Session, now_ns: int) -> None:
         if session.reader.has_more:
             self._process_commands(session, now_ns)
             return
@@ -290,13 +292,13 @@ class Connections(Service):
         except TimeoutError:
             return
         except OSError:
-            session.end(ConnectionEnding.BROKEN)
+            session.end_session(ConnectionEnding.BROKEN)
             return
         if not data:
-            session.end(ConnectionEnding.BY_CLIENT)
+            session.end_session(ConnectionEnding.BY_CLIENT)
             return
         session.active_ns = now_ns
-        self.hold(len(data))  # until these bytes become a request, which counts its own bytes
+        self.add_held_bytes(len(data))  # until these bytes become a request, which counts its own bytes
         session.reader.add(data)
         self._process_commands(session, now_ns)
 
@@ -304,56 +306,58 @@ class Connections(Service):
         reader = session.reader
         try:
             for _ in range(COMMANDS_MAX):
-                if not (reader.has_more and session.is_open and session.may_receive):
+                if not (reader.has_more and session.is_open and session.may_receive_more):
                     break
                 if (taken := reader.take()) is None:
                     break
                 command, size_bytes = taken
-                self._patience.frame_ended(session)
-                self.hold(-size_bytes)
+                self._patience.drop_frame_timeout(session)
+                self.add_held_bytes(-size_bytes)
                 self._on_command(session, command, size_bytes, now_ns)
             else:
                 if reader.has_more:
                     self._attention.append(session)
         except CorruptFileError as error:
-            self._emit(warning(f"{error}{_protocol_hint(error.found)}; connection closed"))
-            session.end(ConnectionEnding.BAD_LENGTH if error.field == LENGTH_FIELD else ConnectionEnding.BAD_FRAME)
+            self._emit(warning_line(f"{error}{_protocol_hint(error.found)}; connection closed"))
+            session.end_session(
+                ConnectionEnding.BAD_LENGTH if error.field == LENGTH_FIELD else ConnectionEnding.BAD_FRAME
+            )
         except Exception as error:  # a failed request must end only its own connection
-            self._emit(failure(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed"))
-            session.end(ConnectionEnding.FAILED)
+            self._emit(failure_line(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed"))
+            session.end_session(ConnectionEnding.FAILED)
         if session.is_open:
             self._patience.update_session(session, now_ns)
 
     def _update_session(self, session: Session, now_ns: int) -> None:
-        if session.is_open and session.reader.held_bytes and session.may_receive:
+        if session.is_open and session.reader.held_bytes and session.may_receive_more:
             self._process_commands(session, now_ns)
         if not session.is_open:
-            self._remove(session)
+            self._remove_session(session)
             return
         self._patience.update_session(session, now_ns)
-        wanted = (session.may_receive, session.output_bytes > 0)
+        wanted = (session.may_receive_more, session.output_bytes > 0)
         if wanted != session.watched_for:
             session.watched_for = wanted
-            self._watch(session, receives=wanted[0], sends=wanted[1])
+            self._watch_session(session, receives=wanted[0], sends=wanted[1])
 
-    def _watch(self, session: Session, *, receives: bool, sends: bool) -> None:
+    def _watch_session(self, session: Session, *, receives: bool, sends: bool) -> None:
         try:
             self._poller.watch(session.connection, receives=receives, sends=sends)
         except OSError as error:  # ENOSPC: fs.epoll.max_user_watches, or no kernel memory
-            self._emit(failure(f"cannot wait for {session.remote_address}: {error}; connection closed"))
-            session.end(ConnectionEnding.FAILED)
+            self._emit(failure_line(f"cannot wait for {session.remote_address}: {error}; connection closed"))
+            session.end_session(ConnectionEnding.FAILED)
 
-    def _remove(self, session: Session) -> None:
-        self._patience.gone(session)
+    def _remove_session(self, session: Session) -> None:
+        self._patience.drop_session(session)
         if self._sessions.pop(session.connection, None) is None:
             return
-        self._poller.forget(session.connection)  # a second time: `_watch` may have run after `ended`
+        self._poller.forget(session.connection)  # a second time: `_watch_session` may have run after `release_session`
         session.host.connections -= 1
         left = session.host.connections
         assert left >= 0, session.host.name
         if not left:
             del self._hosts[session.host.name]
-        self.hold(-session.reader.held_bytes)
+        self.add_held_bytes(-session.reader.held_bytes)
         self._on_ended(session)
 
     def _close_listeners(self) -> None:

@@ -18,7 +18,7 @@ CHECKS_PER_TIMEOUT = 8
 """Checks per timeout period of idle time and output. Each activity restarts these timeouts."""
 
 
-class Deadlines(Generic[_Who]):
+class TimeoutTable(Generic[_Who]):
     """Deadlines that all have the same timeout, `after_ms`, so that the first one is found without a search."""
 
     __slots__ = ("_after_ns", "_due_ns")
@@ -35,7 +35,7 @@ class Deadlines(Generic[_Who]):
         """The earliest deadline comes first."""
         return iter(self._due_ns)
 
-    def since_ns(self, who: _Who) -> int:
+    def start_ns_of(self, who: _Who) -> int:
         """Return the start of the timeout. Raises KeyError if the key has no deadline."""
         return self._due_ns[who] - self._after_ns
 
@@ -74,18 +74,18 @@ class ClientTimeouts:
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
-        self._frames: Deadlines[Session] = Deadlines(limits.frame_ms_max)
-        self._idle: Deadlines[Session] = Deadlines(limits.idle_ms_max // CHECKS_PER_TIMEOUT)
-        self._outputs: Deadlines[Session] = Deadlines(limits.output_ms_max // CHECKS_PER_TIMEOUT)
+        self._frames: TimeoutTable[Session] = TimeoutTable(limits.frame_ms_max)
+        self._idle: TimeoutTable[Session] = TimeoutTable(limits.idle_ms_max // CHECKS_PER_TIMEOUT)
+        self._outputs: TimeoutTable[Session] = TimeoutTable(limits.output_ms_max // CHECKS_PER_TIMEOUT)
 
-    def session_began(self, session: Session, now_ns: int) -> None:
+    def start_idle_timeout(self, session: Session, now_ns: int) -> None:
         self._idle.set(session, now_ns)
 
-    def gone(self, session: Session) -> None:
+    def drop_session(self, session: Session) -> None:
         for deadlines in (self._frames, self._idle, self._outputs):
             deadlines.drop(session)
 
-    def frame_ended(self, session: Session) -> None:
+    def drop_frame_timeout(self, session: Session) -> None:
         """Each frame has its own timeout."""
         self._frames.drop(session)
 
@@ -107,11 +107,11 @@ class ClientTimeouts:
         A session is slow while a frame is incomplete or answers are unread. A session is not slow while the server
         pauses its input.
         """
-        frame = next((session for session in self._frames if session.may_receive), None)
+        frame = next((session for session in self._frames if session.may_receive_more), None)
         output = min(self._outputs, key=lambda session: session.taken_ns, default=None)
         if frame is None or output is None:
             return frame or output
-        return frame if self._frames.since_ns(frame) <= output.taken_ns else output
+        return frame if self._frames.start_ns_of(frame) <= output.taken_ns else output
 
     @property
     def next_due_ns(self) -> int | None:
@@ -121,17 +121,17 @@ class ClientTimeouts:
     def close_expired(self, now_ns: int, count_max: int) -> None:
         """Close the sessions that timed out, at most `count_max` per kind of timeout."""
         for session in self._frames.pop_due(now_ns, count_max):
-            if session.may_receive:
-                session.end(ConnectionEnding.HALF_FRAME)
+            if session.may_receive_more:
+                session.end_session(ConnectionEnding.HALF_FRAME)
             else:
                 self._frames.set(session, now_ns)  # paused by the server, not slow
         for session in self._idle.pop_due(now_ns, count_max):
             if now_ns - session.active_ns >= self._limits.idle_ms_max * 1_000_000:
-                session.end(ConnectionEnding.IDLE)
+                session.end_session(ConnectionEnding.IDLE)
             else:
                 self._idle.set(session, now_ns)
         for session in self._outputs.pop_due(now_ns, count_max):
             if now_ns - session.taken_ns >= self._limits.output_ms_max * 1_000_000:
-                session.end(ConnectionEnding.NOT_READING)
+                session.end_session(ConnectionEnding.NOT_READING)
             else:
                 self._outputs.set(session, now_ns)

@@ -29,7 +29,7 @@ class FairQueue(Generic[_Owner, _Item]):
     def __len__(self) -> int:
         return self._count
 
-    def first_items(self) -> Iterator[_Item]:
+    def first_item_of_each_owner(self) -> Iterator[_Item]:
         return (items[0] for items in self._of.values())
 
     def put(self, owner: _Owner, item: _Item) -> None:
@@ -102,9 +102,9 @@ class HostFairQueue(Generic[_Owner, _Item]):
         for host in list(self._paused):
             self.resume(host)
 
-    def first_items(self) -> Iterator[_Item]:
+    def first_item_of_each_owner(self) -> Iterator[_Item]:
         queues = chain(self._of.values(), self._paused.values())
-        return (item for queue in queues for item in queue.first_items())
+        return (item for queue in queues for item in queue.first_item_of_each_owner())
 
     def put(self, host: str, owner: _Owner, item: _Item) -> None:
         """A new host or owner gets the last turn."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from ..formats.remoting.command import RemotingCommand
-from .operator_log import Emit, failure
+from .operator_log import Emit, failure_line
 from .requests import ExtFields, ResponseCode
 from .router import Channel
 
@@ -160,4 +160,4 @@ class MessageHooks:
             try:
                 call(context)
             except Exception as error:
-                self.emit(failure(f"hook {name}: {type(error).__name__}: {error}"))
+                self.emit(failure_line(f"hook {name}: {type(error).__name__}: {error}"))

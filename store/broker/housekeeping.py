@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 
 from ..log.segment_queue import used_ratio
 from ..message_store import MessageStore
-from ..running_flags import Refusal
+from ..running_flags import RefusalReason
 from ..service import Service
 from ..stats import LATENCY_BOUNDS_MS, SLOW_MS, StoreStats
 from ..world import World
-from .operator_log import Emit, failure, warning
+from .operator_log import Emit, failure_line, warning_line
 
 _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
@@ -21,7 +21,7 @@ _MINUTE_NS = 60_000 * _NS_PER_MS
 INTERVAL_MS = 10_000  # RocketMQ ClientHousekeepingService.start
 
 
-class DailyTotals:
+class DailyMessageTotals:
     """Message totals at the last two midnights since the start of the process. Thread-safe."""
 
     def __init__(self, world: World, stats: StoreStats) -> None:
@@ -32,7 +32,7 @@ class DailyTotals:
         self._puts = self._gets = (0, 0)
         """Totals at the midnight before last, and at the last midnight."""
 
-    def note(self) -> None:
+    def start_day_if_new(self) -> None:
         """If a new day has begun, start its totals. Messages since the previous call count for the old day."""
         today = self._current_day()
         with self._lock:
@@ -43,9 +43,9 @@ class DailyTotals:
                 assert puts[0] <= puts[1], puts
                 assert gets[0] <= gets[1], gets
 
-    def fields(self) -> dict[str, str]:
+    def runtime_info_fields(self) -> dict[str, str]:
         """Return the totals now and at the start of yesterday and today, under RocketMQ's names."""
-        self.note()
+        self.start_day_if_new()
         puts, gets, stats = self._puts, self._gets, self._stats
         return {
             "msgPutTotalYesterdayMorning": str(puts[0]),
@@ -73,7 +73,7 @@ class PutLatency:
         self._at_begin = stats.put_latency_counts
         self._last = [0] * len(self._at_begin)
 
-    def note(self) -> None:
+    def start_minute_if_over(self) -> None:
         now_ns = self._clock.monotonic_ns()
         if now_ns - self._begun_ns >= _MINUTE_NS:
             counts = self._stats.put_latency_counts
@@ -93,12 +93,12 @@ class PutLatency:
             below_ms = float(bound_ms)
         return 0.0
 
-    def fields(self) -> dict[str, str]:
+    def runtime_info_fields(self) -> dict[str, str]:
         shares = {"putLatency99": 0.99, "putLatency999": 0.999}
         return {name: f"{self.percentile_ms(share):.2f}" for name, share in shares.items()}
 
 
-class StoreWatch:
+class StoreProblemLog:
     """Reporter of one store's problems to the operator log. Thread-safe."""
 
     def __init__(self, world: World, store: MessageStore) -> None:
@@ -112,11 +112,11 @@ class StoreWatch:
     def log_changes(self) -> None:
         """Log each problem that has begun or ended since the last call."""
         with self._lock:
-            line = self._full_disk() if self._store.flags.bits & Refusal.DISK_FULL else None
-            self._log_change("disk full", line, "the disk has space again: messages are accepted")
+            line = self._full_disk_text() if self._store.flags.bits & RefusalReason.DISK_FULL else None
+            self._log_begin_or_end("disk full", line, "the disk has space again: messages are accepted")
             failure = self._store.allocate.failure
             line = None if failure is None else self._no_segment_line(*failure)
-            self._log_change("no segment", line, "the commit log has a new segment: messages are accepted")
+            self._log_begin_or_end("no segment", line, "the commit log has a new segment: messages are accepted")
 
     def report_slow_puts(self) -> None:
         """A line per put would flood the log if a disk is slow."""
@@ -124,27 +124,27 @@ class StoreWatch:
             (self._store.stats.slow_puts, "took longer than"),
             (self._store.commit_log.long_holds, "held the log's lock for longer than"),
         ):
-            count, longest_ms = slow.take()
+            count, longest_ms = slow.take_counts()
             if count:
-                self.emit(warning(f"slow puts: {count} {what} {SLOW_MS} ms, the longest {longest_ms:,} ms"))
+                self.emit(warning_line(f"slow puts: {count} {what} {SLOW_MS} ms, the longest {longest_ms:,} ms"))
 
-    def _log_change(self, matter: str, line: str | None, over: str) -> None:
+    def _log_begin_or_end(self, matter: str, line: str | None, over: str) -> None:
         if line is not None and matter not in self._reported:
             self._reported[matter] = over
-            self.emit(failure(line))
+            self.emit(failure_line(line))
         elif line is None and matter in self._reported:
             self.emit(self._reported.pop(matter))
 
-    def _full_disk(self) -> str:
+    def _full_disk_text(self) -> str:
         config = self._store.config
         paths = (*config.commit_log_directories, config.consume_queue_directory)
-        shares = ", ".join(f"{path} {self._used_share_text(path)}" for path in paths)
+        shares = ", ".join(f"{path} {self._used_ratio_text(path)}" for path in paths)
         return (
             f"the disk is full ({shares} used): messages are refused until at most"
             f" {config.disk_space_clean_forcibly_ratio:.0%} is used (diskSpaceCleanForciblyRatio)"
         )
 
-    def _used_share_text(self, path: str) -> str:
+    def _used_ratio_text(self, path: str) -> str:
         try:
             return f"{used_ratio(self._files.space(path)):.0%}"
         except OSError as error:
@@ -166,7 +166,7 @@ class ClientHousekeepingService(Service):
         super().__init__(world)
         self._chores = chores
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         self.signal.wait(INTERVAL_MS)
         if not self.is_stopping:
             for chore in self._chores:

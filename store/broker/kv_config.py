@@ -9,7 +9,7 @@ Source: RocketMQ KVConfigManager, KVConfigSerializeWrapper, NamesrvUtil.
 
 from collections.abc import Callable, Mapping
 
-from ..formats.remoting.json_body import Members
+from ..formats.remoting.json_body import JsonMembers
 from ..formats.side_json import decode_side_json, encode_side_json
 from ..service import do_nothing
 from ..side_file import SideFile
@@ -78,5 +78,5 @@ class KVConfig:
 
 
 def _parse(raw: bytes, file: str) -> Namespaces:
-    table = Members(decode_side_json(raw, file=file), "", file).inner_object(_TABLE)
+    table = JsonMembers(decode_side_json(raw, file=file), "", file).inner_object(_TABLE)
     return {name: {key: values.text(key) for key in values.names} for name, values in table.table()}

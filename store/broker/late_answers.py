@@ -22,7 +22,7 @@ _LEFTOVERS_MAX = 1_000
 Answer = Callable[[PooledRequest, LateResponse, PutMessageResult], None]
 
 
-class LateAnswers(Service):
+class LateAnswerService(Service):
     """The requests of one server whose puts are pending. Thread-safe.
 
     Invariant: each request is answered once, or never if the service ends first. The heap has a deadline for each
@@ -63,9 +63,9 @@ class LateAnswers(Service):
         if is_first:
             self.wake()
         # After the registration: if the put is already complete, `follow` notifies at once.
-        late.call_on_notify(partial(self._notify, number))
+        late.call_on_notify(partial(self._on_answer_known, number))
 
-    def _notify(self, number: int) -> None:
+    def _on_answer_known(self, number: int) -> None:
         with self._lock:
             self._notified.append(number)
             is_first = len(self._notified) == 1
@@ -84,7 +84,7 @@ class LateAnswers(Service):
 
     # -- its task ----------------------------------------------------------------------------------
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         with self._lock:
             self._wake_ns = wake_ns = self._due[0][0] if self._due else _NEVER_NS
         self.signal.wait(None if wake_ns == _NEVER_NS else ms_until(wake_ns, self.world.clock))
@@ -101,7 +101,7 @@ class LateAnswers(Service):
             if result is not None:
                 known.append((number, result))
             else:
-                self._set_due(number, late.due_ns(now_ns))
+                self._schedule_check(number, late.due_ns(now_ns))
         with self._lock:
             done = [(*self._waiting.pop(number), result) for number, result in known]
             if len(self._due) > 2 * len(self._waiting) + _LEFTOVERS_MAX:
@@ -117,11 +117,11 @@ class LateAnswers(Service):
                 looks[heappop(self._due)[1]] = None
             return [number for number in looks if number in self._waiting]
 
-    def _set_due(self, number: int, due_ns: int) -> None:
+    def _schedule_check(self, number: int, due_ns: int) -> None:
         with self._lock:
             heappush(self._due, (due_ns, number))
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         """Release the pending requests unanswered, because their connections have ended."""
         for request, _ in self._waiting.values():
             request.session.count_request_done(request.size_bytes)

@@ -33,7 +33,7 @@ class PoolLimits:
     """Maximum number of tasks that serve one host, for requests that wait for other clients; None: no limit."""
 
     @property
-    def pipelined_tasks_max(self) -> int:
+    def max_pipelined_tasks(self) -> int:
         """`pipelined_tasks`, at least 1 and at most the number of tasks."""
         wanted = self.tasks // 2 if self.pipelined_tasks is None else self.pipelined_tasks
         most = max(1, min(wanted, self.tasks))
@@ -142,14 +142,14 @@ def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
         one = limits.pools[pool]
         wait_ms_max, capacity = one.wait_ms_max, one.queue_capacity
         if wait_ms_max is not None and pool in _WAIT_KEYS:
-            wait_ms_max = _number_setting(others, _WAIT_KEYS[pool], wait_ms_max, INT_MAX) if ages else None
+            wait_ms_max = _parse_number_setting(others, _WAIT_KEYS[pool], wait_ms_max, INT_MAX) if ages else None
         if capacity_key is not None:
-            capacity = _number_setting(others, capacity_key, capacity, INT_MAX)
-        tasks = _number_setting(others, tasks_key, one.tasks, _TASKS_MAX)
+            capacity = _parse_number_setting(others, capacity_key, capacity, INT_MAX)
+        tasks = _parse_number_setting(others, tasks_key, one.tasks, _TASKS_MAX)
         limits = limits.with_pool(pool, replace(one, tasks=tasks, queue_capacity=capacity, wait_ms_max=wait_ms_max))
-    idle_ms_max = 1_000 * _number_setting(others, _IDLE_KEY, limits.idle_ms_max // 1_000, 86_400)
+    idle_ms_max = 1_000 * _parse_number_setting(others, _IDLE_KEY, limits.idle_ms_max // 1_000, 86_400)
     own: dict[str, Any] = {
-        name: _number_setting(others, key, getattr(limits, name), most) for key, (name, most) in _OWN_KEYS.items()
+        name: _parse_number_setting(others, key, getattr(limits, name), most) for key, (name, most) in _OWN_KEYS.items()
     }
     return replace(limits, idle_ms_max=idle_ms_max, sockets=listen_options_of(others), **own)
 
@@ -157,7 +157,7 @@ def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
 def listen_options_of(others: Mapping[str, str]) -> ListenOptions:
     """The keys of a broker.conf override the defaults. Raises ConfigError."""
     wanted = {
-        name: _number_setting(others, key, 0, most, least=int(name == "backlog"))
+        name: _parse_number_setting(others, key, 0, most, least=int(name == "backlog"))
         for key, (name, most) in _SOCKET_KEYS.items()
     }
     return replace(ListenOptions(), **{name: value for name, value in wanted.items() if value})
@@ -181,7 +181,7 @@ def settings_of_limits(limits: ServerLimits) -> dict[str, str]:
     return own | {key: str(value) for key, value in settings.items()}
 
 
-def _number_setting(others: Mapping[str, str], key: str, default: int, most: int, *, least: int = 1) -> int:
+def _parse_number_setting(others: Mapping[str, str], key: str, default: int, most: int, *, least: int = 1) -> int:
     text = others.get(key)
     if text is None:
         return default

@@ -88,12 +88,12 @@ class LiveSettings:
             table = self.table
             spelled_right = {_SPELLINGS.get(canonical_key(key), key): text for key, text in wanted.items()}
             changes = {key: text for key, text in spelled_right.items() if table.get(key) != text}
-            store, config = self._parsed_changes(changes, table)
+            store, config = self._parse_changes(changes, table)
             assert len(store) + len(config) == len(changes), (changes, store, config)
             if changes and self.file is not None:
                 self.file.write(changes)  # before the settings change: if the write fails, none has changed
-            _apply_fields(self._store, store)
-            _apply_fields(self._config, config)
+            _set_config_fields(self._store, store)
+            _set_config_fields(self._config, config)
             if changes:
                 self.version = DataVersion(self._clock.now_ms(), self.version.counter + 1)
         if changes:
@@ -102,7 +102,7 @@ class LiveSettings:
             self.emit(f"settings changed by {who}, {kept}: {said}")
             self.on_changed(frozenset((*store, *config)))
 
-    def _parsed_changes(
+    def _parse_changes(
         self, changes: Mapping[str, str], table: Mapping[str, str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         store: dict[str, Any] = {}
@@ -146,8 +146,8 @@ def _parse_value(one: Field[Any], key: str, text: str) -> Any:
         raise SettingChangeError(str(error)) from error
 
 
-def _apply_fields(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
-    """All parts of the broker share the frozen config. Only `_apply_fields` changes the config."""
+def _set_config_fields(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
+    """All parts of the broker share the frozen config. Only `_set_config_fields` changes the config."""
     assert changed.keys() <= _STORE_LIVE | _BROKER_LIVE, changed
     for name, value in changed.items():
         object.__setattr__(config, name, value)

@@ -51,7 +51,7 @@ class HeldPull:
         )
 
 
-class HeldPulls:
+class HeldPullTable:
     """All held pulls, in order of arrival. Guarded by the lock of the service.
 
     Invariant: each pull is once in the table by queue and once in the table by connection. `count` is the number of
@@ -79,7 +79,7 @@ class HeldPulls:
         self.count = count = self.count + 1
         assert count <= len(heap), (count, len(heap))
 
-    def take(self, pulls: Iterable[HeldPull]) -> list[HeldPull]:
+    def remove_pulls(self, pulls: Iterable[HeldPull]) -> list[HeldPull]:
         """Remove pulls. Return the pulls that were held until now."""
         taken = [pull for pull in pulls if _remove_from_table(self._of_queue, pull.queue, pull)]
         for pull in taken:
@@ -110,7 +110,7 @@ class HeldPulls:
         due = []
         while self._due and self._due[0][0] <= now_ns:
             due.append(heappop(self._due)[2])
-        return self.take(due)
+        return self.remove_pulls(due)
 
     def first_due_ns(self, latest_ns: int) -> int:
         """Return the earliest deadline, at most `latest_ns`."""
@@ -138,7 +138,7 @@ class PullRequestHoldService(Service):
         self.last_error: Exception | None = None
         self._store = store
         self._config = config
-        self._held = HeldPulls()
+        self._held = HeldPullTable()
         self._ready: list[HeldPull] = []
         """Pulls whose wait has ended."""
         self._is_released = False
@@ -152,7 +152,7 @@ class PullRequestHoldService(Service):
     def held_count(self) -> int:
         return self._held.count
 
-    def hold(self, pull: HeldPull) -> bool:
+    def hold_pull(self, pull: HeldPull) -> bool:
         """Return False if too many pulls are held or the service is stopping."""
         config, held = self._config, self._held
         with self._lock:
@@ -164,15 +164,15 @@ class PullRequestHoldService(Service):
             is_first = pull.due_ns < self._wake_ns
         # A message may have arrived, or the connection may have been closed, before the pull was added.
         if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
-            self._end_waits([pull])
+            self._schedule_answers([pull])
         elif not pull.channel.is_open:
-            self.forget(pull.channel)
+            self.forget_channel(pull.channel)
         elif is_first:
             self.wake()
         return True
 
     def awaits(self, topic: str, queue_id: int) -> bool:
-        """Return whether a pull is held for a queue. `hold` checks the queue for a later pull."""
+        """Return whether a pull is held for a queue. `hold_pull` checks the queue for a later pull."""
         return (topic, queue_id) in self._held
 
     def held_pulls_of(self, channel: Channel) -> Sequence[HeldPull]:
@@ -185,30 +185,30 @@ class PullRequestHoldService(Service):
         with self._lock:
             ended = [pull for pull in self._held.pulls_of_queue(queue) if pull.is_ended_by(arrival)]
         if ended:
-            self._end_waits(ended)
+            self._schedule_answers(ended)
 
-    def forget(self, channel: Channel) -> None:
+    def forget_channel(self, channel: Channel) -> None:
         """Drop the pulls of an ended connection."""
         with self._lock:
-            self._held.take(self._held.pulls_of_channel(channel))
+            self._held.remove_pulls(self._held.pulls_of_channel(channel))
 
     def release(self) -> None:
         """Answer all held pulls and hold no further ones: no client waits for a stopping broker."""
         with self._lock:
             self._is_released = True
             waiting = [pull for queue in self._held.queues for pull in self._held.pulls_of_queue(queue)]
-            self._held.take(waiting)
+            self._held.remove_pulls(waiting)
         for pull in waiting:
-            self._answer(pull)
+            self._answer_pull(pull)
 
-    def _end_waits(self, pulls: Iterable[HeldPull]) -> None:
+    def _schedule_answers(self, pulls: Iterable[HeldPull]) -> None:
         with self._lock:
-            self._ready += self._held.take(pulls)
+            self._ready += self._held.remove_pulls(pulls)
         self.wake()
 
     # -- its task ----------------------------------------------------------------------------------
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         with self._lock:
             self._wake_ns = self._held.first_due_ns(self._scan_ns)
         left_ns = self._wake_ns - self.world.clock.monotonic_ns()
@@ -226,7 +226,7 @@ class PullRequestHoldService(Service):
             if self.is_stopping:
                 return
             if pull.channel.is_open:
-                self._answer(pull)
+                self._answer_pull(pull)
 
     def _end_due_waits(self) -> None:
         with self._lock:
@@ -235,9 +235,9 @@ class PullRequestHoldService(Service):
             end = self._store.get_max_offset_in_queue(*queue)
             with self._lock:
                 ended = [pull for pull in self._held.pulls_of_queue(queue) if end > pull.offset]
-                self._ready += self._held.take(ended)
+                self._ready += self._held.remove_pulls(ended)
 
-    def _answer(self, pull: HeldPull) -> None:
+    def _answer_pull(self, pull: HeldPull) -> None:
         try:
             self.answer(pull.request, pull.channel)
         except Exception as error:  # only this client is affected

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ..formats.delay_level import SCHEDULE_TOPIC
-from ..log.segment_queue import used_ratio_if_known
+from ..log.segment_queue import try_used_ratio
 from ..replication.ha_client import STATES
 from ..stats import LATENCY_BOUNDS_MS
 from .broker import Broker
@@ -44,11 +44,11 @@ class Metric:
         assert all(len(key) == size for key in self.values), (self.name, self.labels)
 
 
-def _counter(name: str, meaning: str, value: float) -> Metric:
+def _counter_metric(name: str, meaning: str, value: float) -> Metric:
     return Metric(name, meaning, MetricType.COUNTER, (), {(): value})
 
 
-def _gauge(name: str, meaning: str, value: float) -> Metric:
+def _gauge_metric(name: str, meaning: str, value: float) -> Metric:
     return Metric(name, meaning, MetricType.GAUGE, (), {(): value})
 
 
@@ -56,7 +56,9 @@ def _labelled_metric(name: str, meaning: str, kind: MetricType, label: str, valu
     return Metric(name, meaning, kind, (label,), {(key,): value for key, value in values.items()})
 
 
-def _metric_by_group(name: str, meaning: str, kind: MetricType, values: Mapping[tuple[str, str], float]) -> Metric:
+def _group_labelled_metric(
+    name: str, meaning: str, kind: MetricType, values: Mapping[tuple[str, str], float]
+) -> Metric:
     return Metric(name, meaning, kind, ("topic", "group"), dict(values.items()))
 
 
@@ -71,24 +73,28 @@ def metrics_of(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
 def _store_metrics(broker: Broker) -> Iterator[Metric]:
     store, stats = broker.own_store, broker.own_store.stats
     end, durable = store.max_phy_offset, store.log.flushed_where.get()
-    yield _counter("messages_put_total", "Messages stored.", stats.put_messages_total)
-    yield _counter("put_bytes_total", "Bytes of log written for stored messages.", stats.put_bytes_total)
-    yield _counter("puts_failed_total", "Failed puts. Their messages are not in the log.", stats.puts_failed)
+    yield _counter_metric("messages_put_total", "Messages stored.", stats.put_messages_total)
+    yield _counter_metric("put_bytes_total", "Bytes of log written for stored messages.", stats.put_bytes_total)
+    yield _counter_metric("puts_failed_total", "Failed puts. Their messages are not in the log.", stats.puts_failed)
     yield _latency_histogram(stats.put_latency_counts)
-    yield _gauge("log_min_offset_bytes", "Offset at which the log begins.", max(0, store.min_phy_offset))
-    yield _gauge("log_max_offset_bytes", "Offset at which the log ends.", end)
-    yield _gauge("log_durable_offset_bytes", "Offset up to which the log is durable.", durable)
-    yield _gauge("flush_behind_bytes", "Bytes of the log that are not durable yet.", max(0, end - durable))
-    yield _gauge("dispatch_behind_bytes", "Bytes of the log that are not dispatched yet.", store.dispatch_behind_bytes)
+    yield _gauge_metric("log_min_offset_bytes", "Offset at which the log begins.", max(0, store.min_phy_offset))
+    yield _gauge_metric("log_max_offset_bytes", "Offset at which the log ends.", end)
+    yield _gauge_metric("log_durable_offset_bytes", "Offset up to which the log is durable.", durable)
+    yield _gauge_metric("flush_behind_bytes", "Bytes of the log that are not durable yet.", max(0, end - durable))
+    yield _gauge_metric(
+        "dispatch_behind_bytes", "Bytes of the log that are not dispatched yet.", store.dispatch_behind_bytes
+    )
     passed_over = store.dispatch.passed_over_count
-    yield _counter(
+    yield _counter_metric(
         "dispatch_passed_over_total",
         "Records that dispatch skipped because of an impossible queue offset.",
         passed_over,
     )
-    yield _gauge("store_refusals", "Reasons why the store refuses messages, as bits; 0: none.", store.flags.bits)
-    yield _gauge("services_failed", "Services of the store that have ended with an error.", len(store.flags.failures))
-    yield _gauge(
+    yield _gauge_metric("store_refusals", "Reasons why the store refuses messages, as bits; 0: none.", store.flags.bits)
+    yield _gauge_metric(
+        "services_failed", "Services of the store that have ended with an error.", len(store.flags.failures)
+    )
+    yield _gauge_metric(
         "store_start_time_seconds", "Time when the store was opened.", stats.boot_timestamp_ms / _MS_PER_SECOND
     )
     yield _labelled_metric(
@@ -109,7 +115,7 @@ def _latency_histogram(counts: list[int]) -> Metric:
 def _disk_usage(broker: Broker) -> dict[str, float]:
     config, files = broker.own_store.config, broker.world.files
     paths = (*config.commit_log_directories, config.consume_queue_directory)
-    ratios = {path: used_ratio_if_known(files, path) for path in paths}
+    ratios = {path: try_used_ratio(files, path) for path in paths}
     return {path: ratio for path, ratio in ratios.items() if ratio is not None}
 
 
@@ -119,8 +125,8 @@ def _delivery_metrics(broker: Broker) -> Iterator[Metric]:
     yield _labelled_metric(
         "pulls_total", "Pulls that found messages, and pulls that found none.", MetricType.COUNTER, "result", pulls
     )
-    yield _counter("messages_given_total", "Messages delivered to consumers.", stats.messages_transferred)
-    yield _gauge("held_pulls", "Pulls that wait for messages.", broker.held_pulls.held_count)
+    yield _counter_metric("messages_given_total", "Messages delivered to consumers.", stats.messages_transferred)
+    yield _gauge_metric("held_pulls", "Pulls that wait for messages.", broker.held_pulls.held_count)
     offsets = broker.own_store.schedule.offsets
     delayed = {str(level): float(max(0, _delay_queue_end(broker, level) - at)) for level, at in list(offsets.items())}
     yield _labelled_metric(
@@ -150,22 +156,24 @@ def _topic_and_group_metrics(broker: Broker) -> Iterator[Metric]:
     given = broker.statistics.delivered_totals()
     split = {key: (key.rpartition("@")[0], key.rpartition("@")[2]) for key in given}
     numbers = {split[key]: float(count) for key, (count, _) in given.items()}
-    yield _metric_by_group("group_messages_given_total", "Messages delivered to a group.", MetricType.COUNTER, numbers)
+    yield _group_labelled_metric(
+        "group_messages_given_total", "Messages delivered to a group.", MetricType.COUNTER, numbers
+    )
     sizes = {split[key]: float(size) for key, (_, size) in given.items()}
-    yield _metric_by_group(
+    yield _group_labelled_metric(
         "group_given_bytes_total", "Bytes of the records delivered to a group.", MetricType.COUNTER, sizes
     )
-    yield _metric_by_group(
+    yield _group_labelled_metric(
         "group_lag_messages", "Messages that a group has not consumed yet.", MetricType.GAUGE, _consumer_lag(broker)
     )
-    members = {name: float(size) for name, size in broker.consumers.member_counts().items()}
+    members = {name: float(size) for name, size in broker.consumers.member_count_by_group().items()}
     yield _labelled_metric("group_members", "Connected consumers of a group.", MetricType.GAUGE, "group", members)
 
 
 def _consumer_lag(broker: Broker) -> dict[tuple[str, str], float]:
     """Unconsumed messages per topic and group. Queues without an offset are left out."""
     lag: dict[tuple[str, str], float] = {}
-    for topic, group, offsets in broker.offsets.all()[:KEYS_MAX]:
+    for topic, group, offsets in broker.offsets.all_offsets()[:KEYS_MAX]:
         behind = (broker.max_offset(topic, queue_id) - offset for queue_id, offset in offsets.items())
         lag[topic, group] = float(sum(max(0, each) for each in behind))
     return lag
@@ -173,11 +181,13 @@ def _consumer_lag(broker: Broker) -> dict[tuple[str, str], float]:
 
 def _replication_metrics(broker: Broker) -> Iterator[Metric]:
     ha, end = broker.ha, broker.own_store.max_phy_offset
-    yield _gauge("is_slave", "Whether the broker is a slave.", float(broker.is_slave))
+    yield _gauge_metric("is_slave", "Whether the broker is a slave.", float(broker.is_slave))
     if ha is not None:
         slaves = ha.connections
-        yield _gauge("slaves", "Connected slaves.", len(slaves))
-        behind = {each.remote_address: float(end - each.reported) for each in slaves if each.reported >= 0}
+        yield _gauge_metric("slaves", "Connected slaves.", len(slaves))
+        behind = {
+            each.remote_address: float(end - each.reported_offset) for each in slaves if each.reported_offset >= 0
+        }
         yield _labelled_metric(
             "slave_behind_bytes",
             "Bytes of the log that a slave has not reported yet.",
@@ -209,26 +219,26 @@ def _replication_metrics(broker: Broker) -> Iterator[Metric]:
 def _server_metrics(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
     counts, connections, limits = server.counts, server.connections, server.connections.limits
     yield _labelled_metric("build_info", "Always 1.", MetricType.GAUGE, "protocol", {str(BROKER_VERSION): 1.0})
-    yield _gauge("connections", "Connections of clients.", connections.count)
-    yield _counter("connections_accepted_total", "Connections accepted.", counts.accepted)
+    yield _gauge_metric("connections", "Connections of clients.", connections.count)
+    yield _counter_metric("connections_accepted_total", "Connections accepted.", counts.accepted)
     ended = {ending.name.lower(): float(count) for ending, count in counts.endings.items()}
     yield _labelled_metric(
         "connections_ended_total", "Connections that have ended.", MetricType.COUNTER, "reason", ended
     )
-    yield _counter("accept_failures_total", "Connections that could not be accepted.", counts.accept_failures)
-    yield _counter("requests_total", "Requests received.", counts.requests)
+    yield _counter_metric("accept_failures_total", "Connections that could not be accepted.", counts.accept_failures)
+    yield _counter_metric("requests_total", "Requests received.", counts.requests)
     refused = {refusal.name.lower(): float(count) for refusal, count in counts.refusals.items()}
     yield _labelled_metric("requests_refused_total", "Requests refused.", MetricType.COUNTER, "reason", refused)
-    yield _gauge("held_bytes", "Bytes held for clients.", connections.held_bytes)
-    yield _gauge("held_bytes_max", "Limit of held_bytes (serverHeldBytesMax).", limits.held_bytes_max)
-    yield _gauge("connections_max", "Limit of connections (serverConnectionsMax).", limits.connections_max)
+    yield _gauge_metric("held_bytes", "Bytes held for clients.", connections.held_bytes)
+    yield _gauge_metric("held_bytes_max", "Limit of held_bytes (serverHeldBytesMax).", limits.held_bytes_max)
+    yield _gauge_metric("connections_max", "Limit of connections (serverConnectionsMax).", limits.connections_max)
     pools, label = list(server.pools), "pool"
     waiting = {pool.name: float(pool.count) for pool in pools}
     yield _labelled_metric("queue_requests", "Requests that wait for a task.", MetricType.GAUGE, label, waiting)
     capacity = {pool.name: float(pool.limits.queue_capacity) for pool in pools}
     yield _labelled_metric("queue_requests_max", "Limit of queue_requests.", MetricType.GAUGE, label, capacity)
     now_ns = broker.world.clock.monotonic_ns()
-    waits = {pool.name: pool.head_wait_ms(now_ns) / _MS_PER_SECOND for pool in pools}
+    waits = {pool.name: pool.head_request_wait_ms(now_ns) / _MS_PER_SECOND for pool in pools}
     yield _labelled_metric(
         "queue_wait_seconds", "Waiting time of the oldest request in a queue.", MetricType.GAUGE, label, waits
     )

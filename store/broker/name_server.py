@@ -69,12 +69,12 @@ class NameServer:
     def register(self, broker: RegisteredBroker) -> RegisteredBroker | None:
         """Return the master with the same name. Refuses more than BROKERS_MAX brokers."""
         with self._lock:
-            self._drop_expired()
+            self._drop_expired_brokers()
             key = broker.name, broker.broker_id
             if key not in self._others and len(self._others) >= BROKERS_MAX:
                 raise RequestRefusedError(f"brokers: expected {BROKERS_MAX} or fewer, found one more")
             self._others[key] = broker
-        masters = (each for each in self._brokers() if each.broker_id == MASTER_ID)
+        masters = (each for each in self._all_brokers() if each.broker_id == MASTER_ID)
         return next((each for each in masters if each.name == broker.name), None)
 
     def unregister(self, name: str, broker_id: int) -> None:
@@ -88,7 +88,7 @@ class NameServer:
             self._others = {key: each for key, each in self._others.items() if each.channel is not channel}
             self._drop_unused_read_only()
 
-    def _drop_expired(self) -> None:
+    def _drop_expired_brokers(self) -> None:
         silent_ns = self._clock.monotonic_ns() - BROKER_EXPIRED_MS * _NS_PER_MS
         self._others = {key: each for key, each in self._others.items() if each.heard_ns > silent_ns}
         self._drop_unused_read_only()
@@ -107,12 +107,12 @@ class NameServer:
         with self._lock:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
             self._drop_unused_read_only()  # no broker of this name may be registered any more
-        return len({topic for broker in self._brokers() if broker.name == name for topic in broker.topics})
+        return len({topic for broker in self._all_brokers() if broker.name == name for topic in broker.topics})
 
-    def _brokers(self) -> list[RegisteredBroker]:
+    def _all_brokers(self) -> list[RegisteredBroker]:
         own = self._own_broker()
         with self._lock:
-            self._drop_expired()
+            self._drop_expired_brokers()
             brokers = dict(self._others) if own is None else {**self._others, (own.name, own.broker_id): own}
         return [brokers[key] for key in sorted(brokers)]
 
@@ -143,16 +143,16 @@ class NameServer:
     @property
     def names(self) -> list[str]:
         """A master and its slaves have the same name."""
-        return list(dict.fromkeys(broker.name for broker in self._brokers()))
+        return list(dict.fromkeys(broker.name for broker in self._all_brokers()))
 
     def route(self, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
         """If `quoted_keys`, broker ids are strings, as JSON requires of keys."""
-        having = [broker for broker in self._brokers() if topic in broker.topics]
+        having = [broker for broker in self._all_brokers() if topic in broker.topics]
         if not having:
             return None
         # In reverse order, so that the master's entry replaces those of its slaves, which can be 10 s old.
         queues = {broker.name: self._queue_data(broker, topic) for broker in reversed(having)}
-        brokers = [broker for broker in self._brokers() if broker.name in queues]
+        brokers = [broker for broker in self._all_brokers() if broker.name in queues]
         return {
             "brokerDatas": list(_broker_datas(brokers, quoted_keys=quoted_keys).values()),
             "filterServerTable": {},
@@ -177,7 +177,7 @@ class NameServer:
 
     def cluster_info(self) -> dict[str, Any]:
         """Broker ids are never quoted here, as in RocketMQ."""
-        brokers = self._brokers()
+        brokers = self._all_brokers()
         clusters: dict[str, dict[str, None]] = {}
         for broker in brokers:
             clusters.setdefault(broker.cluster, {})[broker.name] = None
@@ -187,17 +187,17 @@ class NameServer:
         }
 
     def topics(self, cluster: str | None = None) -> list[str]:
-        brokers = [broker for broker in self._brokers() if cluster is None or broker.cluster == cluster]
+        brokers = [broker for broker in self._all_brokers() if cluster is None or broker.cluster == cluster]
         return sorted({topic for broker in brokers for topic in broker.topics})
 
-    def unit_topics(self, *, having: int, lacking: int = 0) -> list[str]:
+    def topics_with_unit_flag(self, *, having: int, lacking: int = 0) -> list[str]:
         """Return the topics that on at least one broker have all flags of `having` and none of `lacking`."""
-        flags = ((topic, config.sys_flag) for each in self._brokers() for topic, config in each.topics.items())
+        flags = ((topic, config.sys_flag) for each in self._all_brokers() for topic, config in each.topics.items())
         return sorted({topic for topic, flag in flags if flag & having == having and not flag & lacking})
 
     def system_topics(self) -> tuple[list[str], str]:
         """Return system topics, and the address of one broker, which can list its own system topics."""
-        brokers = self._brokers()
+        brokers = self._all_brokers()
         is_system = is_system_topic if self._topics is None else self._topics.is_system
         topics = [topic for topic in self.topics() if is_system(topic)]
         names = dict.fromkeys(name for broker in brokers for name in (broker.cluster, broker.name))

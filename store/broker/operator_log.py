@@ -17,7 +17,7 @@ WAITING_MAX = 200
 CLOSE_MS = 1_000
 
 
-class Level(IntEnum):
+class LineLevel(IntEnum):
     """Severity of a line."""
 
     DEBUG = 10
@@ -30,32 +30,32 @@ class LogLine(str):
     """A plain string has the level INFO."""
 
     __slots__ = ("level",)
-    level: Level
+    level: LineLevel
 
     @classmethod
-    def with_level(cls, level: Level, text: str) -> "LogLine":
+    def with_level(cls, level: LineLevel, text: str) -> "LogLine":
         line = cls(text)
         line.level = level
         return line
 
 
-def level_of(line: str) -> Level:
-    return line.level if isinstance(line, LogLine) else Level.INFO
+def level_of(line: str) -> LineLevel:
+    return line.level if isinstance(line, LogLine) else LineLevel.INFO
 
 
-def debug(text: str) -> LogLine:
+def debug_line(text: str) -> LogLine:
     """Return a line for the refusal of one client's request."""
-    return LogLine.with_level(Level.DEBUG, text)
+    return LogLine.with_level(LineLevel.DEBUG, text)
 
 
-def warning(text: str) -> LogLine:
+def warning_line(text: str) -> LogLine:
     """Return a line for a condition that an operator should correct."""
-    return LogLine.with_level(Level.WARNING, text)
+    return LogLine.with_level(LineLevel.WARNING, text)
 
 
-def failure(text: str) -> LogLine:
+def failure_line(text: str) -> LogLine:
     """Return a line for a failure of the broker itself."""
-    return LogLine.with_level(Level.ERROR, text)
+    return LogLine.with_level(LineLevel.ERROR, text)
 
 
 Emit = Callable[[str], None]
@@ -68,7 +68,7 @@ class OperatorLog:
     The log counts each line that it cannot write as dropped.
     """
 
-    def __init__(self, world: World, write: Emit, level: Level = Level.INFO) -> None:
+    def __init__(self, world: World, write: Emit, level: LineLevel = LineLevel.INFO) -> None:
         """Lines below `level` are ignored and not counted."""
         self._now_ns = world.clock.monotonic_ns
         self._tasks = world.tasks
@@ -84,7 +84,7 @@ class OperatorLog:
         self._task: Task | None = None
 
     def start(self) -> None:
-        self._task = self._tasks.spawn("operator log", self._run)
+        self._task = self._tasks.spawn("operator log", self._write_until_closed)
 
     def emit(self, line: str) -> None:
         """Queue a line, or drop it. Control characters are replaced. Never blocks."""
@@ -113,11 +113,11 @@ class OperatorLog:
 
     def _end_window(self) -> None:
         if self._left_out:
-            self._waiting.append(warning(f"... and {self._left_out} lines more"))
+            self._waiting.append(warning_line(f"... and {self._left_out} lines more"))
         self._window_ns = self._now_ns()
         self._lines = self._left_out = 0
 
-    def _run(self) -> None:
+    def _write_until_closed(self) -> None:
         while True:
             self._signal.wait(None)
             is_closing = self._is_closing  # read before the queue, so that the last pass writes every line

@@ -15,7 +15,7 @@ from ..errors import StoreError
 from ..formats.remoting.command import RemotingCommand
 from ..formats.remoting.json_body import decode_json_body, encode_json_body
 from ..service import Service
-from .operator_log import Emit, warning
+from .operator_log import Emit, warning_line
 from .parts import BrokerParts
 from .remoting_client import RemotingClient
 from .requests import BROKER_VERSION, RequestCode, ResponseCode
@@ -32,7 +32,7 @@ _FAILURES = (OSError, StoreError, ValueError)
 """Errors of calls. ValueError: an invalid address, or topics that do not fit a frame."""
 
 
-def _invoke_checked(
+def _invoke_or_raise(
     client: RemotingClient,
     code: RequestCode,
     timeout_ms: int,
@@ -68,40 +68,42 @@ class BrokerRegistration(Service):
         self._on_master = on_master
         self._client = RemotingClient(parts.world, address)
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         """Register, then wait until topics change or the period ends."""
         version = self._parts.topics.version
         try:
-            self._register(self._client)
+            self._register_broker(self._client)
             if self.last_error is not None:
                 self.emit(f"name server {self.address}: registered again")
             self.last_error = None
         except _FAILURES as error:
             if self.last_error is None:
-                self.emit(warning(f"name server {self.address}: cannot register, will retry: {error}"))
+                self.emit(warning_line(f"name server {self.address}: cannot register, will retry: {error}"))
             self.last_error = error
         self.pause(APART_MS)
         # Compare with the version before the registration, so that topics created during it are registered next.
         if not self.is_stopping and self._parts.topics.version == version:
             self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         try:
-            _invoke_checked(self._client, RequestCode.UNREGISTER_BROKER, REGISTER_TIMEOUT_MS, self._fields())
+            _invoke_or_raise(
+                self._client, RequestCode.UNREGISTER_BROKER, REGISTER_TIMEOUT_MS, self._registration_fields()
+            )
         except _FAILURES as error:
             self.last_error = error
         self._client.close()
 
-    def _register(self, client: RemotingClient) -> None:
-        wrapper = {"filterServerList": [], "topicConfigSerializeWrapper": self._parts.topics.members}
+    def _register_broker(self, client: RemotingClient) -> None:
+        wrapper = {"filterServerList": [], "topicConfigSerializeWrapper": self._parts.topics.json_members}
         body = encode_json_body(wrapper)
         fields = {
-            **self._fields(),
+            **self._registration_fields(),
             "haServerAddr": self._ha_address(),
             "compressed": "false",
             "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
         }
-        answer = _invoke_checked(client, RequestCode.REGISTER_BROKER, REGISTER_TIMEOUT_MS, fields, body)
+        answer = _invoke_or_raise(client, RequestCode.REGISTER_BROKER, REGISTER_TIMEOUT_MS, fields, body)
         self.registered += 1
         if answer.body:
             ordered = decode_json_body(answer.body).inner_object("table")
@@ -110,7 +112,7 @@ class BrokerRegistration(Service):
         if self._parts.is_slave and master:
             self._on_master(master, answer.ext_fields.get("haServerAddr", ""))
 
-    def _fields(self) -> dict[str, str]:
+    def _registration_fields(self) -> dict[str, str]:
         config = self._parts.config
         return {
             "brokerAddr": config.address,
@@ -138,7 +140,7 @@ class SlaveSynchronize(Service):
     def update_master_address(self, address: str) -> None:
         self.master_address = address
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         self.pause(self._wait_ms)
         self._wait_ms = INTERVAL_MS
         if not self.is_stopping and self.master_address:
@@ -148,25 +150,27 @@ class SlaveSynchronize(Service):
             except _FAILURES as error:
                 self.last_error = error
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         if self._client is not None:
             self._client.close()
 
     def synchronize(self) -> None:
         """Raises OSError if no answer arrives, StoreError for an error response."""
         parts = self._parts
-        parts.topics.replace(decode_json_body(self._requested_body(RequestCode.GET_ALL_TOPIC_CONFIG)))
-        parts.offsets.replace(self._requested_body(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
+        parts.topics.replace(decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_TOPIC_CONFIG)))
+        parts.offsets.replace(self._request_body_from_master(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
         parts.offsets.persist()  # now, because consumers continue from these offsets after a crash of the master
-        delays = decoded_offsets(self._requested_body(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
+        delays = decoded_offsets(self._request_body_from_master(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
         parts.own_store.schedule.take_over(delays)
-        parts.groups.replace(decode_json_body(self._requested_body(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
+        parts.groups.replace(
+            decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+        )
         self.synchronized += 1
 
-    def _requested_body(self, code: RequestCode) -> bytes:
+    def _request_body_from_master(self, code: RequestCode) -> bytes:
         client = self._client
         if client is None or client.address != self.master_address:
             if client is not None:
                 client.close()
             client = self._client = RemotingClient(self.world, self.master_address)
-        return _invoke_checked(client, code, SYNCHRONIZE_TIMEOUT_MS).body
+        return _invoke_or_raise(client, code, SYNCHRONIZE_TIMEOUT_MS).body

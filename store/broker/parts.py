@@ -18,18 +18,18 @@ from ..services.transaction_service import TransactionalMessageService
 from ..world import World
 from .acl.plain_acl import AccessControl
 from .broker_config import MASTER_ID, BrokerConfig
-from .client_calls import ClientCalls, Pushes
+from .client_calls import ClientCalls, ClientPushes
 from .clients import ConsumerManager, ProducerManager, RebalanceLockManager
 from .hooks import MessageHooks
-from .housekeeping import DailyTotals, PutLatency, StoreWatch
+from .housekeeping import DailyMessageTotals, PutLatency, StoreProblemLog
 from .live_settings import LiveSettings
 from .long_polling import PullRequestHoldService
-from .operator_log import warning
+from .operator_log import warning_line
 from .requests import RequestRefusedError, ResponseCode
 from .router import Channel
 from .statistics import BrokerStatistics
 from .subscriptions import SubscriptionData
-from .topic_names import group_fault
+from .topic_names import group_name_fault
 from .topics import SubscriptionGroupConfig, SubscriptionGroupManager, TopicConfig, TopicConfigManager
 
 
@@ -60,12 +60,12 @@ class BrokerParts:
         self.producers = ProducerManager(world)
         self.locks = RebalanceLockManager(world)
         self.calls = ClientCalls(world)
-        self.pushes = Pushes(world, self.producers)
+        self.pushes = ClientPushes(world, self.producers)
         self.statistics = BrokerStatistics(world.clock, store.stats, config.broker_cluster_name)
         self.put_latency = PutLatency(world, store.stats)
         self.settings = LiveSettings(world, store_config, config)
-        self.daily = DailyTotals(world, store.stats)
-        self.watch = StoreWatch(world, store)
+        self.daily = DailyMessageTotals(world, store.stats)
+        self.watch = StoreProblemLog(world, store)
         self.hooks = MessageHooks()
         self.access: AccessControl | None = None
         """Set by the server. If None, every request is allowed."""
@@ -74,45 +74,45 @@ class BrokerParts:
             self.ha = HAService(store, config.ha_host)
         self.server_info: Callable[[], Mapping[str, str]] = dict
         self.held_pulls = PullRequestHoldService(world, self.store, config)
-        self.consumers.on_changed = self.pushes.consumer_ids_changed
+        self.consumers.on_changed = self.pushes.notify_consumer_ids_changed
         self.consumers.on_registered = self._register_filters
         self.consumers.on_gone = self._unregister_filters
-        self.transactions.on_check = self.pushes.check_transaction
+        self.transactions.on_check = self.pushes.push_transaction_check
         self.store.on_arriving.append(self.held_pulls.on_arriving, self.held_pulls.awaits)
         self.settings.on_changed = self._apply_changed_settings
         self._queue_turn = world.tasks.cell("queue turn")
 
     def _apply_changed_settings(self, names: frozenset[str]) -> None:
-        self.transactions.use(_transaction_config(self.config))
+        self.transactions.set_config(_transaction_config(self.config))
         self.offsets.flush_interval_ms = self.config.flush_consumer_offset_interval_ms
         if "broker_permission" in names:
             try:
-                self.topics.write_new_version()
+                self.topics.write_with_next_version()
             except OSError as error:  # the change itself is applied and in the broker.conf
                 text = f"name servers get the new brokerPermission only with the next change of a topic: {error}"
-                self.settings.emit(warning(text))
+                self.settings.emit(warning_line(text))
 
     @property
     def is_slave(self) -> bool:
         return self.store.config.broker_role is BrokerRole.SLAVE
 
-    def next_queue_id(self, queues: int) -> int:
+    def next_round_robin_queue_id(self, queues: int) -> int:
         """Round robin. RocketMQ chooses a random queue id."""
         return self._queue_turn.add(1) % queues if queues > 0 else 0
 
     def channel_closed(self, channel: Channel) -> None:
-        self.held_pulls.forget(channel)
-        self.producers.close(channel)
-        self.consumers.close(channel)
+        self.held_pulls.forget_channel(channel)
+        self.producers.remove_channel(channel)
+        self.consumers.remove_channel(channel)
 
-    def topic(self, name: str) -> TopicConfig:
+    def require_topic(self, name: str) -> TopicConfig:
         """Refuses the request if the topic does not exist."""
         topic = self.topics.get(name)
         if topic is None:
             raise RequestRefusedError(f"topic {name[:255]!r}: there is none", ResponseCode.TOPIC_NOT_EXIST)
         return topic
 
-    def group(self, name: str) -> SubscriptionGroupConfig:
+    def require_group(self, name: str) -> SubscriptionGroupConfig:
         """Create a missing group if the settings allow it, else refuse the request."""
         group = self.groups.find(name)
         if group is None:
@@ -120,7 +120,7 @@ class BrokerParts:
             raise RequestRefusedError(remark, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         return group
 
-    def check_filters_by(self, subscription: SubscriptionData) -> None:
+    def require_filter_is_enabled(self, subscription: SubscriptionData) -> None:
         if not subscription.is_tag and not self.config.enable_property_filter:
             kind, why = subscription.expression_type, "enablePropertyFilter is false on this broker"
             raise RequestRefusedError(f"expressionType {kind}: {why}")
@@ -132,10 +132,10 @@ class BrokerParts:
             return 0 <= queue_id < config.queue_nums
         return self.store.config.enable_lmq and queue_id == 0 and topic.startswith(LIGHT_GROUP_PREFIX)
 
-    def group_fault(self, group: str) -> str | None:
+    def group_name_fault(self, group: str) -> str | None:
         """Names of light groups are valid if light queues are enabled."""
         is_light = self.store.config.enable_lmq and group.startswith(LIGHT_GROUP_PREFIX)
-        return None if is_light else group_fault(group)
+        return None if is_light else group_name_fault(group)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         return self.store.get_max_offset_in_queue(topic, queue_id) if self.has_queue(topic, queue_id) else 0
@@ -158,7 +158,7 @@ class BrokerParts:
             return -1
         return decode_record(found.records[0], 0, file="commitlog").store_timestamp_ms
 
-    def progress(self, group: str, topic: str, queues: int) -> dict[MessageQueue, dict[str, int]]:
+    def consume_progress(self, group: str, topic: str, queues: int) -> dict[MessageQueue, dict[str, int]]:
         """Use the first `queues` queues of the topic."""
         offsets = {}
         for queue_id in range(queues):

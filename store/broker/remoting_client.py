@@ -46,7 +46,7 @@ class Invocation:
             raise ConnectionError(f"{address}: the connection broke before request {self._opaque} was answered")
         return self._response
 
-    def end(self, response: RemotingCommand | None) -> None:
+    def complete(self, response: RemotingCommand | None) -> None:
         """End the call; `response` is None if the connection ended."""
         self._response = response
         self._answered.notify()
@@ -85,9 +85,9 @@ class RemotingClient:
         Raises TimeoutError if the response is late; the server may execute the request nevertheless. Raises
         ConnectionError, or another OSError while connecting, if no response can arrive.
         """
-        return self.begin(command, timeout_ms).wait(timeout_ms)
+        return self.invoke_async(command, timeout_ms).wait(timeout_ms)
 
-    def begin(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> Invocation:
+    def invoke_async(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> Invocation:
         """Do not wait for the response. Raises the errors of `invoke`, except TimeoutError."""
         link = self._open_link()
         opaque = self._opaques.add(1) & _OPAQUE_MASK
@@ -99,7 +99,7 @@ class RemotingClient:
             raise
         return invocation
 
-    def send_one_way(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> None:
+    def invoke_one_way(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> None:
         """Raises OSError if sending fails."""
         link = self._open_link()
         link.send(self._encode_frame(command, self._opaques.add(1) & _OPAQUE_MASK, ONE_WAY_FLAG), timeout_ms)
@@ -174,7 +174,7 @@ class _ClientConnection:
         try:
             while data := self._connection.receive(_RECEIVE_BYTES, None):
                 for command, _ in reader.commands(data):
-                    self._dispatch(command)
+                    self._complete_or_pass_on(command)
         except (OSError, CorruptFileError):
             pass  # the waiting invocations raise ConnectionError
         finally:
@@ -187,9 +187,9 @@ class _ClientConnection:
             self._expected.clear()
         self._connection.close()
         for invocation in left:  # each ends once, because a late response finds no entry
-            invocation.end(None)
+            invocation.complete(None)
 
-    def _dispatch(self, command: RemotingCommand) -> None:
+    def _complete_or_pass_on(self, command: RemotingCommand) -> None:
         if not command.is_response:
             if self._on_request is not None:
                 self._on_request(command)
@@ -197,4 +197,4 @@ class _ClientConnection:
         with self._guard:
             invocation = self._expected.pop(command.opaque, None)
         if invocation is not None:
-            invocation.end(command)
+            invocation.complete(command)

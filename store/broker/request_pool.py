@@ -14,7 +14,7 @@ from itertools import chain
 
 from ..formats.remoting.command import RemotingCommand
 from ..world import Task, World
-from .deadlines import Deadlines
+from .deadlines import TimeoutTable
 from .fair_queue import HostFairQueue
 from .limits import PoolLimits
 from .router import Pool, Processor
@@ -81,7 +81,7 @@ class RequestPool:
         self._host_tasks: Counter[str] = Counter()
         """Busy tasks per host. Empty without a limit per host."""
         self._passed = 0
-        self._ages = None if limits.wait_ms_max is None else Deadlines[PooledRequest](limits.wait_ms_max)
+        self._ages = None if limits.wait_ms_max is None else TimeoutTable[PooledRequest](limits.wait_ms_max)
         """Deadlines of queued requests; None: waits have no limit."""
         self._signal = world.tasks.signal(self._name)
         self._ending = world.tasks.cell(f"{self._name} ending")
@@ -89,9 +89,9 @@ class RequestPool:
 
     def start(self) -> None:
         for number in range(self.limits.tasks):
-            self._tasks.append(self._world.tasks.spawn(f"{self._name} {number}", self._run))
+            self._tasks.append(self._world.tasks.spawn(f"{self._name} {number}", self._run_worker))
 
-    def end(self) -> None:
+    def start_shutdown(self) -> None:
         """The tasks first handle all queued requests."""
         self._ending.set(1)
         self._signal.notify()
@@ -102,7 +102,7 @@ class RequestPool:
         ended = [task.join(max((until_ns - now_ns()) // 1_000_000, 0)) for task in self._tasks]
         return all(ended)
 
-    def refuse_rest(self) -> None:
+    def refuse_queued_requests(self) -> None:
         now_ns = self._world.clock.monotonic_ns()
         with self._lock:
             for queue in (self._awaited, self._pipelined):
@@ -140,7 +140,7 @@ class RequestPool:
     def count(self) -> int:
         return len(self._awaited) + len(self._pipelined)
 
-    def fields(self, now_ns: int) -> dict[str, str]:
+    def runtime_info_fields(self, now_ns: int) -> dict[str, str]:
         """Return size, capacity and longest wait of the queue, under RocketMQ's names."""
         name = _NAMES.get(self._pool)
         if name is None:
@@ -148,16 +148,16 @@ class RequestPool:
         fields = {f"{name}Size": str(self.count), f"{name}Capacity": str(self.limits.queue_capacity)}
         if self._pool is Pool.END_TRANSACTION:  # RocketMQ has another name for this size, and no head wait
             return {"EndTransactionQueueSize": fields.pop(f"{name}Size"), **fields}
-        return {**fields, f"{name}HeadWaitTimeMills": str(self.head_wait_ms(now_ns))}
+        return {**fields, f"{name}HeadWaitTimeMills": str(self.head_request_wait_ms(now_ns))}
 
     @property
     def name(self) -> str:
         return self._pool.value
 
-    def head_wait_ms(self, now_ns: int) -> int:
+    def head_request_wait_ms(self, now_ns: int) -> int:
         """Return the waiting time of the oldest queued request."""
         with self._lock:
-            firsts = chain(self._awaited.first_items(), self._pipelined.first_items())
+            firsts = chain(self._awaited.first_item_of_each_owner(), self._pipelined.first_item_of_each_owner())
             oldest_ns = min((request.arrived_ns for request in firsts), default=now_ns)
         return max(now_ns - oldest_ns, 0) // 1_000_000
 
@@ -184,7 +184,7 @@ class RequestPool:
     def _queue_of(self, request: PooledRequest) -> HostFairQueue[Session, PooledRequest]:
         return self._pipelined if request.is_pipelined else self._awaited
 
-    def _run(self) -> None:
+    def _run_worker(self) -> None:
         try:
             self._handle_requests()
         except Exception as error:
@@ -193,7 +193,7 @@ class RequestPool:
 
     def _handle_requests(self) -> None:
         request: PooledRequest | None = None
-        while (request := self._finish_and_take(request)) is not None:
+        while (request := self._finish_and_take_next(request)) is not None:
             now_ns = self._world.clock.monotonic_ns()
             wait_ms_max = self.limits.wait_ms_max
             if wait_ms_max is not None and now_ns - request.arrived_ns >= wait_ms_max * 1_000_000:
@@ -201,14 +201,14 @@ class RequestPool:
             else:
                 self._handle(request)
 
-    def _finish_and_take(self, done: PooledRequest | None) -> PooledRequest | None:
+    def _finish_and_take_next(self, done: PooledRequest | None) -> PooledRequest | None:
         """Return None after the end of the pool."""
         if done is not None:
             with self._lock:
                 self._count_done(done)
         while True:
             with self._lock:
-                request = self._take_next()
+                request = self._take_next_request()
                 may_go_on = self._can_start_request
             if request is None:
                 if self._ending.get():
@@ -222,11 +222,11 @@ class RequestPool:
 
     @property
     def _can_start_request(self) -> bool:
-        has_task = self._pipelined_tasks < self.limits.pipelined_tasks_max
+        has_task = self._pipelined_tasks < self.limits.max_pipelined_tasks
         return self._awaited.has_turn or (self._pipelined.has_turn and has_task)
 
-    def _take_next(self) -> PooledRequest | None:
-        may_be_pipelined = self._pipelined.has_turn and self._pipelined_tasks < self.limits.pipelined_tasks_max
+    def _take_next_request(self) -> PooledRequest | None:
+        may_be_pipelined = self._pipelined.has_turn and self._pipelined_tasks < self.limits.max_pipelined_tasks
         if may_be_pipelined and (not self._awaited.has_turn or self._passed >= _PASSED_MAX):
             request = self._pipelined.take()
             self._pipelined_tasks += 1

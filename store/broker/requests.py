@@ -185,10 +185,10 @@ class ExtFields:
         return sum(len(name) + len(value) for name, value in self._fields.items())
 
     def int32(self, name: str, default: int | None = None) -> int:
-        return self._integer(name, default, INT_MAX, "an integer of 32 bits")
+        return self._parse_integer(name, default, INT_MAX, "an integer of 32 bits")
 
     def int64(self, name: str, default: int | None = None) -> int:
-        return self._integer(name, default, LONG_MAX, "an integer of 64 bits")
+        return self._parse_integer(name, default, LONG_MAX, "an integer of 64 bits")
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
         """As in RocketMQ, any text except "true" is false. C++ clients send 0 for false."""
@@ -199,7 +199,7 @@ class ExtFields:
             refuse_field(name, "true or false", None)
         return default
 
-    def _integer(self, name: str, default: int | None, most: int, expected: str) -> int:
+    def _parse_integer(self, name: str, default: int | None, most: int, expected: str) -> int:
         text = self._fields.get(name)
         if text is None:
             if default is None:
@@ -213,7 +213,7 @@ class ExtFields:
         return value
 
 
-def refuse_if(fault: str | None) -> None:
+def refuse_request_if(fault: str | None) -> None:
     if fault is not None:
         raise RequestRefusedError(fault)
 
@@ -236,7 +236,7 @@ def response_to(
     return RemotingCommand(code, request.opaque, *_OF_BROKER, remark, ext_fields, body, request.form)
 
 
-def success(request: RemotingCommand, body: Any = None, **ext_fields: object) -> RemotingCommand:
+def success_response(request: RemotingCommand, body: Any = None, **ext_fields: object) -> RemotingCommand:
     """Return a success response, whose body is encoded as JSON."""
     fields = {name: str(value) for name, value in ext_fields.items()}
     encoded = b"" if body is None else encode_json_body(body)

@@ -112,7 +112,7 @@ REGISTRATION_BYTES_MAX = 1024 * 1024
 """Body limit of a registration with a built-in name server. 6,000 topics fit."""
 
 
-class Route(NamedTuple):
+class RequestRoute(NamedTuple):
     """Destination of a request."""
 
     pool: Pool
@@ -121,7 +121,7 @@ class Route(NamedTuple):
     """A request with a larger body is refused before the request is queued."""
 
 
-Routes = Mapping[int, Route]
+Routes = Mapping[int, RequestRoute]
 """By request code. All other codes are refused as not supported."""
 
 

@@ -20,10 +20,10 @@ from ..formats.properties import (
 )
 from ..formats.remoting.command import RemotingCommand
 from .parts import BrokerParts
-from .requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, refuse_if
+from .requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, refuse_request_if
 from .router import Channel
-from .topic_names import PERM_READ_WRITE, PERM_WRITE, RETRY_GROUP_PREFIX, is_closed_topic, topic_fault
-from .topics import MULTI_TAG, TopicConfig, unit_flag
+from .topic_names import PERM_READ_WRITE, PERM_WRITE, RETRY_GROUP_PREFIX, is_broker_only_topic, topic_name_fault
+from .topics import MULTI_TAG, TopicConfig, unit_sys_flag
 
 _FIELDS = (
     *("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp"),
@@ -110,7 +110,7 @@ class SendRequest(NamedTuple):
 assert all(name.startswith(_TIMER_MARK) for name in _TIMER_PROPERTIES)
 
 
-def put_remark(status: PutMessageStatus) -> str | None:
+def put_status_remark(status: PutMessageStatus) -> str | None:
     return None if status is PutMessageStatus.PUT_OK else _REMARKS.get(status, status.value)
 
 
@@ -127,7 +127,7 @@ def born_host(address: str) -> Host:
         return Host(_UNKNOWN_HOST, int(port) if port.isascii() and port.isdecimal() else 0)
 
 
-def refuse_timed(properties: str) -> None:
+def refuse_timer_properties(properties: str) -> None:
     """Refuse an arbitrary delivery time from a 5.x client. RocketMQ 4.9 delivers such a message at once."""
     if _TIMER_MARK not in properties:
         return
@@ -137,11 +137,11 @@ def refuse_timed(properties: str) -> None:
             raise RequestRefusedError(f"property {name}: {_NO_TIMERS}", ResponseCode.MESSAGE_ILLEGAL)
 
 
-def refuse_timed_batch(body: bytes) -> None:
+def refuse_timer_properties_in_batch(body: bytes) -> None:
     """Raises CorruptFileError for an invalid body."""
     if _TIMER_MARK.encode() in body:
         for unit in decode_batch(body):
-            refuse_timed(unit.properties.decode(errors="replace"))
+            refuse_timer_properties(unit.properties.decode(errors="replace"))
 
 
 class SendChecks:
@@ -167,12 +167,12 @@ class SendChecks:
             found = f"expected 1 or more, found {topic.write_queue_nums}"
             raise RequestRefusedError(f"writeQueueNums of topic {topic.topic!r}: {found}")
 
-    def topic(self, send: SendRequest) -> TopicConfig:
+    def find_or_create_topic(self, send: SendRequest) -> TopicConfig:
         """Create a missing topic if the settings allow it."""
         known, name = self._parts.topics.get(send.topic), send.topic
         if known is None:
-            refuse_if(topic_fault(name))
-        if is_closed_topic(name):
+            refuse_request_if(topic_name_fault(name))
+        if is_broker_only_topic(name):
             remark = f"topic {name}: only the broker itself sends to it"
             raise RequestRefusedError(remark, ResponseCode.NO_PERMISSION)
         config = known or self._create_missing_topic(send)
@@ -190,13 +190,13 @@ class SendChecks:
     def _create_missing_topic(self, send: SendRequest) -> TopicConfig | None:
         topics = self._parts.topics
         is_retry = send.topic.startswith(RETRY_GROUP_PREFIX)
-        flag = unit_flag(unit=send.unit_mode and not is_retry, has_unit_sub=send.unit_mode and is_retry)
+        flag = unit_sys_flag(unit=send.unit_mode and not is_retry, has_unit_sub=send.unit_mode and is_retry)
         made = topics.create_by_example(send.topic, send.default_topic, send.default_topic_queue_nums, flag)
         if made is None and is_retry:
             made = topics.create(send.topic, 1, PERM_READ_WRITE, flag)
         return made
 
-    def message(self, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
+    def build_message(self, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
         """Return the message without properties. A negative queue id is replaced in round robin."""
         assert topic.write_queue_nums > 0, topic
         # Flags of body and tags stay. Transaction flags are cleared, because only the broker may set them.
@@ -204,7 +204,7 @@ class SendChecks:
         return Message(
             send.topic,
             body,
-            send.queue_id if send.queue_id >= 0 else self._parts.next_queue_id(topic.write_queue_nums),
+            send.queue_id if send.queue_id >= 0 else self._parts.next_round_robin_queue_id(topic.write_queue_nums),
             "",
             send.flag,
             flag | MULTI_TAGS if topic.filter_type == MULTI_TAG else flag,

@@ -29,7 +29,7 @@ from .broker_config import BrokerConfig
 from .limits import ServerLimits, server_limits_of, settings_of_limits, settings_of_sockets
 from .live_settings import LiveSettings
 from .metrics import Metric, metrics_of
-from .operator_log import Emit, failure, warning
+from .operator_log import Emit, failure_line, warning_line
 from .server import RemotingServer
 
 _SPARE_DESCRIPTORS = 512
@@ -82,23 +82,23 @@ class ServedBroker:
             self.addresses = self.server.listen(addresses)
             for address in optional:
                 self._listen_optionally(address)
-            self._warn_of_few_descriptors()
+            self._warn_of_low_descriptor_limit()
             port = int(self.addresses[0].rpartition(":")[2])
             broker = Broker(self._world, self._store, replace(self._config, listen_port=port))
             broker.access = self._access
             broker.load()
             for finding in broker.findings:
-                self._emit(warning(f"damage in the store: {finding}"))
+                self._emit(warning_line(f"damage in the store: {finding}"))
             recovery = broker.own_store.last_recovery
             if recovery is not None and recovery.lacks_room is not None:
                 why = "until the disk has space, queues and index lack messages, and new messages are refused"
-                self._emit(failure(f"{recovery.lacks_room}: {why}"))
+                self._emit(failure_line(f"{recovery.lacks_room}: {why}"))
             broker.watch.emit = broker.hooks.emit = self._emit
             for registration in broker.registrations:
                 registration.emit = self._emit
             self._handle_failures(broker)
             if broker.ha is not None:
-                self._log_slaves(broker.ha)
+                self._log_slave_changes(broker.ha)
             broker.start()
         except BaseException:
             self.server.shutdown()
@@ -110,24 +110,24 @@ class ServedBroker:
         check = None
         if self._access is not None:
             self._access.start()
-            check = self._access.check
+            check = self._access.check_access
         closed, answered = broker.channel_closed, broker.calls.deliver_response
         self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
 
-    def _log_slaves(self, ha: HAService) -> None:
+    def _log_slave_changes(self, ha: HAService) -> None:
         """On a slave, log divergence from the master."""
 
-        def gone(slave: HAConnection) -> None:
-            at = f"log offset {max(slave.reported, 0)}"
-            self._emit(warning(f"slave {slave.remote_address} is gone at {at}: {slave.closed_because}"))
+        def log_slave_gone(slave: HAConnection) -> None:
+            at = f"log offset {max(slave.reported_offset, 0)}"
+            self._emit(warning_line(f"slave {slave.remote_address} is gone at {at}: {slave.closed_because}"))
 
-        def diverged(master: str, error: DivergedError) -> None:
+        def log_divergence(master: str, error: DivergedError) -> None:
             line = f"this slave copies nothing more from {master}: their logs have diverged: {error}"
-            self._emit(warning(f"{line}; restart it with a log that fits, or none, or name another master"))
+            self._emit(warning_line(f"{line}; restart it with a log that fits, or none, or name another master"))
 
-        ha.on_slave_gone = gone
+        ha.on_slave_gone = log_slave_gone
         if ha.client is not None:
-            ha.client.on_diverged = diverged
+            ha.client.on_diverged = log_divergence
 
     def _handle_failures(self, broker: Broker) -> None:
         """Log each service that fails. End the process if clients depend on the failed service.
@@ -137,10 +137,12 @@ class ServedBroker:
         """
         flags = broker.own_store.flags
         over = "messages are refused until a restart"
-        flags.on_service_failed = lambda name: self._emit(failure(f"{name} has ended: {flags.failures[name]}; {over}"))
+        flags.on_service_failed = lambda name: self._emit(
+            failure_line(f"{name} has ended: {flags.failures[name]}; {over}")
+        )
         for service in (self._access, broker.held_pulls, *broker.registrations):
             if service is not None:
-                service.on_failure = self.server.fail
+                service.on_failure = self.server.record_service_failure
 
     def _add_server_settings(self, settings: LiveSettings) -> None:
         settings.emit = self._emit
@@ -159,18 +161,18 @@ class ServedBroker:
                 f"cannot listen at {address} (the broker's port - 2, to which RocketMQ's slaves and clients before 4.5 "
                 f"connect): {error.strerror}; --no-vip-port disables this port"
             )
-            self._emit(warning(line))
+            self._emit(warning_line(line))
 
-    def _warn_of_few_descriptors(self) -> None:
+    def _warn_of_low_descriptor_limit(self) -> None:
         most, wanted = self._limits.connections_max, server_limits_of(self._others).connections_max
         if most < wanted:
             why = f"the descriptor limit (ulimit -n) is too low for serverConnectionsMax={wanted}"
-            self._emit(warning(f"only {most} clients can be connected at once: {why}"))
+            self._emit(warning_line(f"only {most} clients can be connected at once: {why}"))
 
     def _server_info(self) -> dict[str, str]:
         connections, counts = self.server.connections, self.server.counts
         now_ns = self._world.clock.monotonic_ns()
-        info = {key: value for pool in self.server.pools for key, value in pool.fields(now_ns).items()}
+        info = {key: value for pool in self.server.pools for key, value in pool.runtime_info_fields(now_ns).items()}
         info["connections"] = str(connections.count)
         info["connectionsAccepted"] = str(counts.accepted)
         info["heldBytes"] = str(connections.held_bytes)
@@ -193,7 +195,7 @@ class ServedBroker:
         return self._broker is None or self._broker.shutdown()
 
 
-class Role(Enum):
+class ReplicationRole(Enum):
     """Role of a broker in replication."""
 
     ASYNC_MASTER = "async-master"
@@ -249,7 +251,7 @@ def addresses_of(
     return [f"{shown}:{one}" for one in ports], [f"{shown}:{one}" for one in optional if one not in ports]
 
 
-def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, port: int) -> StoreConfig:
+def store_config_of(conf: BrokerConf, role: ReplicationRole | None, master: str | None, port: int) -> StoreConfig:
     """As in RocketMQ, the default HA port is the broker's port + 1."""
     store = conf.store
     if role is not None:
@@ -259,21 +261,26 @@ def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, por
     if store.broker_role is BrokerRole.SLAVE and not store.ha_master_address:
         if master is None:
             raise typer.BadParameter("a slave needs one", param_hint="--master")
-        master_host, master_port = _split_master(master)
+        master_host, master_port = _split_master_address(master)
         ha_address = f"{bracket_ipv6(master_host)}:{master_port + 1}"
-        _split_master(ha_address)
+        _split_master_address(ha_address)
         store = replace(store, ha_master_address=ha_address)
     return store
 
 
 def broker_config_of(
-    others: Mapping[str, str], name: str | None, role: Role | None, master: str | None, advertise: str | None, host: str
+    others: Mapping[str, str],
+    name: str | None,
+    role: ReplicationRole | None,
+    master: str | None,
+    advertise: str | None,
+    host: str,
 ) -> BrokerConfig:
     """The command line overrides the file."""
     settings: dict[str, Any] = {}
     if name is not None:
         settings["broker_name"] = name
-    if role is Role.SLAVE and "brokerId" not in others:
+    if role is ReplicationRole.SLAVE and "brokerId" not in others:
         settings["broker_id"] = 1
     if master is not None:
         settings["master_addr"] = master
@@ -286,7 +293,7 @@ def broker_config_of(
     config = BrokerConfig.from_settings(others, **settings)
     if config.master_addr:
         if master is not None:
-            _split_master(config.master_addr)
+            _split_master_address(config.master_addr)
         try:
             split_address(config.master_addr)
         except ValueError as error:
@@ -294,7 +301,7 @@ def broker_config_of(
     return config
 
 
-def _split_master(address: str) -> tuple[str, int]:
+def _split_master_address(address: str) -> tuple[str, int]:
     try:
         return split_address(address)
     except ValueError as error:

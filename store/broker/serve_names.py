@@ -13,10 +13,10 @@ from ..world import FileLock, World
 from .acl.plain_acl import AccessControl
 from .limits import ServerLimits, settings_of_sockets
 from .name_server import NameServer
-from .operator_log import Emit, warning
+from .operator_log import Emit, warning_line
 from .processors.names import name_server_processors
 from .requests import RequestCode
-from .router import BODY_BYTES_MAX, Pool, Route, with_error_responses
+from .router import BODY_BYTES_MAX, Pool, RequestRoute, with_error_responses
 from .server import RemotingServer
 
 _LOCK = "lock"
@@ -51,7 +51,7 @@ class ServedNameServer:
             self._lock_directory()
             self.names.kv.load()
             if self.names.kv.file is not None and self.names.kv.file.damage is not None:
-                self._emit(warning(str(self.names.kv.file.damage)))
+                self._emit(warning_line(str(self.names.kv.file.damage)))
         except BaseException:
             self.server.shutdown()
             self._unlock()
@@ -60,11 +60,11 @@ class ServedNameServer:
         self.names.settings.set_actual_values(listenPort=self.addresses[0].rpartition(":")[2], **sockets)
         check = None
         if self._access is not None:
-            self._access.on_failure = self.server.fail
+            self._access.on_failure = self.server.record_service_failure
             self._access.start()
-            check = self._access.check
+            check = self._access.check_access
         routes = {
-            code: Route(_pool_of(code), with_error_responses(processor), _body_bytes_max(code))
+            code: RequestRoute(_pool_of_code(code), with_error_responses(processor), _request_body_bytes_max(code))
             for code, processor in name_server_processors(self._world, self.names).items()
         }
         self.server.start(routes, check=check, on_channel_closed=self.names.channel_closed)
@@ -78,9 +78,9 @@ class ServedNameServer:
         return True
 
     def _lock_directory(self) -> None:
-        make_directory(self._world.files, self._directory, once_made=self._take_lock)
+        make_directory(self._world.files, self._directory, once_made=self._acquire_file_lock)
 
-    def _take_lock(self) -> None:
+    def _acquire_file_lock(self) -> None:
         path = f"{self._directory}/{_LOCK}"
         try:
             self._lock = self._world.files.lock(path)
@@ -93,11 +93,11 @@ class ServedNameServer:
             self._lock = None
 
 
-def _pool_of(code: int) -> Pool:
+def _pool_of_code(code: int) -> Pool:
     """Route queries have their own pool, so that registrations do not delay them."""
     return Pool.CLIENT_MANAGE if code == RequestCode.GET_ROUTEINFO_BY_TOPIC else Pool.ADMIN
 
 
-def _body_bytes_max(code: int) -> int:
+def _request_body_bytes_max(code: int) -> int:
     """A broker may register as many topics as fit a frame."""
     return FRAME_BYTES_MAX if code == RequestCode.REGISTER_BROKER else BODY_BYTES_MAX

@@ -15,9 +15,9 @@ from ..formats.remoting.command import RemotingCommand
 from ..service import Service, do_nothing
 from ..world import World
 from .connections import Connections
-from .late_answers import LateAnswers
+from .late_answers import LateAnswerService
 from .limits import ServerLimits
-from .operator_log import Emit, debug, failure, warning
+from .operator_log import Emit, debug_line, failure_line, warning_line
 from .request_pool import OVERLOAD, PooledRequest, RequestPool
 from .requests import REMARK_CHARACTERS_MAX, ResponseCode, response_to
 from .router import Channel, LateResponse, Response, Routes
@@ -54,25 +54,26 @@ class RemotingServer:
         self._on_response: Callable[[Channel, RemotingCommand], bool] | None = None
         pools = self.limits.pools.items()
         self._pools = {
-            pool: RequestPool(world, pool, one, self._handle, self._refuse, self.fail) for pool, one in pools
+            pool: RequestPool(world, pool, one, self._handle_request, self._refuse_request, self.record_service_failure)
+            for pool, one in pools
         }
         self._impatient = [pool for pool in self._pools.values() if pool.limits.wait_ms_max is not None]
         self._offered: dict[RequestPool, None] = {}
         """Request pools that received requests since the pools' last wake-up."""
-        self._late = LateAnswers(world, self._answer_late)
-        self._closed = ClosedChannels(world, emit)
+        self._late = LateAnswerService(world, self._answer_late)
+        self._closed = ClosedChannelService(world, emit)
         self.connections = Connections(
             world, self.limits, self.counts, self._receive, self._closed.add, self._end_turn, emit
         )
 
         for service in (self._closed, self._late, self.connections):
-            service.on_failure = self.fail
+            service.on_failure = self.record_service_failure
 
-    def fail(self, name: str, error: Exception) -> None:
+    def record_service_failure(self, name: str, error: Exception) -> None:
         """Record why the process must end. Thread-safe."""
         reason = f"{name} has ended: {type(error).__name__}: {error}"
         self.failure = self.failure or reason  # the first failure often causes the later ones
-        self._emit(failure(f"{reason}; the server cannot work without it, so the process ends"))
+        self._emit(failure_line(f"{reason}; the server cannot work without it, so the process ends"))
         self.on_failure()
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
@@ -111,17 +112,17 @@ class RemotingServer:
         A request that still runs after the timeout gets no answer. The call still waits for them: they must not write
         to the store's directory after another process has locked it.
         """
-        self.connections.drain()
+        self.connections.stop_receiving()
         for pool in self._pools.values():
-            pool.end()
+            pool.start_shutdown()
         until_ns = self._world.clock.monotonic_ns() + DRAIN_MS * 1_000_000
         late = [pool for pool in self._pools.values() if not pool.await_end(until_ns)]
         all_done = self._late.await_end(until_ns) and not late
         if not all_done:
             line = f"requests are still running {DRAIN_MS // 1_000} s after the stop: waiting for them"
-            self._emit(warning(line))
+            self._emit(warning_line(line))
         for pool in late:
-            pool.refuse_rest()
+            pool.refuse_queued_requests()
         self.connections.shutdown()
         for pool in late:
             pool.join()
@@ -156,7 +157,7 @@ class RemotingServer:
         session.count_request_begun(size_bytes)
         request = PooledRequest(command, session, route.processor, size_bytes, now_ns, is_pipelined)
         if not self.connections.close_slowest_clients():
-            self._refuse(request, RequestRefusal.TOO_MUCH_HELD, OVERLOAD)
+            self._refuse_request(request, RequestRefusal.TOO_MUCH_HELD, OVERLOAD)
         else:
             pool = self._pools[route.pool]
             pool.enqueue(request)
@@ -166,7 +167,7 @@ class RemotingServer:
         self, session: Session, command: RemotingCommand, refusal: RequestRefusal, code: ResponseCode, remark: str
     ) -> None:
         self.counts.count_refused(refusal)
-        self._emit(debug(f"{session.remote_address}: request {command.code}: {remark}"))
+        self._emit(debug_line(f"{session.remote_address}: request {command.code}: {remark}"))
         if not command.is_one_way:
             session.send(response_to(command, code, remark))
 
@@ -187,21 +188,21 @@ class RemotingServer:
 
     # -- in a task of a pool -----------------------------------------------------------------------
 
-    def _handle(self, request: PooledRequest) -> None:
-        response = self._response(request)
+    def _handle_request(self, request: PooledRequest) -> None:
+        response = self._make_response(request)
         if isinstance(response, LateResponse):
             self._late.add(request, response)
         else:
-            self._finish(request, response)
+            self._finish_request(request, response)
 
     def _answer_late(self, request: PooledRequest, late: LateResponse, result: PutMessageResult) -> None:
         try:
             response = late.respond(result)
         except Exception as error:
             response = self._error_response(request, error)
-        self._finish(request, response)
+        self._finish_request(request, response)
 
-    def _finish(self, request: PooledRequest, response: RemotingCommand | None) -> None:
+    def _finish_request(self, request: PooledRequest, response: RemotingCommand | None) -> None:
         command, session = request.command, request.session
         # Before the answer: the client's next request would otherwise count as pipelined.
         session.count_request_done(request.size_bytes)
@@ -210,15 +211,15 @@ class RemotingServer:
         try:
             session.send(response)
         except Exception as error:  # the response does not fit a frame
-            self._answer(request, ResponseCode.SYSTEM_ERROR, str(error))
+            self._answer_with_remark(request, ResponseCode.SYSTEM_ERROR, str(error))
 
-    def _refuse(self, request: PooledRequest, refusal: RequestRefusal, remark: str) -> None:
+    def _refuse_request(self, request: PooledRequest, refusal: RequestRefusal, remark: str) -> None:
         self.counts.count_refused(refusal)
-        self._emit(debug(f"{request.session.remote_address}: request {request.command.code}: {refusal.value}"))
+        self._emit(debug_line(f"{request.session.remote_address}: request {request.command.code}: {refusal.value}"))
         request.session.count_request_done(request.size_bytes)
-        self._answer(request, ResponseCode.SYSTEM_BUSY, remark)
+        self._answer_with_remark(request, ResponseCode.SYSTEM_BUSY, remark)
 
-    def _response(self, request: PooledRequest) -> Response:
+    def _make_response(self, request: PooledRequest) -> Response:
         command, session = request.command, request.session
         try:
             if self._check is not None:
@@ -226,7 +227,7 @@ class RemotingServer:
             return request.processor(command, session)
         except AccessDeniedError as error:
             self.counts.count_refused(RequestRefusal.ACCESS)
-            self._emit(debug(f"{session.remote_address}: request {command.code}: access denied: {error}"))
+            self._emit(debug_line(f"{session.remote_address}: request {command.code}: access denied: {error}"))
             return response_to(command, error.code, str(error))
         except Exception as error:
             return self._error_response(request, error)
@@ -234,15 +235,15 @@ class RemotingServer:
     def _error_response(self, request: PooledRequest, error: Exception) -> RemotingCommand:
         self.counts.count_refused(RequestRefusal.FAILED)
         text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
-        self._emit(failure(f"{request.session.remote_address}: request {request.command.code}: {text}"))
+        self._emit(failure_line(f"{request.session.remote_address}: request {request.command.code}: {text}"))
         return response_to(request.command, ResponseCode.SYSTEM_ERROR, text)
 
-    def _answer(self, request: PooledRequest, code: int, remark: str) -> None:
+    def _answer_with_remark(self, request: PooledRequest, code: int, remark: str) -> None:
         if not request.command.is_one_way:
             request.session.send(response_to(request.command, code, remark))
 
 
-class ClosedChannels(Service):
+class ClosedChannelService(Service):
     """Reports ended connections. Unlike the poller task, the reporting task may block."""
 
     name = "closed channels"
@@ -258,11 +259,11 @@ class ClosedChannels(Service):
             self._ended.append(session)
             self.wake()
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         self.signal.wait(None)
-        self.finish()
+        self.finish_remaining_work()
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         while self._ended:
             session = self._ended.popleft()
             assert self.on_closed is not None
@@ -270,7 +271,7 @@ class ClosedChannels(Service):
                 self.on_closed(session)
             except Exception as error:
                 self._emit(
-                    failure(
+                    failure_line(
                         f"{session.remote_address}: after the end of its connection: {type(error).__name__}: {error}"
                     )
                 )

@@ -56,7 +56,7 @@ class ServerCounts:
         with self._lock:
             self.refusals[refusal] += 1
 
-    def fields(self) -> dict[str, int | dict[str, int]]:
+    def counts_by_name(self) -> dict[str, int | dict[str, int]]:
         return {
             "accepted": self.accepted,
             "accept_failures": self.accept_failures,

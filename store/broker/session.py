@@ -24,13 +24,13 @@ class SessionKeeper(Protocol):
     @property
     def is_listening(self) -> bool: ...
 
-    def hold(self, size_bytes: int) -> None:
+    def add_held_bytes(self, size_bytes: int) -> None:
         """Count buffered bytes of clients. A negative number subtracts."""
 
-    def update_next_turn(self, session: "Session") -> None:
+    def update_on_next_turn(self, session: "Session") -> None:
         """Update the timeouts and watched events of a session in the next turn."""
 
-    def ended(self, session: "Session", ending: ConnectionEnding) -> None:
+    def release_session(self, session: "Session", ending: ConnectionEnding) -> None:
         """Release the connection of a session that has ended."""
 
 
@@ -122,26 +122,26 @@ class Session:
                 return False
             waits, ending = self._send_or_buffer(frame)
         if ending is not None:
-            self.end(ending)
+            self.end_session(ending)
             return False
         if waits:
-            self._keeper.update_next_turn(self)
+            self._keeper.update_on_next_turn(self)
         return True
 
     def close(self) -> None:
-        self.end(ConnectionEnding.BY_PROCESSOR)
+        self.end_session(ConnectionEnding.BY_PROCESSOR)
 
-    def end(self, ending: ConnectionEnding) -> None:
+    def end_session(self, ending: ConnectionEnding) -> None:
         """Only the first call has an effect."""
         with self._lock:
             if self.ending is not None:
                 return
             self.ending = ending
             # Under the lock, because bytes that another task buffers after this would never be subtracted.
-            self._keeper.hold(-self.output_bytes)
+            self._keeper.add_held_bytes(-self.output_bytes)
             self.output_bytes = 0
             self._output = None
-        self._keeper.ended(self, ending)
+        self._keeper.release_session(self, ending)
 
     def send_buffered(self) -> None:
         """Send as much buffered output as the network accepts."""
@@ -154,13 +154,13 @@ class Session:
                 taken = len(piece) - len(left)
                 assert 0 <= taken <= self.output_bytes, (taken, self.output_bytes)
                 self.output_bytes -= taken
-                self._keeper.hold(-taken)
+                self._keeper.add_held_bytes(-taken)
                 if left:
                     output[0] = left
                     break
                 output.popleft()
         if ending is not None:
-            self.end(ending)
+            self.end_session(ending)
 
     def _send_or_buffer(self, frame: memoryview) -> tuple[bool, ConnectionEnding | None]:
         """Return whether output is buffered, and a reason if the connection must end."""
@@ -170,7 +170,7 @@ class Session:
                 return False, ending
         elif self.output_bytes > self._keeper.limits.output_bytes_max:
             return False, ConnectionEnding.NOT_READING  # this frame is not counted, because one large answer is allowed
-        self._buffer(frame)
+        self._buffer_output(frame)
         return True, None
 
     def _send_now(self, data: memoryview) -> tuple[memoryview, ConnectionEnding | None]:
@@ -185,7 +185,7 @@ class Session:
             return data, ConnectionEnding.BROKEN
         return data, None
 
-    def _buffer(self, data: memoryview) -> None:
+    def _buffer_output(self, data: memoryview) -> None:
         if not self.output_bytes:
             self.taken_ns = self._now_ns()
         assert data, "nothing to keep"
@@ -193,27 +193,27 @@ class Session:
             self._output = deque()  # created on demand: a deque is large and few sessions need one
         self._output.append(data)
         self.output_bytes += len(data)
-        self._keeper.hold(len(data))
+        self._keeper.add_held_bytes(len(data))
 
     def count_request_begun(self, size_bytes: int) -> None:
         assert size_bytes > 0, size_bytes
         counted_bytes = max(size_bytes, self._keeper.limits.request_bytes_least)
         if self._requests_bytes.add(counted_bytes) == counted_bytes:  # `add` is atomic, so one task is the first
             self.host.count_connection_begun()
-        self._keeper.hold(size_bytes)
+        self._keeper.add_held_bytes(size_bytes)
 
     def count_request_done(self, size_bytes: int) -> None:
         limits = self._keeper.limits
         left_bytes = self._requests_bytes.add(-max(size_bytes, limits.request_bytes_least))
         assert left_bytes >= 0, left_bytes
-        self._keeper.hold(-size_bytes)
+        self._keeper.add_held_bytes(-size_bytes)
         if left_bytes == 0:
             self.host.count_connection_done()
         if self._is_paused and left_bytes * 2 <= self.host.bytes_per_connection(
             limits
         ):  # at half of the limit, for fewer wake-ups
             self._is_paused = False
-            self._keeper.update_next_turn(self)
+            self._keeper.update_on_next_turn(self)
 
     @property
     def is_pipelining(self) -> bool:
@@ -221,7 +221,7 @@ class Session:
         return self.reader.held_bytes > 0 or self.output_bytes > 0 or self._requests_bytes.get() > 0
 
     @property
-    def may_receive(self) -> bool:
+    def may_receive_more(self) -> bool:
         """Whether unread output and pending requests are within their limits. Only for the poller task.
 
         If the answer is False, the session wakes the poller task when the answer changes.

@@ -27,7 +27,7 @@ KEYS_MAX = 10_000
 SAMPLE_MS = 10_000
 
 
-class _TimeSpan(NamedTuple):
+class _StatisticsSpan(NamedTuple):
     member: str
     interval_ms: int
     samples_max: int
@@ -35,44 +35,46 @@ class _TimeSpan(NamedTuple):
 
 _SPANS = (
     # As in StatsItem, 7 samples span 6 intervals.
-    _TimeSpan("statsMinute", SAMPLE_MS, 7),
-    _TimeSpan("statsHour", 600_000, 7),
-    _TimeSpan("statsDay", 3_600_000, 25),
+    _StatisticsSpan("statsMinute", SAMPLE_MS, 7),
+    _StatisticsSpan("statsHour", 600_000, 7),
+    _StatisticsSpan("statsDay", 3_600_000, 25),
 )
 
 
-class _Total(NamedTuple):
+class _TotalSample(NamedTuple):
     at_ms: int
     total: int
     times: int
 
 
 @dataclass(slots=True)
-class _Series:
-    samples: tuple[deque[_Total], ...] = field(
+class _TotalSeries:
+    samples: tuple[deque[_TotalSample], ...] = field(
         default_factory=lambda: tuple(deque(maxlen=span.samples_max) for span in _SPANS)
     )
 
     def add_sample(self, now_ms: int, total: int, times: int) -> None:
         for span, samples in zip(_SPANS, self.samples, strict=True):
             if not samples:
-                samples.append(_Total(now_ms - span.interval_ms, 0, 0))
+                samples.append(_TotalSample(now_ms - span.interval_ms, 0, 0))
             if now_ms - samples[-1].at_ms >= span.interval_ms:
-                samples.append(_Total(now_ms, total, times))
+                samples.append(_TotalSample(now_ms, total, times))
 
-    def members(self, now_ms: int, total: int, times: int) -> dict[str, dict[str, float]]:
-        now = _Total(now_ms, total, times)
-        return {span.member: _rates_since(samples[0], now) for span, samples in zip(_SPANS, self.samples, strict=True)}
+    def json_members(self, now_ms: int, total: int, times: int) -> dict[str, dict[str, float]]:
+        now = _TotalSample(now_ms, total, times)
+        return {
+            span.member: _rates_between(samples[0], now) for span, samples in zip(_SPANS, self.samples, strict=True)
+        }
 
 
-def _rates_since(first: _Total, last: _Total) -> dict[str, float]:
+def _rates_between(first: _TotalSample, last: _TotalSample) -> dict[str, float]:
     total, times, ms = last.total - first.total, last.times - first.times, last.at_ms - first.at_ms
     assert ms >= 0, (first.at_ms, last.at_ms)
     return {"avgpt": total / times if times else 0.0, "sum": total, "tps": total * 1_000 / ms if ms else 0.0}
 
 
 @dataclass(slots=True)
-class _Count:
+class _MessageCount:
     total: int = 0
     times: int = 0
     size_bytes: int = 0
@@ -88,71 +90,71 @@ class BrokerStatistics:
         self._clock = clock
         self._stats = stats
         self._cluster = cluster
-        self._gets: dict[str, _Count] = {}
-        self._sent_back: dict[str, _Count] = {}
-        self._series: dict[tuple[str, str], _Series] = {}
+        self._gets: dict[str, _MessageCount] = {}
+        self._sent_back: dict[str, _MessageCount] = {}
+        self._series: dict[tuple[str, str], _TotalSeries] = {}
 
         def bytes_of_topic(topic: str) -> tuple[int, int]:
-            put = stats.put_totals(topic)
+            put = stats.topic_put_totals(topic)
             return put.size_bytes, put.messages
 
         self._sources: Mapping[str, Callable[[str], tuple[int, int]]] = {
-            "TOPIC_PUT_NUMS": lambda key: _total_as_both(stats.put_totals(key).messages),
+            "TOPIC_PUT_NUMS": lambda key: _total_and_times(stats.topic_put_totals(key).messages),
             "TOPIC_PUT_SIZE": bytes_of_topic,
             "GROUP_GET_NUMS": lambda key: (self._gets[key].total, self._gets[key].times),
             "GROUP_GET_SIZE": lambda key: (self._gets[key].size_bytes, self._gets[key].times),
             "SNDBCK_PUT_NUMS": lambda key: (self._sent_back[key].total, self._sent_back[key].times),
-            "BROKER_PUT_NUMS": lambda _: _total_as_both(stats.put_messages_total),
-            "BROKER_GET_NUMS": lambda _: _total_as_both(stats.messages_transferred),
+            "BROKER_PUT_NUMS": lambda _: _total_and_times(stats.put_messages_total),
+            "BROKER_GET_NUMS": lambda _: _total_and_times(stats.messages_transferred),
         }
         """Name -> function that returns the total and the number of calls for a key."""
 
     def count_delivered(self, topic: str, group: str, records: list[bytes]) -> None:
         assert records, (topic, group)
-        count = _count_of(self._gets, f"{topic}@{group}")
+        count = _find_count(self._gets, f"{topic}@{group}")
         if count is not None:
             count.total += len(records)
             count.times += 1
             count.size_bytes += sum(map(len, records))
 
     def count_sent_back(self, topic: str, group: str) -> None:
-        count = _count_of(self._sent_back, f"{topic}@{group}")
+        count = _find_count(self._sent_back, f"{topic}@{group}")
         if count is not None:
             count.total += 1
             count.times += 1
 
-    def sample(self) -> None:
+    def take_samples(self) -> None:
         """Call this at least every SAMPLE_MS."""
         now_ms = self._clock.monotonic_ns() // 1_000_000
         for name, totals in self._sources.items():
-            for key in self._keys_of(name):
+            for key in self._counted_keys_of(name):
                 self._add_to_series(name, key, now_ms, totals(key))
 
-    def _keys_of(self, name: str) -> list[str]:
+    def _counted_keys_of(self, name: str) -> list[str]:
         if name.startswith("TOPIC"):
             return list(self._stats.totals_by_topic)[:KEYS_MAX]
         if name.startswith("BROKER"):
             return [self._cluster]
         return list(self._gets if name.startswith("GROUP") else self._sent_back)
 
-    def _add_to_series(self, name: str, key: str, now_ms: int, total: tuple[int, int]) -> _Series:
+    def _add_to_series(self, name: str, key: str, now_ms: int, total: tuple[int, int]) -> _TotalSeries:
         series = self._series.get((name, key))
         if series is None:
-            series = self._series[name, key] = _Series()
+            series = self._series[name, key] = _TotalSeries()
         series.add_sample(now_ms, *total)
         return series
 
-    def members(self, name: str, key: str) -> dict[str, Any] | None:
+    def json_members(self, name: str, key: str) -> dict[str, Any] | None:
         """Return the figures of the last minute, hour and day, or None if nothing was counted."""
         totals = self._sources.get(name)
-        if totals is None or key not in self._keys_of(name):
+        if totals is None or key not in self._counted_keys_of(name):
             return None
         total, now_ms = totals(key), self._clock.monotonic_ns() // 1_000_000
-        return self._add_to_series(name, key, now_ms, total).members(now_ms, *total)
+        return self._add_to_series(name, key, now_ms, total).json_members(now_ms, *total)
 
     def delivered_per_second(self, topic: str, group: str) -> float:
         """Use the last minute (consumeTps)."""
-        found = self.members("GROUP_GET_NUMS", f"{topic}@{group}")
+        found = self.json_members("GROUP_GET_NUMS", f"{topic}@{group}")
         return 0.0 if found is None else float(found["statsMinute"]["tps"])
 
     def delivered_totals(self) -> dict[str, tuple[int, int]]:
@@ -160,12 +162,12 @@ class BrokerStatistics:
         return {key: (count.total, count.size_bytes) for key, count in list(self._gets.items())}
 
 
-def _count_of(counts: dict[str, _Count], key: str) -> _Count | None:
+def _find_count(counts: dict[str, _MessageCount], key: str) -> _MessageCount | None:
     count = counts.get(key)
     if count is None and len(counts) < KEYS_MAX:  # the table needs a limit, because clients choose group names
-        count = counts[key] = _Count()
+        count = counts[key] = _MessageCount()
     return count
 
 
-def _total_as_both(total: int) -> tuple[int, int]:
+def _total_and_times(total: int) -> tuple[int, int]:
     return total, total

@@ -11,7 +11,7 @@ from ..filters.message_filter import MessageFilter, TagFilter
 from ..filters.sql_filter import EXPRESSION_CHARACTERS_MAX, SqlExpression
 from ..formats.java_hash import java_hash
 from ..formats.java_text import java_trim
-from ..formats.remoting.json_body import BODY, Members, decode_json_body
+from ..formats.remoting.json_body import BODY, JsonMembers, decode_json_body
 from ..services.consumer_filter import ConsumerFilterData, SqlMessageFilter
 from .requests import RequestRefusedError, ResponseCode
 
@@ -62,7 +62,7 @@ class SubscriptionData:
         return not self.is_tag and self._expression_fault is None
 
     @property
-    def members(self) -> dict[str, Any]:
+    def json_members(self) -> dict[str, Any]:
         """The subscription as a JSON object."""
         tags = self._tags
         return {
@@ -82,7 +82,7 @@ class SubscriptionData:
         return list(dict.fromkeys(tag for tag in map(java_trim, self.expression.split("||")) if tag))
 
     @classmethod
-    def from_members(cls, members: Members) -> "SubscriptionData":
+    def from_json_members(cls, members: JsonMembers) -> "SubscriptionData":
         """The tag sets are ignored, because they repeat the expression."""
         return cls(
             members.text("topic"),
@@ -92,7 +92,7 @@ class SubscriptionData:
             members.boolean("classFilterMode", False),
         )
 
-    def check(self) -> None:
+    def check_expression(self) -> None:
         if (fault := self._expression_fault) is not None:
             raise RequestRefusedError(fault, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
 
@@ -110,8 +110,8 @@ class SubscriptionData:
             return f"subscription expression {error}"
         return None
 
-    def filter(self, registered: ConsumerFilterData | None = None) -> MessageFilter:
-        """`registered` is the group's registration for bit maps. Call `check` first."""
+    def message_filter(self, registered: ConsumerFilterData | None = None) -> MessageFilter:
+        """`registered` is the group's registration for bit maps. Call `check_expression` first."""
         if self.class_filter_mode:
             return _EVERYTHING
         if self.is_tag:
@@ -135,14 +135,14 @@ class ConsumerData:
     subscriptions: tuple[SubscriptionData, ...]
 
     @classmethod
-    def from_members(cls, members: Members) -> "ConsumerData":
+    def from_json_members(cls, members: JsonMembers) -> "ConsumerData":
         return cls(
-            _short_name(members, "groupName"),
+            _read_short_name(members, "groupName"),
             members.choice("consumeType", _CONSUME_TYPES, "CONSUME_PASSIVELY"),
             members.choice("messageModel", _MESSAGE_MODELS, "CLUSTERING"),
             members.choice("consumeFromWhere", _FROM_WHERE, "CONSUME_FROM_LAST_OFFSET"),
             members.boolean("unitMode", False),
-            tuple(map(SubscriptionData.from_members, members.objects("subscriptionDataSet", TOPICS_MAX))),
+            tuple(map(SubscriptionData.from_json_members, members.objects("subscriptionDataSet", TOPICS_MAX))),
         )
 
 
@@ -159,13 +159,13 @@ class HeartbeatData:
         """Raises CorruptFileError."""
         members = decode_json_body(body)
         return cls(
-            _short_name(members, "clientID"),
-            tuple(_short_name(each, "groupName") for each in members.objects("producerDataSet", GROUPS_MAX)),
-            tuple(map(ConsumerData.from_members, members.objects("consumerDataSet", GROUPS_MAX))),
+            _read_short_name(members, "clientID"),
+            tuple(_read_short_name(each, "groupName") for each in members.objects("producerDataSet", GROUPS_MAX)),
+            tuple(map(ConsumerData.from_json_members, members.objects("consumerDataSet", GROUPS_MAX))),
         )
 
 
-def _short_name(members: Members, name: str) -> str:
+def _read_short_name(members: JsonMembers, name: str) -> str:
     """Read a name. Long names are refused, because the broker sends names to other clients in frames."""
     found = members.text(name)
     if len(found) > TEXT_CHARACTERS_MAX:

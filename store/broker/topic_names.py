@@ -45,11 +45,11 @@ PERM_READ = 4
 PERM_READ_WRITE = PERM_READ | PERM_WRITE
 
 
-def topic_fault(topic: str) -> str | None:
+def topic_name_fault(topic: str) -> str | None:
     return _name_fault("topic", topic, MAX_TOPIC_BYTES)
 
 
-def group_fault(group: str) -> str | None:
+def group_name_fault(group: str) -> str | None:
     return _name_fault("group", group, GROUP_CHARACTERS_MAX)
 
 
@@ -61,7 +61,7 @@ def _name_fault(what: str, name: str, characters_max: int) -> str | None:
     return None
 
 
-def is_closed_topic(topic: str) -> bool:
+def is_broker_only_topic(topic: str) -> bool:
     """Return whether only the broker itself may send to the topic."""
     return topic in _CLOSED_TOPICS
 

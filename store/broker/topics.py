@@ -22,9 +22,9 @@ from .topic_names import (
     SELF_TEST_TOPIC,
     SYSTEM_GROUP_PREFIX,
     SYSTEM_GROUPS,
-    group_fault,
+    group_name_fault,
     is_system_topic,
-    topic_fault,
+    topic_name_fault,
 )
 from .versioned_table import TableEntry, VersionedTable, json_field
 
@@ -56,7 +56,7 @@ class TopicConfig(TableEntry):
         return max(self.read_queue_nums, self.write_queue_nums)
 
 
-def unit_flag(*, unit: bool = False, has_unit_sub: bool = False) -> int:
+def unit_sys_flag(*, unit: bool = False, has_unit_sub: bool = False) -> int:
     return UNIT_FLAG * unit | UNIT_SUB_FLAG * has_unit_sub
 
 
@@ -75,7 +75,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
 
     def add_system_topics(self) -> None:
         """Raises OSError if the disk fails."""
-        self.add_missing((topic.topic, topic) for topic in _system_topics(self._config))
+        self.add_missing_entries((topic.topic, topic) for topic in _system_topics(self._config))
 
     def mark_ordered(self, ordered: Container[str]) -> None:
         """Mark exactly the given topics as ordered. Raises OSError if the disk fails."""
@@ -90,19 +90,19 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         like = self.get(example)
         if example == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
             like = None  # the template may still exist from earlier settings
-        if known is not None or like is None or not like.perm & PERM_INHERIT or topic_fault(topic):
+        if known is not None or like is None or not like.perm & PERM_INHERIT or topic_name_fault(topic):
             return known
         queues = max(1, min(queue_nums, like.write_queue_nums))
         # PERM_INHERIT is cleared, so that the new topic is not a template.
         made = TopicConfig(topic, queues, queues, like.perm & ~PERM_INHERIT, like.filter_type, sys_flag)
-        return self.get_or_put(topic, lambda: made)
+        return self.get_or_create_entry(topic, lambda: made)
 
     def create(self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0) -> TopicConfig | None:
         """Return None if the topic is missing and the name is invalid. `queue_nums` is limited to the valid range."""
-        if topic_fault(topic):
+        if topic_name_fault(topic):
             return None
         queues = max(0, min(queue_nums, QUEUES_MAX))
-        return self.get_or_put(topic, lambda: TopicConfig(topic, queues, queues, perm, sys_flag=sys_flag))
+        return self.get_or_create_entry(topic, lambda: TopicConfig(topic, queues, queues, perm, sys_flag=sys_flag))
 
 
 def _system_topics(config: BrokerConfig) -> Iterator[TopicConfig]:
@@ -151,12 +151,12 @@ class SubscriptionGroupManager(VersionedTable[SubscriptionGroupConfig]):
 
     def add_system_groups(self) -> None:
         """Raises OSError if the disk fails."""
-        self.add_missing((group, SubscriptionGroupConfig(group)) for group in SYSTEM_GROUPS)
+        self.add_missing_entries((group, SubscriptionGroupConfig(group)) for group in SYSTEM_GROUPS)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """Create a missing group if the settings allow it, else return None."""
         known = self.get(group)
         makes = self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
-        if known is not None or not makes or group_fault(group):
+        if known is not None or not makes or group_name_fault(group):
             return known
-        return self.get_or_put(group, lambda: SubscriptionGroupConfig(group))
+        return self.get_or_create_entry(group, lambda: SubscriptionGroupConfig(group))

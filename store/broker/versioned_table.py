@@ -11,7 +11,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-from ..formats.remoting.json_body import Members
+from ..formats.remoting.json_body import JsonMembers
 from ..formats.side_json import TableEncoder, decode_side_json, encode_side_json
 from ..side_file import SideFile
 from ..world import World
@@ -27,12 +27,12 @@ class DataVersion(NamedTuple):
     counter: int = 0
 
     @property
-    def members(self) -> dict[str, int]:
+    def json_members(self) -> dict[str, int]:
         """The version as a JSON object."""
         return {"counter": self.counter, "timestamp": self.timestamp_ms}
 
     @classmethod
-    def from_members(cls, members: Members) -> "DataVersion":
+    def from_json_members(cls, members: JsonMembers) -> "DataVersion":
         return cls(members.integer("timestamp", 0), members.integer("counter", 0))
 
 
@@ -46,12 +46,12 @@ class TableEntry:
     """One entry. The first field of an entry is its name; all other fields have defaults."""
 
     @property
-    def members(self) -> dict[str, Any]:
+    def json_members(self) -> dict[str, Any]:
         """The entry as a JSON object, sorted by key."""
         return dict(sorted((one.metadata["name"], getattr(self, one.name)) for one in fields(self)))
 
     @classmethod
-    def from_members(cls, name: str, members: Members) -> Self:
+    def from_json_members(cls, name: str, members: JsonMembers) -> Self:
         """If the object has no name, `name` is used."""
         values: list[str | int | bool] = []
         for one in fields(cls):
@@ -79,7 +79,7 @@ class VersionedTable(Generic[Entry]):
         self._clock = world.clock
         self._name = name
         self._entry = entry
-        self._encoder = TableEncoder[Entry](attrgetter("members"), _ENTRY_DEPTH)
+        self._encoder = TableEncoder[Entry](attrgetter("json_members"), _ENTRY_DEPTH)
         """Guarded by `_lock`."""
         self._state: tuple[DataVersion, dict[str, Entry]] = DataVersion(world.clock.now_ms()), {}
         """One assignment replaces version and table, so that a reader gets a table with its own version."""
@@ -92,13 +92,13 @@ class VersionedTable(Generic[Entry]):
             self._state = loaded
 
     def _parse(self, raw: bytes, file: str) -> tuple[DataVersion, dict[str, Entry]]:
-        return self._parse_members(Members(decode_side_json(raw, file=file), "", file))
+        return self._parse_members(JsonMembers(decode_side_json(raw, file=file), "", file))
 
-    def _parse_members(self, members: Members) -> tuple[DataVersion, dict[str, Entry]]:
+    def _parse_members(self, members: JsonMembers) -> tuple[DataVersion, dict[str, Entry]]:
         table = {
-            name: self._entry.from_members(name, entry) for name, entry in members.inner_object(self._name).table()
+            name: self._entry.from_json_members(name, entry) for name, entry in members.inner_object(self._name).table()
         }
-        return DataVersion.from_members(members.inner_object("dataVersion")), table
+        return DataVersion.from_json_members(members.inner_object("dataVersion")), table
 
     def get(self, name: str) -> Entry | None:
         return self._state[1].get(name)
@@ -113,24 +113,24 @@ class VersionedTable(Generic[Entry]):
         return self._state[0]
 
     @property
-    def members(self) -> dict[str, Any]:
+    def json_members(self) -> dict[str, Any]:
         """Version and table as a JSON object, sorted by name."""
         version, table = self._state
-        entries = {name: entry.members for name, entry in sorted(table.items())}
-        return {"dataVersion": version.members, self._name: entries}
+        entries = {name: entry.json_members for name, entry in sorted(table.items())}
+        return {"dataVersion": version.json_members, self._name: entries}
 
     def put(self, name: str, entry: Entry) -> None:
         """Replace durably. After an OSError the table is unchanged."""
         self.change(lambda table: {**table, name: entry})
 
-    def get_or_put(self, name: str, make: Callable[[], Entry]) -> Entry:
+    def get_or_create_entry(self, name: str, make: Callable[[], Entry]) -> Entry:
         """Create a missing entry durably. After an OSError the table is unchanged."""
         found = self._state[1].get(name)
         if found is None:
             found = self.change(lambda table: table if name in table else {**table, name: make()})[name]
         return found
 
-    def add_missing(self, entries: Iterable[tuple[str, Entry]]) -> None:
+    def add_missing_entries(self, entries: Iterable[tuple[str, Entry]]) -> None:
         made = dict(entries)
         self.change(lambda table: table if made.keys() <= table.keys() else {**made, **table})
 
@@ -145,23 +145,23 @@ class VersionedTable(Generic[Entry]):
             table = changed(before)
             has_changed = table != before
             if has_changed:
-                self._store(DataVersion(self._clock.now_ms(), version.counter + 1), table)
+                self._store_table(DataVersion(self._clock.now_ms(), version.counter + 1), table)
         if has_changed and self.on_changed is not None:  # after the lock is released: the listener may use this table
             self.on_changed()
         return table
 
-    def write_new_version(self) -> None:
+    def write_with_next_version(self) -> None:
         """Write the table with a new version, so that other servers read the table again.
 
         An OSError changes nothing.
         """
         with self._lock:
             version, table = self._state
-            self._store(DataVersion(self._clock.now_ms(), version.counter + 1), dict(table))
+            self._store_table(DataVersion(self._clock.now_ms(), version.counter + 1), dict(table))
         if self.on_changed is not None:
             self.on_changed()
 
-    def replace(self, members: Members) -> bool:
+    def replace(self, members: JsonMembers) -> bool:
         """Return False if both tables have the same version.
 
         Raises CorruptFileError for an invalid table. After an OSError the table is unchanged.
@@ -170,15 +170,15 @@ class VersionedTable(Generic[Entry]):
         with self._lock:
             if version == self.version:
                 return False
-            self._store(version, table)
+            self._store_table(version, table)
         if self.on_changed is not None:
             self.on_changed()
         return True
 
-    def _store(self, version: DataVersion, table: dict[str, Entry]) -> None:
+    def _store_table(self, version: DataVersion, table: dict[str, Entry]) -> None:
         # The table is durable before it is visible, so that no client relies on an entry that a crash removes.
         self.file.store(self._encode_table(version, table))
         self._state = version, table
 
     def _encode_table(self, version: DataVersion, table: Mapping[str, Entry]) -> bytes:
-        return encode_side_json({"dataVersion": version.members, self._name: self._encoder.encode_table(table)})
+        return encode_side_json({"dataVersion": version.json_members, self._name: self._encoder.encode_table(table)})

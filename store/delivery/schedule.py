@@ -96,7 +96,7 @@ class ScheduleMessageService(Service):
         offsets = loaded or {}
         # RocketMQ does not limit it. If a queue lost messages, an offset after its end blocks the level until as many
         # new messages were put, and then these are skipped.
-        self.offsets = {level: self._limit_to_queue(level, offset) for level, offset in offsets.items()}
+        self.offsets = {level: self._limit_offset_to_queue(level, offset) for level, offset in offsets.items()}
         self._corrected = self.offsets != offsets
         if self._corrected:
             count_mark("delivery progress clamped")
@@ -117,7 +117,7 @@ class ScheduleMessageService(Service):
                 self._delivered_end = copy_end  # increases, because the copies are sorted
                 self._undurable.append((copy_end, level, offset))
 
-    def _limit_to_queue(self, level: int, offset: int) -> int:
+    def _limit_offset_to_queue(self, level: int, offset: int) -> int:
         queue = self._queues.find(SCHEDULE_TOPIC, level - 1)
         if queue is None:
             return 0
@@ -175,7 +175,7 @@ class ScheduleMessageService(Service):
         self._persist_due_ns = self.world.clock.monotonic_ns() + interval_ns
         super().start()
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         try:
             wait_ms = self.deliver_due()
         except (StoreError, OSError) as error:
@@ -232,7 +232,7 @@ class ScheduleMessageService(Service):
         record = record or self._record_of(entry)
         message = None if record is None else message_to_deliver(record)
         if message is None:
-            if self._log_has_failed():
+            if self._has_log_failed():
                 return _RETRY_MS
             self.passed_over += 1
             return 0
@@ -270,14 +270,14 @@ class ScheduleMessageService(Service):
         entry for good.
         """
         segment_queue = queue.queue
-        if segment_queue.sync_error is None and not self._log_has_failed():
+        if segment_queue.sync_error is None and not self._has_log_failed():
             segment_queue.sync_page(offset * ENTRY_BYTES)
-        if segment_queue.sync_error is not None or self._log_has_failed():
+        if segment_queue.sync_error is not None or self._has_log_failed():
             return _RETRY_MS
         self.passed_over += 1
         return 0
 
-    def _log_has_failed(self) -> bool:
+    def _has_log_failed(self) -> bool:
         """Return whether a failed sync may have removed records from the page cache."""
         return self._commit_log.flush_service.flags.has_failed
 

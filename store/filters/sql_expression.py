@@ -6,9 +6,9 @@ unknown; a condition that is only a property is never True. A combination that R
 the reason.
 
 Values are compared like Java's boxed types. A string is converted to the type of the other value. Properties are
-strings. Constants are strings, booleans, doubles, 32-bit integers (int) or 64-bit integers (Long). Source: RocketMQ
-ComparisonExpression, LogicExpression, UnaryExpression, PropertyExpression, ConstantExpression; Java's Integer, Long,
-Double and Boolean valueOf and compareTo.
+strings. Constants are strings, booleans, doubles, 32-bit integers (int) or 64-bit integers (JavaLong). Source:
+RocketMQ ComparisonExpression, LogicExpression, UnaryExpression, PropertyExpression, ConstantExpression; Java's Integer,
+Long, Double and Boolean valueOf and compareTo.
 """
 
 import re
@@ -36,7 +36,7 @@ _ORDERS: Mapping[str, Callable[[int], bool]] = {
 }
 
 
-class Long(int):
+class JavaLong(int):
     """An integer that Java stores in 64 bits."""
 
 
@@ -67,7 +67,7 @@ def _convert_like(text: str, other: bool | int | float) -> bool | int | float:
         return text.lower() == "true"  # as Boolean.valueOf: any other text is false
     if isinstance(other, float):
         return _parse_double(text)
-    bits = 64 if isinstance(other, Long) else 32
+    bits = 64 if isinstance(other, JavaLong) else 32
     value = java_integer(text, bits)
     if value is not None:
         return value
@@ -111,13 +111,13 @@ class SqlNode(NamedTuple):
     """None unless the node is a constant."""
 
 
-def constant(value: Value) -> SqlNode:
+def constant_node(value: Value) -> SqlNode:
     """Build a constant; None means NULL."""
     kind = PartKind.BOOLEAN_CONSTANT if value is None or isinstance(value, bool) else PartKind.CONSTANT
     return SqlNode(kind, lambda _: value, value=value)
 
 
-def property_of(name: str) -> SqlNode:
+def property_node(name: str) -> SqlNode:
     return SqlNode(PartKind.PROPERTY, lambda properties: properties.get(name))
 
 
@@ -129,7 +129,7 @@ def _condition_node(evaluate: Evaluate, *parts: SqlNode) -> SqlNode:
 # -- logic -----------------------------------------------------------------------------------------
 
 
-def as_condition(part: SqlNode) -> SqlNode:
+def condition_node(part: SqlNode) -> SqlNode:
     """Make a node a condition; a property is False if the message has the property, else unknown."""
     if part.kind in (PartKind.CONDITION, PartKind.BOOLEAN_CONSTANT):
         return part
@@ -139,8 +139,8 @@ def as_condition(part: SqlNode) -> SqlNode:
     return _condition_node(lambda properties: None if evaluate(properties) is None else False, part)
 
 
-def negation(part: SqlNode) -> SqlNode:
-    evaluate = as_condition(part).evaluate
+def negation_node(part: SqlNode) -> SqlNode:
+    evaluate = condition_node(part).evaluate
 
     def negated(properties: Properties) -> Value:
         value = evaluate(properties)
@@ -152,9 +152,9 @@ def negation(part: SqlNode) -> SqlNode:
 def _build_and_or(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
     """The result is `decisive` if any part is, else unknown if any part is unknown."""
     assert len(parts) > 1, len(parts)
-    conditions = [as_condition(part).evaluate for part in parts]
+    conditions = [condition_node(part).evaluate for part in parts]
 
-    def joined(properties: Properties) -> Value:
+    def evaluate_junction(properties: Properties) -> Value:
         known = True
         for evaluate in conditions:
             value = evaluate(properties)
@@ -163,7 +163,7 @@ def _build_and_or(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
             known = known and value is not None
         return not decisive if known else None
 
-    return _condition_node(joined, *parts)
+    return _condition_node(evaluate_junction, *parts)
 
 
 conjunction = partial(_build_and_or, decisive=False)
@@ -173,31 +173,31 @@ disjunction = partial(_build_and_or, decisive=True)
 # -- comparisons -----------------------------------------------------------------------------------
 
 
-def equality(left: SqlNode, right: SqlNode) -> SqlNode:
+def equality_node(left: SqlNode, right: SqlNode) -> SqlNode:
     if any(part.kind is PartKind.BOOLEAN_CONSTANT and part.value is None for part in (left, right)):
         raise ValueError("NULL cannot be compared: use IS NULL")
     if left.kind is PartKind.BOOLEAN_CONSTANT and right.kind is PartKind.CONSTANT:
         raise ValueError(f"{left.kind.value} cannot be compared with {right.kind.value}")
-    return _equal(left, right)
+    return _equal_node(left, right)
 
 
-def is_null(part: SqlNode) -> SqlNode:
-    return _equal(part, constant(None))
+def is_null_node(part: SqlNode) -> SqlNode:
+    return _equal_node(part, constant_node(None))
 
 
-def _equal(left: SqlNode, right: SqlNode) -> SqlNode:
+def _equal_node(left: SqlNode, right: SqlNode) -> SqlNode:
     evaluate_left, evaluate_right = left.evaluate, right.evaluate
 
-    def equal(properties: Properties) -> Value:
+    def evaluate_equality(properties: Properties) -> Value:
         first, second = evaluate_left(properties), evaluate_right(properties)
         if first is None:
             return True if second is None else None
         return second is not None and compare(first, second) == 0
 
-    return _condition_node(equal, left, right)
+    return _condition_node(evaluate_equality, left, right)
 
 
-def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
+def comparison_node(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
     assert symbol in _ORDERS, symbol
     for part in (left, right):
         is_word = part.kind is PartKind.CONSTANT and isinstance(part.value, str)
@@ -206,7 +206,7 @@ def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
             raise ValueError(f"{symbol} compares numbers only, not {found}")
     evaluate_left, evaluate_right, holds = left.evaluate, right.evaluate, _ORDERS[symbol]
 
-    def ordered(properties: Properties) -> Value:
+    def evaluate_comparison(properties: Properties) -> Value:
         first = evaluate_left(properties)
         if first is None or (second := evaluate_right(properties)) is None:
             return None
@@ -214,14 +214,14 @@ def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
             return holds(compare(_parse_double(first), _parse_double(second)))
         return holds(compare(first, second))
 
-    return _condition_node(ordered, left, right)
+    return _condition_node(evaluate_comparison, left, right)
 
 
-def between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
+def between_node(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
     """Build a range condition that includes both limits."""
     if low.value is not None and high.value is not None and _is_greater(low.value, high.value):
         raise ValueError(f"BETWEEN {low.value!r} AND {high.value!r}: the second must not be the lower one")
-    return conjunction([ordering(part, ">=", low), ordering(part, "<=", high)])
+    return conjunction([comparison_node(part, ">=", low), comparison_node(part, "<=", high)])
 
 
 def _is_greater(low: str | bool | int | float, high: str | bool | int | float) -> bool:
@@ -231,23 +231,23 @@ def _is_greater(low: str | bool | int | float, high: str | bool | int | float) -
         raise ValueError(f"BETWEEN: {error}") from error
 
 
-def not_between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
-    return disjunction([ordering(part, "<", low), ordering(part, ">", high)])
+def not_between_node(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
+    return disjunction([comparison_node(part, "<", low), comparison_node(part, ">", high)])
 
 
-def membership(part: SqlNode, words: Sequence[str], *, negated: bool) -> SqlNode:
+def membership_node(part: SqlNode, words: Sequence[str], *, negated: bool) -> SqlNode:
     if part.kind is not PartKind.PROPERTY:
         raise ValueError(f"IN asks about a property, not {part.kind.value}")
     evaluate, wanted = part.evaluate, frozenset(words)
 
-    def is_member(properties: Properties) -> Value:
+    def evaluate_membership(properties: Properties) -> Value:
         value = evaluate(properties)
         return None if value is None else (value in wanted) is not negated
 
-    return _condition_node(is_member, part)
+    return _condition_node(evaluate_membership, part)
 
 
-def minus(part: SqlNode) -> SqlNode:
+def minus_node(part: SqlNode) -> SqlNode:
     """Unknown if the part is not a number."""
     evaluate = part.evaluate
 
@@ -255,6 +255,6 @@ def minus(part: SqlNode) -> SqlNode:
         value = evaluate(properties)
         if isinstance(value, bool) or not isinstance(value, int | float):  # Python's bool is an int, Java's is not
             return None
-        return Long(-value) if isinstance(value, Long) else -value
+        return JavaLong(-value) if isinstance(value, JavaLong) else -value
 
     return SqlNode(PartKind.NEGATED, negated, part.depth + 1)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..errors import FilterExpressionError
 from . import sql_expression as sql
-from .sql_expression import Long, NotComparableError, SqlNode
+from .sql_expression import JavaLong, NotComparableError, SqlNode
 
 KEYWORDS = frozenset({"NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS"})
 
@@ -75,12 +75,12 @@ def tokens_of(text: str) -> Iterator[Token]:
             raise FilterExpressionError(text, at, "a name, a value or an operator", repr(text[at : at + 20]))
         assert match.end() > at, (match.lastgroup, at)  # an empty token would repeat forever
         if match.lastgroup != "SPACE":
-            yield _token(TokenKind[match.lastgroup], match[0], at)
+            yield _make_token(TokenKind[match.lastgroup], match[0], at)
         at = match.end()
     yield Token(TokenKind.END, "the end", len(text))
 
 
-def _token(kind: TokenKind, text: str, at: int) -> Token:
+def _make_token(kind: TokenKind, text: str, at: int) -> Token:
     if kind is TokenKind.STRING:
         return Token(kind, text[1:-1].replace("''", "'"), at)
     if kind is TokenKind.NAME and text.upper() in KEYWORDS:
@@ -126,9 +126,9 @@ class _Parser:
         self._level = 0
 
     def parse(self) -> SqlNode:
-        root = self._build_at_token(lambda: sql.as_condition(self._parse_or()))
+        root = self._build_at_token(lambda: sql.condition_node(self._parse_or()))
         if self._next.kind is not TokenKind.END:
-            raise self._unexpected("an operator or the end")
+            raise self._unexpected_error("an operator or the end")
         assert self._level == 0, self._level
         return root
 
@@ -145,11 +145,11 @@ class _Parser:
             return self._take_token().text
         return None
 
-    def _require(self, symbol: str) -> None:
+    def _require_symbol(self, symbol: str) -> None:
         if self._take_if_any(symbol) is None:
-            raise self._unexpected(symbol)
+            raise self._unexpected_error(symbol)
 
-    def _unexpected(self, expected: str, found: str | None = None) -> FilterExpressionError:
+    def _unexpected_error(self, expected: str, found: str | None = None) -> FilterExpressionError:
         """`found` replaces the next token in the error."""
         found = self._next.text if found is None else found
         return FilterExpressionError(self._text, self._next.position, expected, found)
@@ -159,9 +159,9 @@ class _Parser:
         try:
             part = build()
         except ValueError as error:
-            raise self._unexpected("parts that go together", str(error)) from error
+            raise self._unexpected_error("parts that go together", str(error)) from error
         if part.depth > DEPTH_MAX:
-            raise self._unexpected(_DEPTH, "more")
+            raise self._unexpected_error(_DEPTH, "more")
         return part
 
     # -- levels, from weak to strong ---------------------------------------------------------------
@@ -186,14 +186,14 @@ class _Parser:
 
     def _parse_is_null(self, left: SqlNode) -> SqlNode:
         negated = self._take_if_any("NOT") is not None
-        self._require("NULL")
-        null = sql.is_null(left)
-        return self._build_at_token(lambda: sql.negation(null) if negated else null)
+        self._require_symbol("NULL")
+        null = sql.is_null_node(left)
+        return self._build_at_token(lambda: sql.negation_node(null) if negated else null)
 
     def _parse_equal_operand(self, left: SqlNode, symbol: str) -> SqlNode:
         right = self._parse_comparison()
-        equal = self._build_at_token(lambda: sql.equality(left, right))
-        return self._build_at_token(lambda: sql.negation(equal)) if symbol == "<>" else equal
+        equal = self._build_at_token(lambda: sql.equality_node(left, right))
+        return self._build_at_token(lambda: sql.negation_node(equal)) if symbol == "<>" else equal
 
     def _parse_comparison(self) -> SqlNode:
         left = self._parse_unary()
@@ -204,45 +204,45 @@ class _Parser:
     def _parse_compared_operand(self, left: SqlNode, symbol: str) -> SqlNode:
         if symbol in _ORDERS:
             right = self._parse_unary()
-            return self._build_at_token(lambda: sql.ordering(left, symbol, right))
+            return self._build_at_token(lambda: sql.comparison_node(left, symbol, right))
         negated = symbol == "NOT"
         if negated:
             found = self._take_if_any("BETWEEN", "IN")
             if found is None:
-                raise self._unexpected("BETWEEN or IN")
+                raise self._unexpected_error("BETWEEN or IN")
             symbol = found
         if symbol == "IN":
             words = self._parse_words()
-            return self._build_at_token(lambda: sql.membership(left, words, negated=negated))
+            return self._build_at_token(lambda: sql.membership_node(left, words, negated=negated))
         low = self._parse_unary()
-        self._require("AND")
+        self._require_symbol("AND")
         high = self._parse_unary()
-        join = sql.not_between if negated else sql.between
+        join = sql.not_between_node if negated else sql.between_node
         return self._build_at_token(lambda: join(left, low, high))
 
     def _parse_words(self) -> list[str]:
-        self._require("(")
+        self._require_symbol("(")
         words = [self._parse_word()]
         while self._take_if_any(","):
             words.append(self._parse_word())
-        self._require(")")
+        self._require_symbol(")")
         return words
 
     def _parse_word(self) -> str:
         if self._next.kind is not TokenKind.STRING:
-            raise self._unexpected(TokenKind.STRING.value)
+            raise self._unexpected_error(TokenKind.STRING.value)
         return self._take_token().text
 
     def _parse_unary(self) -> SqlNode:
         self._level += 1
         if self._level > DEPTH_MAX:
-            raise self._unexpected(_DEPTH, "more")
+            raise self._unexpected_error(_DEPTH, "more")
         symbol = self._take_if_any("+", "-", "NOT")
         if symbol is None:
             part = self._parse_primary()
         else:
             operand = self._parse_unary()
-            join = {"+": lambda it: it, "-": sql.minus, "NOT": sql.negation}[symbol]
+            join = {"+": lambda it: it, "-": sql.minus_node, "NOT": sql.negation_node}[symbol]
             part = self._build_at_token(lambda: join(operand))
         self._level -= 1
         return part
@@ -250,32 +250,32 @@ class _Parser:
     def _parse_primary(self) -> SqlNode:
         if self._take_if_any("("):
             inner = self._parse_or()
-            self._require(")")
+            self._require_symbol(")")
             return inner
         if named := self._take_if_any(*_NAMED):
-            return sql.constant(_NAMED[named])
+            return sql.constant_node(_NAMED[named])
         token = self._next
         if token.kind is TokenKind.NAME:
             self._take_token()
-            return sql.property_of(token.text)
+            return sql.property_node(token.text)
         if token.kind in (TokenKind.STRING, TokenKind.INTEGER, TokenKind.FLOAT):
             part = self._parse_constant(token)
             self._take_token()
             return part
-        raise self._unexpected("a property, a value or (")
+        raise self._unexpected_error("a property, a value or (")
 
     def _parse_constant(self, token: Token) -> SqlNode:
         if token.kind is TokenKind.STRING:
-            return sql.constant(token.text)
+            return sql.constant_node(token.text)
         if token.kind is TokenKind.FLOAT:
             number = float(token.text)
             # As ConstantExpression.createFloat: Double.MIN_VALUE is above 0, so 0.0 is refused too.
             if not _DOUBLE_MIN <= number <= _DOUBLE_MAX:
-                raise self._unexpected("a number of Java's double, more than 0")
-            return sql.constant(number)
+                raise self._unexpected_error("a number of Java's double, more than 0")
+            return sql.constant_node(number)
         digits = token.text.rstrip("lL")
         # The length is checked first, because the time to parse digits grows with the square of their number.
         if len(digits) > len(str(_LONG_MAX)) or int(digits) > _LONG_MAX:
-            raise self._unexpected(f"a whole number up to {_LONG_MAX}")
+            raise self._unexpected_error(f"a whole number up to {_LONG_MAX}")
         whole = int(digits)
-        return sql.constant(whole if whole <= _INT_MAX else Long(whole))
+        return sql.constant_node(whole if whole <= _INT_MAX else JavaLong(whole))

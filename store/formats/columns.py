@@ -35,7 +35,7 @@ of the records, and the log offset in the last examined entry.
 """
 
 
-class Core(Protocol):
+class NativeCore(Protocol):
     """Functions of the C core."""
 
     def scan(
@@ -155,7 +155,7 @@ class Core(Protocol):
 class PlainRecords:
     """A batch of plain records. Each scan overwrites the previous batch."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: NativeCore) -> None:
         self.end = 0
         self.count = 0
         self.key_count = 0
@@ -203,13 +203,13 @@ class PlainRecords:
 
     def column(self, name: str) -> "memoryview[int]":
         """Return one of COLUMNS. The view is valid until the next scan."""
-        return _column(self._rows, COLUMNS.index(name), self.count)
+        return _column_view(self._rows, COLUMNS.index(name), self.count)
 
     def key_column(self, name: str) -> "memoryview[int]":
-        return _column(self._keys, KEY_COLUMNS.index(name), self.key_count)
+        return _column_view(self._keys, KEY_COLUMNS.index(name), self.key_count)
 
     def runs(self) -> list[Run]:
-        """See `Core.runs`."""
+        """See `NativeCore.runs`."""
         if self._runs is None:
             self._runs = self._core.runs(self._rows, self.count, len(self.queues))
         return self._runs
@@ -217,11 +217,11 @@ class PlainRecords:
     def link(
         self, begin: int, end: int, index: memoryview, slots: int, newest: dict[int, int], number: int, begin_ms: int
     ) -> tuple[bytes, int]:
-        """See `Core.link`."""
+        """See `NativeCore.link`."""
         assert 0 <= begin <= end <= self.key_count, (begin, end, self.key_count)
         return self._core.link(self._keys, begin, end, index, slots, newest, number, begin_ms)
 
 
-def _column(table: bytearray, number: int, count: int) -> "memoryview[int]":
+def _column_view(table: bytearray, number: int, count: int) -> "memoryview[int]":
     begin = _INT64_BYTES * ROWS_MAX * number
     return memoryview(table)[begin : begin + _INT64_BYTES * count].cast("q")

@@ -93,10 +93,10 @@ def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, dela
         if tags is None:
             return 0
     code = _codes.get(tags)
-    return _remember_code(tags) if code is None else code
+    return _cache_tags_code(tags) if code is None else code
 
 
-def _remember_code(tags: bytes) -> int:
+def _cache_tags_code(tags: bytes) -> int:
     if len(_codes) >= _CODES_MAX:  # the number of different tags is not limited
         _codes.clear()
     code = _codes[tags] = tags_code(tags.decode(errors="surrogateescape"))

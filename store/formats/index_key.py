@@ -68,7 +68,7 @@ def key_hash(topic: str, key: bytes) -> int:
         return index_hash(f"{topic}#{key.decode(errors='surrogateescape')}")
     prefix = _topics.get(topic)
     if prefix is None:
-        prefix = _remember_topic(topic)
+        prefix = _cache_topic_hash(topic)
     h: int = (prefix * _POWERS[length] + sum(map(mul, key, _WEIGHTS[length]))) & 0xFFFFFFFF
     if h < 0x8000_0000:
         return h
@@ -81,7 +81,7 @@ def key_hashes(topic: str, properties: bytes) -> tuple[int, ...]:
     return tuple([key_hash(topic, key) for key in keys_of(properties)])
 
 
-def _remember_topic(topic: str) -> int:
+def _cache_topic_hash(topic: str) -> int:
     h = java_hash(f"{topic}#")
     if len(topic) <= MAX_TOPIC_BYTES:  # longer topics occur only in queries
         if len(_topics) >= _TOPICS_MAX:

@@ -34,14 +34,14 @@ def java_hash(text: str) -> int:
     (2598919, -2147483648)
     """
     h = _known_hash(text)
-    return _remember_hash(text) if h is None else h
+    return _cache_java_hash(text) if h is None else h
 
 
 _known_hash = _known.get
 
 
-def _remember_hash(text: str) -> int:
-    h = _hash(text)
+def _cache_java_hash(text: str) -> int:
+    h = _compute_hash(text)
     if len(text) <= KNOWN_CHARACTERS_MAX:
         if len(_known) >= _KNOWN_MAX:
             _known.clear()
@@ -49,7 +49,7 @@ def _remember_hash(text: str) -> int:
     return h
 
 
-def _hash(text: str) -> int:
+def _compute_hash(text: str) -> int:
     units = _code_units(text)
     h = 0
     for start in range(0, len(units), _CHUNK_UNITS):

@@ -61,7 +61,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
         return []
     seen: dict[QueueKey, int] = {(record.topic, record.queue_id): record.queue_offset}
     for name, offset in zip(split_names, split_offsets, strict=True):
-        if _is_name(name):
+        if _is_queue_name(name):
             seen.setdefault((name, _queue_id(name, record.queue_id, lmq=lmq)), int(offset))
     _, *others = seen.items()
     return [record._replace(topic=key[0], queue_id=key[1], queue_offset=offset) for key, offset in others]
@@ -76,7 +76,7 @@ def _is_offset(text: bytes) -> bool:
     return text.isdigit() and len(text) <= _DIGITS_MAX
 
 
-def _is_name(name: str) -> bool:
+def _is_queue_name(name: str) -> bool:
     return is_storable_topic(name) and len(name.encode(errors="surrogateescape")) <= _NAME_BYTES_MAX
 
 
@@ -103,7 +103,7 @@ class LightPut:
     encode: Callable[[bytes], bytearray]
     offsets: tuple[int, ...] = ()
 
-    def widest_properties(self) -> bytes:
+    def properties_with_widest_offsets(self) -> bytes:
         """Return the longest possible properties, to check that the properties fit into a record."""
         return self._properties_with(_OFFSET_MAX for _ in self.keys)
 
@@ -143,7 +143,7 @@ def light_put(
     names = _split_names(named.get(PROPERTY_INNER_MULTI_DISPATCH, ""))
     if not names:
         return None
-    if not all(map(_is_name, names)):
+    if not all(map(_is_queue_name, names)):
         found = f"no directory can have one of the names {names}"
         raise InvalidMessageError(f"{PROPERTY_INNER_MULTI_DISPATCH}: {found}")
     named.pop(PROPERTY_WAIT, None)

@@ -286,17 +286,17 @@ def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, c
     Raises CorruptFileError at the first wrong field. The magicCode of a blank record counts as wrong.
     """
 
-    def corrupt(position: int, field: str, expected: object, found: object) -> CorruptFileError:
+    def corrupt_record_error(position: int, field: str, expected: object, found: object) -> CorruptFileError:
         return CorruptFileError(file, file_offset + position, field, expected, found)
 
     if end - at < BLANK_BYTES:
-        raise corrupt(at, "totalSize", f"at least {BLANK_BYTES} bytes", f"{end - at} bytes")
+        raise corrupt_record_error(at, "totalSize", f"at least {BLANK_BYTES} bytes", f"{end - at} bytes")
     size_bytes, magic = _BLANK.unpack_from(view, at)
     if magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2):
-        raise corrupt(at + MAGIC_AT, "magicCode", "daa320a7 or daa320ab", f"{magic & 0xFFFFFFFF:08x}")
+        raise corrupt_record_error(at + MAGIC_AT, "magicCode", "daa320a7 or daa320ab", f"{magic & 0xFFFFFFFF:08x}")
     # A wrong length must not be used: with 0 a scan would never end, and a large value would be after the file's end.
     if not RECORD_BYTES_MIN <= size_bytes <= end - at:
-        raise corrupt(at, "totalSize", f"{RECORD_BYTES_MIN} to {end - at}", size_bytes)
+        raise corrupt_record_error(at, "totalSize", f"{RECORD_BYTES_MIN} to {end - at}", size_bytes)
 
     record_end = at + size_bytes
     length = _I16 if magic == MESSAGE_MAGIC_V2 else _I8  # of the topic
@@ -305,29 +305,33 @@ def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, c
     body_bytes_max = record_end - body_at - length.size - _I16.size
     if body_bytes_max < 0:
         expected = f"at least {size_bytes - body_bytes_max} with sysFlag {sys_flag:#x}"
-        raise corrupt(at, "totalSize", expected, size_bytes)
+        raise corrupt_record_error(at, "totalSize", expected, size_bytes)
     (body_bytes,) = _I32.unpack_from(view, body_at - _I32.size)
     if not 0 <= body_bytes <= body_bytes_max:
-        raise corrupt(body_at - _I32.size, "bodyLength", f"0 to {body_bytes_max}", body_bytes)
+        raise corrupt_record_error(body_at - _I32.size, "bodyLength", f"0 to {body_bytes_max}", body_bytes)
     body_end = body_at + body_bytes
     if check_crc:
         (want,) = _I32.unpack_from(view, at + BODY_CRC_AT)
         got = body_crc(view[body_at:body_end])
         if want != got:
-            raise corrupt(at + BODY_CRC_AT, "bodyCRC", f"{got:08x}, the body's", f"{want & 0xFFFFFFFF:08x}")
+            raise corrupt_record_error(
+                at + BODY_CRC_AT, "bodyCRC", f"{got:08x}, the body's", f"{want & 0xFFFFFFFF:08x}"
+            )
 
     topic_at = body_end + length.size
     topic_bytes_max = record_end - topic_at - _I16.size
     (topic_bytes,) = length.unpack_from(view, body_end)
     if not 0 < topic_bytes <= topic_bytes_max:
-        raise corrupt(body_end, "topicLength", f"1 to {topic_bytes_max}", topic_bytes)
+        raise corrupt_record_error(body_end, "topicLength", f"1 to {topic_bytes_max}", topic_bytes)
     topic_end = topic_at + topic_bytes
     properties_at = topic_end + _I16.size
     (properties_bytes,) = _I16.unpack_from(view, topic_end)
     if not 0 <= properties_bytes <= record_end - properties_at:
-        raise corrupt(topic_end, "propertiesLength", f"0 to {record_end - properties_at}", properties_bytes)
+        raise corrupt_record_error(
+            topic_end, "propertiesLength", f"0 to {record_end - properties_at}", properties_bytes
+        )
     if properties_at + properties_bytes != record_end:
-        raise corrupt(at, "totalSize", properties_at + properties_bytes - at, size_bytes)
+        raise corrupt_record_error(at, "totalSize", properties_at + properties_bytes - at, size_bytes)
     return RecordBounds(body_at, body_end, topic_at, topic_end, properties_at, record_end)
 
 

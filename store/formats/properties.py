@@ -65,21 +65,21 @@ def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKET
     """
     while 4 * len(properties) > 3 * buckets:
         buckets *= 2
-    assert buckets & buckets - 1 == 0, buckets  # `_bucket` uses it as a mask
-    names = sorted(properties, key=lambda name: _bucket(name, buckets))
+    assert buckets & buckets - 1 == 0, buckets  # `_bucket_of_name` uses it as a mask
+    names = sorted(properties, key=lambda name: _bucket_of_name(name, buckets))
     return encode_properties({name: properties[name] for name in names})
 
 
 def map_buckets(names: Sequence[str]) -> int:
     """Return the bucket count of a Java map with this order, or Java's default if there is none."""
     for buckets in _MAP_BUCKETS_SEEN:
-        order = [_bucket(name, buckets) for name in names]
+        order = [_bucket_of_name(name, buckets) for name in names]
         if 4 * len(names) <= 3 * buckets and order == sorted(order):
             return buckets
     return _MAP_BUCKETS
 
 
-def _bucket(name: str, buckets: int) -> int:
+def _bucket_of_name(name: str, buckets: int) -> int:
     code = java_hash(name) & 0xFFFFFFFF
     return (code ^ code >> 16) & buckets - 1
 

@@ -182,7 +182,7 @@ def scan_records(
             ):
                 topic_bytes = view[body_end]
                 shape = next_at - body_end << 8 | topic_bytes
-                unpack_tail = known_tail(shape) or _remember_tail(shape)
+                unpack_tail = known_tail(shape) or _cache_tail_decoder(shape)
                 _, raw_topic, properties_bytes, properties = unpack_tail(view, body_end)
                 topic = known_topic(raw_topic)
                 if (
@@ -242,7 +242,7 @@ def _scan_any_record(
         raise CorruptFileError(file, bounds.properties_at, torn, "no zeroed sector", properties.hex())
     store_timestamp_ms = store_timestamp_ms_at(view, at)
     name = decode_topic(view, bounds, file=file, file_offset=0)
-    place = physical_offset, size_bytes, _remember_topic(topic, name), queue_id, queue_offset
+    place = physical_offset, size_bytes, _cache_topic_name(topic, name), queue_id, queue_offset
     return ScannedRecord(*place, sys_flag, store_timestamp_ms, properties)
 
 
@@ -268,7 +268,7 @@ def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str 
     return "properties" if is_torn else None
 
 
-def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
+def _cache_tail_decoder(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
     if len(_tails) >= _TAILS_MAX:
         _tails.clear()
     room_bytes = (shape >> 8) - 3
@@ -278,7 +278,7 @@ def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
     return _tails.setdefault(shape, layout.unpack_from)
 
 
-def _remember_topic(topic: bytes, name: str) -> str:
+def _cache_topic_name(topic: bytes, name: str) -> str:
     """Known topics are not checked again."""
     if 0 in topic or len(topic) > MAX_TOPIC_BYTES:
         return name

@@ -73,7 +73,7 @@ class TableEncoder(Generic[_Value]):
         for name, value in sorted(table.items()):
             last = known.get(name)
             if last is None or last[0] is not value:
-                last = value, EncodedValue(_encode(self._members_of(value), self._depth))
+                last = value, EncodedValue(_encode_value(self._members_of(value), self._depth))
             self._known[name] = last
         return {name: encoded for name, (_, encoded) in self._known.items()}
 
@@ -84,10 +84,10 @@ def encode_side_json(fields: Mapping[str, Table]) -> bytes:
     >>> encode_side_json({"offsetTable": {1: 6, 2: 6}})
     b'{\n\t"offsetTable":{1:6,2:6\n\t}\n}'
     """
-    return _encode(fields, 0).encode()
+    return _encode_value(fields, 0).encode()
 
 
-def _encode(value: "int | str | Table", depth: int) -> str:
+def _encode_value(value: "int | str | Table", depth: int) -> str:
     if isinstance(value, EncodedValue):
         return value
     if isinstance(value, int | str):
@@ -96,9 +96,9 @@ def _encode(value: "int | str | Table", depth: int) -> str:
         return "{}"
     line = "\n" + "\t" * (depth + 1)
     entries = [
-        f"{key}:{_encode(item, depth + 1)}"
+        f"{key}:{_encode_value(item, depth + 1)}"
         if isinstance(key, int)
-        else f"{line}{encode_scalar(key)}:{_encode(item, depth + 1)}"
+        else f"{line}{encode_scalar(key)}:{_encode_value(item, depth + 1)}"
         for key, item in value.items()
     ]
     return "{" + ",".join(entries) + line[:-1] + "}"
@@ -210,7 +210,7 @@ def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict
     offsets = {}
     for key, value in table.items():
         if not re.fullmatch("-?[0-9]{1,10}", key):
-            raise CorruptFileError(file, 0, field, "integer keys", _shown(key))
+            raise CorruptFileError(file, 0, field, "integer keys", _shorten(key))
         offsets[int(key)] = offset_of(value, f"{field}[{key}]", file=file)
     return dict(sorted(offsets.items()))
 
@@ -218,9 +218,9 @@ def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict
 def offset_of(value: object, field: str, *, file: str) -> int:
     """Raise CorruptFileError unless the value is an integer."""
     if type(value) is not int:
-        raise CorruptFileError(file, 0, field, "an integer", _shown(value))
+        raise CorruptFileError(file, 0, field, "an integer", _shorten(value))
     return value
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     return (str(value) or '""')[:24]

@@ -96,7 +96,7 @@ class IndexFile:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def continue_from(self, full: "IndexFile") -> None:
+    def start_after_full_file(self, full: "IndexFile") -> None:
         """Copy the end of the previous, full file into the header."""
         self.begin_timestamp_ms = self.end_timestamp_ms = full.end_timestamp_ms
         self._begin_offset = self.end_physical_offset = full.end_physical_offset
@@ -131,7 +131,7 @@ class IndexFile:
         if not self.is_building:
             self._publish_header()
         elif len(self._unwritten) >= _BUILT_BYTES_MAX:
-            self._write_built()
+            self._write_buffered_entries()
         return True
 
     def put_plain(self, plain: PlainRecords, begin: int) -> int:
@@ -150,20 +150,20 @@ class IndexFile:
         self._used_slots += used_slots
         self._next += end - begin
         if not self.is_building:
-            self._write_built()
+            self._write_buffered_entries()
             self._store_header(self._next)
         elif len(self._unwritten) >= _BUILT_BYTES_MAX:
-            self._write_built()
+            self._write_buffered_entries()
         return end - begin
 
     def end_building(self) -> None:
         """End the build. Later entries are written without a buffer."""
-        self._write_built()
+        self._write_buffered_entries()
         self.is_building = False
         if self._next != self.count.get():
             self._publish_header()
 
-    def _write_built(self) -> None:
+    def _write_buffered_entries(self) -> None:
         """Write entries before the slots that refer to them."""
         if not self._unwritten:
             return
@@ -235,7 +235,7 @@ class IndexFile:
         return begin_ms <= self.end_timestamp_ms and end_ms >= self.begin_timestamp_ms
 
 
-def defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterator[CorruptFileError]:
+def index_file_defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterator[CorruptFileError]:
     """Yield the errors in an index file. If the header is wrong, only the header is checked.
 
     Needs 4 bytes of memory per slot.

@@ -17,7 +17,7 @@ from ..formats.index import LOCAL_MS_MAX, index_file_bytes, index_file_name, ind
 from ..formats.index_key import key_hash, key_hashes, may_have_keys
 from ..formats.scan import ScannedRecord
 from ..marks import count_mark
-from ..running_flags import Refusal, RunningFlags
+from ..running_flags import RefusalReason, RunningFlags
 from ..world import World
 from .index_file import IndexFile
 
@@ -101,7 +101,7 @@ class IndexFiles:
         made = self._map_new(index_file_name(local_ms))
         self._names_are_durable = False
         if self.files and self.files[-1].end_timestamp_ms > 0:  # the time is 0 in an empty file
-            made.continue_from(self.files[-1])
+            made.start_after_full_file(self.files[-1])
         with self._changing:
             self.files = (*self.files, made)
         return made
@@ -251,7 +251,7 @@ class IndexService:
         for hashed in hashes:
             file = self._file
             if file is None or not file.put_key(hashed, physical_offset, stored_ms):
-                made = self._make_file()
+                made = self._make_file_with_room()
                 if made is None:
                     return
                 made.put_key(hashed, physical_offset, stored_ms)
@@ -266,7 +266,7 @@ class IndexService:
         while begin < len(offsets) and self._failures < _CREATIONS_MAX:
             taken = 0 if self._file is None else self._file.put_plain(plain, begin)
             assert 0 <= taken <= len(offsets) - begin, (taken, begin, len(offsets))
-            if taken == 0 and self._make_file() is None:
+            if taken == 0 and self._make_file_with_room() is None:
                 return
             begin += taken
             if taken and offsets[begin - 1] > self._offset:
@@ -275,7 +275,7 @@ class IndexService:
             else:
                 self._keys += taken
 
-    def _make_file(self) -> IndexFile | None:
+    def _make_file_with_room(self) -> IndexFile | None:
         """Return None if the creation has failed too often."""
         if self._file is not None:
             count_mark("index rolls")
@@ -290,7 +290,7 @@ class IndexService:
             self._failures += 1
             if self._failures < _CREATIONS_MAX:
                 raise
-            self._flags.refuse_for_good(Refusal.WRITE_INDEX_FILE_ERROR)
+            self._flags.refuse_until_restart(RefusalReason.WRITE_INDEX_FILE_ERROR)
             return None
         self._failures = 0
         self._file.is_building = self._is_building

@@ -7,7 +7,7 @@ time is not, so messages stored up to 999 ms later are included, as in RocketMQ.
 
 from dataclasses import dataclass, field
 
-from ..formats.columns import Core
+from ..formats.columns import NativeCore
 from ..formats.index_key import keys_of
 from ..log.commit_log import CommitLog
 from .index_service import IndexService
@@ -30,7 +30,7 @@ class KeyQuerier:
     If the C core was built, the core reads plain records; Python reads all other records.
     """
 
-    def __init__(self, commit_log: CommitLog, core: Core | None = None) -> None:
+    def __init__(self, commit_log: CommitLog, core: NativeCore | None = None) -> None:
         self._commit_log = commit_log
         self._core = core
 
@@ -55,7 +55,7 @@ class KeyQuerier:
                 return False
             raw = self._plain_record(physical_offset, raw_topic, raw_key, begin_ms, limit)
             if raw is None:
-                raw = self._record(physical_offset, topic, raw_key, begin_ms, limit)
+                raw = self._find_record(physical_offset, topic, raw_key, begin_ms, limit)
             if not raw:
                 return False
             found[physical_offset] = raw
@@ -85,7 +85,7 @@ class KeyQuerier:
             return None
         return self._core.with_key(segment.file.view(at, end), physical_offset, topic, key, begin_ms)
 
-    def _record(self, physical_offset: int, topic: str, key: bytes, begin_ms: int, limit: int) -> bytes | None:
+    def _find_record(self, physical_offset: int, topic: str, key: bytes, begin_ms: int, limit: int) -> bytes | None:
         record = self._commit_log.record_at(physical_offset, limit)
         if record is None or record.topic != topic or record.store_timestamp_ms < begin_ms:
             return None

@@ -34,7 +34,7 @@ UNLOCK_AFTER_MS = 6_000
 """A full segment stays locked in memory for this time, because readers usually read the newest records."""
 
 
-class WarmUp:
+class SegmentWarmUp:
     """Touches, locks and later unlocks segments. Other tasks may call only `unlock_later`."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
@@ -75,7 +75,7 @@ class WarmUp:
         except OSError as refusal:
             self._count_refusal(refusal)
 
-    def forget(self, base_offset: int) -> None:
+    def forget_segment(self, base_offset: int) -> None:
         """Call this before a segment is unmapped, which also unlocks the segment."""
         with self._lock:
             self._locked.pop(base_offset, None)
@@ -129,7 +129,7 @@ class AllocateMappedFileService(Service):
         *,
         pool: TransientStorePool | None = None,
         needs_buffer: bool = False,
-        warm_up: WarmUp | None = None,
+        warm_up: SegmentWarmUp | None = None,
     ) -> None:
         """With needs_buffer, a segment is requested only if `pool` has a free buffer."""
         super().__init__(world)
@@ -151,12 +151,12 @@ class AllocateMappedFileService(Service):
         if self.warm_up is not None:
             self.warm_up.unlock_later(base_offset - self._queue.segment_bytes)
         with self._lock:
-            budget = self._request_budget()
+            budget = self._remaining_request_budget()
             known = self._requests.get(base_offset)
-            request = self._register(base_offset, budget)
+            request = self._register_request(base_offset, budget)
             if request is None:
                 return None
-            self._register(base_offset + self._queue.segment_bytes, budget - (request is not known))
+            self._register_request(base_offset + self._queue.segment_bytes, budget - (request is not known))
         self.signal.notify()
         if request.segment is None and request.error is None:
             count_mark("put waits for segment")
@@ -170,13 +170,13 @@ class AllocateMappedFileService(Service):
         assert segment is None or segment.base_offset == base_offset, (segment, base_offset)
         return segment
 
-    def _request_budget(self) -> int:
+    def _remaining_request_budget(self) -> int:
         """The caller must hold the lock."""
         if self._pool is None or not self._needs_buffer:
             return _AT_ONCE
         return self._pool.available - len(self._waiting_requests())
 
-    def _register(self, base_offset: int, budget: int) -> _SegmentRequest | None:
+    def _register_request(self, base_offset: int, budget: int) -> _SegmentRequest | None:
         """Return None if a new request exceeds the budget."""
         request = self._requests.get(base_offset)
         if request is None or request.error is not None:
@@ -189,7 +189,7 @@ class AllocateMappedFileService(Service):
     def _waiting_requests(self) -> list[_SegmentRequest]:
         return [r for r in self._requests.values() if r.segment is None and r.error is None]
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         with self._lock:
             request = min(self._waiting_requests(), key=lambda one: one.base_offset, default=None)
         if request is None:
@@ -200,12 +200,12 @@ class AllocateMappedFileService(Service):
         except OSError as error:
             count_mark("segment not made")
             self.failure = self._queue.path(request.base_offset), self._queue.segment_bytes, error
-            self._fail_from(request.base_offset, error)
+            self._fail_requests_from(request.base_offset, error)
         else:
             self.failure = None
             request.done.notify()
 
-    def _fail_from(self, base_offset: int, error: OSError) -> None:
+    def _fail_requests_from(self, base_offset: int, error: OSError) -> None:
         """A later `take_segment` can request the failed segments again."""
         with self._lock:
             failed = [request for request in self._waiting_requests() if request.base_offset >= base_offset]
@@ -231,17 +231,17 @@ class AllocateMappedFileService(Service):
             self.make_durable(path)
         except OSError:
             if file is not None:
-                self._close(base_offset, file)
+                self._close_file(base_offset, file)
             if files.status(path) is not None:
                 files.unlink(path)
             raise
-        return self._segment(file, base_offset)
+        return self._wrap_in_segment(file, base_offset)
 
-    def _segment(self, file: MappedFile, base_offset: int) -> Segment:
+    def _wrap_in_segment(self, file: MappedFile, base_offset: int) -> Segment:
         place = (self.world.tasks, file, base_offset, _LABEL)
         if self._pool is None:
             return Segment(*place)
-        buffer = None if is_forced("no buffer") else self._pool.borrow()
+        buffer = None if is_forced("no buffer") else self._pool.borrow_buffer()
         if buffer is None:
             count_mark("no buffer")
             return Segment(*place)
@@ -251,7 +251,7 @@ class AllocateMappedFileService(Service):
         self.world.files.sync(path)
         self.world.files.sync_directory(directory_of(path))
 
-    def begin_at(self, base_offset: int) -> bool:
+    def remove_segments_before(self, base_offset: int) -> bool:
         """Durably remove segments before base_offset, where an empty log is about to begin.
 
         Otherwise the next load would regard an empty file before base_offset as the end of the log. Returns False if a
@@ -265,26 +265,26 @@ class AllocateMappedFileService(Service):
                 request.done.wait(WAIT_MS)
             if request.segment is not None:
                 self._queue.remove_file(base)
-                self._close(base, request.segment.file)
+                self._close_file(base, request.segment.file)
             elif request.error is None:
                 return False
             with self._lock:
                 del self._requests[base]
         return True
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         """Remove unused segments, newest first. A failed removal does no harm."""
         made = [request for request in self._requests.values() if request.segment is not None]
         self._requests.clear()
         for request in sorted(made, key=lambda request: -request.base_offset):
             assert request.segment is not None
-            self._close(request.base_offset, request.segment.file)
+            self._close_file(request.base_offset, request.segment.file)
             try:
                 self._queue.remove_file(request.base_offset)
             except OSError:
                 return  # removing earlier segments would leave a gap
 
-    def _close(self, base_offset: int, file: MappedFile) -> None:
+    def _close_file(self, base_offset: int, file: MappedFile) -> None:
         if self.warm_up is not None:
-            self.warm_up.forget(base_offset)
+            self.warm_up.forget_segment(base_offset)
         file.close()

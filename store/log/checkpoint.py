@@ -22,7 +22,7 @@ class StoreCheckpoint:
     """The checkpoint file, and the values that the next `flush` will write.
 
     Invariant: the times of log and queues decrease only when queues are rebuilt or the log is truncated.
-    vouched_timestamp_ms changes only in `load`.
+    trusted_timestamp_ms changes only in `load`.
     """
 
     def __init__(self, world: World, path: str) -> None:
@@ -36,7 +36,7 @@ class StoreCheckpoint:
         """Consume queues are durable up to this store time."""
         self.index_msg_timestamp_ms = 0
         """Full index files are durable up to this store time."""
-        self.vouched_timestamp_ms = 0
+        self.trusted_timestamp_ms = 0
         """recovery_timestamp_ms when the file was read."""
 
     def load(self) -> CorruptFileError | None:
@@ -58,7 +58,7 @@ class StoreCheckpoint:
         self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
         if not is_believed:
             self.flush()  # otherwise the times on disk would also cover files that are created from now on
-        self.vouched_timestamp_ms = self.recovery_timestamp_ms
+        self.trusted_timestamp_ms = self.recovery_timestamp_ms
         return damage
 
     @property
@@ -68,7 +68,7 @@ class StoreCheckpoint:
     @property
     def recovery_timestamp_ms(self) -> int:
         """Store time up to which log and queues are durable, minus SAFETY_MARGIN_MS."""
-        return vouched_timestamp_ms(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms)
+        return trusted_timestamp_ms(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms)
 
     @property
     def has_queue_time(self) -> bool:
@@ -123,7 +123,7 @@ class StoreCheckpoint:
             self._file = None
 
 
-def vouched_timestamp_ms(physic_ms: int, logics_ms: int) -> int:
+def trusted_timestamp_ms(physic_ms: int, logics_ms: int) -> int:
     # RocketMQ with messageIndexSafe also uses the index time. Here the index is recovered separately.
     return max(0, min(physic_ms, logics_ms) - SAFETY_MARGIN_MS)
 

@@ -45,7 +45,7 @@ class CommitLog:
         self.flush_service = flush
         self.topic_queue_table: dict[tuple[str, int], int] = {}
         """Next queue offset per (topic, queue id). Protected by the put lock."""
-        self.put_totals: dict[str, TopicTotals] = {}
+        self.topic_put_totals: dict[str, TopicTotals] = {}
         """By the topic name in the record. Protected by the put lock."""
         self.puts_failed = 0
         """Number of accepted puts that did not reach the log."""
@@ -88,7 +88,7 @@ class CommitLog:
         end, slaves, transfer = begin + result.wrote_bytes, self.group_transfer, None
         if slaves is not None and waits:
             transfer = slaves.submit(begin, end, on_known)
-        flush = self.flush_service.begin_durable(end, wait=waits, on_known=on_known)
+        flush = self.flush_service.start_durability_wait(end, wait=waits, on_known=on_known)
         if flush is None and transfer is None:
             return PutMessageResult(PutMessageStatus.PUT_OK, result)
         return PutWait(result, flush, slaves, transfer)
@@ -103,7 +103,7 @@ class CommitLog:
                 return self._append_locked(encoded, self.time.next_ms())
             finally:
                 self.begin_time_in_lock_ms = 0
-                self.long_holds.note(self._world.clock.monotonic_ns() - began_ns)
+                self.long_holds.count_if_slow(self._world.clock.monotonic_ns() - began_ns)
 
     def _append_locked(self, encoded: EncodedPut, store_timestamp_ms: int) -> AppendMessageResult | PutMessageStatus:
         last_ms = self.last_store_timestamp_ms
@@ -135,9 +135,9 @@ class CommitLog:
             self.topic_queue_table[key] = queue_offset + len(encoded.starts)
             if light is not None:
                 light.count(self.topic_queue_table)
-        totals = self.put_totals.get(encoded.topic)
+        totals = self.topic_put_totals.get(encoded.topic)
         if totals is None:
-            totals = self.put_totals[encoded.topic] = TopicTotals()
+            totals = self.topic_put_totals[encoded.topic] = TopicTotals()
         totals.messages += len(encoded.starts)
         totals.size_bytes += size_bytes
         return AppendMessageResult(
@@ -149,7 +149,7 @@ class CommitLog:
 
         If the last segment has too little space, a blank record closes this segment.
         """
-        segment = self.queue.last()
+        segment = self.queue.last_segment()
         if segment is not None:
             position = segment.wrote.get()
             room = segment.size_bytes - position
@@ -165,10 +165,10 @@ class CommitLog:
         assert size_bytes + record_format.BLANK_BYTES <= made.size_bytes, (size_bytes, made.size_bytes)
         return self.queue.add(made), 0
 
-    def begin_at(self, last_store_timestamp_ms: int) -> None:
+    def continue_after(self, last_store_timestamp_ms: int) -> None:
         """Continue after the last recovered record: later records never have an earlier store time."""
         self.last_store_timestamp_ms = last_store_timestamp_ms
-        self.time.begin_at(last_store_timestamp_ms)
+        self.time.continue_after(last_store_timestamp_ms)
 
     def append_replicated(self, offset: int, records: bytes | memoryview, store_timestamp_ms: int) -> bool:
         """Append whole records from a master at `offset`, all in one segment.
@@ -179,7 +179,7 @@ class CommitLog:
         with self._put_lock:
             if self._closed or not self._can_append_at(offset):
                 return False
-            segment = self.queue.last()
+            segment = self.queue.last_segment()
             if segment is None or offset == segment.end_offset:
                 made = self.allocate.take_segment(offset - offset % self.queue.segment_bytes)
                 if made is None:
@@ -196,7 +196,7 @@ class CommitLog:
         if self.queue.max_offset == 0 and offset % self.queue.segment_bytes == 0:
             if offset > 0:
                 self.queue.remove_unused()
-            return self.allocate.begin_at(offset)
+            return self.allocate.remove_segments_before(offset)
         return offset == self.queue.max_offset
 
     def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], bool]) -> bool:

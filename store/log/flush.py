@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ..config import StoreConfig
 from ..formats.messages import PutMessageStatus
 from ..marks import count_mark, is_forced
-from ..running_flags import Refusal, RunningFlags
+from ..running_flags import RefusalReason, RunningFlags
 from ..service import NS_PER_MS, Service, do_nothing, ms_until
 from ..world import Signal, World
 from .checkpoint import StoreCheckpoint
@@ -33,7 +33,7 @@ class FlushCommitLogService(Service):
         self._sync_failed = False
 
     @abstractmethod
-    def begin_durable(
+    def start_durability_wait(
         self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
     ) -> "GroupCommitRequest | None":
         """Start to make the log durable up to end_offset. `wait` is the WAIT property of the put.
@@ -42,7 +42,7 @@ class FlushCommitLogService(Service):
         """
 
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
-        request = self.begin_durable(end_offset, wait=wait)
+        request = self.start_durability_wait(end_offset, wait=wait)
         return PutMessageStatus.PUT_OK if request is None else request.wait()
 
     def flush_to(self, end_offset: int, least_pages: int = 0) -> bool:
@@ -62,7 +62,7 @@ class FlushCommitLogService(Service):
 
         `_flush_once` alone misses this time if it syncs a record before the record's store time is set.
         """
-        last = self.queue.last()
+        last = self.queue.last_segment()
         if last is None:
             return
         stored_ms = last.readable_store_timestamp_ms  # read first, so that it belongs to a record before `readable`
@@ -81,14 +81,14 @@ class FlushCommitLogService(Service):
             # Linux reports a write-back error once and marks the pages clean (errseq_t), so a second sync would not
             # write them.
             self._sync_failed = True
-            self.flags.refuse_for_good(Refusal.NOT_WRITEABLE)
+            self.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
             return False
         if moved:  # after the sync, because recovery assumes that the log is durable up to the checkpoint
             self.checkpoint.advance_log_time(self.queue.flushed_store_timestamp_ms)
             self.on_flushed()
         return moved
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         self.flush_to(self.queue.max_offset)
 
 
@@ -108,11 +108,11 @@ class FlushRealTimeService(FlushCommitLogService):
         self._thorough_ns = self.world.clock.monotonic_ns()
         super().start()
 
-    def begin_durable(self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None) -> None:
+    def start_durability_wait(self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None) -> None:
         if self.woken_by_puts:
             self.signal.notify()
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         self.signal.wait(self.config.flush_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
         least_pages = self.config.flush_commit_log_least_pages
@@ -182,7 +182,7 @@ class GroupCommitService(FlushCommitLogService):
         self._requests: list[GroupCommitRequest] = []
         self._closed = False
 
-    def begin_durable(
+    def start_durability_wait(
         self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
     ) -> GroupCommitRequest | None:
         if not wait:
@@ -203,7 +203,7 @@ class GroupCommitService(FlushCommitLogService):
         else:
             self.signal.notify()
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         # `wait` consumes the notification before the requests are taken. Otherwise a request that arrives in between
         # would wait until the next put.
         self.signal.wait(None)
@@ -229,7 +229,7 @@ class GroupCommitService(FlushCommitLogService):
         count_mark("group commit again")
         return self.flush_to(request.end_offset)
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         """Answer pending requests. Each later put calls sync itself."""
         with self._lock:
             self._closed = True

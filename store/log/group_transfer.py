@@ -20,10 +20,10 @@ class Replica(Protocol):
     """A connected slave."""
 
     @property
-    def reported(self) -> int:
+    def reported_offset(self) -> int:
         """End offset of the slave's log, as last reported by the slave."""
 
-    def has(self, start_offset: int, end_offset: int) -> bool:
+    def has_range(self, start_offset: int, end_offset: int) -> bool:
         """Return whether this connection sent these bytes and the slave then reported end_offset or more."""
 
 
@@ -104,10 +104,10 @@ class GroupTransfer:
 
     def _status_of(self, request: GroupTransferRequest) -> PutMessageStatus | None:
         start, end = request.start_offset, request.end_offset
-        if any(replica.has(start, end) for replica in self.replicas):
+        if any(replica.has_range(start, end) for replica in self.replicas):
             return PutMessageStatus.PUT_OK  # replicated before this request was made
         fallbehind_max = self._config.ha_slave_fallbehind_max
-        if any(end - replica.reported < fallbehind_max for replica in self.replicas):
+        if any(end - replica.reported_offset < fallbehind_max for replica in self.replicas):
             return None
         return PutMessageStatus.SLAVE_NOT_AVAILABLE
 
@@ -115,23 +115,23 @@ class GroupTransfer:
         """A request that timed out is forgotten."""
         status = request.wait()
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
-            self.forget(request)
+            self.forget_request(request)
         return status
 
     def poll(self, request: GroupTransferRequest, now_ns: int) -> PutMessageStatus | None:
         """Return None if there is no answer yet. A request that timed out is forgotten."""
         status = request.poll(now_ns)
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
-            self.forget(request)
+            self.forget_request(request)
         return status
 
-    def forget(self, request: GroupTransferRequest) -> None:
+    def forget_request(self, request: GroupTransferRequest) -> None:
         with self._lock:
             self._requests = [each for each in self._requests if each is not request]
 
-    def reported(self, replica: Replica) -> None:
+    def complete_reported_requests(self, replica: Replica) -> None:
         with self._lock:
-            done = [each for each in self._requests if replica.has(each.start_offset, each.end_offset)]
+            done = [each for each in self._requests if replica.has_range(each.start_offset, each.end_offset)]
             if done:
                 self._requests = [each for each in self._requests if each not in done]
         for request in done:

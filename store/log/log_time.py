@@ -20,23 +20,23 @@ class LogTime:
         self._since = (0, clock.monotonic_ns())
         """A log time, and the monotonic time in ns at which it was read: one tuple for readers without the put lock."""
 
-    def begin_at(self, last_store_timestamp_ms: int) -> None:
+    def continue_after(self, last_store_timestamp_ms: int) -> None:
         """Continue from the store time of the last recovered record."""
         self._since = (last_store_timestamp_ms, self._clock.monotonic_ns())
 
     def now_ms(self) -> int:
-        return max(self._clock.now_ms(), self._least_ms(self._clock.monotonic_ns()))
+        return max(self._clock.now_ms(), self._lower_bound_ms(self._clock.monotonic_ns()))
 
     def next_ms(self) -> int:
         """Return a store time that is never less than the previous store time. The caller must hold the put lock."""
         now_ms, now_ns = self._clock.now_ms(), self._clock.monotonic_ns()
-        least_ms = self._least_ms(now_ns)
+        least_ms = self._lower_bound_ms(now_ns)
         if now_ms < least_ms:
             count_mark("clock fell")
             return least_ms
         self._since = (now_ms, now_ns)
         return now_ms
 
-    def _least_ms(self, now_ns: int) -> int:
+    def _lower_bound_ms(self, now_ns: int) -> int:
         since_ms, since_ns = self._since
         return min(since_ms + (now_ns - since_ns) // _NS_PER_CAUGHT_UP_MS, _LONG_MAX)

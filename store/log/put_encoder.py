@@ -12,7 +12,7 @@ from ..config import StoreConfig
 from ..errors import CorruptFileError, InvalidMessageError
 from ..formats import message as record_format
 from ..formats.batch import encode_batch_records
-from ..formats.columns import Core
+from ..formats.columns import NativeCore
 from ..formats.delay_level import delay_level, parse_delay_levels
 from ..formats.host import IPV4_BYTES, IPV6_BYTES, Host
 from ..formats.light_queues import LIGHT_MARK, LightPut, light_put, without_offsets
@@ -55,7 +55,7 @@ class EncodedPut:
 class PutEncoder:
     """If the C core was built, the core encodes plain messages; Python encodes all other messages."""
 
-    def __init__(self, config: StoreConfig, core: Core | None) -> None:
+    def __init__(self, config: StoreConfig, core: NativeCore | None) -> None:
         self._config = config
         self._core = core
         self._delay_levels = len(parse_delay_levels(config.message_delay_level))
@@ -85,15 +85,15 @@ class PutEncoder:
             return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
         if len(message.body) > self._config.max_message_size:
             return PutMessageStatus.MESSAGE_ILLEGAL
-        sys_flag = _host_flags(message)
+        sys_flag = _host_sys_flags(message)
         if self._multi_dispatch and LIGHT_MARK in properties:
             return self._encode_light(message, sys_flag, without_offsets(properties))
         buffer = None if self._core is None else self._encode_plain(self._core, message, sys_flag, properties)
         if buffer is None:
-            buffer = _encode_one(message, sys_flag, message.flag, message.body, properties)
+            buffer = _encode_record_of_message(message, sys_flag, message.flag, message.body, properties)
         return self._check_sizes(message, buffer, _AT_FRONT, sys_flag)
 
-    def _encode_plain(self, core: Core, message: Message, sys_flag: int, properties: bytes) -> bytearray | None:
+    def _encode_plain(self, core: NativeCore, message: Message, sys_flag: int, properties: bytes) -> bytearray | None:
         return core.encode(
             _storable_topic(message),
             properties,
@@ -110,11 +110,11 @@ class PutEncoder:
 
     def _encode_light(self, message: Message, sys_flag: int, properties: bytes) -> EncodedPut | PutMessageStatus:
         """Encode with the longest possible light-queue offsets."""
-        encode = partial(_encode_one, message, sys_flag, message.flag, message.body)
+        encode = partial(_encode_record_of_message, message, sys_flag, message.flag, message.body)
         place, lmq = (message.topic, message.queue_id), self._config.enable_lmq
         light = light_put(*place, properties, encode, lmq=lmq)
         if light is not None:
-            properties = light.widest_properties()
+            properties = light.properties_with_widest_offsets()
         if len(properties) > record_format.MAX_PROPERTIES_BYTES:
             return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
         encoded = self._check_sizes(message, encode(properties), _AT_FRONT, sys_flag)
@@ -124,7 +124,7 @@ class PutEncoder:
 
     def _encode_batch(self, batch: MessageBatch) -> EncodedPut | PutMessageStatus:
         head = batch.head
-        sys_flag = _host_flags(head)
+        sys_flag = _host_sys_flags(head)
         shared = head.properties.encode()
         if sys_flag & record_format.TRANSACTION_MASK or delay_level(shared) > 0:
             return PutMessageStatus.MESSAGE_ILLEGAL
@@ -152,7 +152,7 @@ class PutEncoder:
         return self._check_sizes(head, buffer, starts, sys_flag)
 
     def _encode_plain_batch(
-        self, core: Core, batch: MessageBatch, topic: bytes, shared: bytes, sys_flag: int
+        self, core: NativeCore, batch: MessageBatch, topic: bytes, shared: bytes, sys_flag: int
     ) -> tuple[bytearray, tuple[int, ...]] | None:
         head = batch.head
         return core.encode_batch(
@@ -183,7 +183,7 @@ class PutEncoder:
         )
 
 
-def _host_flags(message: Message) -> int:
+def _host_sys_flags(message: Message) -> int:
     """Replace the client's IPv6 bits in sysFlag."""
     sizes = len(message.born_host.address), len(message.store_host.address)
     flags = _HOST_FLAGS.get(sizes)
@@ -192,7 +192,7 @@ def _host_flags(message: Message) -> int:
     return message.sys_flag & ~record_format.HOST_V6_MASK | flags
 
 
-def _encode_one(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
+def _encode_record_of_message(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
     if b"\0" in properties:
         raise InvalidMessageError("properties: no NUL can be distinguished from a zeroed sector")
     return encode_record(

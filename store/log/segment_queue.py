@@ -74,7 +74,7 @@ def used_ratio(space: DiskSpace) -> float:
     return -(-100 * space.used_bytes // all_bytes) / 100 if all_bytes else 1.0
 
 
-def used_ratio_if_known(files: Files, path: str) -> float | None:
+def try_used_ratio(files: Files, path: str) -> float | None:
     """Return None if the directory or its usage is missing."""
     try:
         return used_ratio(files.space(path))
@@ -157,7 +157,7 @@ class SegmentQueue:
         number = _segment_index(segments, offset, self.segment_bytes)
         return next((one for one in segments[number : number + 2] if offset < one.end_offset), None)
 
-    def last(self) -> Segment | None:
+    def last_segment(self) -> Segment | None:
         segments = self.segments
         return segments[-1] if segments else None
 
@@ -178,7 +178,7 @@ class SegmentQueue:
     @property
     def put_offset(self) -> int:
         """End of the appended bytes."""
-        last = self.last()
+        last = self.last_segment()
         return 0 if last is None else last.base_offset + last.wrote.get()
 
     # -- growing -----------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ class SegmentQueue:
         for index, error in self._find_irregular_files(bases):
             if all(self.is_expendable(base) for base in bases[index:]):
                 count_mark("half-made files removed")
-                self.lost_data = not all(self._is_all_zero(self.path(base)) for base in bases[index:])
+                self.lost_data = not all(self._is_file_all_zero(self.path(base)) for base in bases[index:])
                 if self.lost_data and before_loss is not None:
                     before_loss()
                 for base in reversed(bases[index:]):
@@ -383,7 +383,7 @@ class SegmentQueue:
         Two such files exist if an interrupted creation was repeated in another directory.
         """
         for empty, other in ((second, first), (first, second)):
-            if self._is_all_zero(empty):
+            if self._is_file_all_zero(empty):
                 self._remove(empty)
                 return other
         raise CorruptFileError(second, 0, "file name", "a name that no other directory has", f"{first} too")
@@ -409,7 +409,7 @@ class SegmentQueue:
 
     def is_expendable(self, base_offset: int) -> bool:
         """Return whether a file has at most segment_bytes, all zero, and may be removed."""
-        return self._is_all_zero(self.path(base_offset))
+        return self._is_file_all_zero(self.path(base_offset))
 
     def can_extend(self, base_offset: int) -> bool:
         """Return whether `load` may extend a short file with zeros. Recovery must write the missing part."""
@@ -419,7 +419,7 @@ class SegmentQueue:
         status = self._world.files.status(self.path(base_offset))
         return 0 if status is None else status.size_bytes
 
-    def _is_all_zero(self, path: str) -> bool:
+    def _is_file_all_zero(self, path: str) -> bool:
         status = self._world.files.status(path)
         if status is None or status.is_directory or status.size_bytes > self.segment_bytes:
             return False

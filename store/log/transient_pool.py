@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ..config import StoreConfig
 from ..errors import is_disk_full
 from ..marks import count_mark, is_forced
-from ..running_flags import Refusal, RunningFlags
+from ..running_flags import RefusalReason, RunningFlags
 from ..service import Service, do_nothing
 from ..world import MappedFile, Tasks, World
 from .segment import PAGE_BYTES, Segment
@@ -44,7 +44,7 @@ class TransientStorePool:
     def available(self) -> int:
         return len(self._buffers)
 
-    def borrow(self) -> memoryview | None:
+    def borrow_buffer(self) -> memoryview | None:
         with self._lock:
             return self._buffers.pop() if self._buffers else None
 
@@ -207,7 +207,7 @@ class CommitRealTimeService(Service):
         self._thorough_ns = self.world.clock.monotonic_ns()
         super().start()
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         self.signal.wait(self._config.commit_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
         least_pages = self._config.commit_commit_log_least_pages
@@ -225,9 +225,9 @@ class CommitRealTimeService(Service):
             count_mark("commit failed")
             self.last_error = error
             if is_disk_full(error):
-                self._flags.refuse(Refusal.DISK_FULL)  # retention clears DISK_FULL when there is space again
+                self._flags.add_refusal(RefusalReason.DISK_FULL)  # retention clears DISK_FULL when there is space again
             else:
-                self._flags.refuse_for_good(Refusal.NOT_WRITEABLE)
+                self._flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
         where = self._queue.committed_where
         if where == self._committed_where:
             return False
@@ -236,6 +236,6 @@ class CommitRealTimeService(Service):
         self.on_committed()
         return True
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         """Commit all bytes. No put may follow."""
         self.commit(0)

@@ -47,7 +47,9 @@ class QueueSegments(SegmentQueue):
 
         A file is short if it was damaged or `mappedFileSizeConsumeQueue` was increased.
         """
-        return 0 < self._file_bytes(base_offset) < self.segment_bytes and not self._is_all_zero(self.path(base_offset))
+        return 0 < self._file_bytes(base_offset) < self.segment_bytes and not self._is_file_all_zero(
+            self.path(base_offset)
+        )
 
     def require_file_sizes(self) -> None:
         """Raise CorruptFileError for a too long file, before the load changes any file."""
@@ -104,7 +106,7 @@ class ConsumeQueue:
         if end <= self.max_physical_offset:
             return
         entry = encode_entry(physical_offset, size_bytes, tags_code)
-        segment = self.queue.last()
+        segment = self.queue.last_segment()
         position = 0 if segment is None else segment.wrote.get()
         begin = 0 if segment is None else segment.base_offset + position
         missing_bytes = queue_offset * ENTRY_BYTES - begin
@@ -165,7 +167,7 @@ class ConsumeQueue:
             raw = raw[room:]
 
     def _writable_segment(self) -> tuple[Segment, int]:
-        segment = self.queue.last()
+        segment = self.queue.last_segment()
         position = 0 if segment is None else segment.wrote.get()
         if segment is None or position == segment.size_bytes:
             return self.queue.create(0 if segment is None else segment.end_offset), 0
@@ -209,7 +211,7 @@ class ConsumeQueue:
         segment = self.queue.find(logic_offset)
         if segment is not None:
             return segment
-        last = self.queue.last()
+        last = self.queue.last_segment()
         assert last is None or logic_offset == last.end_offset, (logic_offset, last)
         return self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
 
@@ -323,7 +325,7 @@ class ConsumeQueue:
                 low = at + 1
         return None
 
-    def unit_at(self, tags_code: int) -> ExtUnit | None:
+    def ext_unit_at(self, tags_code: int) -> ExtUnit | None:
         return None if self.ext is None or not is_ext_address(tags_code) else self.ext.get(tags_code)
 
     def entries_from(self, queue_offset: int) -> memoryview:

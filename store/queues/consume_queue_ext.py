@@ -69,7 +69,7 @@ class ConsumeQueueExt:
         return ext_address_of(offset)
 
     def _segment_with_room(self, size_bytes: int) -> tuple[Segment, int]:
-        segment = self.queue.last()
+        segment = self.queue.last_segment()
         if segment is None:
             return self.queue.create(self._first_base_offset), 0
         position = segment.wrote.get()
@@ -105,7 +105,7 @@ class ConsumeQueueExt:
         a file with a number as its name that is not a multiple of the segment size.
         """
         self.queue.load()
-        last = self.queue.last()
+        last = self.queue.last_segment()
         if last is not None:
             end = _end_of_units(last)
             last.set_positions(end, end)

@@ -48,11 +48,11 @@ class ConsumeQueueTable:
             with self._lock:
                 queue = self._queues.get((topic, queue_id))
                 if queue is None:
-                    queue = self._make(topic, queue_id)
+                    queue = self._make_queue(topic, queue_id)
                     self._queues[topic, queue_id] = queue
         return queue
 
-    def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
+    def _make_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         if not is_storable_topic(topic):
             raise ValueError(f"topic: expected a valid topic name, found {topic!r}")
         ext = None
@@ -62,7 +62,7 @@ class ConsumeQueueTable:
         path = f"{self.directory}/{topic}/{queue_id}"
         return ConsumeQueue(self._world, path, self._segment_bytes, topic, queue_id, ext)
 
-    def all(self) -> list[ConsumeQueue]:
+    def all_queues(self) -> list[ConsumeQueue]:
         """Return all queues, sorted by topic and id."""
         return [queue for _, queue in sorted(self._queues.items())]
 
@@ -73,7 +73,7 @@ class ConsumeQueueTable:
         a queue's directory, and for the errors of `SegmentQueue.load`.
         """
         strays: list[CorruptFileError] = []
-        segment_queues = [self.find_or_create(*named).queue for named in self._queues_in(self.directory, strays)]
+        segment_queues = [self.find_or_create(*named).queue for named in self._list_queues_in(self.directory, strays)]
         for segment_queue in segment_queues:
             segment_queue.require_file_sizes()  # before any file is changed
         for segment_queue in segment_queues:
@@ -82,7 +82,7 @@ class ConsumeQueueTable:
             self.extended += segment_queue.extended
             self.lost_entries |= segment_queue.lost_data
         if self.ext_directory is not None:
-            for topic, queue_id in self._queues_in(self.ext_directory, strays):
+            for topic, queue_id in self._list_queues_in(self.ext_directory, strays):
                 ext = self.find_or_create(topic, queue_id).ext
                 assert ext is not None
                 ext.load()
@@ -91,7 +91,7 @@ class ConsumeQueueTable:
             count_mark("stray left alone")
         return strays
 
-    def _queues_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
+    def _list_queues_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
         """Yield the queues. Other directory entries are added to `strays`."""
         files = self._world.files
         if files.status(directory) is None:
@@ -120,7 +120,7 @@ class ConsumeQueueTable:
     def make_durable(self) -> None:
         """Flush all queues, and sync the directories that contain new files."""
         with self.names_lock:
-            files, queues = self._world.files, self.all()
+            files, queues = self._world.files, self.all_queues()
             new = [
                 segment_queue
                 for segment_queue in _segment_queues(queues)
@@ -141,13 +141,13 @@ class ConsumeQueueTable:
         return next(
             (
                 segment_queue.sync_error
-                for segment_queue in _segment_queues(self.all())
+                for segment_queue in _segment_queues(self.all_queues())
                 if segment_queue.sync_error is not None
             ),
             None,
         )
 
-    def forget(self, queue: ConsumeQueue) -> None:
+    def forget_queue(self, queue: ConsumeQueue) -> None:
         with self._lock:
             del self._queues[queue.topic, queue.queue_id]
 
@@ -165,7 +165,7 @@ class ConsumeQueueTable:
                 self._world.files.remove_directory(directory_of(directory))
 
     def close(self) -> None:
-        for segment_queue in _segment_queues(self.all()):
+        for segment_queue in _segment_queues(self.all_queues()):
             segment_queue.close()
 
 

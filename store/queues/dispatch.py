@@ -27,7 +27,7 @@ from ..formats.scan import ScannedRecord, scan_records
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
 from ..marks import count_mark
-from ..running_flags import Refusal, RunningFlags
+from ..running_flags import RefusalReason, RunningFlags
 from ..service import Service, do_nothing
 from ..world import World
 from .consume_queue import ConsumeQueue
@@ -123,7 +123,7 @@ class DispatchService(Service):
         """Size of the backlog in bytes of log."""
         return self._commit_log.queue.max_offset - self.reput_from.get()
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         """After an error, pause; the next step retries."""
         try:
             moved = self.dispatch_available()
@@ -135,7 +135,7 @@ class DispatchService(Service):
                 self._failures = self._failures + 1 if at == self._failed_at else 1
                 self._failed_at = at
             if self._failures >= _RETRIES_MAX:
-                self._flags.refuse_for_good(Refusal.WRITE_LOGICS_QUEUE_ERROR)
+                self._flags.refuse_until_restart(RefusalReason.WRITE_LOGICS_QUEUE_ERROR)
             self.pause(RETRY_MS)
             return
         if not moved:
@@ -162,7 +162,7 @@ class DispatchService(Service):
     def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
         at, end_offset = start, segment.base_offset + end
         assert segment.base_offset <= at <= end_offset <= segment.end_offset, (segment.base_offset, at, end)
-        read = self._records if self._plain is None else self._record_batches
+        read = self._scan_segment_records if self._plain is None else self._record_batches
         dispatchers, on_arriving = self.dispatchers, self.on_arriving
         try:
             for found in read(segment, start - segment.base_offset, end):
@@ -190,19 +190,19 @@ class DispatchService(Service):
             if plain.scan(view, position, segment.base_offset, check_crc=False):
                 assert position < plain.end <= end, (position, plain.end, end)
                 self._run_queues = [self._queues.find_or_create(*plain.queues[run[0]]) for run in plain.runs()]
-                if _all_continue_queues(plain.runs(), self._run_queues):
+                if _do_runs_continue_queues(plain.runs(), self._run_queues):
                     yield plain
                     position = plain.end
                     continue
                 count = plain.count
             before = position
-            for record in islice(self._records(segment, position, end), count):
+            for record in islice(self._scan_segment_records(segment, position, end), count):
                 yield record
                 position += record.size_bytes
             if position == before:
                 return
 
-    def _records(self, segment: Segment, begin: int, end: int) -> Iterator[ScannedRecord]:
+    def _scan_segment_records(self, segment: Segment, begin: int, end: int) -> Iterator[ScannedRecord]:
         return scan_records(
             segment.file.view(0, segment.size_bytes),
             begin,
@@ -241,7 +241,7 @@ class DispatchService(Service):
             if dispatch_batch is not None:
                 dispatch_batch(run)
                 continue
-            for record in self._records(segment, begin, run.end):
+            for record in self._scan_segment_records(segment, begin, run.end):
                 try:
                     dispatch(record)
                 except MisplacedRecordError as error:
@@ -254,7 +254,7 @@ class DispatchService(Service):
     def _call_listeners(self, segment: Segment, begin: int, run: PlainRecords) -> None:
         """Pass on records of the queues for which `awaits` is true."""
         awaited = {place for one in self._run_queues if self.awaits(*(place := (one.topic, one.queue_id)))}
-        for record in self._records(segment, begin, run.end) if awaited else ():
+        for record in self._scan_segment_records(segment, begin, run.end) if awaited else ():
             if (record.topic, record.queue_id) in awaited and is_queued(record):
                 for listener in self.on_arriving:
                     listener(record)
@@ -287,7 +287,7 @@ class DispatchService(Service):
         for queue, (_, queue_offset, entries, _) in zip(self._run_queues, plain.runs(), strict=True):
             queue.put_run(queue_offset, entries)
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         """After an error the next recovery dispatches the remaining records."""
         try:
             while self.dispatch_available():
@@ -296,7 +296,7 @@ class DispatchService(Service):
             self.last_error = error
 
 
-def _all_continue_queues(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
+def _do_runs_continue_queues(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
     """Return whether each run directly follows the last entry of its queue or the run before."""
     ends: dict[int, tuple[int, int]] = {}
     for queue, (number, queue_offset, entries, _) in zip(queues, runs, strict=True):

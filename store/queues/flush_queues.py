@@ -40,7 +40,7 @@ class FlushConsumeQueueService(Service):
         """All queue entries up to this log offset are known to be durable."""
         self._thorough_ns = world.clock.monotonic_ns()
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         self.signal.wait(self._config.flush_interval_consume_queue_ms)
         self.on_interval()
         now_ns = self.world.clock.monotonic_ns()
@@ -50,7 +50,7 @@ class FlushConsumeQueueService(Service):
                 self._thorough_ns = now_ns
                 self.flush_thoroughly()
             else:
-                for queue in self._queues.all():
+                for queue in self._queues.all_queues():
                     queue.flush(self._config.flush_consume_queue_least_pages)
                 if self._flush_full_index_files():
                     self._checkpoint.flush()
@@ -82,7 +82,7 @@ class FlushConsumeQueueService(Service):
         self.index.make_full_durable()
         return self._checkpoint.advance_index_time(self.index.durable_timestamp_ms)
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         try:
             self.flush_thoroughly()
             if self.index is not None:

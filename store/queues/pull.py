@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from ..config import StoreConfig
 from ..filters.message_filter import MessageFilter, TagFilter
-from ..formats.columns import Core
+from ..formats.columns import NativeCore
 from ..formats.consume_queue import ADDRESS_MAX, BLANK_ENTRY, ENTRY_BYTES, decode_entry, is_valid
 from ..formats.messages import GetMessageResult, GetMessageStatus
 from ..log.commit_log import CommitLog
@@ -30,11 +30,15 @@ _FAR = 1 << 63
 _GONE = -1
 
 
-class Puller:
+class QueuePuller:
     """Answers pulls from one log."""
 
     def __init__(
-        self, config: StoreConfig, commit_log: CommitLog, readable_limit: Callable[[], int], core: Core | None = None
+        self,
+        config: StoreConfig,
+        commit_log: CommitLog,
+        readable_limit: Callable[[], int],
+        core: NativeCore | None = None,
     ) -> None:
         self._config = config
         self._core = core
@@ -120,12 +124,12 @@ class Puller:
                 last = physical_offset
                 in_disk = log_limit - physical_offset > in_memory_bytes
                 end_bytes = total_bytes + size_bytes
-                if self._is_full(len(result.records), end_bytes, max_messages, in_disk=in_disk):
+                if self._is_result_full(len(result.records), end_bytes, max_messages, in_disk=in_disk):
                     break
                 matched_code: int | None = tags_code
                 unit = None
                 if tags_code <= ADDRESS_MAX:
-                    unit = queue.unit_at(tags_code)
+                    unit = queue.ext_unit_at(tags_code)
                     matched_code = None if unit is None else unit.tags_code
                 if matches_queue(matched_code, unit):
                     record = self._commit_log.record_bytes(physical_offset, size_bytes, log_limit)
@@ -181,7 +185,7 @@ class Puller:
             result.status = GetMessageStatus.FOUND
         return scanned, taken_bytes, last
 
-    def _is_full(self, count: int, end_bytes: int, max_messages: int, *, in_disk: bool) -> bool:
+    def _is_result_full(self, count: int, end_bytes: int, max_messages: int, *, in_disk: bool) -> bool:
         """Return whether the next record would exceed a limit. The first record of a pull always fits."""
         if count == 0:
             return False
@@ -225,7 +229,9 @@ def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, tim
     while high >= low:
         middle = (low + high) // (2 * ENTRY_BYTES) * ENTRY_BYTES
         found = middle
-        while (record_ms := _stored_ms(commit_log, segment, found, log_min, log_limit)) is None and found < high:
+        while (
+            record_ms := _store_time_of_entry_ms(commit_log, segment, found, log_min, log_limit)
+        ) is None and found < high:
             found += ENTRY_BYTES  # an entry without a record: the next entry decides the direction
         if record_ms is None:
             high = middle - ENTRY_BYTES
@@ -246,7 +252,9 @@ def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, tim
     return max(0, (segment.base_offset + nearest)) // ENTRY_BYTES
 
 
-def _stored_ms(commit_log: CommitLog, segment: Segment, at: int, log_min: int, log_limit: int) -> int | None:
+def _store_time_of_entry_ms(
+    commit_log: CommitLog, segment: Segment, at: int, log_min: int, log_limit: int
+) -> int | None:
     """Return _GONE if retention removed the record, None if the record is missing."""
     entry = decode_entry(segment.file.view(at, at + ENTRY_BYTES), 0)
     if not is_valid(entry):

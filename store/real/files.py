@@ -76,7 +76,7 @@ class RealFile(_Descriptor):
 
     def allocate(self, size_bytes: int) -> None:
         """Extend the file with zeros. After an error the file has the same size as before."""
-        _extend(self._descriptor, size_bytes)
+        _extend_file(self._descriptor, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
         os.ftruncate(self._descriptor, size_bytes)
@@ -87,7 +87,7 @@ class RealFile(_Descriptor):
         os.fsync(self._descriptor)
 
 
-def _extend(descriptor: int, size_bytes: int) -> None:
+def _extend_file(descriptor: int, size_bytes: int) -> None:
     """Allocate zeros up to size_bytes in a shorter file. After an error the file has the same size as before."""
     found_bytes = os.fstat(descriptor).st_size
     if found_bytes >= size_bytes:
@@ -197,7 +197,7 @@ class RealFiles:
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:
-            _extend(descriptor, size_bytes)
+            _extend_file(descriptor, size_bytes)
             return RealMappedFile(path, descriptor, map_shared(descriptor, size_bytes))
         except BaseException as failure:
             os.close(descriptor)
@@ -230,10 +230,10 @@ class RealFiles:
             file.write(data)
 
     def sync(self, path: str) -> None:
-        _sync_opened(path, os.O_RDONLY)
+        _open_and_sync(path, os.O_RDONLY)
 
     def sync_directory(self, path: str) -> None:
-        _sync_opened(path, os.O_RDONLY | os.O_DIRECTORY)
+        _open_and_sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new)
@@ -269,7 +269,7 @@ class RealFiles:
         return RealFileLock(descriptor)
 
 
-def _sync_opened(path: str, flags: int) -> None:
+def _open_and_sync(path: str, flags: int) -> None:
     descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)

@@ -4,13 +4,13 @@ import os
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from ..formats.columns import Core
+    from ..formats.columns import NativeCore
 
 PURE_PYTHON = "TORNLOG_PURE_PYTHON"
 """Environment variable that disables the C core unless the variable is empty."""
 
 
-def load_core() -> "Core | None":
+def load_core() -> "NativeCore | None":
     """Return None if the core is missing or disabled. The store then works more slowly.
 
     A core built from other code, such as before an update of the checkout, counts as missing.
@@ -21,4 +21,4 @@ def load_core() -> "Core | None":
         from ..formats.native import INTERFACE, _records
     except ImportError:
         return None
-    return cast("Core", _records) if _records.INTERFACE == INTERFACE else None
+    return cast("NativeCore", _records) if _records.INTERFACE == INTERFACE else None

@@ -10,7 +10,7 @@ from operator import itemgetter
 from select import EPOLLIN, EPOLLOUT
 from typing import TYPE_CHECKING
 
-from ..network import Connection, Listener, ListenOptions, Ready
+from ..network import Connection, Listener, ListenOptions, ReadyEndpoint
 from .socket_connection import SocketConnection, SocketListener
 from .sockets import ByteStream, Deadline, SocketAddress, find_addresses, split_address
 
@@ -122,7 +122,7 @@ class SocketPoller:
             if entry is None:
                 entry = self._start_watching(what)
             entry.receives, entry.sends = receives, sends
-            self._update(entry)
+            self._update_watched_events(entry)
 
     def forget(self, what: Connection | Listener) -> None:
         """No effect if the object is not watched."""
@@ -131,7 +131,7 @@ class SocketPoller:
             if entry is not None:
                 self._stop_watching(entry)
 
-    def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
+    def wait(self, timeout_ms: int | None) -> Sequence[ReadyEndpoint]:
         """Return the ready objects in the order of first watching; none after timeout_ms or `wake`."""
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
         found: dict[_WatchedEntry, int] = {}
@@ -145,7 +145,7 @@ class SocketPoller:
                 self._find_crowded(descriptor, found)
             elif descriptor == self._woken.fileno():
                 self._consume_wake_up()
-        ready: list[tuple[int, Ready]] = []
+        ready: list[tuple[int, ReadyEndpoint]] = []
         for entry, events in found.items():
             receives, sends = self._ready_for(entry, events)
             if receives or sends:
@@ -196,7 +196,7 @@ class SocketPoller:
         if sends and isinstance(entry.what, SocketConnection) and entry.what.has_unsent_bytes:
             entry.what.flush()
             with self._lock:
-                self._update(entry)
+                self._update_watched_events(entry)
         return entry.receives and bool(events & ~EPOLLOUT), entry.sends and sends
 
     def _find_ready_without_event(self) -> dict[_WatchedEntry, int]:
@@ -212,14 +212,14 @@ class SocketPoller:
                     found[entry] = events
             return found
 
-    def _changed(self, what: SocketConnection) -> None:
+    def _update_after_change(self, what: SocketConnection) -> None:
         """The thread that receives or sends calls this after a change of a stream's buffered bytes."""
         with self._lock:
             entry = self._watched.get(what)
             if entry is not None:
-                self._update(entry)
+                self._update_watched_events(entry)
 
-    def _update(self, entry: _WatchedEntry) -> None:
+    def _update_watched_events(self, entry: _WatchedEntry) -> None:
         """Wait for the wanted events only: an ended connection would otherwise be reported by every wait."""
         if self._watched.get(entry.what) is not entry:
             return  # it was forgotten after it was found ready
@@ -257,7 +257,7 @@ class SocketPoller:
             else:
                 host.alone += 1
             self._hosts[name] = host
-            what.when_changed = lambda: self._changed(what)
+            what.when_changed = lambda: self._update_after_change(what)
         self._number += 1
         entry = self._watched[what] = _WatchedEntry(what, self._number, host, epoll)
         return entry
@@ -355,7 +355,7 @@ class RealNetwork:
         family, place = found
         opened = socket.socket(family, socket.SOCK_STREAM)
         try:
-            _connect(opened, place, address, deadline)
+            _connect_socket(opened, place, address, deadline)
             return SocketConnection(opened, self._shake_hands(opened, address, deadline))
         except BaseException:
             opened.close()
@@ -376,7 +376,7 @@ class RealNetwork:
                 deadline.wait(opened.fileno(), events)
 
 
-def _connect(opened: socket.socket, place: tuple[object, ...], address: str, deadline: Deadline) -> None:
+def _connect_socket(opened: socket.socket, place: tuple[object, ...], address: str, deadline: Deadline) -> None:
     opened.setblocking(False)
     code = opened.connect_ex(place)
     if code == errno.EINPROGRESS:

@@ -47,14 +47,14 @@ class OverlayContent:
         assert len(self.pages) >= size_bytes, (len(self.pages), size_bytes)
         self.was_changed = True
         self.size_bytes = size_bytes
-        self.mtime_ms = _now_ms()
+        self.mtime_ms = _wall_clock_ms()
 
     def replace(self, data: bytes) -> None:
         """Replace the content, also in existing maps."""
         self.pages = memoryview(bytearray(data))
         self.was_changed = True
         self.size_bytes = len(data)
-        self.mtime_ms = _now_ms()
+        self.mtime_ms = _wall_clock_ms()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
         """If the same bytes are there already, no page is copied."""
@@ -62,7 +62,7 @@ class OverlayContent:
             return
         self.was_changed = True
         self.pages[at : at + len(data)] = data
-        self.mtime_ms = _now_ms()
+        self.mtime_ms = _wall_clock_ms()
 
 
 class OverlayMappedFile:
@@ -123,17 +123,17 @@ def open_content(path: str, size_bytes: int) -> OverlayContent:
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
         room_bytes = max(found.st_size, size_bytes)
-        pages = map_private(descriptor, found.st_size, room_bytes) if room_bytes else _zeros(0)
+        pages = map_private(descriptor, found.st_size, room_bytes) if room_bytes else _zero_buffer(0)
     finally:
         os.close(descriptor)
     return OverlayContent(pages, found.st_size, found.st_mtime_ns // 1_000_000)
 
 
-def _zeros(size_bytes: int) -> memoryview:
+def _zero_buffer(size_bytes: int) -> memoryview:
     return map_private(-1, 0, size_bytes) if size_bytes else memoryview(bytearray())
 
 
-def _now_ms() -> int:
+def _wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
@@ -157,29 +157,29 @@ class OverlayFiles:
         return found.status() if isinstance(found, OverlayContent) else found
 
     def list_directory(self, path: str) -> list[str]:
-        with self._locked_table(path) as path:
+        with self._locked_path(path) as path:
             return self._names_in(path)
 
     def make_directories(self, path: str) -> None:
-        with self._locked_table(path) as path:
+        with self._locked_path(path) as path:
             missing = []
             while (found := self._entry_at(path)) is None:
                 missing.append(path)
                 path = os.path.dirname(path)
             if not _is_directory(found):
-                raise _error(errno.ENOTDIR if missing else errno.EEXIST, path)
+                raise _os_error(errno.ENOTDIR if missing else errno.EEXIST, path)
             for name in missing:
-                self._note_change(name, RealFileStatus(0, _now_ms(), is_directory=True))
+                self._set_changed_entry(name, RealFileStatus(0, _wall_clock_ms(), is_directory=True))
 
     def map(self, path: str, size_bytes: int) -> OverlayMappedFile:
         """Map a file copy-on-write. Zeros in memory replace missing bytes or a missing file."""
-        with self._locked_table(path) as path:
+        with self._locked_path(path) as path:
             content = self._content(path, size_bytes, create=True)
             content.extend(size_bytes)
             return OverlayMappedFile(path, size_bytes, content)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        with self._locked_table(path) as path:
+        with self._locked_path(path) as path:
             self._content(path, 0, create=False).mtime_ms = mtime_ms
 
     def space(self, path: str) -> RealDiskSpace:
@@ -193,67 +193,67 @@ class OverlayFiles:
         return buffer_pages(size_bytes)
 
     def read(self, path: str) -> bytes:
-        with self._locked_table(path) as path:
+        with self._locked_path(path) as path:
             if path not in self._changed:
                 return self._disk.read(path)
             content = self._content(path, 0, create=False)
             return bytes(content.pages[: content.size_bytes])
 
     def write(self, path: str, data: bytes) -> None:
-        with self._locked_table(path) as path:
+        with self._locked_path(path) as path:
             self._content(path, 0, create=True).replace(data)
 
     def sync(self, path: str) -> None:
         if self.status(path) is None:
-            raise _error(errno.ENOENT, path)
+            raise _os_error(errno.ENOENT, path)
 
     def sync_directory(self, path: str) -> None:
-        with self._locked_table(path) as path:
+        with self._locked_path(path) as path:
             self._require_directory(path)
 
     def rename(self, old: str, new: str) -> None:
         """Replace a file of the new name. Raises OSError(EISDIR) for a directory."""
-        with self._locked_table(old) as old:
+        with self._locked_path(old) as old:
             new = os.path.normpath(new)
             content = self._content(old, 0, create=False)
             self._require_directory(os.path.dirname(new))
             if _is_directory(self._entry_at(new)):
-                raise _error(errno.EISDIR, new)
-            self._note_change(old, None)
-            self._note_change(new, content)
+                raise _os_error(errno.EISDIR, new)
+            self._set_changed_entry(old, None)
+            self._set_changed_entry(new, content)
 
     def unlink(self, path: str) -> None:
         """Existing maps of the file stay usable."""
-        with self._locked_table(path) as path:
+        with self._locked_path(path) as path:
             found = self._entry_at(path)
             if found is None:
-                raise _error(errno.ENOENT, path)
+                raise _os_error(errno.ENOENT, path)
             if _is_directory(found):
-                raise _error(errno.EISDIR, path)
-            self._note_change(path, None)
+                raise _os_error(errno.EISDIR, path)
+            self._set_changed_entry(path, None)
 
     def remove_directory(self, path: str) -> None:
-        with self._locked_table(path) as path:
+        with self._locked_path(path) as path:
             if self._names_in(path):
-                raise _error(errno.ENOTEMPTY, path)
-            self._note_change(path, None)
+                raise _os_error(errno.ENOTEMPTY, path)
+            self._set_changed_entry(path, None)
 
     def lock(self, path: str) -> OverlayLock:
         """Raises BlockingIOError if the file is locked in this overlay; locks on the disk do not count."""
-        with self._locked_table(path) as path:
+        with self._locked_path(path) as path:
             content = self._content(path, 0, create=True)
             if content.locked:
-                raise _error(errno.EAGAIN, path)
+                raise _os_error(errno.EAGAIN, path)
             content.locked = True
             return OverlayLock(content)
 
     @contextmanager
-    def _locked_table(self, path: str) -> Iterator[str]:
+    def _locked_path(self, path: str) -> Iterator[str]:
         """Yield the normalised path."""
         with self._guard:
             yield os.path.normpath(path)
 
-    def _note_change(self, path: str, now: OverlayContent | RealFileStatus | None) -> None:
+    def _set_changed_entry(self, path: str, now: OverlayContent | RealFileStatus | None) -> None:
         self._changed[path] = now
         above, name = os.path.split(path)
         if name:
@@ -265,9 +265,9 @@ class OverlayFiles:
     def _require_directory(self, path: str) -> None:
         found = self._entry_at(path)
         if found is None:
-            raise _error(errno.ENOENT, path)
+            raise _os_error(errno.ENOENT, path)
         if not _is_directory(found):
-            raise _error(errno.ENOTDIR, path)
+            raise _os_error(errno.ENOTDIR, path)
 
     def _names_in(self, path: str) -> list[str]:
         self._require_directory(path)
@@ -287,14 +287,14 @@ class OverlayFiles:
             return found
         if found is not None:
             if found.is_directory:
-                raise _error(errno.EISDIR, path)
+                raise _os_error(errno.EISDIR, path)
             content = open_content(path, size_bytes)
         else:
             if not create:
-                raise _error(errno.ENOENT, path)
+                raise _os_error(errno.ENOENT, path)
             self._require_directory(os.path.dirname(path))
-            content = OverlayContent(_zeros(size_bytes), 0, _now_ms())
-        self._note_change(path, content)
+            content = OverlayContent(_zero_buffer(size_bytes), 0, _wall_clock_ms())
+        self._set_changed_entry(path, content)
         return content
 
 
@@ -302,5 +302,5 @@ def _is_directory(found: OverlayContent | RealFileStatus | None) -> bool:
     return isinstance(found, RealFileStatus) and found.is_directory
 
 
-def _error(code: int, path: str) -> OSError:
+def _os_error(code: int, path: str) -> OSError:
     return OSError(code, os.strerror(code), path)

@@ -35,7 +35,7 @@ def map_shared(descriptor: int, size_bytes: int) -> memoryview:
 
     The descriptor may be closed afterwards. An access to a page after the end of the file kills the process (SIGBUS).
     """
-    return _owning_view(_map(None, size_bytes, mmap.MAP_SHARED, descriptor), size_bytes)
+    return _owning_view(_map_pages(None, size_bytes, mmap.MAP_SHARED, descriptor), size_bytes)
 
 
 def map_private(descriptor: int, file_bytes: int, size_bytes: int) -> memoryview:
@@ -46,10 +46,10 @@ def map_private(descriptor: int, file_bytes: int, size_bytes: int) -> memoryview
     """
     assert 0 <= file_bytes <= size_bytes, (file_bytes, size_bytes)
     private = mmap.MAP_PRIVATE | _MAP_NORESERVE
-    address = _map(None, size_bytes, private | mmap.MAP_ANONYMOUS, -1)
+    address = _map_pages(None, size_bytes, private | mmap.MAP_ANONYMOUS, -1)
     pages = _owning_view(address, size_bytes)
     if file_bytes:
-        _map(address, file_bytes, private | _MAP_FIXED, descriptor)  # replaces the first pages of zeros
+        _map_pages(address, file_bytes, private | _MAP_FIXED, descriptor)  # replaces the first pages of zeros
     return pages
 
 
@@ -61,26 +61,26 @@ def sync_pages(pages: memoryview, start: int, end: int, path: str) -> None:
     first = start - start % PAGE_BYTES  # msync needs a page boundary, and rounds the length up
     held = ctypes.c_char.from_buffer(pages[first:end])  # keeps the pages mapped during msync
     if _msync(ctypes.addressof(held), end - first, _MS_SYNC) != 0:
-        raise _error(path)
+        raise _os_error(path)
 
 
 def buffer_pages(size_bytes: int) -> memoryview:
     """Return zeroed anonymous memory."""
-    return _owning_view(_map(None, size_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1), size_bytes)
+    return _owning_view(_map_pages(None, size_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1), size_bytes)
 
 
 def lock_pages(pages: memoryview, path: str | None) -> None:
     """Lock pages in memory. OSError (ENOMEM or EPERM) above the limit of locked memory."""
-    _on_pages(_mlock, pages, path)
+    _call_on_pages(_mlock, pages, path)
 
 
 def unlock_pages(pages: memoryview, path: str) -> None:
-    _on_pages(_munlock, pages, path)
+    _call_on_pages(_munlock, pages, path)
 
 
 def will_need_pages(pages: memoryview, path: str) -> None:
     """Advise the operating system to read pages ahead."""
-    _on_pages(_madvise, pages, path, mmap.MADV_WILLNEED)
+    _call_on_pages(_madvise, pages, path, mmap.MADV_WILLNEED)
 
 
 def dont_need_pages(pages: memoryview, start: int, end: int, path: str) -> None:
@@ -93,19 +93,19 @@ def dont_need_pages(pages: memoryview, start: int, end: int, path: str) -> None:
     first = -(-start // PAGE_BYTES) * PAGE_BYTES
     last = end if end == len(pages) else end - end % PAGE_BYTES
     if first < last:
-        _on_pages(_madvise, pages[first:last], path, mmap.MADV_DONTNEED)
+        _call_on_pages(_madvise, pages[first:last], path, mmap.MADV_DONTNEED)
 
 
-def _on_pages(call: Callable[..., int], pages: memoryview, path: str | None, *arguments: int) -> None:
+def _call_on_pages(call: Callable[..., int], pages: memoryview, path: str | None, *arguments: int) -> None:
     held = ctypes.c_char.from_buffer(pages)  # keeps the pages mapped during the call
     if call(ctypes.addressof(held), len(pages), *arguments) != 0:
-        raise _error(path)
+        raise _os_error(path)
 
 
-def _map(address: int | None, size_bytes: int, flags: int, descriptor: int) -> int:
+def _map_pages(address: int | None, size_bytes: int, flags: int, descriptor: int) -> int:
     mapped: int = _mmap(address, size_bytes, _READ_WRITE, flags, descriptor, 0)
     if mapped == _MAP_FAILED:
-        raise _error(None)
+        raise _os_error(None)
     return mapped
 
 
@@ -116,6 +116,6 @@ def _owning_view(address: int, size_bytes: int) -> memoryview:
     return memoryview(array).cast("B")
 
 
-def _error(path: str | None) -> OSError:
+def _os_error(path: str | None) -> OSError:
     code = ctypes.get_errno()
     return OSError(code, os.strerror(code), path)

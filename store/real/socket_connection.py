@@ -135,7 +135,7 @@ class SocketConnection:
             return
         self._ended = True
         with suppress(OSError):
-            self._stream.end(carrier)
+            self._stream.end_sending(carrier)
         carrier.shutdown(socket.SHUT_WR)
         drained = 0
         while drained < _DRAINED_BYTES_MAX and (some := carrier.recv(1 << 16)):

@@ -85,7 +85,7 @@ class ByteStream(Protocol):
     def flush(self, carrier: socket.socket) -> None:
         """Send pending bytes, as many as the socket has room for."""
 
-    def end(self, carrier: socket.socket) -> None:
+    def end_sending(self, carrier: socket.socket) -> None:
         """End the stream, if the protocol of the stream has an end message."""
 
 
@@ -106,7 +106,7 @@ class PlainStream:
     def flush(self, carrier: socket.socket) -> None:
         """No-op: plain text is never buffered."""
 
-    def end(self, carrier: socket.socket) -> None:
+    def end_sending(self, carrier: socket.socket) -> None:
         """No-op: plain text has no end message."""
 
 
@@ -133,7 +133,7 @@ class SharedSocket:
         return self._socket
 
     def __exit__(self, *_: object) -> None:
-        self._leave()
+        self._release_user()
 
     def check_open(self) -> None:
         """Raise ConnectionError after a close."""
@@ -149,9 +149,9 @@ class SharedSocket:
             self._users += 1  # this call counts as a user, so the descriptor stays open until the shutdown below
         with suppress(OSError):  # the socket is not connected
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._leave()
+        self._release_user()
 
-    def _leave(self) -> None:
+    def _release_user(self) -> None:
         with self._lock:
             self._users -= 1
             assert self._users >= 0, self._users

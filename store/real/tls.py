@@ -159,7 +159,7 @@ class TlsStream:
             except BlockingIOError:
                 return
 
-    def end(self, carrier: socket.socket) -> None:
+    def end_sending(self, carrier: socket.socket) -> None:
         with suppress(ssl.SSLError, ValueError):  # the peer has not answered yet, or the handshake was not complete
             self._session.unwrap()
         self.flush(carrier)
@@ -229,5 +229,5 @@ class FirstByteStream:
     def flush(self, carrier: socket.socket) -> None:
         self._stream.flush(carrier)
 
-    def end(self, carrier: socket.socket) -> None:
-        self._stream.end(carrier)
+    def end_sending(self, carrier: socket.socket) -> None:
+        self._stream.end_sending(carrier)

@@ -88,12 +88,12 @@ class ThreadLock:
 
     def __enter__(self) -> None:
         if not self._mutex.acquire(False):
-            self._wait()
+            self._wait_on_condition()
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._mutex.release()
 
-    def _wait(self) -> None:
+    def _wait_on_condition(self) -> None:
         with self._next:
             for _ in range(_TRIES):
                 time.sleep(0)  # let other threads run, including the holder
@@ -128,7 +128,7 @@ class ThreadSignal:
                 self._gate.release()
 
     def wait(self, timeout_ms: int | None) -> bool:
-        if not self._gate.acquire(timeout=-1 if timeout_ms is None else _seconds(timeout_ms)):
+        if not self._gate.acquire(timeout=-1 if timeout_ms is None else _timeout_seconds(timeout_ms)):
             return False
         self._notified = False
         return True
@@ -143,15 +143,15 @@ class ThreadTask:
         self.name = name
         self.failure: BaseException | None = None
         self._body = body
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run_body, name=name, daemon=True)
         self._thread.start()
 
     def join(self, timeout_ms: int | None) -> bool:
         """Return whether the task ended before the timeout; None: no timeout."""
-        self._thread.join(None if timeout_ms is None else _seconds(timeout_ms))
+        self._thread.join(None if timeout_ms is None else _timeout_seconds(timeout_ms))
         return not self._thread.is_alive()
 
-    def _run(self) -> None:
+    def _run_body(self) -> None:
         try:
             self._body()
         except BaseException as failure:
@@ -180,7 +180,7 @@ class ThreadTasks:
         return ThreadCell(value)
 
 
-def _seconds(timeout_ms: int) -> float:
+def _timeout_seconds(timeout_ms: int) -> float:
     return min(max(timeout_ms, 0) / 1000, threading.TIMEOUT_MAX)
 
 

@@ -17,7 +17,7 @@ from ..formats.columns import PlainRecords
 from ..formats.index import IndexEntry, header_defects, header_error, time_diff_s
 from ..formats.index_key import key_hash, keys_of, may_have_keys
 from ..formats.scan import ScannedRecord, find_record_after_damage, scan_records
-from ..index.index_file import IndexFile, defects
+from ..index.index_file import IndexFile, index_file_defects
 from ..index.index_service import IndexService
 from ..log.checkpoint import StoreCheckpoint
 from ..log.segment_queue import SegmentQueue
@@ -57,13 +57,13 @@ class IndexRecovery:
         self._ends: list[Place] = []
         """For each kept file, the position after the file's last key."""
 
-    def begin(self) -> list[CorruptFileError]:
+    def keep_valid_files(self) -> list[CorruptFileError]:
         """Remove the files that are not kept. Returns the errors that a crash cannot cause."""
         odd = self._table.load()
         findings = list(odd)
         place = _NOTHING
         for file in self._table.files:
-            end, damage = self._kept_end_of(file, place)
+            end, damage = self._valid_end_of(file, place)
             if damage is not None:
                 findings.append(damage)
             if end is None:
@@ -71,17 +71,17 @@ class IndexRecovery:
             self._ends.append(end)
             place = end
         sizes = [error.file for error in odd if error.field == "file size"]
-        self._keep_files(sizes)
+        self._remove_other_files(sizes)
         return findings if self._clean_exit else []
 
     def dispatch(self, record: ScannedRecord) -> None:
         """Called in log order, starting at or before `start_offset`."""
-        self._index_unless_full(record.physical_offset, partial(self._service.dispatch, record))
+        self._index_key_unless_full(record.physical_offset, partial(self._service.dispatch, record))
 
     def put_plain(self, plain: PlainRecords) -> None:
-        self._index_unless_full(plain.key_column("physical_offset")[0], partial(self._service.put_plain, plain))
+        self._index_key_unless_full(plain.key_column("physical_offset")[0], partial(self._service.put_plain, plain))
 
-    def _index_unless_full(self, physical_offset: int, index: Callable[[], None]) -> None:
+    def _index_key_unless_full(self, physical_offset: int, index: Callable[[], None]) -> None:
         """Do nothing after an earlier call failed because the disk was full."""
         if self.lacks_room is not None:
             return
@@ -93,7 +93,7 @@ class IndexRecovery:
             count_mark("load without a file")
             self.lacks_room, self.room_ends_at = error, physical_offset
 
-    def _keep_files(self, odd: list[str]) -> None:
+    def _remove_other_files(self, odd: list[str]) -> None:
         """Remove `odd` and all files after the kept files."""
         ends = self._ends
         if ends and is_forced("index dropped"):
@@ -123,10 +123,10 @@ class IndexRecovery:
         if len(self._ends) == count:
             return False
         count_mark("index beyond log")
-        self._keep_files([])
+        self._remove_other_files([])
         return True
 
-    def end(self) -> None:
+    def make_index_durable(self) -> None:
         """Sync all files that may not be durable, and all names. After a clean exit these include the kept files."""
         self._service.end_building()
         self._table.make_durable()
@@ -135,7 +135,7 @@ class IndexRecovery:
 
     # -- one file ----------------------------------------------------------------------------------
 
-    def _kept_end_of(self, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
+    def _valid_end_of(self, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
         """Return the position after the last key of a kept file, else None, and its error if it should be valid.
 
         `begin` is the position after the last key of the previous file.
@@ -145,7 +145,7 @@ class IndexRecovery:
         is_durable = file.is_full and file.end_timestamp_ms <= self._checkpoint.index_msg_timestamp_ms
         if not is_durable and not self._clean_exit:
             return None, None
-        check = defects(file.view, path, self._table.slots, self._table.entries_max)
+        check = index_file_defects(file.view, path, self._table.slots, self._table.entries_max)
         if is_durable and not self._thorough:
             check = header_defects(header, path, self._table.entries_max)
         damage = next(check, None)
@@ -193,7 +193,7 @@ class IndexRecovery:
         keys = keys_of(record.properties)[done : done + last - first + 1]
         if len(keys) != last - first + 1:
             return None
-        if not all(_is_entry_of(file, first + number, record, key) for number, key in enumerate(keys)):
+        if not all(_is_index_entry_of_record(file, first + number, record, key) for number, key in enumerate(keys)):
             return None
         return offset, done + len(keys)
 
@@ -224,7 +224,7 @@ class IndexRecovery:
                     assert start is None or start > at, (start, at)  # otherwise this loop would never end
 
 
-def _is_entry_of(file: IndexFile, number: int, record: ScannedRecord, key: bytes) -> bool:
+def _is_index_entry_of_record(file: IndexFile, number: int, record: ScannedRecord, key: bytes) -> bool:
     entry = file.entry(number)
     diff_s = time_diff_s(file.begin_timestamp_ms, record.store_timestamp_ms)
     if number == 1:

@@ -34,7 +34,7 @@ class RecordMisplaced(Exception):
     """The queueOffset of a record is larger than the number of records that fit into the log before it."""
 
 
-class Misplaced(NamedTuple):
+class MisplacedCallback(NamedTuple):
     """A record whose queue entry is not at the record's queueOffset."""
 
     physical_offset: int
@@ -43,7 +43,7 @@ class Misplaced(NamedTuple):
     queue_offset: int
 
 
-class _DoubtedRecord(NamedTuple):
+class _DoubtfulRecord(NamedTuple):
     """A record with an unexpected queueOffset.
 
     The next records of the same queue decide where this entry is written.
@@ -77,7 +77,7 @@ class SkippedRanges:
         return number >= 0 and entry.physical_offset < self._ends[number]
 
 
-def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
+def can_record_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
     """Return whether so many records fit into the log before this one, or its queue has entries up to there.
 
     A queue can have more entries than records in the log, because it may begin with blank entries.
@@ -140,10 +140,10 @@ class QueueReplay:
         self.changed = 0
         self.write_again = write_again
         """Whether to write unchanged entries too, because they may not be on the disk."""
-        self.misplaced: list[Misplaced] = []
+        self.misplaced: list[MisplacedCallback] = []
         self.lacks_room: OSError | None = None
         """Error of a full disk, after which no entry is written."""
-        self._doubted: _DoubtedRecord | None = None
+        self._doubted: _DoubtfulRecord | None = None
         self._skipped = skipped
         self._pending = bytearray()
         self._pending_at = first.queue_offset
@@ -189,7 +189,7 @@ class QueueReplay:
         """
         queue_offset, segment_queue = first.queue_offset, self.queue.queue
         begin, end = self._file_bounds()
-        last = self._last_in_damage(min(queue_offset, end))
+        last = self._last_entry_in_damage(min(queue_offset, end))
         if (
             last is not None
             and queue_offset - last[0] > records_max_in(first.physical_offset - last[1])
@@ -214,7 +214,7 @@ class QueueReplay:
             return 0, 0
         return segments[0].base_offset // ENTRY_BYTES, segments[-1].end_offset // ENTRY_BYTES
 
-    def _last_in_damage(self, end: int) -> tuple[int, int] | None:
+    def _last_entry_in_damage(self, end: int) -> tuple[int, int] | None:
         """Return index and log offset of the last entry before `end` that points into skipped damage."""
         begin, _ = self._file_bounds()
         for index in range(end - 1, begin - 1, -1):
@@ -250,7 +250,7 @@ class QueueReplay:
             if doubted is not None:
                 self._settle_doubted(doubted, queue_offset)
             if queue_offset != self.next:
-                self._doubted = _DoubtedRecord(queue_offset, physical_offset, size_bytes, tags_code)
+                self._doubted = _DoubtfulRecord(queue_offset, physical_offset, size_bytes, tags_code)
                 return
         if not queue_offset % _CHUNK_ENTRIES:
             self._write_buffered()
@@ -270,14 +270,14 @@ class QueueReplay:
             self._pending += entries[at:]
             self.next += (len(entries) - at) // ENTRY_BYTES
 
-    def _settle_doubted(self, doubted: _DoubtedRecord, following: int | None) -> None:
+    def _settle_doubted(self, doubted: _DoubtfulRecord, following: int | None) -> None:
         """Decide the index of a doubted record. `following` is the queueOffset of the next record."""
         self._move_last_record()
         self._write_buffered()
         place = self._index_of_doubted(doubted, following)
         if place != doubted.queue_offset:
             expected = self.next if place is None else place
-            self.misplaced.append(Misplaced(doubted.physical_offset, expected, doubted.queue_offset))
+            self.misplaced.append(MisplacedCallback(doubted.physical_offset, expected, doubted.queue_offset))
         if place is not None:
             self._skip_indexes_to(place)
             self._pending += encode_entry(doubted.physical_offset, doubted.size_bytes, doubted.tags_code)
@@ -294,7 +294,7 @@ class QueueReplay:
         if not _has_offset_and_size_of(self.queue.entry(place), entry) or self._is_indexed_twice(entry, place):
             return
         self.next -= 1
-        self.misplaced.append(Misplaced(entry.physical_offset, place, self.next))
+        self.misplaced.append(MisplacedCallback(entry.physical_offset, place, self.next))
         del self._pending[-ENTRY_BYTES:]
         self._skip_indexes_to(place)
         self._pending += encode_entry(*entry)
@@ -315,13 +315,13 @@ class QueueReplay:
     def _has_data_after_last(self) -> bool:
         segment_queue, begin = self.queue.queue, self.next * ENTRY_BYTES
         segment = segment_queue.find(begin)
-        if segment is None or segment is not segment_queue.last():
+        if segment is None or segment is not segment_queue.last_segment():
             return segment is not None
         position = begin - segment.base_offset
         end = min(segment.size_bytes, position + GAP_ENTRIES_MAX * ENTRY_BYTES)
         return first_nonzero(segment.file.view(position, end)) is not None
 
-    def _index_of_doubted(self, doubted: _DoubtedRecord, following: int | None) -> int | None:
+    def _index_of_doubted(self, doubted: _DoubtfulRecord, following: int | None) -> int | None:
         """Return None if the index is already used, too far away or unknown."""
         recorded = doubted.queue_offset
         if recorded == self.next:
@@ -345,9 +345,9 @@ class QueueReplay:
         if following != self.next and ((recorded ^ self.next) & _NUMBER_MASK).bit_count() == 1:
             return self.next
         is_passed_by = following is not None and self.next <= following <= recorded
-        return recorded if is_ahead and not is_passed_by and self._has_room(doubted) else None
+        return recorded if is_ahead and not is_passed_by and self._has_room_for_missing(doubted) else None
 
-    def _has_room(self, doubted: _DoubtedRecord) -> bool:
+    def _has_room_for_missing(self, doubted: _DoubtfulRecord) -> bool:
         """Return whether all missing records of the queue fit into the log before this record."""
         last, missing = self.queue.entry(self.next - 1), doubted.queue_offset - self.next
         return last is None or missing <= records_max_in(doubted.physical_offset - last.physical_offset)
@@ -387,7 +387,7 @@ class QueueReplay:
             count_mark("load without a file")
             self.lacks_room = error
 
-    def end(self, *, syncs_zeros: bool) -> None:
+    def finish_replay(self, *, syncs_zeros: bool) -> None:
         """Write the buffered entries, and remove all entries after the last record.
 
         If the disk is full, the queue ends at the last entry that fitted into its files. syncs_zeros: see
@@ -417,7 +417,9 @@ class QueueReplay:
         return end
 
 
-def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
+def truncate_to_trusted_entries(
+    queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool
+) -> bool:
     """Recover a queue without a record in the scan, which began at log_offset. Returns whether entries were removed.
 
     Entries before the first entry that points into the scanned log are kept. All-zero entries among the kept entries
@@ -449,7 +451,7 @@ def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRan
     return entry.physical_offset < log_offset or skipped.contain(entry)
 
 
-def _has_offset_and_size_of(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _DoubtedRecord) -> bool:
+def _has_offset_and_size_of(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _DoubtfulRecord) -> bool:
     return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
 
 

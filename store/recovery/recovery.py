@@ -12,7 +12,7 @@ from itertools import islice
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
-from ..formats.columns import NEVER_MS, Core, PlainRecords
+from ..formats.columns import NEVER_MS, NativeCore, PlainRecords
 from ..formats.delay_level import entry_tags_code
 from ..formats.index_key import MAYBE_KEYED
 from ..formats.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
@@ -27,13 +27,13 @@ from ..queues.dispatch import UNDISPATCHED, is_queued
 from .index_recovery import IndexRecovery
 from .queue_replay import (
     EarlierEntriesMissing,
-    Misplaced,
+    MisplacedCallback,
     QueueReplay,
     RecordMisplaced,
     SkippedRanges,
-    can_be_first,
+    can_record_be_first,
     index_of_first_record,
-    keep_trusted_entries,
+    truncate_to_trusted_entries,
 )
 
 _NOWHERE = 1 << 63  # larger than every log offset, which are signed 64-bit integers
@@ -97,7 +97,7 @@ class Recovery:
         delays_ms: Mapping[int, int],
         *,
         clean_exit: bool,
-        core: Core | None = None,
+        core: NativeCore | None = None,
     ) -> None:
         self._config = config
         self._log = log
@@ -110,11 +110,11 @@ class Recovery:
         self._plain = None if core is None or queues.ext_directory is not None else PlainRecords(core)
         """Scans plain records in batches; None: records must be scanned one by one."""
         self._skipped = SkippedRanges()
-        has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all())
+        has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all_queues())
         self._light = config.enable_multi_dispatch or has_light
         """Whether there may be light queues, according to the settings or to existing queues."""
         self._lmq = config.enable_lmq or not config.enable_multi_dispatch
-        self._vouched_ms = NEVER_MS if clean_exit else checkpoint.vouched_timestamp_ms
+        self._vouched_ms = NEVER_MS if clean_exit else checkpoint.trusted_timestamp_ms
         """Store time up to which records and their queue entries are known to be durable."""
         self._queues_are_vouched = checkpoint.has_queue_time
         """Whether queue entries from before this load may be assumed to be durable.
@@ -137,8 +137,8 @@ class Recovery:
             expected = f"{BLANK_BYTES} or more, for a blank record"
             raise CorruptFileError(self._log.segments[0].file.path, 0, "file size", expected, size_bytes)
         trusted = self.trusted_segments()
-        odd_in_index = [] if self.index is None else self.index.begin()
-        stopped_by = self._scan_enough(trusted)
+        odd_in_index = [] if self.index is None else self.index.keep_valid_files()
+        stopped_by = self._scan_needed_segments(trusted)
         report = self._report
         report.findings = [*self._log.gaps, *report.findings, *odd_in_index]
         if self.truncate_log(report.end_offset) and stopped_by is not None:
@@ -150,7 +150,7 @@ class Recovery:
         self.finish_queues()
         self._log.make_durable(trusted)
         if self.index is not None:
-            self.index.end()
+            self.index.make_index_durable()
             if self.index.lacks_room is not None:
                 report.lacks_room = self.index.lacks_room
                 report.dispatched_to = min(report.dispatched_to, self.index.room_ends_at)
@@ -161,7 +161,7 @@ class Recovery:
         """Return how many segments are trusted. The queue entries of records in trusted segments are trusted too."""
         if self._clean_exit:
             return trusted_after_clean_exit(self._begun_segments())
-        return trusted_by_checkpoint(self._checkpoint.vouched_timestamp_ms, self._first_times_ms())
+        return trusted_by_checkpoint(self._checkpoint.trusted_timestamp_ms, self._first_store_times_ms())
 
     def _begun_segments(self) -> int:
         """Return the number of segments up to the last segment that contains a record.
@@ -173,18 +173,18 @@ class Recovery:
             count -= 1
         return count
 
-    def _first_times_ms(self) -> Iterator[tuple[int, int | None]]:
+    def _first_store_times_ms(self) -> Iterator[tuple[int, int | None]]:
         for number in reversed(range(len(self._log.segments))):
-            yield number, self._first_time_ms(self._log.segments[number])
+            yield number, self._first_store_time_of_segment_ms(self._log.segments[number])
 
-    def _first_time_ms(self, segment: Segment) -> int | None:
+    def _first_store_time_of_segment_ms(self, segment: Segment) -> int | None:
         try:
-            first = next(self._records(segment), None)
+            first = next(self._scan_segment_records(segment), None)
         except CorruptFileError:
             return None
         return None if first is None else first.store_timestamp_ms
 
-    def _records(self, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
+    def _scan_segment_records(self, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
         return scan_records(
             segment.file.view(0, segment.size_bytes),
             start,
@@ -194,7 +194,7 @@ class Recovery:
             check_crc=self._config.check_crc_on_recover,
         )
 
-    def _scan_enough(self, trusted: int) -> CorruptFileError | None:
+    def _scan_needed_segments(self, trusted: int) -> CorruptFileError | None:
         """Scan as much as queues and index need. Returns the result of `_scan_from`."""
         first = 0 if self._config.recover_whole_log or not self._queues_are_vouched else trusted
         while True:
@@ -303,7 +303,7 @@ class Recovery:
         offset, size_bytes = segment.base_offset + start, 0
         records, stored_ms = 0, report.last_store_timestamp_ms
         try:
-            for record in islice(self._records(segment, start), limit):
+            for record in islice(self._scan_segment_records(segment, start), limit):
                 offset, size_bytes, topic, queue_id, queue_offset, sys_flag, stored_ms, properties = record
                 if stored_ms > vouched_ms:
                     self._end_durability_at(offset)
@@ -323,14 +323,14 @@ class Recovery:
                     if replay is not None:
                         replay.add(queue_offset, offset, size_bytes, tags_code)
                     if light and LIGHT_MARK in properties and is_queued(record):
-                        self._scan_light(record, plain_code, whole_log=whole_log)
+                        self._replay_light_queues(record, plain_code, whole_log=whole_log)
                 records += 1
         finally:  # also after an error: the scan then ends after the last replayed record
             report.records += records
             report.end_offset = offset + size_bytes
             report.last_store_timestamp_ms = stored_ms
 
-    def _scan_light(self, record: ScannedRecord, tags_code: int, *, whole_log: bool) -> None:
+    def _replay_light_queues(self, record: ScannedRecord, tags_code: int, *, whole_log: bool) -> None:
         for seen in light_records(record, lmq=self._lmq):
             replay = self._replays.get((seen.topic, seen.queue_id))
             if replay is None:
@@ -348,7 +348,7 @@ class Recovery:
         """Start the replay of a queue with its first record. Reports an impossible queueOffset and returns None."""
         place = index_of_first_record(record, self._queues)
         try:
-            if place == record.queue_offset and not can_be_first(record, self._queues):
+            if place == record.queue_offset and not can_record_be_first(record, self._queues):
                 raise RecordMisplaced
             replay = QueueReplay(
                 self._queues.find_or_create(record.topic, record.queue_id),
@@ -405,19 +405,19 @@ class Recovery:
 
     def finish_queues(self) -> None:
         """Write missing queue entries, remove wrong ones, and set the positions of all queues."""
-        report, misplaced = self._report, list[Misplaced]()
+        report, misplaced = self._report, list[MisplacedCallback]()
         syncs_zeros = not self._clean_exit  # the previous recovery may have been killed during a truncation
-        for queue in self._queues.all():
+        for queue in self._queues.all_queues():
             replay = self._replays.get((queue.topic, queue.queue_id))
             if replay is None:
-                report.changed_entries += keep_trusted_entries(
+                report.changed_entries += truncate_to_trusted_entries(
                     queue, report.start_offset, self._skipped, syncs_zeros=syncs_zeros
                 )
                 if queue.queue.max_offset == queue.queue.min_offset and self._log.min_offset <= 0:
                     # No segment of the log has expired, so the counter belongs to removed records.
                     queue.remove_all_segments()
             else:
-                replay.end(syncs_zeros=syncs_zeros)
+                replay.finish_replay(syncs_zeros=syncs_zeros)
                 misplaced += replay.misplaced
                 if replay.lacks_room is not None:
                     self._leave_to_dispatch(replay, replay.lacks_room)

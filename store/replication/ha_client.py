@@ -88,7 +88,7 @@ class HAClient(Service):
         if connection is not None:
             connection.close()
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         address = self.master_address
         if not address or self.diverged is not None:
             self.signal.wait(None)
@@ -130,7 +130,7 @@ class HAClient(Service):
         stream = f"log from {connection.remote_address}"
         frames = FrameReader(self._config.mapped_file_size_commit_log, stream)
         log, is_async = self._store.log, self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH
-        self._report(connection, replica.begin(log.max_offset if is_async else log.flushed_where.get()))
+        self._send_report(connection, replica.start_stream(log.max_offset if is_async else log.flushed_where.get()))
         heard_ns = self._now_ns()
         while True:
             now_ns = self._now_ns()
@@ -155,11 +155,11 @@ class HAClient(Service):
 
     def _report_progress(self, connection: Connection, replica: ReplicaLog) -> None:
         """Report a higher offset, or repeat the last report when due. An unverified log is not reported."""
-        offset = self._guaranteed_offset() if replica.is_verified else self._reported
+        offset = self._durable_log_offset() if replica.is_verified else self._reported
         if offset > self._reported or self._now_ns() >= self._due_ns:
-            self._report(connection, max(offset, self._reported))
+            self._send_report(connection, max(offset, self._reported))
 
-    def _guaranteed_offset(self) -> int:
+    def _durable_log_offset(self) -> int:
         log = self._store.log
         end_offset = log.max_offset
         if end_offset == self._reported or self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
@@ -169,7 +169,7 @@ class HAClient(Service):
             raise OSError("a sync failed here: nothing more can be promised")
         return log.flushed_where.get()
 
-    def _report(self, connection: Connection, offset: int) -> None:
+    def _send_report(self, connection: Connection, offset: int) -> None:
         assert offset >= 0, offset
         self._due_ns = self._now_ns() + self._config.ha_send_heartbeat_interval_ms * _NS_PER_MS
         self._reported = offset

@@ -35,7 +35,7 @@ _ACCEPT_RETRY_MS = 1_000  # without free descriptors `accept` fails at once, and
 class HAConnection:
     """The connection of one slave.
 
-    Invariant: `reported` <= `sent` <= the end that readers may see. Neither value decreases.
+    Invariant: `reported_offset` <= `sent` <= the end that readers may see. Neither value decreases.
     """
 
     def __init__(self, store: MessageStore, number: int, connection: Connection, on_closed: "OnClosed") -> None:
@@ -83,7 +83,7 @@ class HAConnection:
             task.join(None)
 
     @property
-    def reported(self) -> int:
+    def reported_offset(self) -> int:
         """Offset of the slave's last report; -1 before the first report."""
         return self._reported.get()
 
@@ -91,7 +91,7 @@ class HAConnection:
     def sent(self) -> int:
         return self._sent.get()
 
-    def has(self, start_offset: int, end_offset: int) -> bool:
+    def has_range(self, start_offset: int, end_offset: int) -> bool:
         """Return whether the slave reported a range of the log after the range was sent."""
         began = self._began.get()
         return began != _UNKNOWN and began <= start_offset and end_offset <= self._reported.get()
@@ -135,7 +135,7 @@ class HAConnection:
             return False
         self._reported.set(report)
         if self._group_transfer is not None:
-            self._group_transfer.reported(self)
+            self._group_transfer.complete_reported_requests(self)
         return True
 
     def _process_first_report(self, report: int) -> bool:
@@ -150,7 +150,7 @@ class HAConnection:
         if not (report == 0 or first <= report <= end):
             if report > end:
                 count_mark("report beyond the master's end")
-            self._send(encode_frame_header(end if report > end else first, 0))
+            self._send_bytes(encode_frame_header(end if report > end else first, 0))
             why = "its log has diverged" if report > end else "what it needs next has expired here"
             self.close(f"reported {report}, and the log has {first} to {end}: {why}")
             return False
@@ -168,16 +168,16 @@ class HAConnection:
     def _send_frames(self) -> None:
         try:
             while not self._closed.get():
-                if self._send_next() or self._signal.wait(self._config.ha_send_heartbeat_interval_ms):
+                if self._send_next_frame() or self._signal.wait(self._config.ha_send_heartbeat_interval_ms):
                     continue
-                self._send(encode_frame_header(self._sent.get(), 0))
+                self._send_bytes(encode_frame_header(self._sent.get(), 0))
         except (OSError, ValueError) as error:  # a closed map raises ValueError
             self.close(str(error))
         except Exception as error:
             self.close(f"{type(error).__name__}: {error}")
             raise
 
-    def _send_next(self) -> bool:
+    def _send_next_frame(self) -> bool:
         """Return False if no byte can be sent now."""
         at = self._sent.get()
         limit = self._readable_limit()
@@ -196,10 +196,10 @@ class HAConnection:
         data = bytes(segment.file.view(position, end))
         assert 0 < len(data) <= batch_bytes, (len(data), batch_bytes)
         self._sent.set(at + len(data))  # before the send, because the slave may report at once
-        self._send(encode_frame_header(at, len(data)) + data)
+        self._send_bytes(encode_frame_header(at, len(data)) + data)
         return True
 
-    def _send(self, data: bytes) -> None:
+    def _send_bytes(self, data: bytes) -> None:
         send_all(self._connection, data, self._config.ha_housekeeping_interval_ms)
 
 
@@ -233,8 +233,8 @@ class HAService:
     def start(self) -> None:
         """Listen for slaves. On a slave, start the client. Raises OSError if listening fails."""
         self._listener = self._network.listen(self._address)
-        self._store.follow(self._wake)
-        self._accepting = self._tasks.spawn("ha-accept", self._accept)
+        self._store.call_when_readable(self._wake_connections)
+        self._accepting = self._tasks.spawn("ha-accept", self._accept_slaves)
         if self.client is not None:
             self.client.start()
 
@@ -269,26 +269,26 @@ class HAService:
 
     def runtime_info(self) -> dict[str, str]:
         """RocketMQ 4.9 has no such figures."""
-        info = {f"haSlave_{each.remote_address}": f"{each.reported},{each.sent}" for each in self.connections}
+        info = {f"haSlave_{each.remote_address}": f"{each.reported_offset},{each.sent}" for each in self.connections}
         info["haLastClosed"] = self.last_closed
         if self.client is not None:
             info["haMasterAddress"] = self.client.master_address
             info["haClientState"] = self.client.state_and_reason
         return info
 
-    def _wake(self) -> None:
+    def _wake_connections(self) -> None:
         for connection in self.connections:
             connection.wake()
 
-    def _accept(self) -> None:
+    def _accept_slaves(self) -> None:
         assert self._listener is not None, "start sets it"
         try:
-            self._accept_all(self._listener)
+            self._accept_until_closed(self._listener)
         except Exception as error:
             self._store.flags.service_failed("ha-accept", error)
             raise
 
-    def _accept_all(self, listener: Listener) -> None:
+    def _accept_until_closed(self, listener: Listener) -> None:
         while True:
             try:
                 accepted = listener.accept(None)

@@ -49,7 +49,7 @@ class ReplicaLog:
         """Received part of an incomplete record, after zeros that fill the sector up to the log's end."""
         self._padding = 0
 
-    def begin(self, kept_offset: int) -> int:
+    def start_stream(self, kept_offset: int) -> int:
         """Start a new stream. Return the log offset to request, 0 for an empty log.
 
         The requested offset is the offset of the last record, or `kept_offset` if that is lower. A RocketMQ master
@@ -173,7 +173,7 @@ class ReplicaLog:
         begin, end, base_offset = self._padding, len(whole), base - self._padding
         try:
             scan = scan_records(whole, begin, end, file="what comes", base_offset=base_offset, check_crc=True)
-            return _last_of(scan)
+            return _last_record_of(scan)
         except CorruptFileError as error:
             expected, found = f"{error.field} {error.expected}", f"{error.field} {error.found}"
             raise DivergedError(base_offset + error.offset, expected, found) from error
@@ -189,11 +189,11 @@ def last_record_offset(log: SegmentQueue) -> int | None:
     for segment in reversed(log.segments):
         wrote, view = segment.wrote.get(), segment.file.view(0, segment.size_bytes)
         file, base_offset = segment.file.path, segment.base_offset
-        last = _last_of(scan_records(view, 0, wrote, file=file, base_offset=base_offset, check_crc=False))
+        last = _last_record_of(scan_records(view, 0, wrote, file=file, base_offset=base_offset, check_crc=False))
         if last is not None:
             return last.physical_offset
     return None
 
 
-def _last_of(records: Iterable[ScannedRecord]) -> ScannedRecord | None:
+def _last_record_of(records: Iterable[ScannedRecord]) -> ScannedRecord | None:
     return next(iter(deque(records, maxlen=1)), None)

@@ -26,12 +26,12 @@ from ..formats.delay_level import SCHEDULE_TOPIC
 from ..formats.half_message import HALF_TOPIC, OP_TOPIC
 from ..log.commit_log import CommitLog
 from ..log.segment import Segment
-from ..log.segment_queue import SegmentQueue, used_ratio_if_known
+from ..log.segment_queue import SegmentQueue, try_used_ratio
 from ..marks import count_mark
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 from ..queues.flush_queues import FlushConsumeQueueService
-from ..running_flags import Refusal, RunningFlags
+from ..running_flags import RefusalReason, RunningFlags
 from ..service import Service
 from ..world import Files, World
 
@@ -69,22 +69,22 @@ class DiskWatermark:
         self._log_directories = config.commit_log_directories
         self._queue_directory = config.consume_queue_directory
 
-    def measure(self) -> RemovalPressure:
+    def measure_pressure(self) -> RemovalPressure:
         """Measure all disks once. If the usage of a disk is unknown, only expired segments are deleted.
 
         DISK_FULL is cleared only if the usage of all disks is known.
         """
         config = self._config
-        of_log = [used_ratio_if_known(self._files, path) for path in self._log_directories]
-        of_queues = used_ratio_if_known(self._files, self._queue_directory)
+        of_log = [try_used_ratio(self._files, path) for path in self._log_directories]
+        of_queues = try_used_ratio(self._files, self._queue_directory)
         is_known = of_queues is not None and None not in of_log
         log_ratio = min((ratio for ratio in of_log if ratio is not None), default=0.0)
         most = max(log_ratio, of_queues or 0.0)
         assert 0 <= most <= 1, (of_log, of_queues)
         if most > config.disk_space_warning_level_ratio:
-            self._flags.refuse(Refusal.DISK_FULL)
+            self._flags.add_refusal(RefusalReason.DISK_FULL)
         elif is_known and most <= config.disk_space_clean_forcibly_ratio:
-            self._flags.allow(Refusal.DISK_FULL)
+            self._flags.clear_refusal(RefusalReason.DISK_FULL)
         percent = min(max(config.disk_max_used_space_ratio, _PERCENT_MIN), _PERCENT_MAX)
         return RemovalPressure(
             delete=not is_known or most > percent / 100, at_once=most > config.disk_space_clean_forcibly_ratio
@@ -117,16 +117,16 @@ class CleanCommitLog:
     def delete_manually(self) -> None:
         self._manual.set(MANUAL_PASSES)
 
-    def run(self) -> int:
+    def remove_expired(self) -> int:
         """Return the number of removed segments. After an OSError, a later pass retries."""
-        pressure = self._watermark.measure()
+        pressure = self._watermark.measure_pressure()
         manual = self._manual.get() > 0
         if manual:
             left = self._manual.add(-1)  # `set` could overwrite a concurrent request
             assert 0 <= left < MANUAL_PASSES, left
         if manual or pressure.delete or self._is_delete_time():
             return self._delete_segments(pressure)
-        return self._retry_stuck()
+        return self._retry_failed_removals()
 
     def _is_delete_time(self) -> bool:
         clock = self._world.clock
@@ -170,7 +170,7 @@ class CleanCommitLog:
             count_mark("segment expired")
         return removed
 
-    def _retry_stuck(self) -> int:
+    def _retry_failed_removals(self) -> int:
         """Retry a failed removal after the retry interval (RocketMQ's retryDeleteFirst)."""
         if self._stuck is None or self._stuck != self._log.min_offset:
             return 0
@@ -205,7 +205,7 @@ class CleanConsumeQueue:
         self._pause = pause
         self._cleaned_to = 0
 
-    def run(self) -> None:
+    def remove_expired(self) -> None:
         """Do one pass if the start of the log has moved since the last complete pass.
 
         After an OSError the pass continues with other files, then raises the last error. The next pass retries.
@@ -215,7 +215,7 @@ class CleanConsumeQueue:
             return
         failure: OSError | None = None
         whole = True
-        for queue in self._queues.all():
+        for queue in self._queues.all_queues():
             try:
                 removed = queue.remove_expired_segments(log_min_offset)
             except OSError as error:
@@ -241,16 +241,16 @@ class CleanConsumeQueue:
         Raises OSError if a removal fails.
         """
         log_min_offset = self._log.min_offset
-        for queue in self._queues.all():
+        for queue in self._queues.all_queues():
             end = queue.max_offset  # before the newest entry is read, because other tasks may add entries
             newest = queue.entry(end - 1)
             if newest is None or not is_valid(newest) or is_numbered_elsewhere(queue.topic):
                 continue
             if newest.physical_offset >= log_min_offset:
                 continue
-            self._remove(queue, end)
+            self._remove_queue(queue, end)
 
-    def _remove(self, queue: ConsumeQueue, end: int) -> None:
+    def _remove_queue(self, queue: ConsumeQueue, end: int) -> None:
         """Under the put lock, remove one queue if the queue still ends at `end`.
 
         Without the lock, a concurrent put could be dispatched to the removed queue. Raises OSError if a removal fails
@@ -266,7 +266,7 @@ class CleanConsumeQueue:
                 failure = error
                 if queue.queue.segments:
                     return False
-            self._queues.forget(queue)
+            self._queues.forget_queue(queue)
             return True
 
         # No other task may sync these directories during their removal.
@@ -322,7 +322,7 @@ class RetentionService(Service):
         self._clean_ns = 0
         self.wake()
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         clock = self.world.clock
         left_ns = min(self._check_ns, self._clean_ns) - clock.monotonic_ns()
         if left_ns > 0:
@@ -332,14 +332,14 @@ class RetentionService(Service):
         now_ns = clock.monotonic_ns()
         if now_ns >= self._clean_ns:
             self._clean_ns = now_ns + self._interval_ns  # first, because `delete_manually` may reset it during the pass
-            self.clean()
+            self.run_clean_pass()
         if now_ns >= self._check_ns:
             self._check_ns = now_ns + CHECK_INTERVAL_MS * 1_000_000
-            self.watermark.measure()
+            self.watermark.measure_pressure()
 
-    def clean(self) -> None:
+    def run_clean_pass(self) -> None:
         with self._pass_lock:
-            for run in (self.log.run, self.queues.run):
+            for run in (self.log.remove_expired, self.queues.remove_expired):
                 try:
                     run()
                 except OSError as error:

@@ -50,31 +50,31 @@ def murmur3_64(data: bytes) -> int:
     h1 = h2 = 0
     whole = len(data) // _BLOCK.size * _BLOCK.size
     for k1, k2 in _BLOCK.iter_unpack(data[:whole]):
-        h1 ^= _mix_first(k1)
+        h1 ^= _murmur_mix_k1(k1)
         h1 = ((_rotate_left(h1, 27) + h2) * 5 + 0x52DC_E729) & _MASK
-        h2 ^= _mix_second(k2)
+        h2 ^= _murmur_mix_k2(k2)
         h2 = ((_rotate_left(h2, 31) + h1) * 5 + 0x3849_5AB5) & _MASK
     k1, k2 = _BLOCK.unpack(data[whole:].ljust(_BLOCK.size, b"\0"))
-    h1 ^= _mix_first(k1) ^ len(data)
-    h2 ^= _mix_second(k2) ^ len(data)
+    h1 ^= _murmur_mix_k1(k1) ^ len(data)
+    h2 ^= _murmur_mix_k2(k2) ^ len(data)
     h1 = (h1 + h2) & _MASK
     h2 = (h2 + h1) & _MASK
-    return (_final_mix(h1) + _final_mix(h2)) & _MASK
+    return (_murmur_final_mix(h1) + _murmur_final_mix(h2)) & _MASK
 
 
 def _rotate_left(value: int, bits: int) -> int:
     return (value << bits | value >> (64 - bits)) & _MASK
 
 
-def _mix_first(k1: int) -> int:
+def _murmur_mix_k1(k1: int) -> int:
     return _rotate_left(k1 * _C1 & _MASK, 31) * _C2 & _MASK
 
 
-def _mix_second(k2: int) -> int:
+def _murmur_mix_k2(k2: int) -> int:
     return _rotate_left(k2 * _C2 & _MASK, 33) * _C1 & _MASK
 
 
-def _final_mix(value: int) -> int:
+def _murmur_final_mix(value: int) -> int:
     for factor in (0xFF51_AFD7_ED55_8CCD, 0xC4CE_B9FE_1A85_EC53):
         value = (value ^ value >> 33) * factor & _MASK
     return value ^ value >> 33
@@ -171,7 +171,7 @@ class ConsumerFilterManager:
         """
         parsed = SqlExpression.parse(expression)
         with self._lock:
-            self._drop_expired()
+            self._drop_expired_registrations()
             known = self.find(topic, group)
             if known is not None and self._keeps_registration(known, parsed, client_version):
                 return known
@@ -202,7 +202,7 @@ class ConsumerFilterManager:
                 if known is not None and known.dead_timestamp_ms is None:
                     known.dead_timestamp_ms = now_ms
 
-    def _drop_expired(self) -> None:
+    def _drop_expired_registrations(self) -> None:
         forgotten_ms = self._now_ms() - FORGOTTEN_AFTER_MS
         for topic, known in sorted(self._by_topic.items()):
             ends_ms = ((each, each.dead_timestamp_ms) for each in known)

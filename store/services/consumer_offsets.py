@@ -59,7 +59,7 @@ class ConsumerOffsetManager(Service):
         """Set the offset of the group's next message, which may be lower than the old offset."""
         key = f"{topic}{_SEPARATOR}{group}"
         with self._lock:
-            if self._is_light(group):
+            if self._is_light_group(group):
                 self._light_offsets[key] = offset
             else:
                 self._offsets.setdefault(key, {})[queue_id] = offset
@@ -68,7 +68,7 @@ class ConsumerOffsetManager(Service):
         """Return -1 if the group has no offset."""
         key = f"{topic}{_SEPARATOR}{group}"
         with self._lock:
-            if self._is_light(group):
+            if self._is_light_group(group):
                 return self._light_offsets.get(key, -1)
             return self._offsets.get(key, {}).get(queue_id, -1)
 
@@ -83,7 +83,7 @@ class ConsumerOffsetManager(Service):
             keys = [*self._offsets, *self._light_offsets]
         return [(topic, group) for topic, _, group in (key.rpartition(_SEPARATOR) for key in keys)]
 
-    def all(self) -> list[tuple[str, str, dict[int, int]]]:
+    def all_offsets(self) -> list[tuple[str, str, dict[int, int]]]:
         """Return topic, group and offsets by queue id, without light queues."""
         with self._lock:
             tables = [(key, dict(offsets)) for key, offsets in self._offsets.items()]
@@ -97,7 +97,7 @@ class ConsumerOffsetManager(Service):
                     del table[key]
 
     @property
-    def members(self) -> dict[str, Any]:
+    def json_members(self) -> dict[str, Any]:
         """Content of the file, sorted by name. RocketMQ's file is not sorted."""
         fields: dict[str, Any] = {}
         with self._lock:
@@ -113,7 +113,7 @@ class ConsumerOffsetManager(Service):
         with self._lock:
             self._offsets, self._light_offsets = offsets, light_offsets
 
-    def _is_light(self, group: str) -> bool:
+    def _is_light_group(self, group: str) -> bool:
         return self._light_queues and group.startswith(LIGHT_GROUP_PREFIX)
 
     def clamp_to_queues(self, store: AnyMessageStore) -> int:
@@ -144,14 +144,14 @@ class ConsumerOffsetManager(Service):
         """Return False if the offsets were durable already. Raises OSError if the disk fails."""
         # `members` is read under the file lock too. Otherwise an older state could overwrite a newer one.
         with self._file_lock:
-            return self.file.store(encode_side_json(self.members))
+            return self.file.store(encode_side_json(self.json_members))
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         self.signal.wait(self.flush_interval_ms)
         if not self.is_stopping:
             self._try_to_persist()
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         self._try_to_persist()
 
     def _try_to_persist(self) -> None:

@@ -37,7 +37,7 @@ from ..message_store import MessageStore
 from ..service import Service, do_nothing
 from ..world import World
 from .consumer_offsets import ConsumerOffsetManager
-from .transaction_queues import Decisions, OpQueue, pull_from
+from .transaction_queues import OpQueue, TransactionDecisions, pull_from
 
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 """The progress of the check is stored as offsets of this consumer group."""
@@ -49,7 +49,7 @@ _POLL_MS = 20
 _HOUR_MS = 3_600_000
 
 
-class _Progress(NamedTuple):
+class _CheckProgress(NamedTuple):
     """Progress in both queues, and the log offset that must be durable before it is stored."""
 
     half_offset: int
@@ -82,7 +82,7 @@ class TransactionalMessageCheckService(Service):
         store: MessageStore,
         offsets: ConsumerOffsetManager,
         config: TransactionConfig,
-        decisions: Decisions,
+        decisions: TransactionDecisions,
     ) -> None:
         super().__init__(world)
         self.on_check: Callable[[MessageRecord], None] = do_nothing
@@ -97,34 +97,34 @@ class TransactionalMessageCheckService(Service):
         """Queue offset of the first half message that the check has not passed."""
         self._own_from = -1
         """The half queue's end at the start. `_decisions` has all half messages that were put back after it."""
-        self._unpublished: _Progress | None = None
+        self._unpublished: _CheckProgress | None = None
         self._questions: list[MessageRecord] = []
         """Copies of this pass that are still in a buffer of the pool, where a look-up cannot find them."""
         self._put_end = 0
         """Log offset after the last put. With a transient pool, this offset is beyond the readable log."""
 
-    def use(self, config: TransactionConfig) -> None:
+    def set_config(self, config: TransactionConfig) -> None:
         self.config = config
 
     def start(self) -> None:
         """Half messages put after this call belong to this life."""
-        self._own_from = self._half_end()
+        self._own_from = self._half_queue_end()
         super().start()
 
-    def _half_end(self) -> int:
+    def _half_queue_end(self) -> int:
         return self._store.get_max_offset_in_queue(HALF_TOPIC, QUEUE_ID)
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         """A disk error ends the pass but not the task."""
         self.signal.wait(self.config.transaction_check_interval_ms)
         if self.is_stopping:
             return
         try:
-            self.check()
+            self.check_half_messages()
         except (StoreError, OSError) as error:
             self.last_error = error
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         """Publish the progress of the last pass, after the log of the pass is durable.
 
         Consumer offsets are written before the store stops. Without this flush a clean stop would lose the progress,
@@ -136,7 +136,7 @@ class TransactionalMessageCheckService(Service):
             self._store.flush.flush_to(done.log_offset)
         self._publish_progress()
 
-    def check(self) -> None:
+    def check_half_messages(self) -> None:
         """Make one pass. No-op on a slave, because the master checks. Not thread-safe.
 
         Raises StoreError or OSError if the store is not readable. The progress made before the error is kept.
@@ -148,7 +148,7 @@ class TransactionalMessageCheckService(Service):
         if ops is None:
             ops = self._ops = self._continue_from_progress()
         self._store_missing_ops()
-        end = self._half_end()
+        end = self._half_queue_end()
         if end < self._half_offset:  # the half queue was removed and created again
             self._half_offset, self._own_from = end, min(self._own_from, end)
             self._decisions.clear()
@@ -170,22 +170,22 @@ class TransactionalMessageCheckService(Service):
         self._ask_buffered_questions()
         if self._half_offset >= self._own_from:
             with self._decisions.lock:
-                ops.forget(self._is_settled)
-                self._decisions.forget(self._is_settled, range(self._own_from, self._half_offset))
+                ops.forget_settled(self._is_settled)
+                self._decisions.forget_settled(self._is_settled, range(self._own_from, self._half_offset))
         self._record_progress(ops)
 
     def _record_progress(self, ops: OpQueue) -> None:
         required_log_offset = max(self._store.max_phy_offset, self._put_end)
-        self._unpublished = _Progress(self._half_offset, ops.first_needed_offset, required_log_offset)
+        self._unpublished = _CheckProgress(self._half_offset, ops.first_needed_offset, required_log_offset)
         self._publish_progress()
 
     def _continue_from_progress(self) -> OpQueue:
-        self._half_offset = self._progress_in(HALF_TOPIC)
+        self._half_offset = self._read_progress_of(HALF_TOPIC)
         if self._own_from < 0:
-            self._own_from = self._half_end()
-        return OpQueue(self._store, self._progress_in(OP_TOPIC))
+            self._own_from = self._half_queue_end()
+        return OpQueue(self._store, self._read_progress_of(OP_TOPIC))
 
-    def _progress_in(self, topic: str) -> int:
+    def _read_progress_of(self, topic: str) -> int:
         offset = self._offsets.query_offset(CHECK_GROUP, topic, QUEUE_ID)
         return offset if offset >= 0 else max(self._store.get_min_offset_in_queue(topic, QUEUE_ID), 0)
 
@@ -203,7 +203,7 @@ class TransactionalMessageCheckService(Service):
         self._unpublished = None
         # The half offset is first: a read between the two commits then includes too many ops, not too few.
         for topic, offset in ((HALF_TOPIC, done.half_offset), (OP_TOPIC, done.op_offset)):
-            if self._progress_in(topic) != offset:
+            if self._read_progress_of(topic) != offset:
                 self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
 
     def _store_missing_ops(self) -> None:
@@ -242,7 +242,7 @@ class TransactionalMessageCheckService(Service):
             count_mark("half message put back")
             decisions.record_put_back(half, append.queue_offset)
             if judged is HalfMessageVerdict.DUE:
-                asked = _as_stored(half.record, message, append)
+                asked = _record_as_stored(half.record, message, append)
         if asked is not None:
             self._ask_producer(asked)
         return True
@@ -253,7 +253,7 @@ class TransactionalMessageCheckService(Service):
 
     def _give_up(self, half: HalfMessage) -> bool:
         """Return False if the move to the given-up topic must be retried."""
-        result = self._put(copy_half_message(half, GIVEN_UP_TOPIC, {}))
+        result = self._put_and_track_end(copy_half_message(half, GIVEN_UP_TOPIC, {}))
         if not result.is_stored and not result.status.is_final:
             return False
         count_mark("half message given up")
@@ -267,10 +267,10 @@ class TransactionalMessageCheckService(Service):
         Causes: reduced limits, or corrupt bytes that are not UTF-8, since their replacement characters need more
         space.
         """
-        result = self._put(message)
-        return self._put(unchanged) if result.status.is_final else result
+        result = self._put_and_track_end(message)
+        return self._put_and_track_end(unchanged) if result.status.is_final else result
 
-    def _put(self, message: Message) -> PutMessageResult:
+    def _put_and_track_end(self, message: Message) -> PutMessageResult:
         result = self._store.put_message(message)
         if result.append is not None:
             self._put_end = result.append.wrote_offset + result.append.wrote_bytes
@@ -317,7 +317,7 @@ def _record_end(record: MessageRecord) -> int:
     return record.physical_offset + record.size_bytes
 
 
-def _as_stored(record: MessageRecord, message: Message, append: AppendMessageResult) -> MessageRecord:
+def _record_as_stored(record: MessageRecord, message: Message, append: AppendMessageResult) -> MessageRecord:
     return replace(
         record,
         size_bytes=append.wrote_bytes,

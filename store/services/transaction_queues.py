@@ -94,7 +94,7 @@ class OpQueue:
                 self._ops[at] = halves
                 self._decided.update(halves)
 
-    def forget(self, is_settled: Callable[[int], bool]) -> None:
+    def forget_settled(self, is_settled: Callable[[int], bool]) -> None:
         """Drop each op whose half messages are all settled."""
         self._ops = {at: halves for at, halves in self._ops.items() if not all(map(is_settled, halves))}
         self._decided = {half for halves in self._ops.values() for half in halves}
@@ -104,7 +104,7 @@ _IN_FLIGHT = -1
 _OWED = -2
 
 
-class Decisions:
+class TransactionDecisions:
     """Decisions and put-backs of this life."""
 
     def __init__(self, world: World) -> None:
@@ -121,7 +121,7 @@ class Decisions:
         self._passed = range(0)
         """First offsets that the check has passed, except those in `_put_back` and `_given_up`."""
 
-    def begin(self, half: HalfMessage, visible_ops: int) -> bool:
+    def claim_half_message(self, half: HalfMessage, visible_ops: int) -> bool:
         """Claim a half message for a decision. Return False if the half message is already decided or claimed.
 
         `visible_ops` is the end of the op queue.
@@ -214,7 +214,7 @@ class Decisions:
         if half.first_offset != half.record.queue_offset:
             self._put_back[half.first_offset] = half.record.queue_offset
 
-    def forget(self, is_settled: Callable[[int], bool], passed: range) -> None:
+    def forget_settled(self, is_settled: Callable[[int], bool], passed: range) -> None:
         """Drop decisions on half messages that the check cannot reach again.
 
         `passed` contains the first offsets of this life that the check has passed. Decisions on half messages of

@@ -41,7 +41,7 @@ from ..message_store import MessageStore
 from ..world import World
 from .consumer_offsets import ConsumerOffsetManager
 from .transaction_check import TransactionalMessageCheckService, TransactionConfig
-from .transaction_queues import Decisions
+from .transaction_queues import TransactionDecisions
 
 
 class EndTransactionStatus(Enum):
@@ -74,7 +74,7 @@ class TransactionalMessageService:
         self.config = config or TransactionConfig()
         self._world = world
         self._store = store
-        self._decisions = Decisions(world)
+        self._decisions = TransactionDecisions(world)
         self.checker = TransactionalMessageCheckService(world, store, offsets, self.config, self._decisions)
         self.checker.on_failure = store.flags.service_failed
 
@@ -90,9 +90,9 @@ class TransactionalMessageService:
     def on_check(self, listener: Callable[[MessageRecord], None]) -> None:
         self.checker.on_check = listener
 
-    def use(self, config: TransactionConfig) -> None:
+    def set_config(self, config: TransactionConfig) -> None:
         self.config = config
-        self.checker.use(config)
+        self.checker.set_config(config)
 
     def start(self) -> None:
         """Call this after the store has started and the offsets are loaded and clamped."""
@@ -126,7 +126,7 @@ class TransactionalMessageService:
         Raises StoreNotReadableError if the store is not readable, as `rollback` does; the half message then stays
         undecided.
         """
-        half = self._claim(request)
+        half = self._claim_half_message(request)
         if isinstance(half, EndTransactionStatus):
             return EndTransactionResult(half)
         message = committed_message_of(half)
@@ -143,7 +143,7 @@ class TransactionalMessageService:
 
     def rollback(self, request: EndTransaction) -> EndTransactionResult:
         """End a half message without delivery."""
-        half = self._claim(request)
+        half = self._claim_half_message(request)
         if isinstance(half, EndTransactionStatus):
             return EndTransactionResult(half)
         return EndTransactionResult(EndTransactionStatus.DECIDED, None, self._put_ops(half))
@@ -167,7 +167,7 @@ class TransactionalMessageService:
             decisions.record_resumed(HalfMessage.from_record(replace(record, queue_offset=append.queue_offset)))
         return None
 
-    def _claim(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
+    def _claim_half_message(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
         """Claim the half message, or return why the message cannot be decided."""
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return EndTransactionStatus.SLAVE_NOT_AVAILABLE
@@ -180,7 +180,7 @@ class TransactionalMessageService:
         if record.queue_offset != request.tran_state_table_offset:
             return EndTransactionStatus.TRAN_STATE_TABLE_OFFSET_WRONG
         visible_ops = self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)
-        return half if self._decisions.begin(half, visible_ops) else EndTransactionStatus.ALREADY_DECIDED
+        return half if self._decisions.claim_half_message(half, visible_ops) else EndTransactionStatus.ALREADY_DECIDED
 
     def _put_ops(self, half: HalfMessage) -> bool:
         """Put an op for each offset of a half message. Return whether all are stored."""

@@ -115,11 +115,11 @@ def read_broker_conf(text: str, root: str) -> BrokerConf:
     others: dict[str, str] = {}
     lines: dict[str, int] = {}
     seen: dict[str, int] = {}
-    for each in _properties(text):
+    for each in _parse_properties(text):
         spelling = canonical_key(each.key)
         if spelling in seen:
             expected = f"one value, that of line {seen[spelling]}"
-            raise ConfigError(each.key, expected, _abbreviated(each.value), line=each.line)
+            raise ConfigError(each.key, expected, _abbreviate(each.value), line=each.line)
         seen[spelling] = each.line
         setting = _SETTINGS.get(spelling)
         if setting is not None:
@@ -128,11 +128,11 @@ def read_broker_conf(text: str, root: str) -> BrokerConf:
         elif each.key in BROKER_KEYS:
             others[each.key] = each.value
         else:
-            raise ConfigError("key", _expected_key(each.key), _abbreviated(each.key), line=each.line)
+            raise ConfigError("key", _expected_key(each.key), _abbreviate(each.key), line=each.line)
     return BrokerConf(_config_of({"store_path_root_dir": root} | values, lines), others, lines)
 
 
-def _properties(text: str) -> list[Property]:
+def _parse_properties(text: str) -> list[Property]:
     try:
         return [each._replace(value=java_trim(each.value)) for each in parse_properties(text)]
     except PropertiesError as error:
@@ -143,7 +143,7 @@ def _config_of(values: dict[str, Any], lines: Mapping[str, int]) -> StoreConfig:
     try:
         return StoreConfig(**values)
     except ConfigError as error:
-        found = _abbreviated(error.found) if isinstance(error.found, str) else error.found
+        found = _abbreviate(error.found) if isinstance(error.found, str) else error.found
         raise ConfigError(_KEYS[error.name], error.expected, found, line=lines.get(error.name)) from error
 
 
@@ -161,20 +161,20 @@ def _expected_key(key: str) -> str:
     return f"one of RocketMQ's, perhaps {near[0]}" if near else "one of RocketMQ's"
 
 
-def _abbreviated(text: str) -> str:
+def _abbreviate(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
 def parse_setting(setting: Field[Any], key: str, text: str, line: int | None = None) -> Any:
     """Raise ConfigError unless the text has the type of the setting."""
-    expected, read = _parser_of(setting)
+    expected, read = _setting_parser(setting)
     value = read(text)
     if value is None:
-        raise ConfigError(key, expected, _abbreviated(text), line=line)
+        raise ConfigError(key, expected, _abbreviate(text), line=line)
     return value
 
 
-def _parser_of(setting: Field[Any]) -> tuple[str, Callable[[str], Any]]:
+def _setting_parser(setting: Field[Any]) -> tuple[str, Callable[[str], Any]]:
     """Return the expected form, and a parser that returns None on an error."""
     kind = setting.type
     if kind is bool:

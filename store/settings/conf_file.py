@@ -14,10 +14,10 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 """A line with its line end. Only CR and LF end a line, as in the parser; `splitlines` also splits at U+2028."""
 
 
-def changed_text(text: str, settings: Mapping[str, str]) -> str:
+def change_settings_in_text(text: str, settings: Mapping[str, str]) -> str:
     r"""Return the text with new values for the given keys. Missing keys are appended.
 
-    >>> changed_text("# kept\na=1\nb = 2\n", {"b": "3", "c": "4"})
+    >>> change_settings_in_text("# kept\na=1\nb = 2\n", {"b": "3", "c": "4"})
     '# kept\na=1\nb=3\nc=4\n'
     """
     lines = _LINE.findall(text)
@@ -62,4 +62,4 @@ class ConfFile:
         """
         # Read the file each time, because an operator may have edited it. Windows editors add a byte order mark.
         text = self._file.load(lambda raw, _: raw.decode("utf-8-sig")) or ""
-        self._file.store(changed_text(text, settings).encode())
+        self._file.store(change_settings_in_text(text, settings).encode())

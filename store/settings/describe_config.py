@@ -20,7 +20,7 @@ from ..config import StoreConfig
 FORMAT = "tornlog-config/1"
 
 
-class Meaning(NamedTuple):
+class SettingMeaning(NamedTuple):
     """Unit and meaning of a setting."""
 
     unit: str
@@ -112,7 +112,7 @@ recoverWholeLog: On load, compare consume queues with the whole log; 4.9 compare
 """One setting per line: key, optional unit, meaning. An indented line continues the meaning."""
 
 MEANINGS = {
-    key: Meaning(unit, " ".join(text.split()))
+    key: SettingMeaning(unit, " ".join(text.split()))
     for key, unit, text in re.findall(r"^(\w+)(?: \((.+?)\))?: (.+(?:\n +.+)*)", _MEANINGS, re.MULTILINE)
 }
 

@@ -60,7 +60,7 @@ class BodyText(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class DumpSelection:
     """The conditions that select a message. All must be true."""
 
     topic: str | None = None
@@ -96,7 +96,7 @@ def _has_key(properties: bytes, key: bytes) -> bool:
 
 
 def dump_log(
-    open_files: Callable[[], Files], config: StoreConfig, selection: Selection, body: BodyText
+    open_files: Callable[[], Files], config: StoreConfig, selection: DumpSelection, body: BodyText
 ) -> Iterator[dict[str, Any] | CorruptFileError]:
     """Yield the messages of a log as in the contract, and damage.
 
@@ -145,7 +145,7 @@ def dump_log(
                 except CorruptFileError as error:
                     doubtful.append(error)
                 else:
-                    yield _fields(record, body)
+                    yield _record_fields(record, body)
         del view
     if not unclean_exit:
         yield from doubtful
@@ -172,7 +172,7 @@ def read_segment(
             assert at is None or at > begin, (at, begin)
 
 
-def _fields(record: MessageRecord, body: BodyText) -> dict[str, Any]:
+def _record_fields(record: MessageRecord, body: BodyText) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "format": FORMAT,
         "topic": record.topic,

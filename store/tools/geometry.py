@@ -171,7 +171,7 @@ def _config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreCo
     if ext_bytes and ext_bytes >= _EXT_BYTES_MIN:
         ext_bytes = geometry.consume_queue_ext_bytes or ext_bytes
         config = replace(config, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=ext_bytes)
-    topics = _directories(files, config.consume_queue_directory)
+    topics = _list_subdirectories(files, config.consume_queue_directory)
     has_light = any(file_name_of(topic).startswith(LIGHT_PREFIX) for topic in topics)
     config = replace(
         config,
@@ -230,12 +230,12 @@ def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
 
 
 def _queue_statuses(files: Files, root: str, directory: str = "consumequeue") -> Iterator[tuple[str, FileStatus]]:
-    for topic in _directories(files, f"{root}/{directory}"):
-        for queue in _directories(files, topic):
-            yield from _statuses_in(files, queue)
+    for topic in _list_subdirectories(files, f"{root}/{directory}"):
+        for queue in _list_subdirectories(files, topic):
+            yield from _file_statuses_in(files, queue)
 
 
-def _statuses_in(files: Files, directory: str) -> Iterator[tuple[str, FileStatus]]:
+def _file_statuses_in(files: Files, directory: str) -> Iterator[tuple[str, FileStatus]]:
     return _segments_among(files, [f"{directory}/{name}" for name in files.list_directory(directory)])
 
 
@@ -246,7 +246,7 @@ def _segments_among(files: Files, paths: Iterable[str]) -> Iterator[tuple[str, F
             yield path, status
 
 
-def _directories(files: Files, path: str) -> list[str]:
+def _list_subdirectories(files: Files, path: str) -> list[str]:
     status = files.status(path)
     if status is None or not status.is_directory:
         return []
@@ -258,7 +258,7 @@ def _derived_delay_levels(files: Files, config: StoreConfig) -> str:
     """Levels without messages have RocketMQ's defaults."""
     known = parse_delay_levels(DEFAULT_DELAY_LEVELS)
     seen: dict[int, int] = {}
-    for path in _directories(files, f"{config.consume_queue_directory}/{SCHEDULE_TOPIC}"):
+    for path in _list_subdirectories(files, f"{config.consume_queue_directory}/{SCHEDULE_TOPIC}"):
         name = path.rpartition("/")[2]
         delay_ms = _delay_ms_of(files, config, path)
         if delay_ms is not None and name.isascii() and name.isdecimal():
@@ -271,13 +271,13 @@ def _derived_delay_levels(files: Files, config: StoreConfig) -> str:
 
 def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
     """Read the first message of a delay level; None if the message has no valid delay."""
-    for path, status in _statuses_in(files, queue):
+    for path, status in _file_statuses_in(files, queue):
         size_bytes = min(status.size_bytes, config.mapped_file_size_consume_queue)
         file = RawSegment(path, 0, files.map(path, size_bytes))
         for at in range(0, file.size_bytes - QUEUE_ENTRY_BYTES + 1, QUEUE_ENTRY_BYTES):
             entry = decode_entry(file.bytes_at(at, QUEUE_ENTRY_BYTES), 0)
             if is_valid(entry):
-                stored_ms = _store_timestamp_ms(files, config, entry.physical_offset)
+                stored_ms = _read_store_timestamp_ms(files, config, entry.physical_offset)
                 delay_ms = -1 if stored_ms is None else entry.tags_code - stored_ms
                 if delay_ms >= 0 and delay_ms % 1000 == 0:
                     return delay_ms
@@ -285,7 +285,7 @@ def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
     return None
 
 
-def _store_timestamp_ms(files: Files, config: StoreConfig, physical_offset: int) -> int | None:
+def _read_store_timestamp_ms(files: Files, config: StoreConfig, physical_offset: int) -> int | None:
     size_bytes = config.mapped_file_size_commit_log
     at = physical_offset % size_bytes
     path = SegmentDirectories.of_commit_log(files, config).path(physical_offset - at, size_bytes)

@@ -81,7 +81,7 @@ class Inspection:
             "changedEntries": report.changed_entries,
         }
         fields["geometry"] = geometry_fields(store.config) | {"maxMessageSize": store.config.max_message_size}
-        extensions = [queue.ext for queue in store.queues.all() if queue.ext is not None]
+        extensions = [queue.ext for queue in store.queues.all_queues() if queue.ext is not None]
         fields["consumeQueueExtFiles"] = sum(len(ext.queue.segments) for ext in extensions)
         mtimes_ms = {path: status.mtime_ms for path, status in self.segments.items()}
         return fields | observe(store, report, mtimes_ms)
@@ -124,7 +124,7 @@ def inspect_directory(
     except (StoreError, OSError) as error:
         if is_refusal(error):
             raise
-        found.findings.append(as_finding(error, root))
+        found.findings.append(unreadable_file_error(error, root))
     else:
         found.store = store
         found.findings += found.report.findings
@@ -187,7 +187,7 @@ def _irregular_segments(segments: Mapping[str, FileStatus], config: StoreConfig)
         last_row, expected = row, int(name) + size_bytes
 
 
-def as_finding(error: Exception, root: str) -> CorruptFileError:
+def unreadable_file_error(error: Exception, root: str) -> CorruptFileError:
     """Return an error as damage of the file that was not readable."""
     file = getattr(error, "filename", None) or root
     reason = getattr(error, "strerror", None) or str(error)

@@ -49,7 +49,9 @@ def observe(store: MessageStore, report: RecoveryReport, mtimes_ms: Mapping[str,
         "earliestMessageTime": _earliest_message_time(store),
         "checkpoint": _checkpoint_fields(store, report),
         "commitLogFiles": [_segment_fields(segment) for segment in store.log.segments],
-        "queues": [_queue_fields(store, queue, mtimes_ms) for queue in store.queues.all() if queue.queue.segments],
+        "queues": [
+            _queue_fields(store, queue, mtimes_ms) for queue in store.queues.all_queues() if queue.queue.segments
+        ],
         "topicQueueTable": {
             f"{topic}-{queue_id}": offset
             for (topic, queue_id), offset in sorted(store.commit_log.topic_queue_table.items())
@@ -66,10 +68,10 @@ def _earliest_message_time(store: MessageStore) -> int:
     offset, bytes_min = store.min_phy_offset, 2 * store.config.max_message_size
     if offset < 0 or store.commit_log.record_bytes(offset, bytes_min, store.max_phy_offset) is None:
         return -1
-    return _store_timestamp_ms(store, offset)
+    return _read_store_timestamp_ms(store, offset)
 
 
-def _store_timestamp_ms(store: MessageStore, physical_offset: int) -> int:
+def _read_store_timestamp_ms(store: MessageStore, physical_offset: int) -> int:
     record = store.look_message_by_offset(physical_offset)
     return -1 if record is None else record.store_timestamp_ms
 
@@ -111,7 +113,7 @@ def _queue_fields(store: MessageStore, queue: ConsumeQueue, mtimes_ms: Mapping[s
     first = queue.entry(queue.min_offset)
     earliest_ms = -1
     if first is not None and is_valid(first) and queue.min_offset < queue.max_offset:
-        earliest_ms = _store_timestamp_ms(store, first.physical_offset)
+        earliest_ms = _read_store_timestamp_ms(store, first.physical_offset)
     return {
         "topic": queue.topic,
         "queueId": queue.queue_id,
@@ -187,7 +189,7 @@ def _fields_at(view: memoryview, at: int, end: int, base_offset: int) -> Fields:
         record = decode_record(view[:end], at, file=_RECORD_FILE, file_offset=base_offset)
     except CorruptFileError as error:
         return _damaged_fields(view, at, end, base_offset, error)
-    return _with_offset(_record_fields(record), offset)
+    return _prepend_offset(_record_fields(record), offset)
 
 
 def _damaged_fields(view: memoryview, at: int, end: int, base_offset: int, error: CorruptFileError) -> Fields:
@@ -209,11 +211,11 @@ def _mismatched_fields(view: memoryview, at: int, end: int, base_offset: int) ->
     stored = mended[BODY_CRC_AT : BODY_CRC_AT + 4]
     mended[BODY_CRC_AT : BODY_CRC_AT + 4] = crc.to_bytes(4, "big")
     record = decode_record(mended, 0, file=_RECORD_FILE, file_offset=base_offset + at)
-    fields = _with_offset(_record_fields(record), base_offset + at)
+    fields = _prepend_offset(_record_fields(record), base_offset + at)
     return fields | {"bodyCRC": int.from_bytes(stored, "big", signed=True), "crcMismatch": crc}
 
 
-def _with_offset(fields: Fields, offset: int) -> Fields:
+def _prepend_offset(fields: Fields, offset: int) -> Fields:
     return fields if fields["offset"] == offset else fields | {"at": offset}
 
 

@@ -113,7 +113,7 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
                 "minOffset": queue.min_offset,
                 "maxOffset": queue.max_offset,
             }
-            for queue in store.queues.all()
+            for queue in store.queues.all_queues()
             if queue.queue.segments
         ]
         bounds = store.min_phy_offset, store.max_phy_offset
@@ -134,14 +134,14 @@ def _copy_log(source: Files, config: StoreConfig, files: Files, directory: str, 
     make_directory(files, directory)
     log_bytes = 0
     for path, status in segments:
-        _copy(source, path, status.size_bytes, files, f"{directory}/{file_name_of(path)}", advance)
+        _copy_file(source, path, status.size_bytes, files, f"{directory}/{file_name_of(path)}", advance)
         files.set_mtime_ms(f"{directory}/{file_name_of(path)}", status.mtime_ms)
         log_bytes += status.size_bytes
     files.sync_directory(directory)
     return log_bytes
 
 
-def _copy(source: Files, old: str, size_bytes: int, files: Files, new: str, advance: Advance) -> None:
+def _copy_file(source: Files, old: str, size_bytes: int, files: Files, new: str, advance: Advance) -> None:
     if not size_bytes:
         files.write(new, b"")
         return

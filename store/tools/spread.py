@@ -6,12 +6,12 @@ Checks, items and results can be pickled. Open files cannot be pickled, so a che
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from ..formats.columns import Core
+from ..formats.columns import NativeCore
 from ..world import Files
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Judgement = Callable[[Files, Core | None, Item], Result]
+Judgement = Callable[[Files, NativeCore | None, Item], Result]
 
 
 class PartSpread(Protocol):
@@ -21,10 +21,10 @@ class PartSpread(Protocol):
         """Yield the results in the order of the items. Raises any OSError of a check."""
 
 
-def one_after_another(files: Files, core: Core | None) -> PartSpread:
+def spread_in_process(files: Files, core: NativeCore | None) -> PartSpread:
     """Return a spread that checks the parts one after another in this process."""
 
-    def judged(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
+    def run_judgement(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
         return (judgement(files, core, item) for item in items)
 
-    return judged
+    return run_judgement

@@ -42,12 +42,12 @@ from ..formats.checkpoint import (
     is_creation_interrupted,
     times_beyond_log,
 )
-from ..formats.columns import Core
+from ..formats.columns import NativeCore
 from ..log.segment_queue import SegmentDirectories
 from ..world import Files
 from .geometry import Geometry, config_of_directory, geometry_fields
 from .side_files import damaged_side_files
-from .spread import PartSpread, one_after_another
+from .spread import PartSpread, spread_in_process
 from .verify_files import RawSegment, RowReader
 from .verify_index import IndexFacts, IndexFileFacts, IndexFinding, LinkJudgement, examine_index, report_index
 from .verify_log import LogFacts, LogVerifier, joined_ranges
@@ -91,7 +91,7 @@ def verify_directory(
     root: str,
     geometry: Geometry,
     advance: Callable[[int], None],
-    core: Core | None = None,
+    core: NativeCore | None = None,
     spread: PartSpread | None = None,
     split_bytes: int = 0,
 ) -> Verification:
@@ -111,19 +111,19 @@ def verify_directory(
     except OSError as error:
         findings.add_unreadable(DirectoryPromise.LOG, root, error)
         return found
-    _Verifier(files, found, found.config, spread or one_after_another(files, core), split_bytes).verify(advance)
+    _Verifier(files, found, found.config, spread or spread_in_process(files, core), split_bytes).verify(advance)
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class _LogOrLinks:
+class _LogOrIndexJudgement:
     """Checks a range of the log or the links of an index file, so that both can run in parallel."""
 
     log: RangeJudgement
     links: LinkJudgement
 
     def __call__(
-        self, files: Files, core: Core | None, part: LogPart | IndexFileFacts
+        self, files: Files, core: NativeCore | None, part: LogPart | IndexFileFacts
     ) -> RangeFacts | list[IndexFinding]:
         return self.log(files, core, part) if isinstance(part, LogPart) else self.links(files, core, part)
 
@@ -144,7 +144,7 @@ class _Verifier:
         log_directories = SegmentDirectories.of_commit_log(self._files, config)
         reader = RowReader(self._files, config.mapped_file_size_commit_log, DirectoryPromise.LOG, findings)
         segments = reader.read(log_directories.existing_directories())
-        checkpoint = _Checkpoint(self._files, config.checkpoint_path, findings)
+        checkpoint = _CheckpointVerifier(self._files, config.checkpoint_path, findings)
         of_index = Findings(findings.root, findings.unclean_exit)
         index_ms = checkpoint.values.index_msg_timestamp_ms
         index = examine_index(self._files, config, index_ms, of_index, self._spread)
@@ -173,7 +173,7 @@ class _Verifier:
         of_links = LinkJudgement(root, index.slots, index.entries_max)
         ranges = ranges_of(segments, self._split_bytes)
         parts: list[LogPart | IndexFileFacts] = [*index.files, *ranges]
-        judged = self._spread(_LogOrLinks(of_log, of_links), parts)
+        judged = self._spread(_LogOrIndexJudgement(of_log, of_links), parts)
         links = [finding for _ in index.files for finding in cast(list[IndexFinding], next(judged))]
         # In order, because the queue offsets of a queue continue from range to range.
         verifier = LogVerifier(segments[0].base_offset if segments else 0, self._findings)
@@ -214,7 +214,7 @@ def _topics_with_queues(files: Files, config: StoreConfig) -> frozenset[str]:
         return frozenset()  # the check of queues reports the error
 
 
-class _Checkpoint:
+class _CheckpointVerifier:
     """The times of the checkpoint, 0 without a checkpoint."""
 
     def __init__(self, files: Files, path: str, findings: Findings) -> None:
@@ -223,13 +223,13 @@ class _Checkpoint:
         self._is_missing = False
         self._found = Findings(findings.root, findings.unclean_exit)
         try:
-            self.values = self._read(files)
+            self.values = self._read_checkpoint_or_report(files)
         except CorruptFileError as error:
             self._found.add_corrupt(DirectoryPromise.CKPT, error)
         except OSError as error:
             self._found.add_unreadable(DirectoryPromise.CKPT, path, error)
 
-    def _read(self, files: Files) -> CheckpointValues:
+    def _read_checkpoint_or_report(self, files: Files) -> CheckpointValues:
         status = files.status(self._path)
         if status is None:
             self._is_missing = True

@@ -88,7 +88,7 @@ class RowReader:
         Unfinished files at the end (too short or after a gap, and all zero) are omitted.
         """
         segments: list[RawSegment] = []
-        for path in self._paths(directories):
+        for path in self._segment_paths(directories):
             name = file_name_of(path)
             if not is_segment_name(name) and (self._is_rebuilt_from_log or self._is_directory(path)):
                 self.findings.add_stray_note(self.promise, path, "file name", "20 digits", name)
@@ -116,7 +116,7 @@ class RowReader:
     def _violation(self, path: str, name: str, expected: object, found: object) -> DirectoryViolation:
         return self.findings.violation(self.promise, path, 0, name, expected, found)
 
-    def _paths(self, directories: Sequence[str]) -> list[str]:
+    def _segment_paths(self, directories: Sequence[str]) -> list[str]:
         found = []
         for directory in directories:
             try:
@@ -131,17 +131,17 @@ class RowReader:
 
     def _keep_file_with_data(self, first: RawSegment, second: RawSegment) -> RawSegment:
         """Report two files of the same name; return the file with content."""
-        twin, kept = (first, second) if self._is_all_zero(first) else (second, first)
+        twin, kept = (first, second) if self._is_file_all_zero(first) else (second, first)
         expected = "a name that no other directory has"
         found = f"{relative_to(self.findings.root, kept.path)} too"
         violation = self._violation(twin.path, "file name", expected, found)
-        if self._is_all_zero(twin):
+        if self._is_file_all_zero(twin):
             self.findings.add_explained(violation, "remove the file that is all zero")
         else:
             self.findings.violations.append(violation)
         return kept
 
-    def _is_all_zero(self, segment: RawSegment) -> bool:
+    def _is_file_all_zero(self, segment: RawSegment) -> bool:
         return segment.file_bytes <= self.segment_bytes and segment.zeros_from(0)
 
     def _map_segment(self, path: str, base_offset: int) -> RawSegment | None:
@@ -162,7 +162,7 @@ class RowReader:
             last = segments[-1]
             size_bytes, expected = last.file_bytes, self.segment_bytes
             behind_gap = len(segments) > 1 and last.base_offset != segments[-2].base_offset + expected
-            if (size_bytes >= expected and not behind_gap) or not self._is_all_zero(last):
+            if (size_bytes >= expected and not behind_gap) or not self._is_file_all_zero(last):
                 return
             segments.pop()
             found = f"{size_bytes}, all zero"

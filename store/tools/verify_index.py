@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
-from ..formats.columns import Core
+from ..formats.columns import NativeCore
 from ..formats.index import (
     ENTRY,
     ENTRY_BYTES,
@@ -28,7 +28,7 @@ from ..formats.index import (
     index_names_in_order,
     parse_index_file_name,
 )
-from ..index.index_file import defects
+from ..index.index_file import index_file_defects
 from ..world import Files
 from .spread import PartSpread
 from .violation import DirectoryPromise, DirectoryViolation, Findings
@@ -86,12 +86,12 @@ class _ExaminedFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Examination:
+class _IndexFileExamination:
     findings: Findings
     slots: int
     entries_max: int
 
-    def __call__(self, files: Files, core: Core | None, path: str) -> _ExaminedFile:
+    def __call__(self, files: Files, core: NativeCore | None, path: str) -> _ExaminedFile:
         file_bytes = index_file_bytes(self.slots, self.entries_max)
         view = files.map(path, file_bytes).view(0, file_bytes)
         header = decode_header(view)
@@ -112,11 +112,11 @@ class LinkJudgement:
     slots: int
     entries_max: int
 
-    def __call__(self, files: Files, core: Core | None, file: IndexFileFacts) -> list[IndexFinding]:
+    def __call__(self, files: Files, core: NativeCore | None, file: IndexFileFacts) -> list[IndexFinding]:
         file_bytes = index_file_bytes(self.slots, self.entries_max)
         view = files.map(file.path, file_bytes).view(0, file_bytes)
         findings = Findings(self.root, unclean_exit=False)  # used only for file names
-        found = _violations(findings, defects(view, file.path, self.slots, self.entries_max))
+        found = _violations(findings, index_file_defects(view, file.path, self.slots, self.entries_max))
         return [IndexFinding(violation, file.is_durable) for violation in found]
 
 
@@ -185,15 +185,21 @@ class _IndexExamination:
         sizes = {name: self._size_of(name) for name in names}
         file_bytes = index_file_bytes(self._slots, self._entries_max)
         whole = [name for name, size_bytes in sizes.items() if size_bytes == file_bytes]
-        examination = _Examination(Findings(self._findings.root, unclean_exit=False), self._slots, self._entries_max)
-        each = spread(examination, [self._path(name) for name in whole])
+        examination = _IndexFileExamination(
+            Findings(self._findings.root, unclean_exit=False), self._slots, self._entries_max
+        )
+        each = spread(examination, [self._index_file_path(name) for name in whole])
         for name, size_bytes in sizes.items():
             if size_bytes is None:
-                self._add_finding(self._path(name), 0, "file name", "a file named by a time, yyyyMMddHHmmssSSS", name)
+                self._add_index_finding(
+                    self._index_file_path(name), 0, "file name", "a file named by a time, yyyyMMddHHmmssSSS", name
+                )
             elif size_bytes != file_bytes:
-                self._add_finding(self._path(name), 0, "file size", file_bytes, size_bytes, is_durable=False)
+                self._add_index_finding(
+                    self._index_file_path(name), 0, "file size", file_bytes, size_bytes, is_durable=False
+                )
             else:
-                self._take_examined(next(each))
+                self._add_examined_file(next(each))
         return IndexFacts(
             tuple(self._kept),
             self._slots,
@@ -205,23 +211,23 @@ class _IndexExamination:
             exists=True,
         )
 
-    def _path(self, name: str) -> str:
+    def _index_file_path(self, name: str) -> str:
         return f"{self._directory}/{name}"
 
     def _size_of(self, name: str) -> int | None:
         """Return None if the name is not a name of an index file."""
-        status = self._files.status(self._path(name))
+        status = self._files.status(self._index_file_path(name))
         if parse_index_file_name(name) is None or status is None or status.is_directory:
             return None
         return status.size_bytes
 
-    def _add_finding(
+    def _add_index_finding(
         self, file: str, at: int, name: str, expected: object, found: object, *, is_durable: bool = True
     ) -> None:
         violation = self._findings.violation(DirectoryPromise.IDX, file, at, name, expected, found)
         self._found.append(IndexFinding(violation, is_durable))
 
-    def _take_examined(self, examined: _ExaminedFile) -> None:
+    def _add_examined_file(self, examined: _ExaminedFile) -> None:
         header = examined.header
         is_full = header.next_entry == self._entries_max
         # Only up to the first file that is not durable, because recovery rebuilds all later files.
@@ -236,7 +242,7 @@ class _IndexExamination:
         if header.next_entry > 1 and file.first_offset < self._last:
             expected = f"{self._last}, where the file before it ends, or more"
             at = entries_position(self._slots) + ENTRY_BYTES + PHY_OFFSET_AT
-            self._add_finding(file.path, at, "phyOffset", expected, file.first_offset, is_durable=file.is_durable)
+            self._add_index_finding(file.path, at, "phyOffset", expected, file.first_offset, is_durable=file.is_durable)
         self._kept.append(file)
         self._last = max(self._last, file.last_offset)
 

@@ -76,7 +76,7 @@ class KeyVerifier:
         if not len(columns[0]) or self._skip_if_next(*columns):
             return
         for (physical_offset, stored_ms), keys in groupby(zip(*columns, strict=True), itemgetter(1, 2)):
-            self._compare(KeyedRecord(physical_offset, stored_ms, tuple(key_hash for key_hash, _, _ in keys)))
+            self._compare_keys(KeyedRecord(physical_offset, stored_ms, tuple(key_hash for key_hash, _, _ in keys)))
 
     def finish(self, end_offset: int | None) -> KeyFindings:
         """end_offset: where the part ends in the log; None: at the end of the log."""
@@ -102,13 +102,13 @@ class KeyVerifier:
         if not keys or self._skip_if_next(*zip(*keys, strict=True)):
             return
         for record in records:
-            self._compare(record)
+            self._compare_keys(record)
 
     def _add_held_records(self) -> None:
         if self._held:
             self._compare_whole_records()
         for record in self._held:
-            self._compare(record)
+            self._compare_keys(record)
         self._held.clear()
 
     # -- many keys -----------------------------------------------------------------------------------
@@ -134,14 +134,16 @@ class KeyVerifier:
 
     # -- one record ----------------------------------------------------------------------------------
 
-    def _add_finding(self, file: str, at: int, name: str, expected: object, found: object, *, is_durable: bool) -> None:
+    def _add_key_finding(
+        self, file: str, at: int, name: str, expected: object, found: object, *, is_durable: bool
+    ) -> None:
         violation = self._violation(DirectoryPromise.IDX, file, at, name, expected, found)
         self._found.append(IndexFinding(violation, is_durable))
 
     def _add_finding_of_next(self, at: int, name: str, expected: object, found: object) -> None:
         file = self._entries.file
         at += self._entries_at + ENTRY_BYTES * self._entries.number
-        self._add_finding(file.path, at, name, expected, found, is_durable=file.is_durable)
+        self._add_key_finding(file.path, at, name, expected, found, is_durable=file.is_durable)
 
     def _report_without_record(self) -> None:
         entry = self._entries.next
@@ -149,7 +151,7 @@ class KeyVerifier:
         self._add_finding_of_next(PHY_OFFSET_AT, "phyOffset", "where a record with a key begins", entry[1])
         self._entries.skip(1)
 
-    def _compare(self, record: KeyedRecord) -> None:
+    def _compare_keys(self, record: KeyedRecord) -> None:
         entries, offset = self._entries, record.physical_offset
         entries.set_mark()
         while (entry := entries.next) is not None and entry[1] < offset:
@@ -172,7 +174,7 @@ class KeyVerifier:
             is_durable = offset < self._durable_end
             expected = f"one with keyHash {key}"
             at = offset - self._base_offset
-            self._add_finding(self._segment_path, at, "index entry", expected, "none", is_durable=is_durable)
+            self._add_key_finding(self._segment_path, at, "index entry", expected, "none", is_durable=is_durable)
 
 
 def _are_entries_of_keys(
@@ -203,12 +205,12 @@ class _IndexCursor:
     def __init__(self, files: Files, index: IndexFacts, begin_offset: int) -> None:
         self._files = files
         self._at = entries_position(index.slots)
-        self._blocks = self._read(index.files, begin_offset)
+        self._blocks = self._read_entries(index.files, begin_offset)
         self._seen: list[tuple[IndexFileFacts, int, list[_Entry]]] = []
         """Blocks that were loaded since the mark: file, number of the first entry, entries."""
         self._block = self._position = 0
         self._marked = 0
-        self._load_next()
+        self._load_next_block()
 
     @property
     def file(self) -> IndexFileFacts:
@@ -228,7 +230,7 @@ class _IndexCursor:
         """Skip entries, all of which must be in one block."""
         self._position += count
         assert self._position <= len(self._seen[self._block][2]), (self._position, count)
-        self._load_next()
+        self._load_next_block()
 
     def set_mark(self) -> None:
         """Mark the current entry, and release earlier blocks."""
@@ -237,9 +239,9 @@ class _IndexCursor:
 
     def return_to_mark(self) -> None:
         self._block, self._position = 0, self._marked
-        self._load_next()
+        self._load_next_block()
 
-    def _load_next(self) -> None:
+    def _load_next_block(self) -> None:
         while self._block < len(self._seen) and self._position == len(self._seen[self._block][2]):
             self._block, self._position = self._block + 1, 0
         if self._block == len(self._seen) and (block := next(self._blocks, None)) is not None:
@@ -247,7 +249,7 @@ class _IndexCursor:
         is_there = self._block < len(self._seen)
         self.next: _Entry | None = self._seen[self._block][2][self._position] if is_there else None
 
-    def _read(
+    def _read_entries(
         self, files: Sequence[IndexFileFacts], begin_offset: int
     ) -> Iterator[tuple[IndexFileFacts, int, list[_Entry]]]:
         for file in files:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ..config import StoreConfig
-from ..formats.columns import Core
+from ..formats.columns import NativeCore
 from ..formats.consume_queue import (
     ENTRY_BYTES,
     QueueEntry,
@@ -72,7 +72,7 @@ class QueueJudgement:
     durable_ms: int
     """Store time up to which entries must exist after any exit."""
 
-    def __call__(self, files: Files, core: Core | None, queues: Sequence[QueueToJudge]) -> QueueFacts:
+    def __call__(self, files: Files, core: NativeCore | None, queues: Sequence[QueueToJudge]) -> QueueFacts:
         """Check the entries in the files of a queue, and that no entry is missing."""
         verifier = _QueueVerifier(self, files)
         for queue in queues:
@@ -100,12 +100,12 @@ class _QueueListing:
 
     def list_in(self, directory: str) -> list[tuple[str, int, str]]:
         found: list[tuple[str, int, str]] = []
-        for topic, status in self._names_in(directory):
+        for topic, status in self._list_names(directory):
             path = f"{directory}/{topic}"
             if status is None or not status.is_directory:
                 self._findings.add_stray_note(_VALID, path, "topic", "a directory", _missing_directory_text(status))
                 continue
-            for name, status in self._names_in(path):
+            for name, status in self._list_names(path):
                 queue_id = queue_id_of(name)
                 if queue_id is None:
                     self._findings.add_stray_note(_VALID, f"{path}/{name}", "queueId", "a number", name)
@@ -117,7 +117,7 @@ class _QueueListing:
                     found.append((topic, queue_id, f"{path}/{name}"))
         return found
 
-    def _names_in(self, path: str) -> list[tuple[str, FileStatus | None]]:
+    def _list_names(self, path: str) -> list[tuple[str, FileStatus | None]]:
         try:
             if self._files.status(path) is None:
                 return []
@@ -245,9 +245,9 @@ class _QueueVerifier:
             if position < len(records) and records.entry(position).physical_offset == entry.physical_offset:
                 covered[position] = 1
                 of_record = records.queue_offsets[position], records.entry(position)
-                self._compare(segment, at, index, entry, of_record, records.stored_ms[position])
+                self._compare_entry(segment, at, index, entry, of_record, records.stored_ms[position])
             elif (of_settled := settled.find(entry.physical_offset)) is not None:
-                self._compare(segment, at, index, entry, of_settled, None)
+                self._compare_entry(segment, at, index, entry, of_settled, None)
             elif entry.physical_offset >= self._judgement.end_offset:
                 place = _VALID, segment.path, at
                 expected = f"below {self._judgement.end_offset}, the log's end"
@@ -257,7 +257,7 @@ class _QueueVerifier:
                 self._report_violation(segment.path, at, "phyOffset", expected, entry.physical_offset)
         return None
 
-    def _compare(
+    def _compare_entry(
         self,
         segment: RawSegment,
         at: int,

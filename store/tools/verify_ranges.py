@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ..config import StoreConfig
 from ..errors import CorruptFileError
-from ..formats.columns import Core, PlainRecords
+from ..formats.columns import NativeCore, PlainRecords
 from ..formats.consume_queue import encode_entry
 from ..formats.delay_level import parse_delay_levels, record_tags_code
 from ..formats.index_key import key_hashes, may_have_keys
@@ -103,7 +103,7 @@ class RangeJudgement:
     """Topics with queues. Light queues named in a record's property count only if they have a directory."""
     index: IndexFacts
 
-    def __call__(self, files: Files, core: Core | None, log_range: LogPart) -> RangeFacts:
+    def __call__(self, files: Files, core: NativeCore | None, log_range: LogPart) -> RangeFacts:
         segment = RawSegment(log_range.path, log_range.base_offset, files.map(log_range.path, log_range.segment_bytes))
         begin: int | None = log_range.start
         if not log_range.is_known:
@@ -130,7 +130,7 @@ class _RangeVerifier:
         self,
         judgement: RangeJudgement,
         files: Files,
-        core: Core | None,
+        core: NativeCore | None,
         log_range: LogPart,
         segment: RawSegment,
         begin: int,
@@ -169,12 +169,12 @@ class _RangeVerifier:
         limit = None if self._plain is None else 1
         while at < end:
             try:
-                begin = at = at if self._plain is None else self._handle_plain(self._plain, at)
+                begin = at = at if self._plain is None else self._handle_plain_records(self._plain, at)
                 if at >= end:
                     break
                 for record in islice(segment.records_from(at, through, check_crc=True), limit):
                     at = record.physical_offset - segment.base_offset + record.size_bytes
-                    self._handle_whole(record)
+                    self._handle_whole_record(record)
                     if at >= end:
                         return at
                 if limit is None or at == begin:
@@ -193,8 +193,8 @@ class _RangeVerifier:
 
     # -- records -----------------------------------------------------------------------------------
 
-    def _handle_plain(self, plain: PlainRecords, at: int) -> int:
-        """Do as `_handle_whole` for all plain records from a position on. Return the position after these records."""
+    def _handle_plain_records(self, plain: PlainRecords, at: int) -> int:
+        """Do as `_handle_whole_record` for all plain records from a position on. Return the position after them."""
         facts, segment, end = self.facts, self._segment, self._range.end
         inside = segment.view[:end]
         while at < end and plain.scan(inside, at, segment.base_offset, check_crc=True):
@@ -211,7 +211,7 @@ class _RangeVerifier:
             at = plain.end
         return at
 
-    def _handle_whole(self, record: ScannedRecord) -> None:
+    def _handle_whole_record(self, record: ScannedRecord) -> None:
         facts = self.facts
         facts.records += 1
         facts.record_bytes += record.size_bytes
@@ -227,14 +227,14 @@ class _RangeVerifier:
         tags_code = record_tags_code(record, self._delays_ms)
         entry = encode_entry(record.physical_offset, record.size_bytes, tags_code)
         times = _TIME.pack(record.store_timestamp_ms)
-        for seen in (record, *self._in_light_queues(record)):
+        for seen in (record, *self._light_queue_records(record)):
             queue = seen.topic, seen.queue_id
             is_new = queue not in self._settling.queues
             if is_new and self._plain is not None:
                 self._plain.register_queue(*queue)
             self._settling.add(queue, seen.queue_offset, entry, times, is_light=seen is not record, damaged=damaged)
 
-    def _in_light_queues(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
+    def _light_queue_records(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
         """Yield the record once for each of its existing light queues, with the queue's topic and offset."""
         if LIGHT_MARK in record.properties:
             for seen in light_records(record, lmq=True):

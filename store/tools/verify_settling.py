@@ -101,7 +101,7 @@ class QueueFiles:
         if number < 0 or self._file_bytes % ENTRY_BYTES:
             return nothing
         base_offset = number * ENTRY_BYTES // self._file_bytes * self._file_bytes
-        file = self._file(queue, base_offset)
+        file = self._mapped_file(queue, base_offset)
         if file is None:
             return nothing
         begin = number * ENTRY_BYTES - base_offset
@@ -109,7 +109,7 @@ class QueueFiles:
         end = min(begin + count * ENTRY_BYTES, size_bytes)
         return file.view(begin, end) if begin < end else nothing
 
-    def _file(self, queue: QueueKey, base_offset: int) -> MappedFile | None:
+    def _mapped_file(self, queue: QueueKey, base_offset: int) -> MappedFile | None:
         place = (*queue, base_offset)
         if place not in self._open:
             # close all, because parts read files in order and do not return to earlier files

@@ -26,7 +26,7 @@ from tornlog.scenarios.oracle.recovered import (
     share_equal_bytes,
 )
 from tornlog.scenarios.oracle.transactions import TransactionBehaviour
-from tornlog.sim.process import garbage_collected_at_end
+from tornlog.sim.process import collect_garbage_at_end
 from tornlog.store.formats.consume_queue import ENTRY_BYTES, encode_entry, tags_code
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.index_key import key_hash
@@ -100,7 +100,7 @@ def judge_apart(operations: int) -> Judgement:
 
 
 def judge_history(operations: int) -> Judgement:
-    with garbage_collected_at_end():
+    with collect_garbage_at_end():
         evidence = History(operations).evidence
         began = process_time()
         violations = judge(evidence)
@@ -169,8 +169,8 @@ class History:
 
     def _commit(self, put: PutEntry, properties: str, number: int, half: LogRecord) -> None:
         transactions = self.evidence.ledger.transactions
-        transaction = transactions.prepare(put.name, _PLAIN)
-        decision = transactions.ask(transaction, commits=True, now_ns=put.asked_ns)
+        transaction = transactions.add_transaction(put.name, _PLAIN)
+        decision = transactions.record_decision(transaction, commits=True, now_ns=put.asked_ns)
         decision.status = EndTransactionStatus.DECIDED
         place, body, prepared = (put.topic, put.queue_id), _body(put.name), half.physical_offset
         copy = self._store(place, properties, body, number, sys_flag=TRANSACTION_COMMIT, prepared=prepared)

@@ -9,7 +9,7 @@ from time import perf_counter, process_time
 from tornlog.faults.disk import fault_injector, files, mapped_file
 from tornlog.faults.simulation.explore import ExplorationCounts, explore_chunk, situation_of
 from tornlog.faults.simulation.simulation import Simulation
-from tornlog.scenarios.campaigns.explore_store import StoreRuns, run_lives
+from tornlog.scenarios.campaigns.explore_store import StoreRunExplorer, run_lives
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
@@ -17,7 +17,7 @@ from tornlog.scenarios.runs.run_of import policy_of, run_of, simulation_of
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.process import garbage_collected_at_end
+from tornlog.sim.process import collect_garbage_at_end
 from tornlog.sim.trace import RollingDigest
 
 _HOUR_NS = 3600 * 1_000_000_000
@@ -29,7 +29,7 @@ def measure_kernel_steps() -> float:
     """Return scheduling points per second of two tasks on one cell, with the digest."""
     loops = 100_000
     with Kernel(RandomWalk(Choices("bench").stream("schedule"), 8)) as kernel:
-        machine = kernel.machine("m")
+        machine = kernel.create_machine("m")
 
         def body() -> None:
             cell = machine.tasks.cell("shared")
@@ -86,7 +86,7 @@ def measure_simulated_messages(*, sync_flush: bool, keyed: bool = False) -> floa
     if not keyed:
         plan = plan.replace(index={"slots": 0})
     began = perf_counter()
-    with garbage_collected_at_end():
+    with collect_garbage_at_end():
         outcome = run_of(plan, simulation_of(plan, Choices("bench/messages"))).execute()
     assert not outcome.violations, outcome.violations
     return outcome.messages / (perf_counter() - began)
@@ -99,7 +99,7 @@ def measure_digest_overhead() -> float:
     for number in range(_PAIRS):
         seconds: dict[bool, float] = {}
         for is_off in (False, True) if number % 2 else (True, False):
-            with garbage_collected_at_end(), _no_digest() if is_off else nullcontext():
+            with collect_garbage_at_end(), _no_digest() if is_off else nullcontext():
                 began = process_time()
                 outcome = run_of(plan, simulation_of(plan, Choices(f"bench/crash/{number}"))).execute()
                 seconds[is_off] = process_time() - began
@@ -140,7 +140,7 @@ def measure_crash_runs(*, sync_flush: bool) -> float:
     for number in range(runs + 1):
         if number == 1:  # the first run does late imports, which take as long as ten runs
             began = perf_counter()
-        with garbage_collected_at_end():
+        with collect_garbage_at_end():
             outcome = run_of(plan, simulation_of(plan, Choices(f"bench/crash/{number}"))).execute()
         assert not outcome.violations, outcome.violations
         assert outcome.crash_points == 1
@@ -160,7 +160,7 @@ def measure_crash_states() -> float:
     assert situation is not None, "a run without a crash breaks nothing"
     found: ExplorationCounts[Plan] = ExplorationCounts()
     began = perf_counter()
-    explore_chunk(StoreRuns(64, heal=False), situation, range(0, len(situation.points), 3), found)
+    explore_chunk(StoreRunExplorer(64, heal=False), situation, range(0, len(situation.points), 3), found)
     seconds = perf_counter() - began
     assert not found.breaches, found.breaches
     return found.total.judged / seconds

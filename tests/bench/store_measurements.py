@@ -96,7 +96,7 @@ def keys_in(place: Workplace) -> int:
 
 
 def _message_count(store: MessageStore) -> int:
-    return sum(queue.max_offset for queue in store.queues.all())
+    return sum(queue.max_offset for queue in store.queues.all_queues())
 
 
 @contextmanager

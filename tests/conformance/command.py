@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tornlog.faults.simulation.prose import print_line
-from tornlog.reports.cli.console import OUT, findings_console, plain_table, print_error, show_progress
+from tornlog.reports.cli.console import OUT, console_for_findings, plain_table, print_error, show_progress
 from tornlog.reports.cli.options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
@@ -33,10 +33,10 @@ from tornlog.reports.cli.options import (
     JsonFile,
     ResultFiles,
     options_text,
-    require_one_of,
+    require_known_name,
     write_json,
 )
-from tornlog.scenarios.campaigns.amounts import seeds_in
+from tornlog.scenarios.campaigns.amounts import parse_seeds
 from tornlog.scenarios.mutants.versions import VERSIONS as BUGS
 
 from .campaign import CaseFileError, ConformanceReport, kept_case, run_campaign
@@ -76,11 +76,11 @@ def compare(
     json_file: JsonFile = None,
 ) -> None:
     """Open directories of our store in the real RocketMQ store, and the reverse, and compare."""
-    require_one_of(VERSIONS, against, "--against")
-    require_one_of((WRITTEN_HERE, WRITTEN_THERE, _BOTH), written_by, "--written-by")
+    require_known_name(VERSIONS, against, "--against")
+    require_known_name((WRITTEN_HERE, WRITTEN_THERE, _BOTH), written_by, "--written-by")
     if as_version is not None:
-        require_one_of(BUGS, as_version, "--as")
-    chosen = seeds_in(seeds, None)
+        require_known_name(BUGS, as_version, "--as")
+    chosen = parse_seeds(seeds, None)
     assert chosen is not None
     try:
         files = real_store_program(against, work)
@@ -103,7 +103,7 @@ def compare(
     if json_file != "-":
         _print_campaign(OUT, campaign, against, seconds)
     for failure in campaign.failures[:_FAILURES_SHOWN_MAX]:
-        _print_failure(findings_console(json_file), failure, _repeat_command(failure, against, as_version, out))
+        _print_failure(console_for_findings(json_file), failure, _repeat_command(failure, against, as_version, out))
     written.exit(EXIT_BROKEN if campaign.failures else EXIT_HELD)
 
 
@@ -144,7 +144,7 @@ def _replay(file: Path, files: JavaProgram, json_file: str | None) -> NoReturn:
     if json_file != "-":
         OUT.print(f"{case.name}: {compared.outcome}", soft_wrap=True)
     if compared.unexplained:
-        _print_failure(findings_console(json_file), compared, f"python -m tests.conformance --replay {file}")
+        _print_failure(console_for_findings(json_file), compared, f"python -m tests.conformance --replay {file}")
         written.exit(EXIT_BROKEN)
     written.exit(EXIT_HELD)
 

@@ -104,6 +104,6 @@ class _LeftRun(Run):
         super().__init__(plan, simulation_of(plan, choices))
         self.left: Image | None = None
 
-    def _heal(self) -> None:
+    def _finish_run(self) -> None:
         self.left = self.lasting.next_image()
-        super()._heal()
+        super()._finish_run()

@@ -144,7 +144,7 @@ def observe(directory: Path, config: StoreConfig) -> StoreObservation:
             seen.unreadable.append(fields["offset"])
         else:
             seen.records[record.physical_offset] = _seen(record)
-    for queue in store.queues.all():
+    for queue in store.queues.all_queues():
         if queue.max_offset > 0:
             seen.queues[queue.topic, queue.queue_id] = _seen_queue_of(store, queue)
     if store.index is not None:
@@ -216,7 +216,7 @@ def _seen_queue_of(store: MessageStore, queue: ConsumeQueue) -> SeenQueue:
 
 
 def _code(queue: ConsumeQueue, tags_code: int) -> int:
-    unit = queue.unit_at(tags_code) if tags_code <= ADDRESS_MAX else None
+    unit = queue.ext_unit_at(tags_code) if tags_code <= ADDRESS_MAX else None
     return tags_code if unit is None else unit.tags_code
 
 

@@ -41,8 +41,8 @@ def judge_finds_violations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             patched.setattr(Judge, "judge_recovery", recovery)
             original(run)
 
-    original = Run._heal
-    monkeypatch.setattr(Run, "_heal", heal)
+    original = Run._finish_run
+    monkeypatch.setattr(Run, "_finish_run", heal)
     return looked
 
 
@@ -61,7 +61,7 @@ def test_a_violation_that_a_mutant_causes_is_expected(monkeypatch: pytest.Monkey
 
 def test_the_crash_image_is_saved_before_the_judge_recovers_it(monkeypatch: pytest.MonkeyPatch) -> None:
     left = crash_image_left_by(8)
-    monkeypatch.setattr(Run, "_heal", lambda run: None)
+    monkeypatch.setattr(Run, "_finish_run", lambda run: None)
     unjudged = crash_image_left_by(8)
     assert left is not None
     assert unjudged is not None

@@ -36,31 +36,34 @@ def workload_of(seed: int) -> Workload:
     stream = Choices(f"compare/real/{seed}").stream("workload")
     config = StoreConfig(
         "/store",
-        flush_disk_type=stream.pick(
+        flush_disk_type=stream.choice(
             (FlushDiskType.ASYNC_FLUSH, FlushDiskType.ASYNC_FLUSH, FlushDiskType.SYNC_FLUSH), "flush"
         ),
-        mapped_file_size_commit_log=stream.pick((8_192, 16_384, 65_536), "log bytes"),
-        mapped_file_size_consume_queue=stream.pick((100, 200, 2_000), "queue bytes"),
-        message_index_enable=stream.pick((True, True, False), "index"),
-        max_hash_slot_num=stream.pick((3, 40), "slots"),
-        max_index_num=stream.pick((8, 50, 400), "index entries"),
+        mapped_file_size_commit_log=stream.choice((8_192, 16_384, 65_536), "log bytes"),
+        mapped_file_size_consume_queue=stream.choice((100, 200, 2_000), "queue bytes"),
+        message_index_enable=stream.choice((True, True, False), "index"),
+        max_hash_slot_num=stream.choice((3, 40), "slots"),
+        max_index_num=stream.choice((8, 50, 400), "index entries"),
         message_delay_level="1s 2s 30m",
-        store_path_commit_log=stream.pick(("", "", "/store/commitlog,/store/commitlog-2"), "log directories"),
-        transient_store_pool_enable=stream.pick((False, False, True), "pool"),
+        store_path_commit_log=stream.choice(("", "", "/store/commitlog,/store/commitlog-2"), "log directories"),
+        transient_store_pool_enable=stream.choice((False, False, True), "pool"),
         transient_store_pool_size=2,
-        enable_consume_queue_ext=stream.pick((False, False, True), "extensions"),
-        mapped_file_size_consume_queue_ext=stream.pick((256, 4_096), "extension bytes"),
+        enable_consume_queue_ext=stream.choice((False, False, True), "extensions"),
+        mapped_file_size_consume_queue_ext=stream.choice((256, 4_096), "extension bytes"),
     )
-    mean = stream.pick((10, 40, 120), "puts")
-    pause_ms_max = stream.pick((0, 3, 20), "pause")
+    mean = stream.choice((10, 40, 120), "puts")
+    pause_ms_max = stream.choice((0, 3, 20), "pause")
     producers = [
-        [_put(stream, f"{producer}.{number}", pause_ms_max) for number in range(1 + stream.below(2 * mean, "count"))]
-        for producer in range(stream.pick((1, 2, 4), "producers"))
+        [
+            _put(stream, f"{producer}.{number}", pause_ms_max)
+            for number in range(1 + stream.randbelow(2 * mean, "count"))
+        ]
+        for producer in range(stream.choice((1, 2, 4), "producers"))
     ]
-    life_ms = 20 + stream.below(1_500, "life ms")
+    life_ms = 20 + stream.randbelow(1_500, "life ms")
     before: list[list[dict[str, Any]]] = []
     if stream.chance(_RESTART_CHANCE, "restart"):
-        count = 10 + stream.below(60, "count before")
+        count = 10 + stream.randbelow(60, "count before")
         before = [[_put(stream, f"before.{number}", 0) for number in range(count)]]
     return Workload(seed, config, producers, seed % 3 != 0, life_ms, before)
 
@@ -68,37 +71,37 @@ def workload_of(seed: int) -> Workload:
 def _put(stream: Stream, name: str, pause_ms_max: int) -> dict[str, Any]:
     put: dict[str, Any] = {
         "name": name,
-        "topic": stream.pick(_TOPICS, "topic"),
-        "queueId": stream.below(2, "queue"),
-        "flag": stream.below(3, "flag"),
+        "topic": stream.choice(_TOPICS, "topic"),
+        "queueId": stream.randbelow(2, "queue"),
+        "flag": stream.randbelow(3, "flag"),
         "sysFlag": 0,
         "prepared": 0,
-        "bornHost": stream.pick(_HOSTS, "host"),
-        "pauseMs": stream.below(pause_ms_max + 1, "pause ms"),
+        "bornHost": stream.choice(_HOSTS, "host"),
+        "pauseMs": stream.randbelow(pause_ms_max + 1, "pause ms"),
     }
-    kind = stream.pick(("plain",) * 6 + ("batch", "delayed", "half", "decided"), "kind")
+    kind = stream.choice(("plain",) * 6 + ("batch", "delayed", "half", "decided"), "kind")
     if kind == "batch":
-        put["batch"] = [_content(stream, f"{name}.{part}") for part in range(1 + stream.below(4, "units"))]
+        put["batch"] = [_content(stream, f"{name}.{part}") for part in range(1 + stream.randbelow(4, "units"))]
         return put
     put |= _content(stream, name)
     if kind == "delayed":
-        put["properties"]["DELAY"] = str(1 + stream.below(4, "level"))
+        put["properties"]["DELAY"] = str(1 + stream.randbelow(4, "level"))
     elif kind == "half":
-        put["topic"], put["queueId"] = stream.pick((_HALF_TOPIC, _OP_TOPIC), "half"), 0
+        put["topic"], put["queueId"] = stream.choice((_HALF_TOPIC, _OP_TOPIC), "half"), 0
     elif kind == "decided":
-        put["sysFlag"] = stream.pick((_PREPARED, _COMMIT, _ROLLBACK), "type")
-        put["prepared"] = stream.below(1_000, "prepared")
+        put["sysFlag"] = stream.choice((_PREPARED, _COMMIT, _ROLLBACK), "type")
+        put["prepared"] = stream.randbelow(1_000, "prepared")
     return put
 
 
 def _content(stream: Stream, name: str) -> dict[str, Any]:
-    properties = {"UNIQ_KEY": f"uq-{name}"} if stream.below(2, "unique") else {}
-    keys = [stream.pick(_KEYS, "key") for _ in range(stream.below(3, "keys"))]
-    tags = stream.pick(_TAGS, "tags")
+    properties = {"UNIQ_KEY": f"uq-{name}"} if stream.randbelow(2, "unique") else {}
+    keys = [stream.choice(_KEYS, "key") for _ in range(stream.randbelow(3, "keys"))]
+    tags = stream.choice(_TAGS, "tags")
     if keys:
         properties["KEYS"] = " ".join(keys)
     if tags:
         properties["TAGS"] = tags
-    properties["mine"] = f"{name} " + "p" * stream.pick((0, 10, 300), "property")
-    body = f"{name} " + "b" * stream.pick((0, 20, 200, 1_500), "body")
+    properties["mine"] = f"{name} " + "p" * stream.choice((0, 10, 300), "property")
+    body = f"{name} " + "b" * stream.choice((0, 20, 200, 1_500), "body")
     return {"body": body, "properties": properties}

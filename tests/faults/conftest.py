@@ -34,7 +34,7 @@ class Rig:
     ) -> None:
         self.choices = choices or Choices(seed)
         self.kernel = Kernel(RandomWalk(self.choices.stream("schedule"), 8))
-        self.machine = self.kernel.machine("broker")
+        self.machine = self.kernel.create_machine("broker")
         stream = self.choices.stream("disk")
         self.disk = Disk(
             self.kernel,

@@ -182,7 +182,7 @@ def take_points(seed: str, on: bool) -> Counter[str]:
     policy: Policy = RandomWalk(choices.stream("schedule"), 4)
     starving = StarvingPolicy(choices.stream("starving"), policy, 20, 50)
     kernel = Kernel(starving if on else policy)
-    machine = kernel.machine("broker")
+    machine = kernel.create_machine("broker")
     plan = DisturbancePlan(paused_task_chance=0.3, paused_machine_chance=0.3, clock_step_chance=0.3)
     disturbances = Disturbances(kernel, choices.stream("disturbances"), plan if on else DisturbancePlan())
 
@@ -209,8 +209,8 @@ class Networked(NamedTuple):
         choices, kernel, server = bare_world(seed)
         faults = NetworkFaults(kernel, choices.stream("network"), self.plan if on else NetworkPlan())
         network = SimNetwork(kernel, faults)
-        client = kernel.machine("client")
-        at_server, at_client = network.join(server, "10.0.0.1"), network.join(client, "10.0.0.2")
+        client = kernel.create_machine("client")
+        at_server, at_client = network.connect_machine(server, "10.0.0.1"), network.connect_machine(client, "10.0.0.2")
 
         def answer() -> None:
             listener, poller = at_server.listen("10.0.0.1:1"), at_server.poller()
@@ -243,7 +243,7 @@ class Networked(NamedTuple):
 def bare_world(seed: str) -> tuple[Choices, Kernel, Machine]:
     choices = Choices(seed)
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
-    return choices, kernel, kernel.machine("broker")
+    return choices, kernel, kernel.create_machine("broker")
 
 
 TWINS: dict[str, Twin | OwnTwin | Networked] = {

@@ -30,8 +30,8 @@ class Rig:
         self.kernel = Kernel(RandomWalk(self.choices.stream("schedule"), 4))
         self.faults = NetworkFaults(self.kernel, self.choices.stream("network"), plan)
         self.network = SimNetwork(self.kernel, self.faults, **network)
-        self.machines = {host: self.kernel.machine(host) for host in (SERVER, CLIENT, OTHER)}
-        self.doors = {host: self.network.join(machine, host) for host, machine in self.machines.items()}
+        self.machines = {host: self.kernel.create_machine(host) for host in (SERVER, CLIENT, OTHER)}
+        self.doors = {host: self.network.connect_machine(machine, host) for host, machine in self.machines.items()}
         self.listener = self.doors[SERVER].listen(AT)
 
     def run(self, body: Callable[[], None]) -> None:
@@ -43,7 +43,7 @@ class Rig:
 
     def begin(self, **faults: Any) -> None:
         """Change the plan from now on."""
-        self.faults.use(replace(self.faults._plan, **faults))
+        self.faults.set_plan(replace(self.faults._plan, **faults))
 
     @property
     def now_ns(self) -> int:
@@ -344,7 +344,7 @@ def test_replayed_draws_repeat_the_network_faults() -> None:
     rig, _ = echo_over_network(ROUGH, Choices("7"))
     network: list[Decision] = [draw for draw in rig.choices.decisions() if draw.stream == "network"]
     again = Choices("7")
-    again._streams["network"] = Choices.replaying(network).stream("network")
+    again._streams["network"] = Choices.for_replay(network).stream("network")
 
     repeated, _ = echo_over_network(ROUGH, again)
 

@@ -18,11 +18,11 @@ from tornlog.faults.disk.image import Image
 from tornlog.faults.probe.checks.check import BROKEN, DIED, Check, CheckOutcome
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer
-from tornlog.faults.probe.failure import ProbeFinding, write_cases
-from tornlog.faults.probe.probe import probe, probe_end
+from tornlog.faults.probe.failure import ProbeFinding, write_failure_cases
+from tornlog.faults.probe.probe import probe, probe_final_state
 from tornlog.faults.probe.programs import CALLS, PYTHON, RecorderChoice
 from tornlog.faults.probe.record import ProgramRecord
-from tornlog.faults.probe.recording.run import EMPTY, start_of
+from tornlog.faults.probe.recording.run import EMPTY, start_image_of
 from tornlog.faults.probe.report import ProbeReport, ViolationGroup
 from tornlog.faults.probe.shrink import shrink
 from tornlog.faults.simulation.failure_text import plain_text
@@ -132,7 +132,7 @@ def _story(
     best = min(same, key=lambda group: group.smallest.rank).smallest
     kind = _kind_of(best.verdict)
     finding = ProbeFinding(best.verdict.signature, record, start, shrink(record, start, best, checkers))
-    places = write_cases([finding], check, None if out is None else out / kind / best.disk)
+    places = write_failure_cases([finding], check, None if out is None else out / kind / best.disk)
     disks = tuple(disk for disk in DISKS if any(disk in group.disks for group in same))
     points = set().union(*(group.points for group in same))
     breach = ProbeBreach(finding, sum(group.states for group in same), len(points), (best.disk, *disks))
@@ -150,10 +150,10 @@ def _kind_of(verdict: CheckOutcome) -> str:
 def _image_made_by(program: InstalledProgram, setting: Setting) -> Image:
     with TemporaryDirectory(prefix="tornlog-gallery-") as place:
         subprocess.run([*program.command, "make", *setting.arguments], cwd=place, check=True, timeout=_PROGRAM_SECONDS)
-        return start_of(Path(place))
+        return start_image_of(Path(place))
 
 
 def _accept_whole(setting: Setting, record: ProgramRecord, start: Image, checkers: Checkers) -> None:
-    broken = list(probe_end(record, start, checkers).breaches)
+    broken = list(probe_final_state(record, start, checkers).breaches)
     if broken or not record.acknowledged:
         raise RuntimeError(f"{setting.name}: its check does not accept the whole: {broken}")

@@ -33,7 +33,7 @@ class Component:
 
 LEFT_OUT = frozenset(
     (
-        *("ArrivalNotifier", "ExtendedQueueDispatcher", "LightQueueDispatcher", "WarmUp"),
+        *("ArrivalNotifier", "ExtendedQueueDispatcher", "LightQueueDispatcher", "SegmentWarmUp"),
         *("TransactionConfig", "IndexStructure", "QueryMessageResult", "query_message", "is_disk_full", "used_ratio"),
     )
 )

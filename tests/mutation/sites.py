@@ -1,7 +1,7 @@
 """Sites: all places where an operator can change the store, under stable names.
 
-A name has operator, function and number: `drop-sync:flush.FlushCommitLogService.finish#1`. Numbers count within one
-function, so an edit elsewhere changes none of them.
+A name has operator, function and number: `drop-sync:flush.FlushCommitLogService.finish_remaining_work#1`. Numbers
+count within one function, so an edit elsewhere changes none of them.
 """
 
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:checkpoint.StoreCheckpoint.flush#1": (
         "equivalent: of two writes that cross, the older may be the last, and the checkpoint then lags"
     ),
-    "drop-lock:consume_queue_table.ConsumeQueueTable.forget#1": "equivalent: deleting from a table is one step",
+    "drop-lock:consume_queue_table.ConsumeQueueTable.forget_queue#1": "equivalent: deleting from a table is one step",
     "drop-lock:consume_queue_table.ConsumeQueueTable.make_durable#1": (
         "gap: queues would have to be removed by hand in the moment in which their names are synced"
     ),
@@ -44,22 +44,22 @@ SURVIVORS: dict[str, str] = {
     "drop-notice:cleaning.RetentionService.delete_manually#1": (
         "equivalent: the next pass deletes, up to an interval later"
     ),
-    "drop-notice:flush.FlushRealTimeService.begin_durable#1": (
+    "drop-notice:flush.FlushRealTimeService.start_durability_wait#1": (
         "equivalent: what puts have gathered is flushed at the end of the interval instead"
     ),
     "drop-notice:flush_queues.FlushConsumeQueueService.request_full_flush#1": (
         "equivalent: the queues are flushed at the end of the interval instead"
     ),
-    "drop-step:allocate.AllocateMappedFileService.finish#1": (
+    "drop-step:allocate.AllocateMappedFileService.finish_remaining_work#1": (
         "equivalent: a map that is not given back shows nowhere before its process ends"
     ),
-    "drop-step:allocate.AllocateMappedFileService.finish#2": (
+    "drop-step:allocate.AllocateMappedFileService.finish_remaining_work#2": (
         "equivalent: the next load takes it for a segment that was made ahead of use"
     ),
     "drop-step:segment_queue.SegmentQueue.load#1": (
         "equivalent: who makes a segment removes what is in its place, and each load passes over it"
     ),
-    "drop-sync:flush_queues.FlushConsumeQueueService.step#3": (
+    "drop-sync:flush_queues.FlushConsumeQueueService.run_once#3": (
         "equivalent: the checkpoint is written by the next thorough flush, and lags until then"
     ),
     "drop-sync:index_service.IndexFiles.make_full_durable#1": (
@@ -75,7 +75,7 @@ SURVIVORS: dict[str, str] = {
         "equivalent: directories are synced again by every flush"
     ),
     "forget-state:consumer_offsets.ConsumerOffsetManager._try_to_persist#2": ("equivalent: the error is only shown"),
-    "forget-state:dispatch.DispatchService.finish#1": (
+    "forget-state:dispatch.DispatchService.finish_remaining_work#1": (
         "equivalent: the error is only shown; what was not dispatched keeps the stop from being clean"
     ),
     "forget-state:flush.FlushRealTimeService.start#2": "equivalent: the first thorough flush comes earlier",
@@ -91,7 +91,7 @@ SURVIVORS: dict[str, str] = {
     "forget-state:transient_pool.TransientStorePool.fill#1": (
         "equivalent: segments do without a buffer, and puts are seen and durable no later"
     ),
-    "ignore-error:dispatch.DispatchService.finish#1": (
+    "ignore-error:dispatch.DispatchService.finish_remaining_work#1": (
         "equivalent: the error is only shown; what was not dispatched keeps the stop from being clean"
     ),
     "ignore-error:schedule.ScheduleMessageService.try_to_persist#1": ("equivalent: the error is only shown"),
@@ -104,7 +104,7 @@ SURVIVORS: dict[str, str] = {
     "ignore-error:transient_pool.CommitRealTimeService.commit#1": (
         "equivalent: the buffer still has it, and the next commit writes it again"
     ),
-    "negate-condition:flush.FlushRealTimeService.step#1": (
+    "negate-condition:flush.FlushRealTimeService.run_once#1": (
         "equivalent: the log is flushed thoroughly at every interval but a few"
     ),
     "negate-condition:light_queues.LightPut.exceeds_queue_limit#1": (
@@ -189,19 +189,19 @@ UNREACHED: dict[str, str] = {
     "forget-state:consumer_offsets.ConsumerOffsetManager.commit_offset#1": "no consumer group reads light queues only",
     "ignore-error:light_queues.light_put#1": "nobody names a light queue that no directory can have",
     "ignore-error:redirect.redirect_delayed#1": _NO_SUCH_DELAY,
-    "ignore-error:allocate.AllocateMappedFileService.finish#1": _NO_REFUSAL,
+    "ignore-error:allocate.AllocateMappedFileService.finish_remaining_work#1": _NO_REFUSAL,
     "ignore-error:segment_queue.SegmentQueue._find_base_offsets#1": _NO_FOREIGN_NAME,
     "ignore-error:segment_queue.SegmentQueue._keep_file_with_data#1": (
         "no two directories of a log have a segment of one name"
     ),
     "ignore-error:transaction_service.TransactionalMessageService._put_op#1": "no put of an op raises an error",
     "ignore-error:transaction_service.TransactionalMessageService.commit#1": "no put of a copy raises an error",
-    "negate-condition:cleaning.CleanCommitLog._retry_stuck#2": _NO_REFUSAL,
+    "negate-condition:cleaning.CleanCommitLog._retry_failed_removals#2": _NO_REFUSAL,
     "off-by-one:consume_queue.ConsumeQueue.put_extended#1": "no queue of a run has an extension",
     "stale-position:consume_queue.ConsumeQueue.fill_blank#1": "no queue begins in its middle while the store runs",
-    "drop-lock:allocate.AllocateMappedFileService.begin_at#2": _NO_SLAVE,
-    "drop-step:allocate.AllocateMappedFileService.begin_at#1": _NO_SLAVE,
-    "off-by-one:allocate.AllocateMappedFileService.begin_at#1": _NO_SLAVE,
+    "drop-lock:allocate.AllocateMappedFileService.remove_segments_before#2": _NO_SLAVE,
+    "drop-step:allocate.AllocateMappedFileService.remove_segments_before#1": _NO_SLAVE,
+    "off-by-one:allocate.AllocateMappedFileService.remove_segments_before#1": _NO_SLAVE,
     "drop-notice:commit_log.CommitLog.append_replicated#1": _NO_SLAVE,
     "stale-position:commit_log.CommitLog._can_append_at#1": _NO_SLAVE,
     "drop-write:schedule.ScheduleMessageService.take_over#1": _NO_SLAVE,
@@ -210,8 +210,10 @@ UNREACHED: dict[str, str] = {
     ),
     "drop-notice:message_store.MessageStore._on_committed#1": "every store of a run flushes at its interval",
     "drop-step:consume_queue.ConsumeQueue.remove#1": "no queue of a run has an extension",
-    "skip-advance:index_file.IndexFile._write_built#1": _NO_CORE,
-    "drop-step:index_service.IndexService._make_file#2": "no disk of its component's runs refuses to make a file",
+    "skip-advance:index_file.IndexFile._write_buffered_entries#1": _NO_CORE,
+    "drop-step:index_service.IndexService._make_file_with_room#2": (
+        "no disk of its component's runs refuses to make a file"
+    ),
     "drop-step:segment_queue.SegmentQueue.remove_in_use#1": "no queue is removed that has two files",
     "drop-step:transaction_check.TransactionalMessageCheckService._store_missing_ops#1": (
         "no put of an op fails in its component's runs"
@@ -231,7 +233,7 @@ UNREACHED: dict[str, str] = {
     "negate-condition:segment_queue.SegmentDirectories.path#2": "its component's runs have one directory for the log",
     "short-by-one:dispatch.DispatchService.dispatch_available#1": _NO_SLAVE,
     "skip-advance:dispatch.DispatchService.dispatch_available#1": _NO_SLAVE,
-    "drop-notice:message_store.MessageStore.follow#1": (_NO_SLAVE),
+    "drop-notice:message_store.MessageStore.call_when_readable#1": (_NO_SLAVE),
     "drop-step:consume_queue.ConsumeQueue.fill_blank#1": ("no queue begins in its middle while the store runs"),
     "forget-state:dispatch.DispatchService.dispatch_available#1": (_NO_SLAVE),
     "ignore-error:segment_queue.SegmentQueue.flush#1": ("no sync of a file fails in its component's runs"),

@@ -12,7 +12,7 @@ FOUND_AT_ONCE = [
     "drop-lock:commit_log.CommitLog.append#1",
     "drop-notice:transient_pool.CommitRealTimeService.commit#1",
     "drop-step:commit_log.CommitLog._segment_with_room#1",
-    "drop-sync:flush.FlushRealTimeService.step#1",
+    "drop-sync:flush.FlushRealTimeService.run_once#1",
     "drop-sync:side_file.SideFile.store#1",
     "drop-write:index_file.IndexFile.put_key#1",
     "drop-write:message_store.MessageStore._mark_stopped#1",

@@ -47,16 +47,16 @@ def run(seed: int) -> tuple[int, int]:
     with Kernel(RandomWalk(choices.stream("schedule"), 4)) as kernel:
         place = _MappedPlace()
         log, disk = Log(place), _disk(kernel, choices.stream("disk"), None)
-        disk.crash_at(choices.stream("crash").below(_DISK_OPERATIONS, "operation"), "during")
-        machine = kernel.machine("first")
+        disk.crash_at(choices.stream("crash").randbelow(_DISK_OPERATIONS, "operation"), "during")
+        machine = kernel.create_machine("first")
         place.files = disk.mount(machine)
         try:
             kernel.run(machine, lambda: _live(machine, log), time_limit_ns=_SECOND_NS)
-            image = disk.settle()
+            image = disk.image_after_power_off()
         except MachineDied:
             image = disk.crash(PROFILES["ext4-ordered"])
         page_outcome = _disk(kernel, choices.stream("survivor"), image)
-        machine = kernel.machine("second")
+        machine = kernel.create_machine("second")
         files = page_outcome.mount(machine)
 
         def recover() -> None:

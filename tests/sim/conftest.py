@@ -4,8 +4,8 @@ import pytest
 
 from tornlog.sim.choices import Choices
 from tornlog.sim.policies import Policy
-from tornlog.sim.policies.pct import PCT
-from tornlog.sim.policies.pos import POS
+from tornlog.sim.policies.pct import PCTPolicy
+from tornlog.sim.policies.pos import POSPolicy
 from tornlog.sim.policies.random_walk import RandomWalk
 
 
@@ -19,7 +19,7 @@ def policy_of(request: pytest.FixtureRequest) -> Callable[[int], Policy]:
         if kind == "walk":
             return RandomWalk(stream, int(number))
         if kind == "pct":
-            return PCT(stream, int(number), 100)
-        return POS(stream)
+            return PCTPolicy(stream, int(number), 100)
+        return POSPolicy(stream)
 
     return make

@@ -22,7 +22,7 @@ def walk(seed: int = 1, mean: int = 4) -> RandomWalk:
 
 def make(policy: Policy | None = None, *, trace: Trace | None = None, name: str = "m") -> tuple[Kernel, Machine]:
     kernel = Kernel(policy or walk(), trace=trace)
-    return kernel, kernel.machine(name)
+    return kernel, kernel.create_machine(name)
 
 
 def order_of(policy: Policy, names: str = "abc", points: int = 3, *, sleeping: str = "") -> str:
@@ -48,7 +48,7 @@ def order_of(policy: Policy, names: str = "abc", points: int = 3, *, sleeping: s
 
 def _run_main(policy: Policy, body: Body, **settings: int) -> None:
     kernel = Kernel(policy, **settings)
-    machine = kernel.machine("m")
+    machine = kernel.create_machine("m")
     try:
         kernel.run(machine, partial(body, machine), time_limit_ns=LIMIT_NS)
     except TaskFailedError as failed:

@@ -15,8 +15,8 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.machine import Machine
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.policies.replay import LabellingPolicy, Replay
-from tornlog.sim.schedule import Switch
+from tornlog.sim.policies.replay import LabellingPolicy, ReplayPolicy
+from tornlog.sim.schedule import TaskSwitch
 from tornlog.sim.search import explore_schedules
 from tornlog.sim.shared_attributes import shared_attributes
 
@@ -156,7 +156,7 @@ def test_tasks_switch_between_reading_and_assigning_an_attribute_only_within_the
 
 def test_classes_are_restored_after_the_block() -> None:
     before = [dict(vars(owner)) for owner in CLASSES]
-    kernel = Kernel(Replay())
+    kernel = Kernel(ReplayPolicy())
     with points_of(kernel, *CLASSES):
         assert [dict(vars(owner)) for owner in CLASSES] != before
     assert [dict(vars(owner)) for owner in CLASSES] == before
@@ -165,7 +165,7 @@ def test_classes_are_restored_after_the_block() -> None:
 def labels_of(body: Callable[[Machine], object], *classes: type) -> list[str]:
     labels: list[str] = []
 
-    class Listening(Replay):
+    class Listening(ReplayPolicy):
         def on_uncontested_point(self, current: object, label: str) -> None:
             labels.append(label)
 
@@ -209,7 +209,7 @@ def test_slots_class_defaults_and_deletions_work_inside_the_block() -> None:
 
 
 def test_a_second_attribute_points_block_at_the_same_time_is_refused() -> None:
-    kernel = Kernel(Replay())
+    kernel = Kernel(ReplayPolicy())
     with points_of(kernel, Counter), pytest.raises(AssertionError, match="one block at a time"):
         points_of(kernel, Counter).__enter__()
     assert "count" not in vars(Counter)
@@ -232,10 +232,10 @@ def test_a_lost_update_at_an_attribute_replays_by_its_label() -> None:
     labelling = LabellingPolicy(kernel.schedule)
     assert count_together(labelling)[0] == lost
     assert any(switch.label.startswith("attribute Counter.count.") for switch in labelling.labelled)
-    assert count_together(Replay(labelling.labelled))[1].digest() == kernel.digest()
-    by_hand = Replay([Switch("m/a", "attribute Counter.count.set", 1, "m/b")])
+    assert count_together(ReplayPolicy(labelling.labelled))[1].digest() == kernel.digest()
+    by_hand = ReplayPolicy([TaskSwitch("m/a", "attribute Counter.count.set", 1, "m/b")])
     assert count_together(by_hand)[0] == 1
-    assert not by_hand.unmet
+    assert not by_hand.unused_switches
 
 
 def test_a_schedule_search_finds_the_lost_update_with_one_preemption() -> None:
@@ -245,7 +245,7 @@ def test_a_schedule_search_finds_the_lost_update_with_one_preemption() -> None:
 
 
 def test_attribute_accesses_on_a_dead_machine_are_no_scheduling_points() -> None:
-    kernel, machine = make(Replay())
+    kernel, machine = make(ReplayPolicy())
     counter = Counter()
 
     def body() -> None:

@@ -97,7 +97,7 @@ def test_every_world_call_of_a_dead_machine_raises_and_has_no_effect() -> None:
         lambda: tasks.sleep(5),
         machine.clock.now_ms,
         machine.clock.monotonic_ns,
-        lambda: kernel.point("write"),
+        lambda: kernel.scheduling_point("write"),
         lambda: kernel.park(WaitReason("sync"), None),
         lambda: kernel.current.join(None),
     ]
@@ -124,11 +124,11 @@ def test_refused_calls_of_a_dead_machine_are_not_counted_as_steps() -> None:
     kernel, machine = make_broker()
 
     def main() -> None:
-        kernel.point("a")
+        kernel.scheduling_point("a")
         kernel.kill(machine)
         for _ in range(10):
             with pytest.raises(MachineDied):
-                kernel.point("b")
+                kernel.scheduling_point("b")
 
     with pytest.raises(MachineDied):
         kernel.run(machine, main, time_limit_ns=0)
@@ -145,7 +145,7 @@ def die_inside_a_lock(seed: int) -> list[str]:
     def producer(name: str) -> None:
         with lock:
             inside.append(name)
-            kernel.point("write")
+            kernel.scheduling_point("write")
             kill_and_raise(kernel, machine)
 
     def main() -> None:
@@ -277,14 +277,14 @@ def test_tasks_still_running_after_main_are_named_and_unwound() -> None:
 def kill_a_beating_heart(policy: Policy) -> tuple[int, int, list[str]]:
     """Kill a machine from another one. Return its beats at the kill and at the end, and the unwound tasks."""
     kernel = Kernel(policy)
-    victim, chaos = kernel.machine("victim"), kernel.machine("chaos")
+    victim, chaos = kernel.create_machine("victim"), kernel.create_machine("chaos")
     beats = [0]
     unwound: list[str] = []
 
     def heart() -> None:
         try:
             while True:
-                kernel.point("beat")
+                kernel.scheduling_point("beat")
                 beats[0] += 1
                 victim.tasks.sleep(1)
         finally:
@@ -315,7 +315,7 @@ def test_killing_another_machine_stops_it_before_it_takes_another_step(
 
 def test_a_task_that_calls_a_dead_machine_fails() -> None:
     kernel, machine = make_broker()
-    dead = kernel.machine("dead")
+    dead = kernel.create_machine("dead")
     kernel.kill(dead)
     with pytest.raises(TaskFailedError, match=r"broker/main failed: .*machine dead is off"):
         kernel.run(machine, dead.clock.now_ms, time_limit_ns=0)
@@ -323,7 +323,7 @@ def test_a_task_that_calls_a_dead_machine_fails() -> None:
 
 def test_a_joiner_on_another_machine_sees_a_task_die() -> None:
     kernel, machine = make_broker()
-    victim = kernel.machine("victim")
+    victim = kernel.create_machine("victim")
     sleeper = victim.tasks.spawn("sleeper", lambda: victim.tasks.sleep(10_000))
 
     def main() -> bool:
@@ -335,7 +335,7 @@ def test_a_joiner_on_another_machine_sees_a_task_die() -> None:
 
 def test_killing_a_machine_between_runs_unwinds_its_tasks_at_once() -> None:
     kernel, machine = make_broker()
-    server = kernel.machine("server")
+    server = kernel.create_machine("server")
     unwound: list[str] = []
 
     def serve() -> None:

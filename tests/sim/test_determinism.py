@@ -45,7 +45,7 @@ class Sheep: ...
 def digest_of_set_iteration(trace: Trace | None, *, ordered: bool, herd: list[list[Sheep]]) -> str:
     """Sleep once per object in a set, in the order of the set."""
     kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
-    tasks = kernel.machine("m").tasks
+    tasks = kernel.create_machine("m").tasks
     flock = [Sheep() for _ in range(200)]
     herd.append(flock)  # keeps the objects alive, so that the next set gets other addresses
     number_of = dict(zip(flock, range(200), strict=True))
@@ -70,7 +70,7 @@ import pickle
 
 def run(trace):
     kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
-    machine = kernel.machine("m")
+    machine = kernel.create_machine("m")
     names = {f"sheep-{number}" for number in range(20)}
     order = sorted(names) if sys.argv[1] == "sorted" else names
     def main():
@@ -172,7 +172,7 @@ def test_a_recording_contains_every_digest_word_of_a_long_run() -> None:
         kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
         for number in range(10_000):
             kernel.note((number, 0))
-            kernel._digest.fold()
+            kernel._digest.hash_pending_words()
         return kernel.digest()
 
     found = record_trace(run)

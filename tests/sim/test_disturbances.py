@@ -8,7 +8,7 @@ from tornlog.sim.errors import MachineDied, NoProgressError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.policies.replay import LabellingPolicy, Replay
+from tornlog.sim.policies.replay import LabellingPolicy, ReplayPolicy
 from tornlog.sim.trace import Trace
 
 POINTS = 10 * WINDOW_POINTS
@@ -29,7 +29,7 @@ class World:
     ) -> None:
         self.choices = choices or Choices("disturbed")
         self.kernel = Kernel(policy or RandomWalk(self.choices.stream("schedule"), 8), trace=trace)
-        self.machine = self.kernel.machine("m")
+        self.machine = self.kernel.create_machine("m")
         self.disturbances = Disturbances(self.kernel, self.choices.stream("disturbances"), plan)
         self.offsets: list[int] = []
         self.alone_ns = 0
@@ -157,7 +157,7 @@ def test_disturbances_do_not_depend_on_how_often_the_policy_is_called(seed: int)
     world = World(EVERYTHING, choices=Choices(str(seed)))
     world.run()
     labels = [entry[2] for entry in world.kernel.schedule]
-    again = World(EVERYTHING, LabellingPolicy(world.kernel.schedule), Choices.replaying(world.choices.decisions()))
+    again = World(EVERYTHING, LabellingPolicy(world.kernel.schedule), Choices.for_replay(world.choices.decisions()))
     again.run()
 
     assert [entry[2] for entry in again.kernel.schedule] == labels
@@ -172,7 +172,7 @@ def test_removing_one_disturbance_does_not_move_the_others() -> None:
     world.run()
     decisions = [decision for decision in world.choices.decisions() if decision.stream == "disturbances"]
     first = next(decision for decision in decisions if decision.label.startswith("clock step in window"))
-    again = World(plan, Replay([]), Choices.replaying(entry for entry in decisions if entry != first))
+    again = World(plan, ReplayPolicy([]), Choices.for_replay(entry for entry in decisions if entry != first))
     again.run()
     assert again.disturbances.injected["clock step"] == world.disturbances.injected["clock step"] - 1
 
@@ -183,7 +183,7 @@ def test_there_are_no_disturbances_before_start_and_after_stop() -> None:
     before = +world.disturbances.injected
     world.disturbances.stop()
     world.disturbances.stop()  # harmless
-    other = world.kernel.machine("other")
+    other = world.kernel.create_machine("other")
 
     def main() -> None:
         for _ in range(POINTS):
@@ -233,7 +233,7 @@ def test_a_machine_dies_with_its_paused_tasks() -> None:
 def test_the_step_limit_also_holds_under_disturbances() -> None:
     choices = Choices("limit")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 64), step_limit=3 * WINDOW_POINTS)
-    machine = kernel.machine("m")
+    machine = kernel.create_machine("m")
     Disturbances(kernel, choices.stream("disturbances"), EVERYTHING).start()
 
     def main() -> None:

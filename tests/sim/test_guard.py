@@ -30,7 +30,7 @@ import pytest
 from tornlog.sim import guard as guard_module
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import LeakError, TaskFailedError
-from tornlog.sim.guard import BannedCall, find_banned_calls, guard
+from tornlog.sim.guard import BannedCall, find_banned_calls, leak_guard
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 
@@ -100,12 +100,12 @@ def label_of(value: object) -> str | None:
 
 def run_in_a_task(body: Callable[[], object]) -> object:
     kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 4))
-    return kernel.run(kernel.machine("m"), body, time_limit_ns=0)
+    return kernel.run(kernel.create_machine("m"), body, time_limit_ns=0)
 
 
 def leak_of(body: Callable[[], object]) -> LeakError:
     """Run a body that leaks; return the leak, which must be the one in the list."""
-    with guard() as leaks, pytest.raises(TaskFailedError) as caught:
+    with leak_guard() as leaks, pytest.raises(TaskFailedError) as caught:
         run_in_a_task(body)
     leak = caught.value.__cause__
     assert isinstance(leak, LeakError), leak
@@ -161,14 +161,14 @@ def test_deterministic_calls_of_guarded_modules_are_allowed() -> None:
             os.fspath("x"),
         )
 
-    with guard() as leaks:
+    with leak_guard() as leaks:
         told = (True, 1970, "2000", "2026-01-03T00:00:00", True, True, "x")
         assert run_in_a_task(body) == told
     assert leaks == []
 
 
 def test_banned_calls_outside_of_tasks_are_allowed(tmp_path: Path) -> None:
-    with guard() as leaks:
+    with leak_guard() as leaks:
         before = time.time()
         assert time.monotonic_ns() > 0
         assert 0 <= random.random() < 1
@@ -190,7 +190,7 @@ def test_banned_calls_outside_of_tasks_are_allowed(tmp_path: Path) -> None:
 
 
 def test_banned_calls_inside_a_task_without_a_guard_are_allowed(tmp_path: Path) -> None:
-    with guard():
+    with leak_guard():
         kept = time.time, random.Random, datetime.datetime
     (tmp_path / "file").touch()
 
@@ -211,7 +211,7 @@ def test_a_banned_call_whose_error_was_caught_is_in_the_list_of_leaks() -> None:
             return "went on"
         return "not caught"
 
-    with guard() as leaks:
+    with leak_guard() as leaks:
         assert run_in_a_task(swallow) == "went on"
         assert [leak.function for leak in leaks] == ["time.time"]
 
@@ -220,10 +220,10 @@ def test_each_guard_lists_the_leaks_of_its_own_block() -> None:
     def leak() -> None:
         time.time()
 
-    with guard() as outer:
-        with guard() as first, pytest.raises(TaskFailedError):
+    with leak_guard() as outer:
+        with leak_guard() as first, pytest.raises(TaskFailedError):
             run_in_a_task(leak)
-        with guard() as second:
+        with leak_guard() as second:
             run_in_a_task(int)
         assert (len(outer), first, second) == (1, outer, [])
 
@@ -234,16 +234,16 @@ def test_the_guard_restores_every_function_even_nested_or_after_an_error() -> No
 
     before = list(find_banned_calls())
     originals = standing()
-    with guard():
+    with leak_guard():
         closed = standing()
         assert not any(one is other for one, other in zip(closed, originals, strict=True))
-        with guard():
+        with leak_guard():
             assert standing() == closed
         with pytest.raises(TaskFailedError):
             run_in_a_task(time.time)
         assert standing() == closed
     assert standing() == originals
-    with pytest.raises(KeyError), guard():
+    with pytest.raises(KeyError), leak_guard():
         raise KeyError
     assert standing() == originals
 
@@ -253,10 +253,10 @@ def test_a_guard_that_fails_to_install_restores_every_function(monkeypatch: pyte
     monkeypatch.setattr(guard_module, "_OF_UUID", ("NAMESPACE_DNS",))
     with monkeypatch.context() as patched:
         patched.delattr(subprocess.Popen, "__init__")
-        with pytest.raises(KeyError), guard():
+        with pytest.raises(KeyError), leak_guard():
             raise AssertionError("not reached")
     assert time.time is original
-    with guard() as leaks:
+    with leak_guard() as leaks:
         assert leaks == []
 
 
@@ -270,7 +270,7 @@ def test_a_task_may_import_and_format_tracebacks(tmp_path: Path, monkeypatch: py
         linecache.clearcache()
         return found, linecache.getline(str(tmp_path / "imported_inside_a_task.py"), 1)
 
-    with guard() as leaks:
+    with leak_guard() as leaks:
         assert run_in_a_task(body) == (7, "value = 7\n")
     assert leaks == []
 
@@ -300,5 +300,5 @@ def test_numpys_global_generator_is_banned_if_numpy_was_imported(monkeypatch: py
     monkeypatch.setitem(sys.modules, "numpy.random", module)
     assert leak_of(lambda: module.uniform()).function == "numpy.random.uniform"
     assert leak_of(lambda: module.default_rng()).function == "numpy.random.default_rng without a seed"
-    with guard():
+    with leak_guard():
         assert run_in_a_task(lambda: (module.default_rng(7), module.default_rng(seed=8))) == (7, 8)

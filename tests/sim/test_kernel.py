@@ -47,7 +47,7 @@ def test_a_digest_does_not_depend_on_the_hash_seed_of_the_process() -> None:
         from tornlog.sim.kernel import Kernel
         from tornlog.sim.policies.random_walk import RandomWalk
         kernel = Kernel(RandomWalk(Choices("5").stream("policy"), 3))
-        machine = kernel.machine("m")
+        machine = kernel.create_machine("m")
         lock, signal = machine.tasks.lock("l"), machine.tasks.signal("s")
         def service():
             for _ in range(20):
@@ -104,7 +104,7 @@ class FirstCome:
     name = "first-come"
     interrupts_on_wake = False
 
-    def choose(self, runnable: object, current: object, label: str, step: int) -> int:
+    def choose_task(self, runnable: object, current: object, label: str, step: int) -> int:
         return 0
 
     def quantum(self, chosen: object, step: int) -> int:
@@ -151,7 +151,7 @@ def test_hastening_a_parked_task_moves_its_wake_up_to_an_earlier_time(
     main_task = []
 
     def hasten() -> None:
-        kernel.hasten(main_task[0], hastened_to_ms * 1_000_000)
+        kernel.limit_wait_to(main_task[0], hastened_to_ms * 1_000_000)
 
     def main() -> tuple[bool, int, bool, int]:
         main_task.append(kernel.current)
@@ -165,7 +165,7 @@ def test_hastening_a_parked_task_moves_its_wake_up_to_an_earlier_time(
 
 
 @pytest.mark.parametrize(
-    "call", [lambda task: task.machine.kernel.wake(task), lambda task: task.machine.kernel.hasten(task, 5)]
+    "call", [lambda task: task.machine.kernel.wake(task), lambda task: task.machine.kernel.limit_wait_to(task, 5)]
 )
 def test_waking_or_hastening_a_task_that_is_not_parked_has_no_effect(call: Callable[[SimTask], None]) -> None:
     kernel, machine = make()
@@ -224,7 +224,7 @@ def test_a_keyboard_interrupt_inside_a_task_ends_the_run_and_stops_all_machines(
 
 def test_the_kernel_can_run_another_machine_after_a_death() -> None:
     kernel = Kernel(walk())
-    first, second = kernel.machine("life-1"), kernel.machine("life-2")
+    first, second = kernel.create_machine("life-1"), kernel.create_machine("life-2")
     kernel.run(first, lambda: first.tasks.sleep(5), time_limit_ns=SECOND_NS)
     digest, steps = kernel.digest(), kernel.steps
     kernel.run(second, lambda: count_together(second, 2, 5), time_limit_ns=0)
@@ -236,7 +236,7 @@ def test_the_kernel_can_run_another_machine_after_a_death() -> None:
 def test_tasks_of_another_machine_continue_in_the_next_run() -> None:
     seen: list[int] = []
     with Kernel(walk()) as kernel:
-        server, one, two = kernel.machine("server"), kernel.machine("one"), kernel.machine("two")
+        server, one, two = kernel.create_machine("server"), kernel.create_machine("one"), kernel.create_machine("two")
 
         def serve() -> None:
             while True:
@@ -255,17 +255,17 @@ def test_tasks_of_another_machine_continue_in_the_next_run() -> None:
 
 def test_a_machine_name_cannot_be_used_twice() -> None:
     kernel = Kernel(walk())
-    kernel.machine("broker")
+    kernel.create_machine("broker")
     with pytest.raises(ValueError, match="machine broker"):
-        kernel.machine("broker")
+        kernel.create_machine("broker")
 
 
 def test_running_a_kernel_inside_itself_is_refused() -> None:
     kernel = Kernel(walk())
-    inner = kernel.machine("inner")
+    inner = kernel.create_machine("inner")
     with pytest.raises(TaskFailedError, match="running already"):
         kernel.run(
-            kernel.machine("outer"),
+            kernel.create_machine("outer"),
             lambda: kernel.run(inner, lambda: None, time_limit_ns=0),
             time_limit_ns=0,
         )
@@ -273,7 +273,7 @@ def test_running_a_kernel_inside_itself_is_refused() -> None:
 
 def test_outside_of_tasks_scheduling_points_do_nothing_and_blocking_is_an_error() -> None:
     kernel = Kernel(walk())
-    tasks = kernel.machine("m").tasks
+    tasks = kernel.create_machine("m").tasks
     cell, lock = tasks.cell("c"), tasks.lock("l")
 
     for _ in range(3):
@@ -308,7 +308,7 @@ def test_each_schedule_entry_has_points_label_and_task() -> None:
 def test_a_closed_kernel_is_collected_even_after_collections_during_its_run() -> None:
     def run_and_forget() -> None:
         with Kernel(walk(mean=1)) as kernel:
-            machine = kernel.machine("to be forgotten")
+            machine = kernel.create_machine("to be forgotten")
 
             def body() -> None:
                 signal = machine.tasks.signal("never")
@@ -352,7 +352,7 @@ def test_runs_do_not_reduce_the_available_recursion_depth() -> None:
     before = remaining_recursion_depth()
     for seed in range(100):
         with Kernel(walk(seed)) as kernel:
-            machine, other = kernel.machine("m"), kernel.machine("other")
+            machine, other = kernel.create_machine("m"), kernel.create_machine("other")
             for _ in range(3):
                 kernel.spawn(other, "sleeper", lambda tasks=other.tasks: tasks.sleep(1_000))
             kernel.run(machine, lambda tasks=machine.tasks: tasks.sleep(1), time_limit_ns=SECOND_NS)

@@ -15,7 +15,7 @@ def make_kernel(step_limit: int = 10_000) -> Kernel:
 
 def test_a_deadlock_error_names_every_task_with_its_wait_and_the_lock_holder() -> None:
     kernel = make_kernel()
-    machine = kernel.machine("broker")
+    machine = kernel.create_machine("broker")
     lock, signal = machine.tasks.lock("put"), machine.tasks.signal("group-commit")
     cleaned: list[str] = []
 
@@ -76,7 +76,7 @@ def test_two_locks_taken_in_opposite_order_deadlock_under_some_seed() -> None:
 
 def test_exceeding_the_virtual_time_limit_is_reported_as_no_progress_with_wake_up_times() -> None:
     kernel = make_kernel()
-    machine = kernel.machine("broker")
+    machine = kernel.create_machine("broker")
     signal = machine.tasks.signal("flush")
 
     def main() -> None:
@@ -97,14 +97,14 @@ def test_exceeding_the_virtual_time_limit_is_reported_as_no_progress_with_wake_u
 def test_the_time_limit_counts_from_the_start_of_each_run() -> None:
     kernel = make_kernel()
     for name in ("first", "second", "third"):
-        machine = kernel.machine(name)
+        machine = kernel.create_machine(name)
         kernel.run(machine, lambda machine=machine: machine.tasks.sleep(900), time_limit_ns=LIMIT_NS)
     assert kernel.now_ns == 2_700_000_000
 
 
 def test_a_task_that_loops_forever_reaches_the_step_limit() -> None:
     kernel = make_kernel(step_limit=1000)
-    machine = kernel.machine("m")
+    machine = kernel.create_machine("m")
     cell = machine.tasks.cell("never")
 
     def main() -> None:

@@ -2,7 +2,7 @@ from functools import partial
 
 from tests.sim.rigs import in_machine, walk
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.machine import Machine, Processor
+from tornlog.sim.machine import Machine, SimProcessor
 
 
 @in_machine
@@ -17,7 +17,7 @@ def test_the_wall_clock_is_virtual_time_plus_an_offset_that_may_step_back(machin
 
 def test_task_names_include_the_machine_and_are_unique() -> None:
     kernel = Kernel(walk())
-    one, two = kernel.machine("one"), kernel.machine("two")
+    one, two = kernel.create_machine("one"), kernel.create_machine("two")
     made = [machine.tasks.spawn("flush", int) for machine in (one, one, two, one)]
     assert [task.name for task in made] == ["one/flush", "one/flush#2", "two/flush", "one/flush#3"]
     kernel.close()
@@ -51,10 +51,10 @@ def test_a_sleep_of_0_lets_other_tasks_run_without_advancing_time(machine: Machi
 
 @in_machine
 def test_one_processor_executes_one_task_at_a_time(machine: Machine) -> None:
-    now_ns, processor, ends = machine.clock.monotonic_ns, Processor(machine.kernel), {}
+    now_ns, processor, ends = machine.clock.monotonic_ns, SimProcessor(machine.kernel), {}
 
     def work(name: str, cost_ns: int) -> None:
-        processor.work(cost_ns)
+        processor.compute(cost_ns)
         ends[name] = now_ns()
 
     tasks = [machine.tasks.spawn(name, partial(work, name, cost)) for name, cost in (("a", 30), ("b", 5), ("free", 0))]
@@ -63,7 +63,7 @@ def test_one_processor_executes_one_task_at_a_time(machine: Machine) -> None:
     assert (ends["free"], max(ends.values()), processor.busy_ns) == (0, 35, 35)
     assert sorted((ends["a"], ends["b"])) in ([30, 35], [5, 35])
     machine.tasks.sleep(1)
-    processor.work(10)
+    processor.compute(10)
     assert now_ns() == 35 + 1_000_000 + 10
 
 

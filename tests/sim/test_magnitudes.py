@@ -48,14 +48,14 @@ def test_landmarks_of_drawn_durations_are_in_ms() -> None:
 
 
 def test_the_default_magnitude_is_the_lower_bound() -> None:
-    assert draw_magnitude(Choices.replaying([]).stream("latency"), 7, 700, "ns", (70,)) == 7
+    assert draw_magnitude(Choices.for_replay([]).stream("latency"), 7, 700, "ns", (70,)) == 7
 
 
 @pytest.mark.parametrize("most", [8, 700, 60_000, 10**10])
 def test_magnitudes_replay_equally_without_the_landmarks(most: int) -> None:
     choices = Choices("again")
     drawn = [draw_magnitude(choices.stream("latency"), 7, most, "ns", LANDMARKS) for _ in range(200)]
-    again = Choices.replaying(choices.decisions())
+    again = Choices.for_replay(choices.decisions())
     assert [draw_magnitude(again.stream("latency"), 7, most, "ns") for _ in range(200)] == drawn
 
 
@@ -63,7 +63,7 @@ def test_the_greatest_option_gives_the_upper_bound() -> None:
     choices = Choices("greatest")
     draw_magnitude(choices.stream("latency"), 7, 700, "ns")
     (draw,) = choices.draws()
-    greatest = Choices.replaying([Decision("latency", "ns", 1, draw.options, draw.options - 1)])
+    greatest = Choices.for_replay([Decision("latency", "ns", 1, draw.options, draw.options - 1)])
     assert draw_magnitude(greatest.stream("latency"), 7, 700, "ns") == 700
 
 

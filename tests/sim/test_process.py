@@ -14,7 +14,7 @@ from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.process import CpuLimitReached, cpu_limit, garbage_collected_at_end
+from tornlog.sim.process import CpuLimitReached, collect_garbage_at_end, cpu_limit
 
 
 def loop_forever(*_: object) -> None:
@@ -128,7 +128,7 @@ def test_a_task_that_catches_the_cpu_limit_error_gets_it_again() -> None:
 
 def test_a_task_that_loops_until_the_cpu_limit_ends_the_run_and_stops_all_machines() -> None:
     with Kernel(RandomWalk(Choices("loop").stream("schedule"), 4)) as kernel:
-        machine = kernel.machine("m")
+        machine = kernel.create_machine("m")
         unwound: list[str] = []
 
         def waiter() -> None:
@@ -155,7 +155,7 @@ class Cycle:
 
 
 def test_garbage_of_a_block_is_collected_at_its_end() -> None:
-    with garbage_collected_at_end():
+    with collect_garbage_at_end():
         made = weakref.ref(Cycle())
         assert not gc.isenabled()
         assert made() is not None
@@ -164,12 +164,12 @@ def test_garbage_of_a_block_is_collected_at_its_end() -> None:
 
 
 def test_garbage_made_after_a_block_is_collected_at_the_next_block() -> None:
-    with garbage_collected_at_end():
+    with collect_garbage_at_end():
         held = Cycle()
         made = weakref.ref(held)
     del held
     assert made() is not None, "hardly anything is made between two blocks"
-    with garbage_collected_at_end():
+    with collect_garbage_at_end():
         assert made() is None
 
 

@@ -1,20 +1,20 @@
 import pytest
 
-from tornlog.sim.schedule import ScheduleError, Switch, parse_schedule, parse_switch
+from tornlog.sim.schedule import ScheduleError, TaskSwitch, parse_schedule, parse_switch
 
 LINES = [
-    ("life-0/producer-1 @ store #3 -> life-0/flush", Switch("life-0/producer-1", "store", 3, "life-0/flush")),
-    ("m/a#2 @ ~lock put #10 -> m/b#3", Switch("m/a#2", "~lock put", 10, "m/b#3")),
-    ("outside @ ~start #1 -> m/main", Switch("outside", "~start", 1, "m/main")),
+    ("life-0/producer-1 @ store #3 -> life-0/flush", TaskSwitch("life-0/producer-1", "store", 3, "life-0/flush")),
+    ("m/a#2 @ ~lock put #10 -> m/b#3", TaskSwitch("m/a#2", "~lock put", 10, "m/b#3")),
+    ("outside @ ~start #1 -> m/main", TaskSwitch("outside", "~start", 1, "m/main")),
     (
         "life-0/retention operator @ cell flushed where.get #2 -> life-0/room operator",
-        Switch("life-0/retention operator", "cell flushed where.get", 2, "life-0/room operator"),
+        TaskSwitch("life-0/retention operator", "cell flushed where.get", 2, "life-0/room operator"),
     ),
 ]
 
 
 @pytest.mark.parametrize(("line", "switch"), LINES)
-def test_a_schedule_entry_survives_printing_and_parsing(line: str, switch: Switch) -> None:
+def test_a_schedule_entry_survives_printing_and_parsing(line: str, switch: TaskSwitch) -> None:
     assert parse_switch(f"  {line}\n") == switch
     assert str(switch) == line
 

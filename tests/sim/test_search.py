@@ -167,7 +167,7 @@ class Naive:
         self._options = options
         self.seen: list[tuple[int, bool]] = []
 
-    def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         at = len(self.seen)
         is_free = label.startswith(FORCED)
         self.seen.append((len(runnable), is_free))
@@ -203,7 +203,7 @@ class Naive:
 def crash_and_restart(policy: Policy) -> str:
     """Let one machine kill another and then itself, and run a second life. Return the digest."""
     kernel = Kernel(policy)
-    first, victim, second = (kernel.machine(name) for name in ("first", "victim", "second"))
+    first, victim, second = (kernel.create_machine(name) for name in ("first", "victim", "second"))
     cell = first.tasks.cell("c")
     victim.tasks.spawn("heart", lambda: [victim.tasks.sleep(0) for _ in range(2)])
 

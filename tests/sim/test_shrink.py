@@ -4,33 +4,35 @@ from tests.sim.rigs import make
 from tornlog.sim.choices import Choices, Decision
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.policies.replay import LabellingPolicy, Replay
-from tornlog.sim.schedule import Switch
-from tornlog.sim.shrink import RunDecisions, Search, shrink
+from tornlog.sim.policies.replay import LabellingPolicy, ReplayPolicy
+from tornlog.sim.schedule import TaskSwitch
+from tornlog.sim.shrink import RunDecisions, ShrinkSearch, shrink
 
 
 def draw(number: int, value: int = 1, options: int = 1000) -> Decision:
     return Decision(f"stream-{number % 3}", f"draw {number}", 1, options, value)
 
 
-def switch(number: int, label: str = "store") -> Switch:
-    return Switch("m/a", label, number, "m/b")
+def switch(number: int, label: str = "store") -> TaskSwitch:
+    return TaskSwitch("m/a", label, number, "m/b")
 
 
-def search_for(start: RunDecisions, *needed: Decision | Switch, tries_max: int = 10_000) -> Search[RunDecisions]:
+def search_for(
+    start: RunDecisions, *needed: Decision | TaskSwitch, tries_max: int = 10_000
+) -> ShrinkSearch[RunDecisions]:
     """Return a search for the smallest candidate with all needed parts. A needed draw has at least the given value."""
 
     def still_fails(candidate: RunDecisions) -> RunDecisions | None:
         values = {decision[:3]: decision.value for decision in candidate.decisions}
         for part in needed:
-            if isinstance(part, Switch):
+            if isinstance(part, TaskSwitch):
                 if part not in candidate.schedule:
                     return None
             elif values.get(part[:3], 0) < part.value:
                 return None
         return candidate
 
-    return Search(start, still_fails, tries_max=tries_max)
+    return ShrinkSearch(start, still_fails, tries_max=tries_max)
 
 
 def test_a_failure_that_needs_two_faults_shrinks_to_these_faults() -> None:
@@ -101,7 +103,7 @@ def test_no_shrink_candidate_is_tested_twice() -> None:
         return candidate if len(candidate.decisions) >= 7 else None
 
     start = RunDecisions(tuple(draw(number) for number in range(30)), tuple(switch(n) for n in range(1, 9)))
-    search = Search(start, still_fails, tries_max=1000)
+    search = ShrinkSearch(start, still_fails, tries_max=1000)
     found = shrink(search)
     assert (len(found.decisions), found.schedule) == (7, ())
     assert search.tries == len(tried)
@@ -115,7 +117,7 @@ def test_shrinking_ends_at_the_try_limit_or_when_stop_returns_true() -> None:
         assert search.tries == limit
         assert search.is_over
     times = iter(range(100))
-    stopped = Search(start, lambda candidate: candidate, tries_max=1000, stop=lambda: next(times) >= 1)
+    stopped = ShrinkSearch(start, lambda candidate: candidate, tries_max=1000, stop=lambda: next(times) >= 1)
     assert not stopped.attempt(replace(start, decisions=start.decisions[:50])) or stopped.tries == 1
     assert stopped.is_over
 
@@ -126,7 +128,7 @@ def test_shrinking_is_deterministic_in_its_tries() -> None:
         way: list[tuple[RunDecisions, bool]] = []
         start = RunDecisions(tuple(draw(number) for number in range(40)), tuple(switch(n) for n in range(1, 20)))
         inner = search_for(start, draw(17), switch(3))
-        search = Search(
+        search = ShrinkSearch(
             start,
             inner._still_fails,
             tries_max=60,
@@ -145,12 +147,12 @@ def test_shrinking_continues_from_the_record_of_the_last_failing_run() -> None:
         kept = candidate.decisions if draw(0) in candidate.decisions else candidate.decisions[:0]
         return replace(candidate, decisions=kept) if switch(1) in candidate.schedule else None
 
-    search = Search(RunDecisions((draw(0), draw(1)), (switch(1),)), still_fails, tries_max=100)
+    search = ShrinkSearch(RunDecisions((draw(0), draw(1)), (switch(1),)), still_fails, tries_max=100)
     assert search.attempt(RunDecisions((draw(1),), (switch(1),)))
     assert search.best == RunDecisions((), (switch(1),))
 
 
-def lost_update(choices: Choices, policy: RandomWalk | LabellingPolicy | Replay) -> tuple[Kernel, bool]:
+def lost_update(choices: Choices, policy: RandomWalk | LabellingPolicy | ReplayPolicy) -> tuple[Kernel, bool]:
     """Let two tasks add to a cell without a lock. Return whether an addition was lost and an addition was slow."""
     kernel, machine = make(policy)
     tasks, cell, slow = machine.tasks, machine.tasks.cell("sum"), machine.tasks.cell("slow")
@@ -158,7 +160,7 @@ def lost_update(choices: Choices, policy: RandomWalk | LabellingPolicy | Replay)
     def add(name: str) -> None:
         stream = choices.stream(name)
         for _ in range(10):
-            stream.below(100, "work")
+            stream.randbelow(100, "work")
             if stream.chance(0.2, "is slow"):
                 slow.set(1)
             value = cell.get()
@@ -177,15 +179,15 @@ def test_a_lost_update_shrinks_to_its_preemptions_and_one_fault() -> None:
     recorded, fails = lost_update(choices, RandomWalk(choices.stream("schedule"), 3))
     assert fails
     labelling = LabellingPolicy(recorded.schedule)
-    lost_update(Choices.replaying(choices.decisions()), labelling)
+    lost_update(Choices.for_replay(choices.decisions()), labelling)
 
     def still_fails(candidate: RunDecisions) -> RunDecisions | None:
-        again, policy = Choices.replaying(candidate.decisions), Replay(candidate.schedule)
+        again, policy = Choices.for_replay(candidate.decisions), ReplayPolicy(candidate.schedule)
         _, fails = lost_update(again, policy)
         return RunDecisions(tuple(again.decisions()), tuple(policy.followed)) if fails else None
 
     start = RunDecisions(tuple(choices.decisions()), tuple(labelling.labelled))
-    found = shrink(Search(start, still_fails, tries_max=2000))
+    found = shrink(ShrinkSearch(start, still_fails, tries_max=2000))
 
     assert len(start.decisions) > 20
     assert len(start.schedule) > 3

@@ -12,7 +12,7 @@ def test_a_trace_has_starts_switches_ends_and_kills_with_time_and_task() -> None
 
     def main() -> None:
         machine.tasks.spawn("a", lambda: machine.tasks.sleep(3)).join(None)
-        trace.add("write", "commitlog/0 [0, 512)")
+        trace.add_event("write", "commitlog/0 [0, 512)")
         kernel.kill(machine)
 
     with pytest.raises(MachineDied):
@@ -35,10 +35,10 @@ def test_the_last_events_of_a_trace_are_in_order_and_print_as_lines() -> None:
     trace = Trace()
     kernel, _ = make(trace=trace)
     for number in range(5):
-        trace.add("mark", str(number))
-    assert [event.text for event in trace.last(2)] == ["3", "4"]
-    assert trace.last(0) == []
-    assert str(trace.last(1)[0]).split() == ["0.000000", "ms", "step", "0", "outside", "mark", "4"]
+        trace.add_event("mark", str(number))
+    assert [event.text for event in trace.last_events(2)] == ["3", "4"]
+    assert trace.last_events(0) == []
+    assert str(trace.last_events(1)[0]).split() == ["0.000000", "ms", "step", "0", "outside", "mark", "4"]
     assert kernel.trace is trace
 
 
@@ -107,7 +107,7 @@ def digest_of(*notes: tuple[int, int]) -> str:
     digest = RollingDigest()
     for word, detail in notes:
         digest.note((word, detail))
-        digest.fold()
+        digest.hash_pending_words()
     return digest.hexdigest()
 
 
@@ -128,7 +128,7 @@ def test_reading_the_digest_does_not_change_it() -> None:
     for number in range(10_000):
         digest.note((number, 0))
         if number % 7 == 0:
-            digest.fold()
+            digest.hash_pending_words()
         if number % 1000 == 0:
             digest.hexdigest()
     assert digest.hexdigest() == digest.hexdigest() == digest_of(*((number, 0) for number in range(10_000)))

@@ -12,7 +12,7 @@ from rich.text import Text
 from tests.bench.broker import ProcessError
 from tornlog.reports.cli.console import ERR, OUT, plain_table, show_progress
 from tornlog.reports.cli.options import EXIT_BROKEN, EXIT_HELD, JsonFile, write_json
-from tornlog.scenarios.campaigns.amounts import seconds_in
+from tornlog.scenarios.campaigns.amounts import parse_seconds
 
 from .hostile import KIND_NAMES
 from .soak import Soak, run_soak
@@ -35,7 +35,7 @@ def soak(
     json_file: JsonFile = None,
 ) -> None:
     """Measure whether hostile clients slow down a broker's honest clients, or leave connections or memory behind."""
-    seconds = seconds_in(time)
+    seconds = parse_seconds(time)
     place = None if directory is None else str(directory.resolve())
     with tempfile.TemporaryDirectory(prefix="tornlog-soak-", dir=place) as root, show_progress() as update:
         try:

@@ -24,7 +24,7 @@ from tornlog.sim.errors import TaskFailedError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.config import FlushDiskType, StoreConfig
-from tornlog.store.formats.columns import Core
+from tornlog.store.formats.columns import NativeCore
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.native import load_core
 from tornlog.store.real.world import real_world
@@ -36,7 +36,7 @@ RESERVED_HOURS = 300_000
 
 
 @pytest.fixture(scope="session")
-def core() -> Core:
+def core() -> NativeCore:
     """The C core; with `make sanitize`, the sanitized build. In CI the core must exist, because CI has a compiler."""
     if path := os.environ.get("SANITIZED_CORE"):
         name = "tornlog.store.formats.native._records"
@@ -259,7 +259,7 @@ class Lab:
     ) -> None:
         choices = Choices("lab")
         self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
-        self.machine = self.kernel.machine("lab")
+        self.machine = self.kernel.create_machine("lab")
         self.disk = Disk(
             self.kernel, choices.stream("disk"), image=image, timing=timing or SyncTiming(0, 0), faults=faults
         )
@@ -278,7 +278,7 @@ class Lab:
         """Return the final content of the disk; abruptly: after a process kill, with the page cache."""
         if abruptly:
             self.kernel.kill(self.machine)
-        return self.disk.settle()
+        return self.disk.image_after_power_off()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.filters.message_filter import TagFilter
-from tornlog.store.formats.columns import Core, Pulled
+from tornlog.store.formats.columns import NativeCore, Pulled
 from tornlog.store.formats.consume_queue import ADDRESS_MAX, BLANK_ENTRY, ENTRY_BYTES, decode_entry, encode_entry
 from tornlog.store.formats.index_key import keys_of
 from tornlog.store.formats.message import MessageRecord, decode_record, place_records
@@ -23,7 +23,7 @@ from tornlog.store.index.key_query import KeyQuerier
 from tornlog.store.log.put_encoder import EncodedPut, PutEncoder
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
-from tornlog.store.queues.pull import Puller
+from tornlog.store.queues.pull import QueuePuller
 from tornlog.store.real.world import overlay_world, real_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import verify_directory
@@ -51,7 +51,7 @@ LIMITS: tuple[dict[str, Any], ...] = (
 class CountingCore:
     """A core that counts its uses."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: NativeCore) -> None:
         self.runs, self.place = core.runs, core.place
         self.encode, self.encode_batch = core.encode, core.encode_batch
         self.records = self.linked = 0
@@ -78,7 +78,7 @@ class CountingCore:
         return found
 
 
-def load_result(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> dict[str, Any]:
+def load_result(config: StoreConfig, core: NativeCore | None, *, clean_exit: bool) -> dict[str, Any]:
     """Return the result of a load, or the error that refused it. The directory does not change."""
     store = MessageStore(replace(overlay_world(), core=core), config)
     try:
@@ -88,7 +88,7 @@ def load_result(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> 
             return {"refused": str(error)}
         index = store.index
         assert index is not None
-        rows = [store.log, *(queue.queue for queue in store.queues.all())]
+        rows = [store.log, *(queue.queue for queue in store.queues.all_queues())]
         return {
             "report": (
                 report.start_offset,
@@ -101,7 +101,7 @@ def load_result(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> 
             ),
             "queues": [
                 (queue.topic, queue.queue_id, queue.min_offset, queue.max_offset, queue.max_physical_offset)
-                for queue in store.queues.all()
+                for queue in store.queues.all_queues()
             ],
             "segments": [
                 (segment.file.path, segment.wrote.get(), bytes(segment.file.view(0, segment.size_bytes)))
@@ -115,7 +115,7 @@ def load_result(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> 
         store.close()
 
 
-def assert_same(config: StoreConfig, core: Core, *, clean_exit: bool) -> int:
+def assert_same(config: StoreConfig, core: NativeCore, *, clean_exit: bool) -> int:
     """Compare both recoveries of a directory; return the number of records read by the core."""
     counting = CountingCore(core)
     by_core = load_result(config, counting, clean_exit=clean_exit)
@@ -126,7 +126,7 @@ def assert_same(config: StoreConfig, core: Core, *, clean_exit: bool) -> int:
     return counting.records + count_equal_verifications(config.store_path_root_dir, core)
 
 
-def count_equal_verifications(root: str, core: Core) -> int:
+def count_equal_verifications(root: str, core: NativeCore) -> int:
     """Compare both verifications of a directory; return the number of records read by the core."""
     counting = CountingCore(core)
     fields = [
@@ -140,7 +140,7 @@ def count_equal_verifications(root: str, core: Core) -> int:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("clean_exit", [True, False], ids=["clean", "unclean"])
 def test_golden_stores_are_read_with_the_same_result_with_and_without_core(
-    core: Core, golden: Callable[[str], Any], case: str, clean_exit: bool
+    core: NativeCore, golden: Callable[[str], Any], case: str, clean_exit: bool
 ) -> None:
     written = golden(case)
     assert_same(written.config(written.before), core, clean_exit=clean_exit)
@@ -172,7 +172,7 @@ def mixed(tmp_path: Path, started: Callable[..., MessageStore]) -> StoreConfig:
 
 @pytest.mark.parametrize("missing", ["nothing", "consumequeue", "index", "checkpoint"])
 def test_a_store_with_every_kind_of_message_is_read_with_the_same_result(
-    core: Core, mixed: StoreConfig, missing: str
+    core: NativeCore, mixed: StoreConfig, missing: str
 ) -> None:
     gone = Path(mixed.store_path_root_dir, missing)
     if gone.is_dir():
@@ -185,7 +185,7 @@ def test_a_store_with_every_kind_of_message_is_read_with_the_same_result(
 
 @pytest.mark.parametrize("clean_exit", [True, False], ids=["clean", "unclean"])
 def test_a_damaged_log_is_read_with_the_same_result_with_and_without_core(
-    core: Core, mixed: StoreConfig, clean_exit: bool
+    core: NativeCore, mixed: StoreConfig, clean_exit: bool
 ) -> None:
     files = sorted(Path(mixed.store_path_root_dir, "commitlog").iterdir())
     dice = random.Random("damaged log")
@@ -202,11 +202,11 @@ def test_a_damaged_log_is_read_with_the_same_result_with_and_without_core(
     assert taken > 100 * DAMAGED
 
 
-def test_pulls_over_any_entries_return_the_same_with_and_without_core(core: Core, mixed: StoreConfig) -> None:
+def test_pulls_over_any_entries_return_the_same_with_and_without_core(core: NativeCore, mixed: StoreConfig) -> None:
     dice = random.Random("damaged queues")
     store = MessageStore(replace(overlay_world(), core=None), mixed)
     store.load()
-    queues, log_end, counting = store.queues.all(), store.max_phy_offset, CountingCore(core)
+    queues, log_end, counting = store.queues.all_queues(), store.max_phy_offset, CountingCore(core)
     try:
         for _ in range(PULLS):
             queue = dice.choice(queues)
@@ -224,7 +224,9 @@ def test_pulls_over_any_entries_return_the_same_with_and_without_core(core: Core
             begin = max(queue.min_offset, (segment.base_offset + at) // ENTRY_BYTES - dice.randrange(6))
             tags = TagFilter.parse(dice.choice(("*", "TagA", "TagA || é", "polygenelubricants")))
             answers = [
-                Puller(config, store.commit_log, lambda limit=limit: limit, each).get_message(queue, begin, most, tags)
+                QueuePuller(config, store.commit_log, lambda limit=limit: limit, each).get_message(
+                    queue, begin, most, tags
+                )
                 for most in [dice.choice((1, 2, 32))]
                 for each in (None, counting)
             ]
@@ -235,14 +237,14 @@ def test_pulls_over_any_entries_return_the_same_with_and_without_core(core: Core
     assert counting.records > 100
 
 
-def test_queries_over_any_records_return_the_same_with_and_without_core(core: Core, mixed: StoreConfig) -> None:
+def test_queries_over_any_records_return_the_same_with_and_without_core(core: NativeCore, mixed: StoreConfig) -> None:
     dice = random.Random("damaged records")
     store = MessageStore(replace(overlay_world(), core=None), mixed)
     store.load()
     index, log_end, counting, found = store.index, store.max_phy_offset, CountingCore(core), 0
     assert index is not None
     by_core, by_python = (KeyQuerier(store.commit_log, each) for each in (counting, None))
-    records = [record for queue in store.queues.all() for record in records_of(store, queue)]
+    records = [record for queue in store.queues.all_queues() for record in records_of(store, queue)]
     try:
         for _ in range(QUERIES):
             record = dice.choice(records)
@@ -292,7 +294,7 @@ def records_of(store: MessageStore, queue: ConsumeQueue) -> list[MessageRecord]:
     ],
 )
 def test_the_core_finds_a_record_by_topic_key_and_time(
-    core: Core, topic: bytes, key: bytes, stored_ms_min: int, is_found: bool
+    core: NativeCore, topic: bytes, key: bytes, stored_ms_min: int, is_found: bool
 ) -> None:
     message = Message.create("T", b"body", keys="a  b ", properties={"UNIQ_KEY": "unique"})
     encoded = PutEncoder(StoreConfig("/store"), None).encode(message)
@@ -308,13 +310,13 @@ def test_the_core_finds_a_record_by_topic_key_and_time(
 
 
 @pytest.mark.parametrize(("base_offset", "codes"), [(-1, None), (0, {1}), (0, [1])], ids=["offset", "set", "list"])
-def test_the_core_refuses_invalid_arguments_of_a_pull(core: Core, base_offset: int, codes: Any) -> None:
+def test_the_core_refuses_invalid_arguments_of_a_pull(core: NativeCore, base_offset: int, codes: Any) -> None:
     with pytest.raises(ValueError, match="base_offset is below 0, or codes is no frozenset"):
         core.pull(memoryview(bytes(ENTRY_BYTES)), memoryview(b""), base_offset, 0, codes, 1, 1)
 
 
 @pytest.mark.parametrize(("readable", "taken"), [(30, [b"b" * 20, b"c" * 10]), (29, [b"b" * 20]), (19, [])])
-def test_a_pull_ends_before_a_partly_readable_record(core: Core, readable: int, taken: list[bytes]) -> None:
+def test_a_pull_ends_before_a_partly_readable_record(core: NativeCore, readable: int, taken: list[bytes]) -> None:
     log = memoryview(b"b" * 20 + b"c" * 10)
     entries = memoryview(encode_entry(100, 20, 0) + encode_entry(120, 10, 0))
     records, offsets, places, scanned, total, last = core.pull(entries, log[:readable], 100, 0, None, 9, 99)
@@ -330,7 +332,7 @@ def test_a_pull_ends_before_a_partly_readable_record(core: Core, readable: int, 
     ids=["plain", "extended", "light"],
 )
 def test_dispatch_fills_the_same_queues_with_and_without_core(
-    core: Core, settings: dict[str, Any], tmp_path: Path
+    core: NativeCore, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     counting = CountingCore(core)
     left = [queues_dispatched(tmp_path / name, each, settings) for name, each in (("c", counting), ("py", None))]
@@ -338,7 +340,9 @@ def test_dispatch_fills_the_same_queues_with_and_without_core(
     assert counting.linked > 100
 
 
-def queues_dispatched(root: Path, core: Core | None, settings: dict[str, Any]) -> list[tuple[str, int, list[bytes]]]:
+def queues_dispatched(
+    root: Path, core: NativeCore | None, settings: dict[str, Any]
+) -> list[tuple[str, int, list[bytes]]]:
     """Dispatch a log with several queues. Return the entries of each queue, and the number of keys found."""
     config = StoreConfig(str(root), mapped_file_size_commit_log=1 << 16, **settings)
     store = MessageStore(replace(real_world(), core=core), config)
@@ -356,7 +360,7 @@ def queues_dispatched(root: Path, core: Core | None, settings: dict[str, Any]) -
     try:
         keys = sum(len(again.query_message("T", f"k{number}", 9, 0, 1 << 60).records) for number in range(300))
         found = [("keys", keys, list[bytes]())]
-        for queue in again.queues.all():
+        for queue in again.queues.all_queues():
             files = [bytes(segment.file.view(0, segment.wrote.get())) for segment in queue.queue.segments]
             found.append((queue.topic, queue.queue_id, files))
         return found

@@ -17,9 +17,9 @@ from tornlog.store.formats.messages import GetMessageStatus, Message, MessageBat
 from tornlog.store.index.key_query import KeyQuerier, QueryMessageResult
 from tornlog.store.log.commit_log import CommitLog
 from tornlog.store.message_store import MessageStore
-from tornlog.store.queues.pull import Puller
+from tornlog.store.queues.pull import QueuePuller
 from tornlog.store.real.world import real_world
-from tornlog.store.running_flags import Refusal
+from tornlog.store.running_flags import RefusalReason
 
 Start = Callable[..., MessageStore]
 SEGMENT_BYTES = 4096
@@ -128,7 +128,7 @@ def test_refusal_reasons_are_checked_before_busy_and_busy_before_the_message(sto
     answers = [store.put_message(bad).status]
     store.commit_log.begin_time_in_lock_ms = store.world.clock.now_ms() - 5_000
     answers.append(store.put_message(bad).status)
-    store.flags.refuse(Refusal.DISK_FULL)
+    store.flags.add_refusal(RefusalReason.DISK_FULL)
     answers.append(store.put_message(bad).status)
     store.commit_log.begin_time_in_lock_ms = 0
 
@@ -146,7 +146,7 @@ def test_a_stale_lock_time_does_not_count_as_busy(store: MessageStore) -> None:
 
 def test_store_timestamps_never_decrease(store: MessageStore) -> None:
     far = store.world.clock.now_ms() + 3_600_000
-    store.commit_log.begin_at(far)
+    store.commit_log.continue_after(far)
     result = store.put_message(Message.create("T", b"x"))
     assert result.append is not None
     assert far <= result.append.store_timestamp_ms < far + 60_000
@@ -255,7 +255,7 @@ def test_a_record_is_found_only_by_its_exact_offset(store: MessageStore) -> None
 def test_the_message_nearest_to_a_time_is_found(store: MessageStore) -> None:
     times = []
     for number in range(3):
-        store.commit_log.begin_at(4_000_000_000_000 + 1_000_000 * number)
+        store.commit_log.continue_after(4_000_000_000_000 + 1_000_000 * number)
         result = store.put_message(Message.create("T", b"x"))
         assert result.append is not None
         times.append(result.append.store_timestamp_ms)
@@ -305,7 +305,7 @@ def call_during_read(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], objec
         return first
 
     monkeypatch.setattr(CommitLog, "record_bytes", happening(CommitLog.record_bytes))
-    monkeypatch.setattr(Puller, "_read_plain_entries", happening(Puller._read_plain_entries))
+    monkeypatch.setattr(QueuePuller, "_read_plain_entries", happening(QueuePuller._read_plain_entries))
     monkeypatch.setattr(KeyQuerier, "_plain_record", happening(KeyQuerier._plain_record))
 
 

@@ -125,8 +125,8 @@ def simulated(mean_quantum: int, plan: NetworkPlan) -> Callable[[Certificates], 
         choices = Choices("network conformance")
         kernel = Kernel(RandomWalk(choices.stream("schedule"), mean_quantum))
         network = SimNetwork(kernel, NetworkFaults(kernel, choices.stream("network"), plan), buffer_bytes=4096)
-        server, client = kernel.machine("server"), kernel.machine("client")
-        doors = network.join(server, "10.0.0.1"), network.join(client, "10.0.0.2")
+        server, client = kernel.create_machine("server"), kernel.create_machine("client")
+        doors = network.connect_machine(server, "10.0.0.1"), network.connect_machine(client, "10.0.0.2")
 
         def run(body: Body) -> None:
             try:

@@ -20,7 +20,7 @@ HERE = __name__
 PARTS = {"config", "flags", "stats", "on_arriving"}
 """Public attributes of a store."""
 
-INTERNAL = {"follow", "services"}
+INTERNAL = {"call_when_readable", "services"}
 """Operations that replication and the harness call on the store directly, not through plug-ins."""
 
 OPERATIONS = {name for name in vars(MessageStore) if not name.startswith("_")} - INTERNAL

@@ -9,7 +9,7 @@ from tornlog.store.errors import StoreNotReadableError
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
-from tornlog.store.running_flags import Refusal, RunningFlags
+from tornlog.store.running_flags import RefusalReason, RunningFlags
 from tornlog.store.world import World
 
 pytestmark = pytest.mark.usefixtures("inside")
@@ -22,35 +22,37 @@ def flags() -> RunningFlags:
     return RunningFlags(real_world().tasks)
 
 
-@pytest.mark.parametrize("reason", Refusal)
-def test_each_refusal_reason_forbids_writing_and_only_one_forbids_reading(reason: Refusal, flags: RunningFlags) -> None:
+@pytest.mark.parametrize("reason", RefusalReason)
+def test_each_refusal_reason_forbids_writing_and_only_one_forbids_reading(
+    reason: RefusalReason, flags: RunningFlags
+) -> None:
     assert flags.is_readable
     assert flags.is_writeable
-    flags.refuse(reason)
+    flags.add_refusal(reason)
     assert flags.bits == reason
-    assert flags.is_readable == (reason is not Refusal.NOT_READABLE)
-    assert flags.is_writeable == (reason is Refusal.NOT_READABLE)
+    assert flags.is_readable == (reason is not RefusalReason.NOT_READABLE)
+    assert flags.is_writeable == (reason is RefusalReason.NOT_READABLE)
 
 
 def test_clearing_one_refusal_reason_keeps_the_others(flags: RunningFlags) -> None:
-    flags.refuse(Refusal.DISK_FULL)
-    flags.refuse(Refusal.NOT_WRITEABLE)
-    flags.allow(Refusal.DISK_FULL)
+    flags.add_refusal(RefusalReason.DISK_FULL)
+    flags.add_refusal(RefusalReason.NOT_WRITEABLE)
+    flags.clear_refusal(RefusalReason.DISK_FULL)
     assert flags.bits == 2
     assert not flags.is_writeable
-    flags.allow(Refusal.DISK_FULL)
-    flags.allow(Refusal.NOT_WRITEABLE)
+    flags.clear_refusal(RefusalReason.DISK_FULL)
+    flags.clear_refusal(RefusalReason.NOT_WRITEABLE)
     assert flags.is_writeable
     assert flags.bits == 0
 
 
 def test_a_permanent_refusal_cannot_be_cleared(flags: RunningFlags) -> None:
     assert not flags.has_failed
-    flags.refuse(Refusal.DISK_FULL)
-    flags.refuse_for_good(Refusal.NOT_WRITEABLE)
+    flags.add_refusal(RefusalReason.DISK_FULL)
+    flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
     assert flags.has_failed
-    flags.allow(Refusal.DISK_FULL)
-    flags.allow(Refusal.NOT_WRITEABLE)
+    flags.clear_refusal(RefusalReason.DISK_FULL)
+    flags.clear_refusal(RefusalReason.NOT_WRITEABLE)
     assert not flags.is_writeable
     assert flags.bits == 2
 
@@ -62,13 +64,13 @@ def test_a_store_that_is_not_writeable_answers_reads_and_stops_cleanly(lab: Make
         store = started(world, small())
         store.put_message(Message.create("T", b"one"))
         world.tasks.sleep(1)
-        store.flags.refuse(Refusal.NOT_WRITEABLE)
+        store.flags.add_refusal(RefusalReason.NOT_WRITEABLE)
         assert store.put_message(Message.create("T", b"two")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         assert len(store.get_message("T", 0, 0).records) == 1
-        store.flags.allow(Refusal.NOT_WRITEABLE)
+        store.flags.clear_refusal(RefusalReason.NOT_WRITEABLE)
         assert store.flags.is_writeable
         assert store.put_message(Message.create("T", b"two")).status is PutMessageStatus.PUT_OK
-        store.flags.refuse(Refusal.NOT_WRITEABLE)
+        store.flags.add_refusal(RefusalReason.NOT_WRITEABLE)
         assert store.shutdown()
 
     bench.run(body)
@@ -82,7 +84,7 @@ def test_after_a_failed_sync_an_operator_cannot_make_the_store_writeable(lab: Ma
         store = started(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
         bench.failures.plan("msync", "commitlog")
         assert store.put_message(Message.create("T", b"lost")).status is PutMessageStatus.FLUSH_DISK_TIMEOUT
-        store.flags.allow(Refusal.NOT_WRITEABLE)
+        store.flags.clear_refusal(RefusalReason.NOT_WRITEABLE)
         assert not store.flags.is_writeable
         assert store.put_message(Message.create("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         assert not store.shutdown()
@@ -106,11 +108,11 @@ def test_a_store_that_is_not_readable_or_is_shut_down_refuses_every_read(
     store.put_message(Message.create("T", b"one"))
     world.tasks.sleep(1)
     read(store)
-    store.flags.refuse(Refusal.NOT_READABLE)
+    store.flags.add_refusal(RefusalReason.NOT_READABLE)
     with pytest.raises(StoreNotReadableError, match="made not readable: running flags 1"):
         read(store)
     assert store.put_message(Message.create("T", b"two")).status is PutMessageStatus.PUT_OK
-    store.flags.allow(Refusal.NOT_READABLE)
+    store.flags.clear_refusal(RefusalReason.NOT_READABLE)
     assert store.flags.is_readable
     read(store)
     assert store.shutdown()

@@ -20,7 +20,7 @@ class CommitCounts:
     """The counts of an empty log."""
 
     def __init__(self) -> None:
-        self.put_totals: dict[str, TopicTotals] = {}
+        self.topic_put_totals: dict[str, TopicTotals] = {}
         self.puts_failed = 0
 
 

@@ -10,7 +10,7 @@ from tornlog.store.config import BrokerRole
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
-from tornlog.store.running_flags import Refusal
+from tornlog.store.running_flags import RefusalReason
 from tornlog.store.service import Service
 from tornlog.store.world import World
 
@@ -25,7 +25,7 @@ class Unforeseen(InjectedError): ...
 class Failing(Service):
     name = "failing"
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         raise ZeroDivisionError("of nothing")
 
 
@@ -59,13 +59,13 @@ def test_after_a_service_failure_the_store_names_it_and_refuses_puts_until_a_res
         world.tasks.sleep(2_000)
         assert "failedServices" not in store.runtime_info()
         service = next(each for each in store.services if each.name == name)
-        monkeypatch.setattr(service, "step", fail)
+        monkeypatch.setattr(service, "run_once", fail)
         service.wake()
         world.tasks.sleep(70_000)
 
         assert store.runtime_info()["failedServices"] == f"{name}: Unforeseen: nobody thought of this"
         assert store.put_message(Message.create("T", b"after")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-        store.flags.allow(Refusal.NOT_WRITEABLE)
+        store.flags.clear_refusal(RefusalReason.NOT_WRITEABLE)
         assert not store.flags.is_writeable
         assert not store.shutdown()
 

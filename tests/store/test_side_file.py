@@ -47,7 +47,7 @@ def images_after_power_cut(names: Namespace) -> Iterator[Image]:
             if kept.get(change.number, True):
                 change.apply(entries)
             else:
-                change.lose(entries)
+                change.apply_loss(entries)
         entries.remove_orphans()
         for with_cache in (False, True):
             files = {}

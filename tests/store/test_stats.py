@@ -8,7 +8,7 @@ from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
 from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.message_store import MessageStore
-from tornlog.store.running_flags import Refusal
+from tornlog.store.running_flags import RefusalReason
 from tornlog.store.stats import LATENCY_BUCKETS, StoreStats, TopicTotals
 from tornlog.store.world import World
 
@@ -22,7 +22,7 @@ class Log:
     """The counts of a log, set by the test."""
 
     def __init__(self) -> None:
-        self.put_totals: dict[str, TopicTotals] = {}
+        self.topic_put_totals: dict[str, TopicTotals] = {}
         self.puts_failed = 0
 
 
@@ -32,10 +32,10 @@ def test_messages_and_bytes_are_counted_per_topic_as_stored(store: MessageStore)
     batch = store.put_messages(MessageBatch(Message("B", b""), units)).append
     assert batch is not None
 
-    totals = store.stats.put_totals("A")
+    totals = store.stats.topic_put_totals("A")
     assert (totals.messages, totals.size_bytes) == (3, sum(each.wrote_bytes for each in sizes if each))
-    assert store.stats.put_totals("B") == TopicTotals(2, batch.wrote_bytes)
-    assert store.stats.put_totals("C") == TopicTotals(0, 0)
+    assert store.stats.topic_put_totals("B") == TopicTotals(2, batch.wrote_bytes)
+    assert store.stats.topic_put_totals("C") == TopicTotals(0, 0)
     assert store.stats.put_messages_total == 5
     assert store.stats.put_bytes_total == totals.size_bytes + batch.wrote_bytes
     assert store.stats.put_latency_counts == [4] + [0] * 12  # a batch counts as one put
@@ -47,7 +47,7 @@ def test_an_accepted_put_that_fails_counts_as_failed_and_a_refused_put_does_not(
     too_large = store.put_message(Message.create("A", b"x" * 2000))
     assert too_large.status is PutMessageStatus.MESSAGE_ILLEGAL
     assert store.stats.puts_failed == 1
-    store.flags.refuse(Refusal.NOT_WRITEABLE)
+    store.flags.add_refusal(RefusalReason.NOT_WRITEABLE)
     assert store.put_message(Message.create("A", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     assert store.stats.puts_failed == 1
     assert store.stats.put_messages_total == 0
@@ -80,7 +80,7 @@ def test_a_put_without_a_segment_counts_as_failed(lab: Make, small: Make) -> Non
 def test_a_put_is_counted_in_the_latency_bucket_that_rocketmq_would_choose(world: World, ms: int, bucket: int) -> None:
     log = Log()
     stats = StoreStats(world, log)
-    log.put_totals["A"] = TopicTotals(1, 100)
+    log.topic_put_totals["A"] = TopicTotals(1, 100)
     if ms:  # the store reports slow ones only
         stats.count_slow_put(ms * MS)
     expected = [0] * len(LATENCY_BUCKETS)
@@ -165,11 +165,11 @@ def test_rates_cover_the_last_seconds_and_require_a_run_of_that_length(world: Wo
 def test_rate_samples_are_a_second_apart_and_limited_in_number(world: World) -> None:
     log = Log()
     stats = StoreStats(world, log)
-    totals = log.put_totals["A"] = TopicTotals()
+    totals = log.topic_put_totals["A"] = TopicTotals()
     for _ in range(1500):
         world.tasks.sleep(500)
         totals.messages += 1
-        stats.sample()
+        stats.take_sample_if_due()
     rates = stats.rates(600)
     assert rates is not None
     assert rates.puts == pytest.approx(2.0)
@@ -181,5 +181,5 @@ def test_a_slave_counts_dispatched_records_as_puts(world: World, small: Make) ->
     store.load()
     for dispatch in store.dispatchers[1:]:
         dispatch(ScannedRecord(0, 91, "A", 0, 0, 0, 0, b""))
-    assert store.stats.put_totals("A") == TopicTotals(1, 91)
+    assert store.stats.topic_put_totals("A") == TopicTotals(1, 91)
     store.close()

@@ -42,7 +42,7 @@ def simulated(mean_quantum: int) -> Callable[[Path], Habitat]:
     def habitat(_: Path) -> Habitat:
         choices = Choices("conformance")
         kernel = Kernel(RandomWalk(choices.stream("schedule"), mean_quantum))
-        machine = kernel.machine("simulated")
+        machine = kernel.create_machine("simulated")
         disk = Disk(kernel, choices.stream("disk"), image=Image({}, ("/root",)))
 
         def run(body: Body) -> None:

@@ -17,7 +17,7 @@ from .check import BROKEN, HELD, call_check, load_check
 
 def judge(check: str, answers: str) -> None:
     """Run the function of a Python check, and consume all violations that it yields."""
-    list(call_check(load_check(Path(check)), Path.cwd(), _answers_in(answers)) or ())
+    list(call_check(load_check(Path(check)), Path.cwd(), _read_answers(answers)) or ())
 
 
 def ask(place: str, answers: str, seconds_max: str, kind: str, name: str) -> None:
@@ -26,15 +26,15 @@ def ask(place: str, answers: str, seconds_max: str, kind: str, name: str) -> Non
     from .kinds import CHECK_KINDS
 
     root = Path(str(Path.cwd()).removesuffix(FILES))
-    given = _answers_in(answers)
+    given = _read_answers(answers)
     os.chdir(place)
     check = CHECK_KINDS[kind].make(name)
     verdict = check.judge(root, given, float(seconds_max))
-    check.dismiss()
+    check.end_processes()
     sys.exit(verdict.outcome not in (HELD, BROKEN))
 
 
-def _answers_in(file: str) -> Answers:
+def _read_answers(file: str) -> Answers:
     return Answers(*json.loads(Path(file).read_text()))
 
 

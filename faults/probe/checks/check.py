@@ -56,13 +56,13 @@ class CheckOutcome(NamedTuple):
         return self.outcome != HELD
 
     @property
-    def is_noticed(self) -> bool:
+    def is_damage_reported(self) -> bool:
         """Whether the program has reported damage, and the check found nothing else."""
         return self.outcome == BROKEN and all(line.startswith(NOTICED) for line in self.lines)
 
     def is_breach(self, *, is_damaged: bool) -> bool:
         """Return whether the outcome is a breach. Damaged data may be reported, but must not be used."""
-        return self.is_broken and not (is_damaged and self.is_noticed)
+        return self.is_broken and not (is_damaged and self.is_damage_reported)
 
     @property
     def signature(self) -> str:
@@ -75,7 +75,7 @@ class CheckOutcome(NamedTuple):
         return _LIST.sub(r"\g<one>, …", plain).strip()
 
     @property
-    def uncoloured(self) -> "CheckOutcome":
+    def without_escape_sequences(self) -> "CheckOutcome":
         """Return the outcome without escape sequences of a terminal."""
         assert self.lines or not self.is_broken, "a breach needs a message"
         lines = [_ESCAPE.sub("", line) for line in self.lines]
@@ -83,7 +83,7 @@ class CheckOutcome(NamedTuple):
         return self._replace(lines=kept or (NO_TEXT,) if lines else ())
 
 
-def no_verdict(seconds_max: float) -> CheckOutcome:
+def timed_out_outcome(seconds_max: float) -> CheckOutcome:
     """Return the outcome of a check that exceeds the time limit."""
     return CheckOutcome(TIMED_OUT, (f"no verdict within {seconds_max:g} s",))
 
@@ -118,7 +118,7 @@ class Check(ABC):
         started = [sys.executable, "-P", "-m", __package__]
         return [*started, str(Path.cwd()), str(file), str(seconds_max), self.kind, self.name]
 
-    def dismiss(self) -> None:
+    def end_processes(self) -> None:
         """End the check's processes, and kill those that do not end by themselves."""
         self.close()
 

@@ -30,8 +30,8 @@ from ...disk.difference import NOTHING, ImageDifference
 from ...disk.image import Image
 from ..endings import exit_text
 from ..record import Answers
-from .check import DIED, TIMED_OUT, Check, CheckOutcome, no_verdict
-from .reaper import end_others, fork_below_reaper, processes_below
+from .check import DIED, TIMED_OUT, Check, CheckOutcome, timed_out_outcome
+from .reaper import descendant_processes, fork_below_reaper, kill_other_processes
 from .state_directory import StateDirectory
 
 Question = tuple[Image, Answers]
@@ -51,7 +51,7 @@ class _CheckWorker:
     """The last state that was sent. The next one is sent as its difference to this one."""
 
 
-class _Asked(NamedTuple):
+class _PendingQuestion(NamedTuple):
     """A question that a worker is judging. began, end: times of the monotonic clock; end is the deadline."""
 
     number: int
@@ -76,7 +76,7 @@ class Checkers:
         parent = _IN_MEMORY if is_there else None  # exporting images is much faster to a file system in memory
         self._scratch = TemporaryDirectory(prefix="tornlog-probe-", dir=parent, ignore_cleanup_errors=True)
         self._idle: list[_CheckWorker] = []
-        self._busy: dict[Connection, _Asked] = {}
+        self._busy: dict[Connection, _PendingQuestion] = {}
         self.judged = 0
         self.repeated = 0
         """Number of checks that were repeated because they exceeded the time limit."""
@@ -104,42 +104,42 @@ class Checkers:
 
     def verdicts(self, questions: Sequence[Question]) -> list[CheckOutcome]:
         """Return the verdict on each question, in order. EndedEarlyError: the probe was interrupted."""
-        answers = dict(self.answered(questions))
+        answers = dict(self.judge_each(questions))
         return [answers[number] for number in range(len(questions))]
 
-    def answered(self, questions: Sequence[Question]) -> Generator[tuple[int, CheckOutcome], None, None]:
+    def judge_each(self, questions: Sequence[Question]) -> Generator[tuple[int, CheckOutcome], None, None]:
         """Yield each verdict when it arrives, with its question's number. EndedEarlyError: the probe was
         interrupted.
         """
         self.judged += len(questions)
         if not self._jobs:
             for number, question in enumerate(questions):
-                yield number, self._judge_here(*question, self._limit_seconds)
+                yield number, self._judge_in_this_process(*question, self._limit_seconds)
             return
         waiting = deque(enumerate(questions))
         try:
             while waiting:
                 slow = []
-                for number, answer in self._answers(waiting, self._jobs):
+                for number, answer in self._receive_answers(waiting, self._jobs):
                     if answer.outcome == TIMED_OUT and not answer.is_assumed:
                         slow.append((number, answer))
                     else:
                         yield number, answer
                 for number, answer in slow:
                     is_reduced = self._limit_seconds < self._seconds_max  # as one of `slow` was confirmed to hang
-                    yield number, self._assumed(answer) if is_reduced else self.confirmed(questions[number])
+                    yield number, self._mark_assumed(answer) if is_reduced else self.judge_again(questions[number])
         finally:  # the caller may want no further answers
             for asked in self._busy.values():
-                _end(asked.worker)
+                _end_worker(asked.worker)
             self._busy.clear()
 
-    def confirmed(self, question: Question) -> CheckOutcome:
+    def judge_again(self, question: Question) -> CheckOutcome:
         """Judge a state again with the whole time limit, while no other check runs."""
         assert not self._busy, "other checks are running"
         self.repeated += 1
         if not self._jobs:
-            return self._judge_here(*question, self._seconds_max)
-        ((_, answer),) = self._answers(deque([(0, question)]), 1, self._seconds_max)
+            return self._judge_in_this_process(*question, self._seconds_max)
+        ((_, answer),) = self._receive_answers(deque([(0, question)]), 1, self._seconds_max)
         self._has_hung |= answer.outcome == TIMED_OUT
         return answer
 
@@ -150,26 +150,26 @@ class Checkers:
             return self._seconds_max
         return min(self._seconds_max, max(_REDUCED_SECONDS_MIN, _REDUCED_FACTOR * self._slowest_seconds))
 
-    def _timed(self, answer: CheckOutcome, began: float, limit_seconds: float) -> CheckOutcome:
+    def _record_duration(self, answer: CheckOutcome, began: float, limit_seconds: float) -> CheckOutcome:
         """Note the duration of a check, and return its answer, marked if it exceeded only a reduced limit."""
         is_reduced = limit_seconds < self._seconds_max
         self.reduced += is_reduced
         if answer.outcome != TIMED_OUT:
             self._slowest_seconds = max(self._slowest_seconds, monotonic() - began)
-        return self._assumed(answer) if is_reduced and answer.outcome == TIMED_OUT else answer
+        return self._mark_assumed(answer) if is_reduced and answer.outcome == TIMED_OUT else answer
 
-    def _assumed(self, answer: CheckOutcome) -> CheckOutcome:
+    def _mark_assumed(self, answer: CheckOutcome) -> CheckOutcome:
         self.assumed += 1
         return answer._replace(is_assumed=True)
 
-    def _answers(
+    def _receive_answers(
         self, waiting: deque[tuple[int, Question]], jobs: int, limit_seconds: float | None = None
     ) -> Iterator[tuple[int, CheckOutcome]]:
         """Yield answers, and take their questions from `waiting`, until a check exceeds the whole time limit."""
         is_slow = False
         while self._busy or (waiting and not is_slow):
             while waiting and not is_slow and len(self._busy) < jobs:
-                self._ask(*waiting.popleft(), limit_seconds or self._limit_seconds)
+                self._send_question(*waiting.popleft(), limit_seconds or self._limit_seconds)
             first_end = min(asked.end for asked in self._busy.values())
             with current_interruption().interrupts_allowed():
                 ready = wait(list(self._busy), timeout=max(0.0, first_end - monotonic()))
@@ -179,22 +179,22 @@ class Checkers:
                 if connection in ready:
                     answer = self._receive_verdict(asked.worker)
                 else:
-                    _end(asked.worker)
-                    answer = no_verdict(asked.limit_seconds)
+                    _end_worker(asked.worker)
+                    answer = timed_out_outcome(asked.limit_seconds)
                 del self._busy[connection]
-                answer = self._timed(answer, asked.began, asked.limit_seconds)
+                answer = self._record_duration(answer, asked.began, asked.limit_seconds)
                 is_slow |= answer.outcome == TIMED_OUT and not answer.is_assumed
                 yield asked.number, answer
 
-    def _ask(self, number: int, question: Question, limit_seconds: float) -> None:
-        worker = self._idle.pop() if self._idle else self._started()
+    def _send_question(self, number: int, question: Question, limit_seconds: float) -> None:
+        worker = self._idle.pop() if self._idle else self._start_worker()
         assert worker.connection not in self._busy, number  # a worker judges one question at a time
         image, answers = question
-        worker.connection.send((ImageDifference.between(worker.shown, image), answers, limit_seconds))
+        worker.connection.send((ImageDifference.from_images(worker.shown, image), answers, limit_seconds))
         worker.shown = image
         began = monotonic()
         end = began + limit_seconds + (0.0 if self._check.runs_here else _GRACE_SECONDS)
-        self._busy[worker.connection] = _Asked(number, worker, limit_seconds, began, end)
+        self._busy[worker.connection] = _PendingQuestion(number, worker, limit_seconds, began, end)
 
     def _receive_verdict(self, worker: _CheckWorker) -> CheckOutcome:
         """Return the answer of a worker. If the worker ended instead, the check died in this state."""
@@ -204,12 +204,12 @@ class Checkers:
             worker.process.join()
             code = worker.process.exitcode
             assert code is not None, "joined"
-            _end(worker)
+            _end_worker(worker)
             return CheckOutcome(DIED, (f"the check's process has ended: {exit_text(code)}",))
         self._idle.append(worker)
         return verdict
 
-    def _started(self) -> _CheckWorker:
+    def _start_worker(self) -> _CheckWorker:
         ours, theirs = _FORK.Pipe()
         others = [ours, *self._busy, *(worker.connection for worker in self._idle)]
         scratch = Path(self._scratch.name)
@@ -226,33 +226,33 @@ class Checkers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for worker in (*self._idle, *(asked.worker for asked in self._busy.values())):
-            _end(worker)
+            _end_worker(worker)
         self._idle.clear()
         self._busy.clear()
         if self._here is not None:
             self._here.discard()
         self._scratch.cleanup()
 
-    def _judge_here(self, image: Image, answers: Answers, limit_seconds: float) -> CheckOutcome:
+    def _judge_in_this_process(self, image: Image, answers: Answers, limit_seconds: float) -> CheckOutcome:
         if self._here is None:
             self._here = StateDirectory(Path(self._scratch.name))
-        difference, self._shown_here = ImageDifference.between(self._shown_here, image), image
+        difference, self._shown_here = ImageDifference.from_images(self._shown_here, image), image
         root, began = self._here.show(difference), monotonic()
         try:
             with current_interruption().interrupts_allowed(), cpu_limit(limit_seconds):
-                verdict = self._check.judge(root, answers, limit_seconds).uncoloured
+                verdict = self._check.judge(root, answers, limit_seconds).without_escape_sequences
         except CpuLimitReached:
             verdict = CheckOutcome(TIMED_OUT, (f"no verdict within {limit_seconds:g} s of CPU time",))
-        verdict = self._timed(verdict, began, limit_seconds)
+        verdict = self._record_duration(verdict, began, limit_seconds)
         # No repetition is needed, because CPU time does not depend on other processes.
         self._has_hung |= verdict.outcome == TIMED_OUT and not verdict.is_assumed
-        self._here.take_back(_users_of_files(os.getpid()))
+        self._here.find_check_changes(_users_of_files(os.getpid()))
         return verdict
 
 
 def _users_of_files(process: int) -> Iterator[int]:
     yield process
-    yield from processes_below(process)
+    yield from descendant_processes(process)
 
 
 def _run_worker(connection: Connection, others: list[Connection], check: Check, scratch: Path, said: Path) -> None:
@@ -283,14 +283,14 @@ def _run_worker(connection: Connection, others: list[Connection], check: Check, 
         except EOFError:
             check.close()
             os._exit(0)
-        verdict = check.judge(directory.show(difference), answers, limit_seconds).uncoloured
+        verdict = check.judge(directory.show(difference), answers, limit_seconds).without_escape_sequences
         if not (check.runs_here or check.keeps_processes):  # processes that do not serve the next state are ended
-            end_others()
+            kill_other_processes()
         connection.send(verdict)
-        directory.take_back(_users_of_files(os.getppid()))
+        directory.find_check_changes(_users_of_files(os.getppid()))
 
 
-def _end(worker: _CheckWorker) -> None:
+def _end_worker(worker: _CheckWorker) -> None:
     worker.connection.close()
     worker.process.terminate()
     worker.process.join(_GRACE_SECONDS)

@@ -28,7 +28,18 @@ import msgspec
 
 from ..endings import exit_text
 from ..record import FILES, TEMPORARY, Answers
-from .check import BROKEN, DIED, HELD, NO_TEXT, RAISED, VIOLATIONS_MAX, Check, CheckError, CheckOutcome, no_verdict
+from .check import (
+    BROKEN,
+    DIED,
+    HELD,
+    NO_TEXT,
+    RAISED,
+    VIOLATIONS_MAX,
+    Check,
+    CheckError,
+    CheckOutcome,
+    timed_out_outcome,
+)
 
 _KEPT_BYTES_MAX = 64 << 10  # maximum number of kept bytes of each output of a command
 _CHUNK_BYTES = 64 << 10
@@ -52,26 +63,26 @@ class CommandCheck(Check):
     def judge(self, root: Path, answers: Answers, seconds_max: float) -> CheckOutcome:
         end = monotonic() + seconds_max
         try:
-            process = self._running = self._start(root, answers)
+            process = self._running = self._start_check(root, answers)
         except OSError as error:
             self.close()
             return CheckOutcome(RAISED, (f"{self.name}: {error.strerror}",))
-        outputs = _outputs(process, end)
+        outputs = _read_outputs(process, end)
         code = process.poll()
         self.close()
         if code is None:
-            return no_verdict(seconds_max)
+            return timed_out_outcome(seconds_max)
         os.write(2, outputs[1])
-        return _verdict(code, outputs, root)
+        return _outcome_of_exit(code, outputs, root)
 
-    def _start(self, root: Path, answers: Answers) -> subprocess.Popen[bytes]:
+    def _start_check(self, root: Path, answers: Answers) -> subprocess.Popen[bytes]:
         refused = os.devnull
         if answers.refused:
             with NamedTemporaryFile(prefix="tornlog-refused-", delete=False) as file:
                 self._refused = Path(refused := file.name)
-                file.write(_lines_of(answers.refused).encode())
+                file.write(_join_lines(answers.refused).encode())
         with TemporaryFile() as promises:
-            promises.write(_lines_of(answers.acknowledged).encode())
+            promises.write(_join_lines(answers.acknowledged).encode())
             promises.seek(0)
             return subprocess.Popen(
                 [self.name],
@@ -85,25 +96,25 @@ class CommandCheck(Check):
 
     def program(self, file: Path, answers: Answers, seconds_max: float) -> list[str]:
         """Return a shell command that redirects the promises to the command's input and then executes it."""
-        file.write_text(_lines_of(answers.acknowledged))
+        file.write_text(_join_lines(answers.acknowledged))
         refused = file.with_name(f"{file.name}-refused")
-        refused.write_text(_lines_of(answers.refused))
+        refused.write_text(_join_lines(answers.refused))
         return ["/bin/sh", "-c", f'export {_REFUSED}="$2"; exec "$0" < "$1"', self.name, str(file), str(refused)]
 
     def close(self) -> None:
         if self._running is not None:
-            _end_group(self._running)
+            _kill_process_group(self._running)
             self._running = None
         if self._refused is not None:
             self._refused.unlink(missing_ok=True)
             self._refused = None
 
 
-def _lines_of(texts: Iterable[str]) -> str:
+def _join_lines(texts: Iterable[str]) -> str:
     return "".join(f"{text}\n" for text in texts)
 
 
-def _verdict(code: int, outputs: tuple[bytes, bytes], root: Path) -> CheckOutcome:
+def _outcome_of_exit(code: int, outputs: tuple[bytes, bytes], root: Path) -> CheckOutcome:
     if code == 0:
         return CheckOutcome(HELD)
     said = next((output for output in outputs if output.strip()), b"")
@@ -114,7 +125,7 @@ def _verdict(code: int, outputs: tuple[bytes, bytes], root: Path) -> CheckOutcom
     return CheckOutcome(BROKEN, lines or (f"the check has ended: {exit_text(code)}",))
 
 
-def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
+def _read_outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
     """Return the standard output and standard error of a process, up to its end or the deadline."""
     assert process.stdout is not None, process.args
     assert process.stderr is not None, process.args
@@ -134,13 +145,13 @@ def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes
                     process.wait(max(0.0, end - monotonic()))
                 break
             for pipe in [pipe for pipe in said if any(key.fileobj is pipe for key, _ in ready)]:
-                said[pipe], is_open = _read_some(pipe, said[pipe])
+                said[pipe], is_open = _read_available(pipe, said[pipe])
                 if not is_open:
                     selector.unregister(pipe)
     return said[process.stdout], said[process.stderr]
 
 
-def _read_some(pipe: IO[bytes], before: bytes) -> tuple[bytes, bool]:
+def _read_available(pipe: IO[bytes], before: bytes) -> tuple[bytes, bool]:
     """Read a pipe. Return the first bytes of all output so far, and whether more output can follow."""
     for _ in range(_CHUNKS_AT_ONCE):
         try:
@@ -153,7 +164,7 @@ def _read_some(pipe: IO[bytes], before: bytes) -> tuple[bytes, bool]:
     return before, True
 
 
-class _Answer(msgspec.Struct):
+class _ServerAnswer(msgspec.Struct):
     broken: list[str]
 
 
@@ -177,7 +188,7 @@ class CheckServer(Check):
         """Send a state to the server and return its verdict. Start the server if it is not running."""
         question = {"directory": f"{root}{FILES}", **answers._asdict()}
         try:
-            server = self._up()
+            server = self._running_server()
             assert server.stdin is not None, self.name
             server.stdin.write(json.dumps(question).encode() + b"\n")
             server.stdin.flush()
@@ -188,11 +199,11 @@ class CheckServer(Check):
         line = _read_line(server, monotonic() + seconds_max)
         if line is None:
             self.close()
-            return no_verdict(seconds_max)
+            return timed_out_outcome(seconds_max)
         if not line.endswith(b"\n"):
             return self._outcome_of_ended_server()
         try:
-            broken = msgspec.json.decode(line, type=_Answer).broken
+            broken = msgspec.json.decode(line, type=_ServerAnswer).broken
         except msgspec.MsgspecError as error:
             text = line.decode(errors="replace").strip()
             return CheckOutcome(
@@ -201,7 +212,7 @@ class CheckServer(Check):
         lines = tuple(one.replace(str(root), "") or NO_TEXT for one in broken[:VIOLATIONS_MAX])
         return CheckOutcome(BROKEN, lines) if lines else CheckOutcome(HELD)
 
-    def _up(self) -> subprocess.Popen[bytes]:
+    def _running_server(self) -> subprocess.Popen[bytes]:
         if self._server is not None and self._server.poll() is not None:
             self.close()
         if self._server is None:
@@ -218,7 +229,7 @@ class CheckServer(Check):
         self.close()
         return CheckOutcome(DIED, (f"the check's server has ended: {exit_text(server.returncode)}",))
 
-    def dismiss(self) -> None:
+    def end_processes(self) -> None:
         """Close the server's input and wait until it ends. If it does not end, kill it."""
         if self._server is not None:
             assert self._server.stdin is not None, self.name
@@ -229,7 +240,7 @@ class CheckServer(Check):
 
     def close(self) -> None:
         if self._server is not None:
-            _end_group(self._server)
+            _kill_process_group(self._server)
             self._server = None
 
 
@@ -249,7 +260,7 @@ def _read_line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
     return line
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def _kill_process_group(process: subprocess.Popen[bytes]) -> None:
     """Kill a process and its group, and close its pipes."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # no process of the group is left
         os.killpg(process.pid, signal.SIGKILL)

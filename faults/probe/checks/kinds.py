@@ -12,7 +12,7 @@ from .check import Check, PythonCheck
 from .command import CheckServer, CommandCheck
 
 
-def check_of(path: Path) -> Check:
+def check_in_file(path: Path) -> Check:
     """Return the check in a file: a Python function or an executable. CheckError: the file has neither."""
     return PythonCheck(path) if path.suffix == ".py" else CommandCheck(path)
 
@@ -29,7 +29,7 @@ class CheckKind:
 
 CHECK_KINDS: Mapping[str, CheckKind] = {
     "check": CheckKind(
-        lambda name: check_of(Path(name)),
+        lambda name: check_in_file(Path(name)),
         "A Python file with check(directory, acknowledged), or an executable that ends with 0 if all is well.",
     ),
     CheckServer.kind: CheckKind(

@@ -36,7 +36,7 @@ def fork_below_reaper(connection: Connection) -> None:
         if child:  # kill the child's group too, because without /proc no children are listed
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGTERM)
-        end_children(os.getpid())
+        kill_children(os.getpid())
         os._exit(0)
 
     signal.signal(signal.SIGTERM, end)
@@ -47,12 +47,12 @@ def fork_below_reaper(connection: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def end_others() -> None:
+def kill_other_processes() -> None:
     """Kill the processes that a check has left running. The caller must be a child of the reaper, without children."""
-    end_children(os.getppid(), spared=os.getpid())
+    kill_children(os.getppid(), spared=os.getpid())
 
 
-def end_children(reaper: int, spared: int = 0) -> None:
+def kill_children(reaper: int, spared: int = 0) -> None:
     """Kill all children of a reaper except `spared`, including orphans that become its children meanwhile."""
     end = monotonic() + _ENDING_SECONDS
     while (children := _children_of(reaper) - {spared}) and monotonic() < end:
@@ -66,11 +66,11 @@ def end_children(reaper: int, spared: int = 0) -> None:
                     pass
 
 
-def processes_below(process: int) -> Iterator[int]:
+def descendant_processes(process: int) -> Iterator[int]:
     """Yield the children of a process, their children, and so on."""
     for child in _children_of(process):
         yield child
-        yield from processes_below(child)
+        yield from descendant_processes(child)
 
 
 def _children_of(process: int) -> set[int]:
@@ -86,7 +86,7 @@ def _reap_until_end_of(child: int) -> NoReturn:
     found = status = 0
     while found != child:
         found, status = os.wait()
-    end_children(os.getpid())
+    kill_children(os.getpid())
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # if the child dumped core, it has done so already

@@ -38,8 +38,8 @@ _CHANGES |= flags.MOVED_FROM | flags.MOVED_TO
 class StateDirectory:
     """A directory that has the files of one state at a time. parent: an existing directory.
 
-    Invariant: between `show` and `take_back` the directory has exactly the content of the state. `_changed` has the
-    paths that the check may have changed since.
+    Invariant: between `show` and `find_check_changes` the directory has exactly the content of the state. `_changed`
+    has the paths that the check may have changed since.
     """
 
     def __init__(self, parent: Path) -> None:
@@ -67,13 +67,13 @@ class StateDirectory:
         if difference.directories is not None:
             self._directories = difference.directories
         if difference.directories is not None or self._root is None:
-            return self._make_anew()
+            return self._create_root()
         try:
             return self._change_in_place(difference, outdated)
         except OSError:  # the check has left something that cannot be removed
-            return self._make_anew()
+            return self._create_root()
 
-    def take_back(self, processes: Iterable[int]) -> None:
+    def find_check_changes(self, processes: Iterable[int]) -> None:
         """Find the changes of a check. processes: those that may still have files open.
 
         Call this after the check's other processes have ended.
@@ -91,7 +91,7 @@ class StateDirectory:
             any(event.mask & (flags.Q_OVERFLOW | flags.IGNORED) for event in events)
             or any(event.mask & flags.ISDIR and self._hides_changes(event) for event in changes)
             or any(_is_hard_link(f"{root}{path}") for path in self._changed)
-            or (events and any(_uses(process, root) for process in processes))
+            or (events and any(_process_uses(process, root) for process in processes))
         ):
             self.discard()
 
@@ -115,15 +115,15 @@ class StateDirectory:
         self._watched.clear()
         self._changed.clear()
 
-    def _make_anew(self) -> Path:
+    def _create_root(self) -> Path:
         self.discard()
         self._root = root = self._next_root()
         root.mkdir(mode=0o700)
         for directory in self._directories:
             os.makedirs(f"{root}{directory}", exist_ok=True)
-        self._write(self._files, self._symlinks)
+        self._write_files(self._files, self._symlinks)
         if len(self._files) >= FILES_MIN and len(self._directories) < _DIRECTORIES_MAX:
-            self._watch()
+            self._watch_directories()
         return root
 
     def _change_in_place(self, difference: ImageDifference, outdated: set[str]) -> Path:
@@ -133,23 +133,23 @@ class StateDirectory:
         os.rename(before, root)
         self._root, changed = root, self._changed
         for path in outdated | changed:
-            _remove(f"{root}{path}")
+            _remove_path(f"{root}{path}")
         files = dict(difference.files)
         files.update((path, self._files[path]) for path in changed if path in self._files)
         symlinks = dict(difference.symlinks)
         symlinks.update((path, self._symlinks[path]) for path in changed if path in self._symlinks)
-        self._write(files, symlinks)
+        self._write_files(files, symlinks)
         changed.clear()
         self._inotify.read(timeout=0)  # reports of our own changes
         return root
 
-    def _write(self, files: dict[str, FileImage], symlinks: dict[str, str]) -> None:
+    def _write_files(self, files: dict[str, FileImage], symlinks: dict[str, str]) -> None:
         for path, file in files.items():
             write_file(f"{self._root}{path}", file)
         for path, text in symlinks.items():  # links last, so that no file is written through a link
             os.symlink(text, f"{self._root}{path}")
 
-    def _watch(self) -> None:
+    def _watch_directories(self) -> None:
         """Watch all directories, if the system allows it."""
         inotify = None
         try:
@@ -166,7 +166,7 @@ class StateDirectory:
         return self._parent / f"state-{os.getpid()}-{self._number}"
 
 
-def _remove(path: str) -> None:
+def _remove_path(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -182,7 +182,7 @@ def _is_hard_link(path: str) -> bool:
     return False
 
 
-def _uses(process: int, root: Path) -> bool:
+def _process_uses(process: int, root: Path) -> bool:
     """Return whether a process works in root, or has a file there open or mapped. A process that has ended does not."""
     files = f"/proc/{process}"
     try:

@@ -22,14 +22,14 @@ class AuditHook:
     def __init__(self, recorder: ProgramRecorder) -> None:
         self._recorder = recorder
         self._handlers: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
-            "open": self._opened,
-            "mmap.__new__": self._mapped,
-            "sqlite3.connect": self._connected,
-            "ctypes.dlopen": self._loaded,
-            "ctypes.dlsym": self._looked_up,
-            "fcntl.ioctl": self._controlled,
-            **dict.fromkeys(_NAMED, self._named),
-            **dict.fromkeys(_PROCESSES, self._started),
+            "open": self._on_open,
+            "mmap.__new__": self._on_map,
+            "sqlite3.connect": self._on_database_connection,
+            "ctypes.dlopen": self._on_library_load,
+            "ctypes.dlsym": self._on_function_look_up,
+            "fcntl.ioctl": self._on_ioctl,
+            **dict.fromkeys(_NAMED, self._on_name_change),
+            **dict.fromkeys(_PROCESSES, self._on_process_start),
         }
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -38,48 +38,48 @@ class AuditHook:
         if handler is not None and not self._recorder.is_ours:
             handler(event, arguments)
 
-    def _where(self, path: object) -> str | None:
+    def _path_on_disk(self, path: object) -> str | None:
         """Return the path of an event as a path on the program's disk, or None if it is elsewhere."""
         if not isinstance(path, str | bytes | os.PathLike):
             return None
         return self._recorder.disk_path(path)
 
-    def _opened(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_open(self, event: str, arguments: tuple[Any, ...]) -> None:
         path, _, flags = arguments
         if isinstance(flags, int) and flags & _WRITES:
-            where = self._where(path)
+            where = self._path_on_disk(path)
             if where is not None:
-                self._recorder.unseen(event, f"{where}: opened to be written, past the recorder")
+                self._recorder.report_unseen(event, f"{where}: opened to be written, past the recorder")
 
-    def _named(self, event: str, arguments: tuple[Any, ...]) -> None:
-        found = [where for where in map(self._where, arguments[:2]) if where is not None]
+    def _on_name_change(self, event: str, arguments: tuple[Any, ...]) -> None:
+        found = [where for where in map(self._path_on_disk, arguments[:2]) if where is not None]
         if found:
-            self._recorder.unseen(event, " -> ".join(found))
+            self._recorder.report_unseen(event, " -> ".join(found))
 
-    def _mapped(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_map(self, event: str, arguments: tuple[Any, ...]) -> None:
         descriptor, _, access, _ = arguments
         if descriptor < 0 or access in (_MAP_READ, _MAP_COPY):
             return
         if self._recorder.file_of(descriptor) is not None:
-            self._recorder.unseen(event, "a map of a file that can be written through it")
+            self._recorder.report_unseen(event, "a map of a file that can be written through it")
 
-    def _connected(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_database_connection(self, event: str, arguments: tuple[Any, ...]) -> None:
         database = arguments[0]
         if database not in (":memory:", b":memory:", ""):
-            self._recorder.unseen(event, f"{os.fsdecode(database)}: SQLite writes by itself")
+            self._recorder.report_unseen(event, f"{os.fsdecode(database)}: SQLite writes by itself")
 
-    def _loaded(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_library_load(self, event: str, arguments: tuple[Any, ...]) -> None:
         if arguments[0] is not None:
-            self._recorder.unseen(event, f"{arguments[0]}: a library called without Python")
+            self._recorder.report_unseen(event, f"{arguments[0]}: a library called without Python")
 
-    def _looked_up(self, event: str, arguments: tuple[Any, ...]) -> None:
-        self._recorder.unseen(event, f"{arguments[1]}: a function called without Python")
+    def _on_function_look_up(self, event: str, arguments: tuple[Any, ...]) -> None:
+        self._recorder.report_unseen(event, f"{arguments[1]}: a function called without Python")
 
-    def _controlled(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_ioctl(self, event: str, arguments: tuple[Any, ...]) -> None:
         descriptor = arguments[0] if isinstance(arguments[0], int) else arguments[0].fileno()
         if self._recorder.file_of(descriptor) is not None:
-            self._recorder.unseen(event, f"request {arguments[1]:#x} on a file, as for sharing blocks")
+            self._recorder.report_unseen(event, f"request {arguments[1]:#x} on a file, as for sharing blocks")
 
-    def _started(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_process_start(self, event: str, arguments: tuple[Any, ...]) -> None:
         what = arguments[0] if arguments else ""
-        self._recorder.unseen(event, f"{what}: another process".removeprefix(": "))
+        self._recorder.report_unseen(event, f"{what}: another process".removeprefix(": "))

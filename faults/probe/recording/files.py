@@ -60,7 +60,7 @@ class RecordedFile(io.FileIO):
             if written:
                 end = _lseek(descriptor, 0, 1)
                 kept = bytes(data) if type(data) is not memoryview else data.tobytes()
-                recorder.wrote(descriptor, file, end - written, kept[:written])
+                recorder.record_write(descriptor, file, end - written, kept[:written])
             return written
 
     def truncate(self, size: int | None = None, /) -> int:

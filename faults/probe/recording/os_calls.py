@@ -37,7 +37,7 @@ class OsCalls:
         self._file_of = recorder.file_of
         self._lock = recorder.lock
 
-    def _call(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def _call_real(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Call a real function, and mark the thread so that the audit hook ignores the call."""
         before, self._recorder.busy = self._recorder.busy, get_ident()
         try:
@@ -51,13 +51,13 @@ class OsCalls:
         if where is None:
             return _open(path, flags, mode, dir_fd=dir_fd)
         with self._lock:
-            descriptor: int = self._call(_open, path, flags, mode, dir_fd=dir_fd)
+            descriptor: int = self._call_real(_open, path, flags, mode, dir_fd=dir_fd)
             if flags & os.O_TMPFILE == os.O_TMPFILE:
                 return descriptor
-            self._recorder.opened(descriptor, where, flags)
+            self._recorder.record_open(descriptor, where, flags)
             return descriptor
 
-    def _changing(self, real: Callable[..., Any], note: Callable[[str], None]) -> Callable[..., None]:
+    def _replacement_of_change(self, real: Callable[..., Any], note: Callable[[str], None]) -> Callable[..., None]:
         """Return a replacement for a function that changes one path. note: records the change."""
 
         def change(path: Any, *more: Any, dir_fd: int | None = None, **named: Any) -> None:
@@ -65,27 +65,27 @@ class OsCalls:
                 path, dir_fd
             )  # resolved before the call, because the path may be missing afterwards
             with self._lock:
-                self._call(real, path, *more, dir_fd=dir_fd, **named)
+                self._call_real(real, path, *more, dir_fd=dir_fd, **named)
                 if where is not None:
                     note(where)
 
         return change
 
-    def _moving(self, real: Callable[..., None]) -> Callable[..., None]:
+    def _replacement_of_rename(self, real: Callable[..., None]) -> Callable[..., None]:
         """Return a replacement for os.rename or os.replace."""
 
         def move(src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
             old, new = self._disk_path(src, src_dir_fd), self._disk_path(dst, dst_dir_fd)
             with self._lock:
-                self._call(real, src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+                self._call_real(real, src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
                 if old is None and new is None:
                     return
                 if old is None or new is None:
-                    self._recorder.unseen("os.rename", f"{src} -> {dst}: only one of them is on the disk")
+                    self._recorder.report_unseen("os.rename", f"{src} -> {dst}: only one of them is on the disk")
                 elif self._recorder.is_directory(old):
-                    self._recorder.renamed_directory(old, new)
+                    self._recorder.record_directory_rename(old, new)
                 else:
-                    self._recorder.renamed(old, new)
+                    self._recorder.record_rename(old, new)
 
         return move
 
@@ -101,15 +101,15 @@ class OsCalls:
         old, new = self._disk_path(src, src_dir_fd), self._disk_path(dst, dst_dir_fd)
         with self._lock:
             follow = {} if follow_symlinks else {"follow_symlinks": False}
-            self._call(_link, src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, **follow)
+            self._call_real(_link, src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, **follow)
             if old is not None and new is not None:
-                self._recorder.linked(old, new)
+                self._recorder.record_link(old, new)
             elif new is not None or old is not None:
-                self._recorder.unseen("os.link", f"{src} -> {dst}: only one of them is on the disk")
+                self._recorder.report_unseen("os.link", f"{src} -> {dst}: only one of them is on the disk")
 
     # -- contents ------------------------------------------------------------------------------------
 
-    def _writing(self, real: Callable[..., int], *, takes_buffers: bool = False) -> Callable[..., int]:
+    def _replacement_of_write(self, real: Callable[..., int], *, takes_buffers: bool = False) -> Callable[..., int]:
         """Return a replacement for a function that writes. After the data it may have an offset and flags as arguments.
 
         If a file was opened with O_APPEND, pwrite appends and ignores the offset.
@@ -117,11 +117,13 @@ class OsCalls:
 
         def write(fd: int, data: Any, offset: int | None = None, flags: int = 0, /) -> int:
             arguments = (fd, data) if offset is None else (fd, data, offset, *((flags,) if flags else ()))
-            return self._written(fd, data if takes_buffers else [data], partial(real, *arguments), offset, flags)
+            return self._write_and_record(
+                fd, data if takes_buffers else [data], partial(real, *arguments), offset, flags
+            )
 
         return write
 
-    def _written(
+    def _write_and_record(
         self, fd: int, buffers: Sequence[Any], real: Callable[[], int], offset: int | None = None, flags: int = 0
     ) -> int:
         """Call a real function that writes buffers, and record the written bytes at the real position."""
@@ -139,7 +141,7 @@ class OsCalls:
             else:
                 at = offset
             data = b"".join(bytes(memoryview(buffer).cast("B")) for buffer in buffers)
-            self._recorder.wrote(fd, file, at, data[:written])
+            self._recorder.record_write(fd, file, at, data[:written])
             if flags & (os.RWF_SYNC | os.RWF_DSYNC):
                 self._recorder.add(SYNC, target="" if flags & os.RWF_SYNC else DATA, file=file)
             return written
@@ -152,7 +154,7 @@ class OsCalls:
             start = _lseek(in_fd, 0, os.SEEK_CUR) if offset is None else offset
             sent = _sendfile(out_fd, in_fd, offset, count, *others, **named)
             at = _lseek(out_fd, 0, os.SEEK_CUR) - sent
-            self._copied(out_fd, file, at, in_fd, start, sent)
+            self._record_copy(out_fd, file, at, in_fd, start, sent)
             return sent
 
     def copy_file_range(
@@ -165,20 +167,20 @@ class OsCalls:
             start = _lseek(src, 0, os.SEEK_CUR) if offset_src is None else offset_src
             at = _lseek(dst, 0, os.SEEK_CUR) if offset_dst is None else offset_dst
             copied = _copy_file_range(src, dst, count, offset_src, offset_dst)
-            self._copied(dst, file, at, src, start, copied)
+            self._record_copy(dst, file, at, src, start, copied)
             return copied
 
     def splice(self, src: int, dst: int, *others: Any, **named: Any) -> int:
         """Replace os.splice. It is reported as unsupported, because data from a pipe cannot be read again."""
         if self._file_of(dst) is not None:
-            self._recorder.unseen("os.splice", "into a file")
+            self._recorder.report_unseen("os.splice", "into a file")
         return _splice(src, dst, *others, **named)
 
-    def _copied(self, fd: int, file: int, at: int, source: int, start: int, size_bytes: int) -> None:
+    def _record_copy(self, fd: int, file: int, at: int, source: int, start: int, size_bytes: int) -> None:
         """Record bytes that the kernel has copied from another file, in pieces."""
         for done in range(0, size_bytes, _CHUNK_BYTES):
             data = os.pread(source, min(_CHUNK_BYTES, size_bytes - done), start + done)
-            self._recorder.wrote(fd, file, at + done, data)
+            self._recorder.record_write(fd, file, at + done, data)
 
     def truncate(self, path: Any, length: int) -> None:
         """Replace os.truncate, with a path or a descriptor."""
@@ -194,7 +196,7 @@ class OsCalls:
     def ftruncate(self, fd: int, length: int, /) -> None:
         file = self._file_of(fd)
         with self._lock:
-            self._call(_ftruncate, fd, length)
+            self._call_real(_ftruncate, fd, length)
             if file is not None:
                 self._recorder.add(TRUNCATE, file=file, at=length)
 
@@ -226,12 +228,12 @@ class OsCalls:
 
     def fsync(self, fd: Any) -> None:
         """Replace os.fsync, of a file or a directory."""
-        self._sync(_fsync, fd, "")
+        self._record_sync(_fsync, fd, "")
 
     def fdatasync(self, fd: Any) -> None:
-        self._sync(_fdatasync, fd, DATA)
+        self._record_sync(_fdatasync, fd, DATA)
 
-    def _sync(self, real: Callable[[Any], None], fd: Any, target: str) -> None:
+    def _record_sync(self, real: Callable[[Any], None], fd: Any, target: str) -> None:
         """Record a sync without executing it: the real directory is temporary and need not be durable."""
         descriptor = fd if isinstance(fd, int) else fd.fileno()
         file = self._file_of(descriptor)
@@ -251,7 +253,7 @@ class OsCalls:
             self._recorder.add(SYNC_ALL)
 
     @property
-    def twins(self) -> dict[Callable[..., Any], Callable[..., Any]]:
+    def replaced_calls(self) -> dict[Callable[..., Any], Callable[..., Any]]:
         recorder = self._recorder
         names = (
             *("open", "link", "sendfile", "copy_file_range", "splice", "truncate", "ftruncate", "posix_fallocate"),
@@ -259,18 +261,18 @@ class OsCalls:
         )
         return {
             **{getattr(os, name): getattr(self, name) for name in names},
-            **{real: self._changing(real, recorder.unlinked) for real in (os.unlink, os.remove)},
-            os.mkdir: self._changing(os.mkdir, recorder.made_directory),
-            os.rmdir: self._changing(os.rmdir, recorder.removed_directory),
-            **{real: self._moving(real) for real in (os.rename, os.replace)},
-            **{real: self._writing(real) for real in (os.write, os.pwrite)},
-            **{real: self._writing(real, takes_buffers=True) for real in (os.writev, os.pwritev)},
+            **{real: self._replacement_of_change(real, recorder.record_unlink) for real in (os.unlink, os.remove)},
+            os.mkdir: self._replacement_of_change(os.mkdir, recorder.record_new_directory),
+            os.rmdir: self._replacement_of_change(os.rmdir, recorder.record_directory_removal),
+            **{real: self._replacement_of_rename(real) for real in (os.rename, os.replace)},
+            **{real: self._replacement_of_write(real) for real in (os.write, os.pwrite)},
+            **{real: self._replacement_of_write(real, takes_buffers=True) for real in (os.writev, os.pwritev)},
         }
 
 
-def install(twins: dict[Any, Any]) -> None:
+def install(replaced_calls: dict[Any, Any]) -> None:
     """Replace functions in all loaded modules."""
-    by_identity = {id(real): (real, twin) for real, twin in twins.items()}
+    by_identity = {id(real): (real, twin) for real, twin in replaced_calls.items()}
     for module in list(sys.modules.values()):
         if not isinstance(module, ModuleType) or module.__name__.startswith(__package__):
             continue
@@ -280,4 +282,4 @@ def install(twins: dict[Any, Any]) -> None:
                 setattr(module, name, twin)
     for name in ("supports_dir_fd", "supports_fd", "supports_follow_symlinks"):
         able = getattr(os, name)
-        able.update(twin for real, twin in twins.items() if real in able)
+        able.update(twin for real, twin in replaced_calls.items() if real in able)

@@ -31,7 +31,7 @@ from .recorder import ProgramRecorder
 _real_open, _real_exit, _fork_exec = io.open, os._exit, _posixsubprocess.fork_exec
 
 
-class NotedOutput(io.TextIOWrapper):
+class RecordedOutput(io.TextIOWrapper):
     """Standard output that records complete lines when they are printed, not when the buffer is flushed."""
 
     recorder: ProgramRecorder
@@ -85,7 +85,7 @@ class MainModule:
             spec = find_spec(f"{name}.__main__")
         if spec is None or spec.loader is None:
             raise ImportError(f"no module named {name} that could be run")
-        code = _code_of(spec)
+        code = _code_from_spec(spec)
         sys.argv = [spec.origin or name, *self._program[2:]]
         self._module.__file__ = spec.origin
         self._module.__package__ = spec.parent
@@ -93,7 +93,7 @@ class MainModule:
         return code
 
 
-def _code_of(spec: ModuleSpec) -> CodeType:
+def _code_from_spec(spec: ModuleSpec) -> CodeType:
     code = spec.loader.get_code(spec.name)  # type: ignore[union-attr]  # of all that finders give
     if not isinstance(code, CodeType):
         raise ImportError(f"{spec.name}: no code that could be run")
@@ -115,17 +115,17 @@ class ProgramRecording:
         recorder = self.recorder
         calls = OsCalls(recorder)
         RecordedFile.recorder, RecordedFile.calls = recorder, calls
-        own = {builtins.open: recorded_open, io.FileIO: RecordedFile, os._exit: self._exit}
-        install({**calls.twins, **own, _fork_exec: self._start_process})
+        own = {builtins.open: recorded_open, io.FileIO: RecordedFile, os._exit: self._finish_and_exit}
+        install({**calls.replaced_calls, **own, _fork_exec: self._start_process})
         sys.addaudithook(AuditHook(recorder))
         listen(recorder.acknowledged)
-        printed = NotedOutput(sys.stdout.buffer, sys.stdout.encoding, sys.stdout.errors, line_buffering=True)
+        printed = RecordedOutput(sys.stdout.buffer, sys.stdout.encoding, sys.stdout.errors, line_buffering=True)
         printed.recorder = recorder
         sys.stdout = printed
 
     def run(self) -> int:
         """Run the program as Python does, with its threads and exit functions. Return the exit code."""
-        code = self._run()
+        code = self._run_main()
         for thread in threading.enumerate():
             if thread is not threading.current_thread() and not thread.daemon:
                 thread.join()
@@ -134,7 +134,7 @@ class ProgramRecording:
         gc.collect()
         return code
 
-    def _run(self) -> int:
+    def _run_main(self) -> int:
         try:
             self._main.run()
         except SystemExit as error:
@@ -159,10 +159,10 @@ class ProgramRecording:
         """Replace the function that starts processes for `subprocess` and `multiprocessing`; the latter has no audit
         event.
         """
-        self.recorder.unseen("subprocess.Popen", f"{arguments[0][0]!s}: another process")
+        self.recorder.report_unseen("subprocess.Popen", f"{arguments[0][0]!s}: another process")
         return _fork_exec(*arguments)
 
-    def _exit(self, status: int) -> NoReturn:
+    def _finish_and_exit(self, status: int) -> NoReturn:
         self.finish(status)
         _real_exit(status)
 

@@ -13,7 +13,7 @@ from threading import RLock, current_thread, get_ident, local
 from types import CodeType, FrameType
 
 from .. import record as steps
-from ..record import ProgramRecord, ProgramTask, SourceLine, Step, Unseen, has_promised, only_promises
+from ..record import ProgramRecord, ProgramTask, SourceLine, Step, UnseenAction, has_promised, only_promises
 
 _UNKNOWN = "a file that was not seen to be made"
 _DEPTH_MAX = 32
@@ -38,7 +38,7 @@ class Stacks:
         self._codes: dict[int, CodeType] = {}
         """Code objects whose ids are keys. They are kept alive so that their ids are not reused."""
 
-    def present(self) -> int:
+    def current_number(self) -> int:
         """Return the number of the current stack, without frames of the recorder."""
         key, bottom = list[object](), self._bottom
         frame: FrameType | None = sys._getframe(3)
@@ -51,10 +51,10 @@ class Stacks:
         known = tuple(key)
         number = self._known.get(known)
         if number is None:
-            number = self._known[known] = self._find(sys._getframe(3))
+            number = self._known[known] = self._stack_number(sys._getframe(3))
         return number
 
-    def _find(self, frame: FrameType | None) -> int:
+    def _stack_number(self, frame: FrameType | None) -> int:
         places: list[SourceLine] = []
         while frame is not None and frame.f_code is not self._bottom:
             code = frame.f_code
@@ -91,7 +91,7 @@ class ProgramRecorder:
         self.begun = ""
         """Printed text after the last line break."""
         self._stacks = Stacks(bottom)
-        self._unseen: dict[tuple[str, str, int], Unseen] = {}
+        self._unseen: dict[tuple[str, str, int], UnseenAction] = {}
         self._files: dict[tuple[int, int], int] = {}
         self._names: dict[str, int] = {}
         self._links: Counter[int] = Counter()
@@ -99,17 +99,17 @@ class ProgramRecorder:
         self._count = 0
         self._data_bytes = 0
         self._is_full = False
-        self._find_what_is_there()
+        self._find_existing_files()
 
-    def _find_what_is_there(self) -> None:
+    def _find_existing_files(self) -> None:
         found = []
         for directory, names, files in os.walk(self._root):
-            self._directories.update(self._inside(os.path.join(directory, name)) for name in names)
+            self._directories.update(self._path_below_root(os.path.join(directory, name)) for name in names)
             paths = [os.path.join(directory, name) for name in files]
             found += [path for path in paths if not os.path.islink(path)]
         for path in sorted(found):
             status = os.stat(path)
-            self._add_file(self._inside(path), (status.st_dev, status.st_ino))
+            self._add_file(self._path_below_root(path), (status.st_dev, status.st_ino))
 
     # -- where things are ----------------------------------------------------------------------------
 
@@ -124,9 +124,9 @@ class ProgramRecorder:
             text = os.path.join(_realpath(above), name)
         if not text.startswith(f"{self._root}{os.sep}"):
             return None
-        return self._inside(text)
+        return self._path_below_root(text)
 
-    def _inside(self, path: str) -> str:
+    def _path_below_root(self, path: str) -> str:
         return path[len(self._root) :]
 
     def is_directory(self, path: str) -> bool:
@@ -144,7 +144,7 @@ class ProgramRecorder:
 
     # -- what happens --------------------------------------------------------------------------------
 
-    def opened(self, descriptor: int, path: str, flags: int) -> None:
+    def record_open(self, descriptor: int, path: str, flags: int) -> None:
         """Record the effect of an open: creation, truncation, or no effect."""
         status = _fstat(descriptor)
         if not S_ISREG(status.st_mode):
@@ -158,7 +158,7 @@ class ProgramRecorder:
                 self.add(steps.TRUNCATE, file=known)
             return
         if not flags & os.O_CREAT:
-            self.unseen("open", f"{path}: {_UNKNOWN}")
+            self.report_unseen("open", f"{path}: {_UNKNOWN}")
         self.add(steps.CREATE, path, file=self._add_file(path, key))
 
     def _add_file(self, path: str, key: tuple[int, int]) -> int:
@@ -169,10 +169,10 @@ class ProgramRecorder:
         self._links[file] += 1
         return file
 
-    def renamed(self, path: str, target: str) -> None:
+    def record_rename(self, path: str, target: str) -> None:
         file, replaced = self._names.get(path), self._names.get(target)
         if file is None:
-            self.unseen("os.rename", f"{path}: {_UNKNOWN}")
+            self.report_unseen("os.rename", f"{path}: {_UNKNOWN}")
         elif file != replaced:  # if equal, both names belong to one file and rename has no effect
             del self._names[path]
             if replaced is not None:
@@ -181,7 +181,7 @@ class ProgramRecorder:
             self._names[target] = file
             self.add(steps.RENAME, path, target)
 
-    def renamed_directory(self, path: str, target: str) -> None:
+    def record_directory_rename(self, path: str, target: str) -> None:
         if path == target:  # a rename to the same path has no effect
             return
 
@@ -192,39 +192,41 @@ class ProgramRecorder:
         self._directories = {moved(name) for name in self._directories}
         self.add(steps.RENAME, path, target)
 
-    def linked(self, path: str, target: str) -> None:
+    def record_link(self, path: str, target: str) -> None:
         file = self._names.get(path)
         if file is None:
-            self.unseen("os.link", f"{path}: {_UNKNOWN}")
+            self.report_unseen("os.link", f"{path}: {_UNKNOWN}")
             return
         self._names[target] = file
         self._links[file] += 1
         self.add(steps.LINK, path, target)
 
-    def unlinked(self, path: str) -> None:
+    def record_unlink(self, path: str) -> None:
         file = self._names.pop(path, None)
         if file is None:
-            self.unseen("os.remove", f"{path}: {_UNKNOWN}")
+            self.report_unseen("os.remove", f"{path}: {_UNKNOWN}")
             return
         self._links[file] -= 1
         assert self._links[file] >= 0, path
         self.add(steps.UNLINK, path)
 
-    def made_directory(self, path: str) -> None:
+    def record_new_directory(self, path: str) -> None:
         self._directories.add(path)
         self.add(steps.MAKE_DIRECTORY, path)
 
-    def removed_directory(self, path: str) -> None:
+    def record_directory_removal(self, path: str) -> None:
         self._directories.discard(path)
         self.add(steps.REMOVE_DIRECTORY, path)
 
-    def wrote(self, descriptor: int, file: int, at: int, data: bytes) -> None:
+    def record_write(self, descriptor: int, file: int, at: int, data: bytes) -> None:
         """Record written bytes, plus a sync if the file was opened with O_SYNC or O_DSYNC."""
         self._data_bytes += len(data)
         if at + len(data) > steps.FILE_BYTES_MAX or self._data_bytes > steps.RECORD_BYTES_MAX:
-            self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file, or {steps.RECORD_BYTES_MAX} in all")
+            self._stop_at_limit(f"more than {steps.FILE_BYTES_MAX} bytes in a file, or {steps.RECORD_BYTES_MAX} in all")
         if data and not self._is_full:
-            self._add((steps.WRITE, "", "", file, at, 0, data, self._stacks.present(), self._task()))
+            self._append_step(
+                (steps.WRITE, "", "", file, at, 0, data, self._stacks.current_number(), self._task_number())
+            )
         how = fcntl(descriptor, F_GETFL) & os.O_SYNC if self.writes_synchronously else 0
         if how & os.O_DSYNC:
             self.add(steps.SYNC, target="" if how == os.O_SYNC else steps.DATA, file=file)
@@ -246,35 +248,37 @@ class ProgramRecorder:
     ) -> None:
         """Add a step other than a write. Above a limit, steps are dropped and the limit is reported."""
         if at + size > steps.FILE_BYTES_MAX:
-            self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file")
+            self._stop_at_limit(f"more than {steps.FILE_BYTES_MAX} bytes in a file")
         if not self._is_full:
-            self._add((kind, path, target, file, at, size, b"", self._stacks.present(), self._task()), printed)
+            self._append_step(
+                (kind, path, target, file, at, size, b"", self._stacks.current_number(), self._task_number()), printed
+            )
 
-    def _task(self) -> int:
+    def _task_number(self) -> int:
         number: int | None = getattr(self._present, "task", None)
         if number is None:
             number = self._present.task = len(self._tasks)
             self._tasks.append(ProgramTask(0, number, current_thread().name))
         return number
 
-    def _add(self, step: _Noted, printed: bool = False) -> None:
+    def _append_step(self, step: _Noted, printed: bool = False) -> None:
         if len(self._steps) >= steps.STEPS_MAX:
-            self._stop(f"more than {steps.STEPS_MAX} steps")
+            self._stop_at_limit(f"more than {steps.STEPS_MAX} steps")
             return
         if printed:
             self._printed.add(len(self._steps))
         self._steps.append(step)
 
-    def _stop(self, why: str) -> None:
-        self.unseen("limit", why)
+    def _stop_at_limit(self, why: str) -> None:
+        self.report_unseen("limit", why)
         self._is_full = True
 
-    def unseen(self, event: str, detail: str) -> None:
+    def report_unseen(self, event: str, detail: str) -> None:
         """Report an unsupported action, once for each source line."""
         with self.lock:
-            key = (event, detail, self._stacks.present())
+            key = (event, detail, self._stacks.current_number())
             if len(self._unseen) < steps.UNSEEN_MAX:
-                self._unseen.setdefault(key, Unseen(*key))
+                self._unseen.setdefault(key, UnseenAction(*key))
 
     @property
     def is_ours(self) -> bool:

@@ -29,7 +29,7 @@ class ProgramError(Exception):
     """A program did not run to its end, so there is no record."""
 
 
-def start_of(directory: Path) -> Image:
+def start_image_of(directory: Path) -> Image:
     """Return the disk of a program that starts with a copy of a directory. ProgramError: the directory cannot be
     copied.
     """
@@ -53,7 +53,7 @@ def record_program(
         root, file, output = (Path(scratch, name) for name in ("disk", "record.json", "output"))
         root.mkdir()
         export_image(start, "/", root)
-        _run([str(root), str(file), *program], seconds_max, output)
+        _run_recorder([str(root), str(file), *program], seconds_max, output)
         try:
             record = replace(ProgramRecord.from_json(json.loads(file.read_text())), before=tuple(start.files))
         except FileNotFoundError as error:
@@ -64,10 +64,10 @@ def record_program(
             raise ProgramError(failed_process_text("the program", record.exit, _last_lines(output)))
         if ignores_special_files:
             remove_special_files(root)
-        return record, list(unlike(record, start, root))
+        return record, list(record_differences(record, start, root))
 
 
-def _run(arguments: list[str], seconds_max: float, output: Path) -> None:
+def _run_recorder(arguments: list[str], seconds_max: float, output: Path) -> None:
     """Run the recorder, which exits with 0 if it has written a record. output: file for standard output."""
     command = [sys.executable, "-m", str(__package__), *arguments]
     try:
@@ -86,7 +86,7 @@ def _last_lines(output: Path) -> list[str]:
         return file.read().decode(errors="replace").splitlines()[-SHOWN_LINES_MAX:]
 
 
-def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
+def record_differences(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
     """Yield the differences between the record of a program and the files that it left below root.
 
     ProgramError: the simulated disk does not support the name of a file.
@@ -98,46 +98,46 @@ def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
         return
     replayer = Replayer(record, start)
     try:
-        replayer.whole()
+        replayer.replay_all()
     except RecordError as error:
         yield str(error)
         return
-    yield from differences(replayer.intact(), load_image(root, "/"))
+    yield from differences(replayer.intact_image(), load_image(root, "/"))
 
 
 def differences(recorded: Image, found: Image) -> Iterator[str]:
     """Yield the differences between two images: missing names, and first differing bytes."""
     for path in sorted({*recorded.directories, *found.directories}):
-        yield from _name(path, "directory", path in recorded.directories, path in found.directories)
+        yield from _name_difference(path, "directory", path in recorded.directories, path in found.directories)
     for path in sorted({*recorded.symlinks, *found.symlinks}):
         expected, text = recorded.symlinks.get(path), found.symlinks.get(path)
         if expected is None or text is None:
-            yield from _name(path, "symbolic link", expected is not None, text is not None)
+            yield from _name_difference(path, "symbolic link", expected is not None, text is not None)
         elif expected != text:
             yield f"{path}: expected a symbolic link to {expected}, found one to {text}"
     for path in sorted({*recorded.files, *found.files}):
         one, other = recorded.files.get(path), found.files.get(path)
         if one is None or other is None:
-            yield from _name(path, "file", one is not None, other is not None)
+            yield from _name_difference(path, "file", one is not None, other is not None)
         else:
-            yield from _content(path, one.held, other.held)
+            yield from _content_difference(path, one.held, other.held)
 
 
-def _name(path: str, what: str, is_recorded: bool, is_found: bool) -> Iterator[str]:
+def _name_difference(path: str, what: str, is_recorded: bool, is_found: bool) -> Iterator[str]:
     if is_found and not is_recorded:
         yield f"{path}: expected no such {what}, found one"
     elif is_recorded and not is_found:
         yield f"{path}: expected a {what}, found none"
 
 
-def _content(path: str, recorded: Content, found: Content) -> Iterator[str]:
+def _content_difference(path: str, recorded: Content, found: Content) -> Iterator[str]:
     offset = first_difference(recorded, found)
     if offset is not None:
         size = f" (sizes: expected {len(recorded)}, found {len(found)})" if len(recorded) != len(found) else ""
-        yield f"{path} @ {offset}: expected {_byte(recorded, offset)}, found {_byte(found, offset)}{size}"
+        yield f"{path} @ {offset}: expected {_byte_text(recorded, offset)}, found {_byte_text(found, offset)}{size}"
 
 
-def _byte(content: Content, offset: int) -> str:
+def _byte_text(content: Content, offset: int) -> str:
     return f"{content[offset : offset + 1][0]:#04x}" if offset < len(content) else "the file's end"
 
 
@@ -153,7 +153,7 @@ def _is_special(mode: int) -> bool:
     return not (S_ISREG(mode) or S_ISDIR(mode) or S_ISLNK(mode))
 
 
-def _kind_of(mode: int) -> str:
+def _special_file_text(mode: int) -> str:
     if S_ISFIFO(mode):
         return "a FIFO"
     return "a socket" if S_ISSOCK(mode) else "a device"
@@ -177,7 +177,8 @@ def _unsupported_paths(directory: Path) -> Iterator[str]:
             status = path.lstat()
             _require_utf8([name, os.readlink(path)] if S_ISLNK(status.st_mode) else [name])
             if _is_special(status.st_mode):
-                yield f"{path.relative_to(directory)}: expected a file or a directory, found {_kind_of(status.st_mode)}"
+                found = _special_file_text(status.st_mode)
+                yield f"{path.relative_to(directory)}: expected a file or a directory, found {found}"
             elif status.st_size > FILE_BYTES_MAX:
                 yield f"{path.relative_to(directory)}: expected at most {FILE_BYTES_MAX} bytes, found {status.st_size}"
             elif S_ISREG(status.st_mode):

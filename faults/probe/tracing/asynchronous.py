@@ -52,7 +52,7 @@ class EventRing:
     def __init__(self, thread: int, context: int) -> None:
         self._thread = thread
         self._context = context
-        self._slots, _, self._next = self._state()
+        self._slots, _, self._next = self._read_ring_state()
 
     def requests(self, count: int, list_at: int) -> list[Request]:
         """Return the requests that a call submits, at most as many as the ring has slots."""
@@ -61,7 +61,7 @@ class EventRing:
         raw = ((address, ptrace.read_memory(self._thread, address, _request.size)) for address in addresses)
         return [Request(address, *_request.unpack(content)) for address, content in raw]
 
-    def _state(self) -> tuple[int, int, int]:
+    def _read_ring_state(self) -> tuple[int, int, int]:
         """Return the number of slots, the head and the tail."""
         slots, head, tail = _ring.unpack(ptrace.read_memory(self._thread, self._context, _ring.size))
         return slots, head, tail
@@ -74,8 +74,8 @@ class EventRing:
         results: dict[int, int] = {}
         deadline = time.monotonic() + SECONDS_MAX
         while due - results.keys() and time.monotonic() < deadline:
-            _, _, tail = self._state()
-            for slot in _between(self._next, tail, self._slots):
+            _, _, tail = self._read_ring_state()
+            for slot in _ring_slots(self._next, tail, self._slots):
                 address, result = _event.unpack(ptrace.read_memory(self._thread, self._event_at(slot), _event.size))
                 if address in due:
                     results[address] = result
@@ -85,17 +85,17 @@ class EventRing:
 
     def set_result(self, address: int, result: int) -> bool:
         """Change the result of a completed request. Return False if the program may have read it already."""
-        _, head, tail = self._state()
-        for slot in _between(head, tail, self._slots):
+        _, head, tail = self._read_ring_state()
+        for slot in _ring_slots(head, tail, self._slots):
             found, _ = _event.unpack(ptrace.read_memory(self._thread, self._event_at(slot), _event.size))
             if found == address:
                 data = result.to_bytes(8, "little", signed=True)
                 ptrace.write_memory(self._thread, self._event_at(slot) + _RESULT_AT, data)
-                return slot in _between(self._state()[1], tail, self._slots)
+                return slot in _ring_slots(self._read_ring_state()[1], tail, self._slots)
         return False
 
 
-def _between(start: int, end: int, slots: int) -> Iterator[int]:
+def _ring_slots(start: int, end: int, slots: int) -> Iterator[int]:
     while start != end:
         yield start
         start = (start + 1) % slots

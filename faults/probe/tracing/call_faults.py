@@ -108,7 +108,7 @@ class CallFaults:
         }
         assert self._can_strike.keys() == set(CALL_FAULTS)
 
-    def finish_of(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
+    def finish_for_call(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
         """Return the finish function for a call before it runs. If the fault is due, inject it.
 
         finish: the function that records the call without a fault. The thread must then run to the end of the call.
@@ -116,7 +116,7 @@ class CallFaults:
         for kind in self._listed:
             if self._can_strike[kind](thread, call, name):
                 self._note_match(kind, thread, call, name)
-        applying = [one for one in self._active if self._applies(one.fault, thread, call, name)]
+        applying = [one for one in self._active if self._fault_applies(one.fault, thread, call, name)]
         due = [one for one in applying if one.meets_call()]
         if not due:
             return finish
@@ -150,7 +150,7 @@ class CallFaults:
 
     # -- which calls ---------------------------------------------------------------------------------
 
-    def _applies(self, fault: CallFault, thread: TracedThread, call: EnteredCall, name: str) -> bool:
+    def _fault_applies(self, fault: CallFault, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         if fault.after_bytes is not None:
             applies = self._notes.data_bytes >= fault.after_bytes and self._needs_space(thread, call, name)
         elif fault.part is not None:
@@ -178,7 +178,7 @@ class CallFaults:
         if name not in _MAY_SYNC or not self._is_write(thread, call, name):
             return False
         asks = name == "pwritev2" and call.arguments[5] & _RWF_SYNCS
-        return bool(asks or self._files.state(thread.id, call.arguments[0]).flags & os.O_DSYNC)
+        return bool(asks or self._files.descriptor_state(thread.id, call.arguments[0]).flags & os.O_DSYNC)
 
     def _makes_name(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         if name not in OPENS:
@@ -212,7 +212,7 @@ class CallFaults:
 
     def _run_without_sync(self, kind: FaultKind, thread: TracedThread, call: EnteredCall, finish: Finish) -> Finish:
         """Run a write without its sync."""
-        position = self._files.state(thread.id, call.arguments[0]).position
+        position = self._files.descriptor_state(thread.id, call.arguments[0]).position
 
         def finish_unsynced(count: int) -> None:
             self._note_sync(kind, finish, count)
@@ -250,7 +250,7 @@ class CallFaults:
         amount, file = WRITES[name].amount, self._paths.file_number(thread, call, name)
         register, wanted = self._injector.machine.arguments[amount], call.arguments[amount]
         kept, fails = _kept_amount(fault, call, name), fault.kind is FaultKind.FAILED_WRITE
-        position = self._files.state(thread.id, call.arguments[0]).position if fails else 0
+        position = self._files.descriptor_state(thread.id, call.arguments[0]).position if fails else 0
         self._injector.set_register(thread, register, kept)
 
         def finish_short(count: int) -> None:

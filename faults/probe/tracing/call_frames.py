@@ -38,7 +38,7 @@ class FrameRule(NamedTuple):
     """
 
 
-class _Common(NamedTuple):
+class _CommonEntry(NamedTuple):
     code_factor: int
     data_factor: int
     return_address: int
@@ -47,10 +47,10 @@ class _Common(NamedTuple):
     program: bytes
 
 
-class _Function(NamedTuple):
+class _FunctionEntry(NamedTuple):
     start: int
     end: int
-    common: _Common
+    common: _CommonEntry
     program: bytes
 
 
@@ -58,11 +58,11 @@ class CallFrames:
     """The functions of a file. ValueError, struct.error: the section cannot be read."""
 
     def __init__(self, file: ElfFile) -> None:
-        self._functions: list[_Function] = []
+        self._functions: list[_FunctionEntry] = []
         for name in (b".eh_frame", b".debug_frame"):
             if (found := file.section(name)) is not None:
                 address, section = found
-                self._functions += _Entries(section, address, is_debug=name == b".debug_frame").functions()
+                self._functions += _FrameSection(section, address, is_debug=name == b".debug_frame").functions()
         self._functions.sort(key=lambda one: one.start)
         self._starts = [one.start for one in self._functions]
         self._rules: dict[int, FrameRule | None] = {}
@@ -71,12 +71,12 @@ class CallFrames:
         """Return the frame rule at a linked address, or None."""
         if address not in self._rules:
             try:
-                self._rules[address] = self._found(address)
+                self._rules[address] = self._find_rule(address)
             except (ValueError, struct.error, IndexError):  # an unknown instruction, or the entry is cut off
                 self._rules[address] = None
         return self._rules[address]
 
-    def _found(self, address: int) -> FrameRule | None:
+    def _find_rule(self, address: int) -> FrameRule | None:
         index = bisect_right(self._starts, address) - 1
         if index < 0 or address >= self._functions[index].end:
             return None
@@ -130,13 +130,13 @@ class _Reader:
         return found
 
 
-class _Entries:
+class _FrameSection:
     def __init__(self, section: bytes, address: int, *, is_debug: bool) -> None:
         self._section, self._address, self._is_debug = section, address, is_debug
-        self._common: dict[int, _Common] = {}
+        self._common: dict[int, _CommonEntry] = {}
 
-    def functions(self) -> list[_Function]:
-        found, at, section = list[_Function](), 0, self._section
+    def functions(self) -> list[_FunctionEntry]:
+        found, at, section = list[_FunctionEntry](), 0, self._section
         while at + _HEADER.size <= len(section):
             length, identity = _HEADER.unpack_from(section, at)
             if length == 0 or length == 0xFFFF_FFFF:
@@ -147,7 +147,7 @@ class _Entries:
             at = end
         return found
 
-    def _function(self, at: int, end: int, common_at: int) -> _Function:
+    def _function(self, at: int, end: int, common_at: int) -> _FunctionEntry:
         common = self._common.get(common_at)
         if common is None:
             common = self._common[common_at] = self._read_common(common_at)
@@ -157,9 +157,9 @@ class _Entries:
         if common.has_augmentation:
             skipped = reader.unsigned()
             reader.at += skipped
-        return _Function(start, start + size_bytes, common, self._section[reader.at : end])
+        return _FunctionEntry(start, start + size_bytes, common, self._section[reader.at : end])
 
-    def _read_common(self, at: int) -> _Common:
+    def _read_common(self, at: int) -> _CommonEntry:
         (length,) = struct.unpack_from("<I", self._section, at)
         reader = _Reader(self._section, at + 8, self._address)
         version, augmentation = reader.take("<B"), reader.text()
@@ -182,13 +182,13 @@ class _Entries:
         elif augmentation:
             raise ValueError(f"augmentation {augmentation!r}")
         program = self._section[reader.at : at + 4 + length]
-        return _Common(code_factor, data_factor, return_address, encoding, augmentation[:1] == b"z", program)
+        return _CommonEntry(code_factor, data_factor, return_address, encoding, augmentation[:1] == b"z", program)
 
 
 class _FrameState:
     """The register locations at one address. frame is None if an expression defines it."""
 
-    def __init__(self, common: _Common, start: int, address: int) -> None:
+    def __init__(self, common: _CommonEntry, start: int, address: int) -> None:
         self.frame: tuple[int, int] | None = None
         self.saved: dict[int, int] = {}
         self.initial: dict[int, int] = {}
@@ -206,36 +206,36 @@ class _FrameState:
         while reader.at < len(program) and not self.is_behind:
             code = reader.take("<B")
             if code >> 6 == 1:
-                self._advance(code & 0x3F)
+                self._advance_address(code & 0x3F)
             elif code >> 6 == 2:
                 self.saved[code & 0x3F] = reader.unsigned() * self._common.data_factor
             elif code >> 6 == 3:
-                self._restore(code & 0x3F)
+                self._restore_register(code & 0x3F)
             else:
-                self._extended(code, reader)
+                self._execute_extended(code, reader)
 
-    def _advance(self, by: int) -> None:
+    def _advance_address(self, by: int) -> None:
         self._here += by * self._common.code_factor
         self.is_behind = self._here > self._address
 
-    def _restore(self, register: int) -> None:
+    def _restore_register(self, register: int) -> None:
         if register in self.initial:
             self.saved[register] = self.initial[register]
         else:
             self.saved.pop(register, None)
 
-    def _extended(self, code: int, reader: _Reader) -> None:
+    def _execute_extended(self, code: int, reader: _Reader) -> None:
         factor = self._common.data_factor
         match code:
             case 0x00:
                 pass
             case 0x02 | 0x03 | 0x04:  # advances the address; the operand has 1, 2 or 4 bytes
-                self._advance(reader.take({0x02: "<B", 0x03: "<H", 0x04: "<I"}[code]))
+                self._advance_address(reader.take({0x02: "<B", 0x03: "<H", 0x04: "<I"}[code]))
             case 0x05:
                 register = reader.unsigned()
                 self.saved[register] = reader.unsigned() * factor
             case 0x06:
-                self._restore(reader.unsigned())
+                self._restore_register(reader.unsigned())
             case 0x07:  # the register is undefined
                 register = reader.unsigned()
                 self.saved.pop(register, None)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from . import asynchronous, ptrace
 from .asynchronous import EventRing, Request
-from .files import KnownFiles, inside
-from .names import NameCalls, NamedPlace
+from .files import KnownFiles, path_below
+from .names import NameCalls, ResolvedPath
 from .ptrace import EnteredCall
 from .threads import TracedThread
 
@@ -64,7 +64,7 @@ class CallPaths:
         """Return the number of the file to which a call's descriptor belongs, or -1."""
         if name not in _DESCRIPTORS:
             return -1
-        file = self._files.state(thread.id, call.arguments[_DESCRIPTORS[name]]).file
+        file = self._files.descriptor_state(thread.id, call.arguments[_DESCRIPTORS[name]]).file
         return -1 if file is None else file.number
 
     def submitted(self, thread: TracedThread, call: EnteredCall, name: str) -> SubmittedWrite | None:
@@ -73,12 +73,12 @@ class CallPaths:
             return None
         ring = EventRing(thread.id, call.arguments[0])
         for before, request in enumerate(ring.requests(call.arguments[1], call.arguments[2])):
-            file = self._files.state(thread.id, request.descriptor).file
+            file = self._files.descriptor_state(thread.id, request.descriptor).file
             if request.opcode == asynchronous.WRITE and file is not None:
                 return SubmittedWrite(ring, request, before, file.number)
         return None
 
-    def place(self, thread: TracedThread, call: EnteredCall, name: str) -> NamedPlace | None:
+    def place(self, thread: TracedThread, call: EnteredCall, name: str) -> ResolvedPath | None:
         """Return the place of the path that a call gets, of the new one if there are two."""
         at, path = _PATHS[name]
         return self._names.place(thread, _HERE if at is None else call.arguments[at], call.arguments[path])
@@ -92,16 +92,16 @@ class CallPaths:
             return "" if place is None else place.path or ""
         if name == "msync":
             maps = thread.memory.maps_in(call.arguments[0], call.arguments[1])
-            return self._target(thread, f"/proc/self/fd/{maps[0].file.descriptor}") if maps else ""
+            return self._link_target(thread, f"/proc/self/fd/{maps[0].file.descriptor}") if maps else ""
         if (submitted := self.submitted(thread, call, name)) is not None:
             descriptor = submitted.request.descriptor
         else:
             descriptor = call.arguments[_DESCRIPTORS[name]] & 0xFFFF_FFFF
-        return self._target(thread, f"/proc/{thread.id}/fd/{descriptor}")
+        return self._link_target(thread, f"/proc/{thread.id}/fd/{descriptor}")
 
-    def _target(self, thread: TracedThread, link: str) -> str:
+    def _link_target(self, thread: TracedThread, link: str) -> str:
         try:
-            path = inside(self._files.root, os.readlink(link).removesuffix(_DELETED)) or ""
+            path = path_below(self._files.root, os.readlink(link).removesuffix(_DELETED)) or ""
         except OSError:
             raise ptrace.ThreadGone(thread.id) from None
         return "" if os.path.basename(path).startswith("#") else path  # the kernel's name for a file of O_TMPFILE

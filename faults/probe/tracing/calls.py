@@ -14,7 +14,7 @@ from stat import S_ISDIR
 from ..record import ALLOCATE, DATA, SYNC, SYNC_ALL, SYNC_DIRECTORY, TRUNCATE, ZERO_RANGE
 from . import asynchronous, ptrace
 from .asynchronous import EventRing, Request
-from .files import KnownFile, KnownFiles, inside
+from .files import KnownFile, KnownFiles, path_below
 from .maps import MapCalls
 from .notes import ProgramNotes
 from .threads import Finish, TracedThread
@@ -42,10 +42,10 @@ class ContentCalls:
 
     def on_write(self, thread: TracedThread, fd: int, buffer: int, *_: int) -> Finish | None:
         """Record write(2) to files, standard output, the pipe for promises and the FIFO for rules."""
-        state = self._files.state(thread.id, fd)
+        state = self._files.descriptor_state(thread.id, fd)
         if state.output:
-            return self._says(state.output, lambda count: ptrace.read_memory(thread.id, buffer, count))
-        return self._written(thread, fd, _HERE)
+            return self._finish_output(state.output, lambda count: ptrace.read_memory(thread.id, buffer, count))
+        return self._finish_write(thread, fd, _HERE)
 
     def on_writev(self, thread: TracedThread, fd: int, vector: int, count: int, *_: int) -> Finish | None:
         """Record writev(2) in the same way."""
@@ -53,7 +53,7 @@ class ContentCalls:
 
     def on_pwrite64(self, thread: TracedThread, fd: int, _buffer: int, _size: int, at: int, *_: int) -> Finish | None:
         """Record pwrite(2) and pwritev(2)."""
-        return self._written(thread, fd, at)
+        return self._finish_write(thread, fd, at)
 
     on_pwritev = on_pwrite64
 
@@ -61,25 +61,25 @@ class ContentCalls:
         self, thread: TracedThread, fd: int, vector: int, count: int, at: int, _high: int, flags: int
     ) -> Finish | None:
         """Record pwritev2(2), whose flags can request appending and a sync of the data."""
-        state = self._files.state(thread.id, fd)
+        state = self._files.descriptor_state(thread.id, fd)
         if state.output:
-            return self._says(state.output, lambda size: _gathered(thread.id, vector, count)[:size])
-        return self._written(thread, fd, at, flags)
+            return self._finish_output(state.output, lambda size: _read_vector(thread.id, vector, count)[:size])
+        return self._finish_write(thread, fd, at, flags)
 
     def on_sendfile(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
         """Record sendfile(2)."""
-        return self._written(thread, fd, _HERE)
+        return self._finish_write(thread, fd, _HERE)
 
     def on_splice(self, thread: TracedThread, _fd: int, _at: int, fd: int, at: int, *_: int) -> Finish | None:
         """Record splice(2) and copy_file_range(2). They get a pointer to the offset and update it."""
         start = int.from_bytes(ptrace.read_memory(thread.id, at, 8), "little") if at else _HERE
-        return self._written(thread, fd, start)
+        return self._finish_write(thread, fd, start)
 
     on_copy_file_range = on_splice
 
-    def _written(self, thread: TracedThread, fd: int, at: int, how: int = 0) -> Finish | None:
+    def _finish_write(self, thread: TracedThread, fd: int, at: int, how: int = 0) -> Finish | None:
         """Record a call that returns how many bytes it wrote. how: the flags of the call."""
-        state = self._files.state(thread.id, fd)
+        state = self._files.descriptor_state(thread.id, fd)
         file = state.file
         if file is None:
             return None
@@ -90,25 +90,25 @@ class ContentCalls:
                 return
             appends = how & _RWF_APPEND or (flags & os.O_APPEND and not how & _RWF_NOAPPEND)
             if at == _HERE:
-                start = self._files.state(thread.id, fd).position - count
+                start = self._files.descriptor_state(thread.id, fd).position - count
             elif appends:
                 start = file.size_bytes - count  # also for pwrite(2): on Linux "data is appended"
             else:
                 start = at
-            self._wrote(file, start, count)
+            self._record_write(file, start, count)
             if how & (_RWF_DSYNC | _RWF_SYNC) or flags & os.O_DSYNC:
                 target = "" if how & _RWF_SYNC or flags & os.O_SYNC == os.O_SYNC else DATA
                 self._notes.add(SYNC, target=target, file=file.number, at=start, size=count)
 
         return finish
 
-    def _wrote(self, file: KnownFile, at: int, count: int) -> None:
-        self._notes.wrote(file.number, at, file.read(at, count))
-        self._maps.changed(file, at, count)
+    def _record_write(self, file: KnownFile, at: int, count: int) -> None:
+        self._notes.record_written(file.number, at, file.read(at, count))
+        self._maps.mark_known(file, at, count)
 
-    def _says(self, output: str, data: Callable[[int], bytes]) -> Finish:
+    def _finish_output(self, output: str, data: Callable[[int], bytes]) -> Finish:
         if output == ASKED:
-            return lambda count: self._asks(data(count)) if count > 0 else None
+            return lambda count: self._read_rules(data(count)) if count > 0 else None
         printed, begun = output == PRINTED, self._notes.begun
 
         def finish(count: int) -> None:
@@ -119,7 +119,7 @@ class ContentCalls:
 
         return finish
 
-    def _asks(self, data: bytes) -> None:
+    def _read_rules(self, data: bytes) -> None:
         *lines, self._begun_rule = (self._begun_rule + data).split(b"\n")
         for line in lines:
             self._on_rule(line.decode(errors="replace"))
@@ -134,8 +134,8 @@ class ContentCalls:
             submitted = ring.requests(count, list_at)
             for one in submitted:
                 if one.opcode == asynchronous.READ and thread.memory.maps_in(one.buffer, one.size_bytes):
-                    self._notes.unseen("io_submit", "an asynchronous read into a map")
-                file = self._files.state(thread.id, one.descriptor).file
+                    self._notes.report_unseen("io_submit", "an asynchronous read into a map")
+                file = self._files.descriptor_state(thread.id, one.descriptor).file
                 if file is not None and one.opcode in (*_AIO_WRITES, *_AIO_SYNCS):
                     wanted.append((one, file))
         except (OSError, struct.error):
@@ -151,13 +151,13 @@ class ContentCalls:
                 result = results.get(request.address)
                 if result is None:
                     late = f"a write has not ended within {asynchronous.SECONDS_MAX:g} s"
-                    self._notes.unseen("io_submit", late)
+                    self._notes.report_unseen("io_submit", late)
                 elif request.opcode in _AIO_SYNCS:
                     if result == 0:
                         target = DATA if request.opcode == asynchronous.FDATASYNC else ""
                         self._notes.add(SYNC, target=target, file=file.number)
                 elif result > 0:
-                    self._wrote(file, request.at, result)
+                    self._record_write(file, request.at, result)
 
         return finish
 
@@ -165,26 +165,26 @@ class ContentCalls:
 
     def on_ftruncate(self, thread: TracedThread, fd: int, size: int, *_: int) -> Finish | None:
         """Record ftruncate(2)."""
-        return self._truncated(self._files.state(thread.id, fd).file, size)
+        return self._finish_truncation(self._files.descriptor_state(thread.id, fd).file, size)
 
     def truncated(self, status: os.stat_result, size: int) -> Finish | None:
         """Record truncate(2). status: of the file."""
-        return self._truncated(self._files.of(status), size)
+        return self._finish_truncation(self._files.of(status), size)
 
-    def _truncated(self, file: KnownFile | None, size: int) -> Finish | None:
+    def _finish_truncation(self, file: KnownFile | None, size: int) -> Finish | None:
         if file is None:
             return None
 
         def finish(result: int) -> None:
             if result == 0:
                 self._notes.add(TRUNCATE, file=file.number, at=size)
-                self._maps.changed(file)
+                self._maps.mark_known(file)
 
         return finish
 
     def on_fallocate(self, thread: TracedThread, fd: int, mode: int, at: int, size: int, *_: int) -> Finish | None:
         """Record fallocate(2). Space reserved beyond the end does not change the file and is not recorded."""
-        file = self._files.state(thread.id, fd).file
+        file = self._files.descriptor_state(thread.id, fd).file
         if file is None:
             return None
 
@@ -192,13 +192,15 @@ class ContentCalls:
             if result:
                 return
             if mode & (_COLLAPSE | _INSERT):
-                self._notes.unseen("fallocate", f"mode {mode:#x}: a range is taken out of a file, or put into it")
+                self._notes.report_unseen(
+                    "fallocate", f"mode {mode:#x}: a range is taken out of a file, or put into it"
+                )
                 return
             if not mode & _KEEP_SIZE:
                 self._notes.add(ALLOCATE, file=file.number, at=at, size=size)
             if mode & (_PUNCH_HOLE | _ZERO):
                 self._notes.add(ZERO_RANGE, file=file.number, at=at, size=size)
-            self._maps.changed(file)
+            self._maps.mark_known(file)
 
         return finish
 
@@ -206,23 +208,23 @@ class ContentCalls:
 
     def on_fsync(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
         """Record fsync(2), of files and directories."""
-        return self._synced(thread, fd, "")
+        return self._finish_sync(thread, fd, "")
 
     def on_fdatasync(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
         """Record fdatasync(2), of files and directories."""
-        return self._synced(thread, fd, DATA)
+        return self._finish_sync(thread, fd, DATA)
 
-    def _synced(self, thread: TracedThread, fd: int, target: str) -> Finish | None:
-        file = self._files.state(thread.id, fd).file
+    def _finish_sync(self, thread: TracedThread, fd: int, target: str) -> Finish | None:
+        file = self._files.descriptor_state(thread.id, fd).file
         if file is not None:
-            return self._noted(lambda: self._notes.add(SYNC, target=target, file=file.number))
-        path = self._directory(thread.id, fd)
-        return None if path is None else self._noted(lambda: self._notes.add(SYNC_DIRECTORY, path))
+            return self._finish_if_successful(lambda: self._notes.add(SYNC, target=target, file=file.number))
+        path = self._directory_path(thread.id, fd)
+        return None if path is None else self._finish_if_successful(lambda: self._notes.add(SYNC_DIRECTORY, path))
 
-    def _directory(self, thread: int, fd: int) -> str | None:
+    def _directory_path(self, thread: int, fd: int) -> str | None:
         name = f"/proc/{thread}/fd/{fd & 0xFFFF_FFFF}"
         try:
-            return inside(self._files.root, os.readlink(name)) if S_ISDIR(os.stat(name).st_mode) else None
+            return path_below(self._files.root, os.readlink(name)) if S_ISDIR(os.stat(name).st_mode) else None
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
@@ -230,7 +232,7 @@ class ContentCalls:
 
     def on_sync(self, _thread: TracedThread, *_: int) -> Finish:
         """Record sync(2)."""
-        return self._noted(lambda: self._notes.add(SYNC_ALL))
+        return self._finish_if_successful(lambda: self._notes.add(SYNC_ALL))
 
     def on_syncfs(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
         """Record syncfs(2)."""
@@ -241,10 +243,10 @@ class ContentCalls:
         return self.on_sync(thread) if device == self._files.device else None
 
     @staticmethod
-    def _noted(note: Callable[[], None]) -> Finish:
+    def _finish_if_successful(note: Callable[[], None]) -> Finish:
         return lambda result: note() if result == 0 else None
 
 
-def _gathered(thread: int, vector: int, count: int) -> bytes:
+def _read_vector(thread: int, vector: int, count: int) -> bytes:
     parts = struct.iter_unpack("<QQ", ptrace.read_memory(thread, vector, 16 * count))
     return b"".join(ptrace.read_memory(thread, start, size) for start, size in parts)

@@ -46,7 +46,7 @@ class ElfFile:
         headers = [_SECTION.unpack_from(content, sections_at + number * _SECTION.size) for number in range(sections)]
         self._sections: dict[bytes, tuple[int, int, int, int]] = {}
         for name, _, flags, address, at, size, *_ in headers:
-            self._sections[self._text(headers[names][4] + name)] = flags, address, at, size
+            self._sections[self._read_text(headers[names][4] + name)] = flags, address, at, size
 
     def address(self, offset: int) -> int | None:
         """Return the linked address of a file offset, or None if it is not loaded."""
@@ -91,5 +91,5 @@ class ElfFile:
                 return int(address)
         return None
 
-    def _text(self, at: int) -> bytes:
+    def _read_text(self, at: int) -> bytes:
         return self._content[at : self._content.index(0, at)]

@@ -69,14 +69,14 @@ class KnownFiles:
         self._kept: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._is_by_mount = _file_system(root) in _NUMBERED_BY_MOUNT
         for path in sorted(_files_below(root)):
-            self._add(os.open(root + path, _READ | os.O_NOFOLLOW))
+            self._add_file(os.open(root + path, _READ | os.O_NOFOLLOW))
 
     def close(self) -> None:
         """Close the recorder's own descriptors."""
         for descriptor in (*self._kept.values(), *(file.descriptor for file in self._files.values())):
             os.close(descriptor)
 
-    def _add(self, descriptor: int) -> KnownFile:
+    def _add_file(self, descriptor: int) -> KnownFile:
         status = os.fstat(descriptor)
         file = KnownFile(len(self._files), descriptor)
         self._files[status.st_dev, status.st_ino] = file
@@ -90,17 +90,17 @@ class KnownFiles:
     def of(self, status: os.stat_result) -> KnownFile | None:
         return self._files.get((status.st_dev, status.st_ino))
 
-    def adopt(self, path: str) -> KnownFile:
+    def add_new_file(self, path: str) -> KnownFile:
         """Register a new file. path: any path by which the recorder can read it. OSError: it cannot be opened."""
-        return self._add(os.open(path, _READ))
+        return self._add_file(os.open(path, _READ))
 
-    def state(self, thread: int, descriptor: int) -> DescriptorState:
+    def descriptor_state(self, thread: int, descriptor: int) -> DescriptorState:
         """Return the target of a thread's descriptor: neither file nor output if there is no such descriptor."""
         key = (thread, descriptor & 0xFFFF_FFFF)
         kept = self._kept.get(key)
         try:
             if kept is None:
-                kept = self._keep(key)
+                kept = self._keep_fdinfo(key)
             position, flags, mount, inode = descriptor_facts(kept)
         except OSError:
             return _NOTHING
@@ -117,7 +117,7 @@ class KnownFiles:
             identity = (device, inode)
         return DescriptorState(self._files.get(identity), self._outputs.get(identity, ""), position, flags)
 
-    def _keep(self, key: tuple[int, int]) -> int:
+    def _keep_fdinfo(self, key: tuple[int, int]) -> int:
         assert key not in self._kept, key
         if len(self._kept) >= _KEPT_MAX:
             os.close(self._kept.popitem(last=False)[1])
@@ -139,7 +139,7 @@ def descriptor_facts(descriptor: int) -> tuple[int, int, int, int]:
     return int(words[1]), int(words[3], 8), int(words[5]), inode
 
 
-def inside(root: str, path: str) -> str | None:
+def path_below(root: str, path: str) -> str | None:
     """Return a real path as a path on the program's disk, or None if it is elsewhere."""
     if path.startswith(root) and path[len(root) : len(root) + 1] in ("", os.sep):
         return path[len(root) :] or "/"

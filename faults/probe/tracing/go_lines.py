@@ -88,7 +88,7 @@ class GoLines:
             file, line = self._value_at(files, start, at), self._value_at(lines, start, at)
             if file is None or line is None:
                 return tuple(found)
-            inlined = self._inlined(described, tables, start, at)
+            inlined = self._inlined_call(described, tables, start, at)
             (file_at,) = struct.unpack_from("<I", self._table, self._units + 4 * (unit + file))
             if file_at != _NO_FILE:
                 function = self._text_at(self._names + (name if inlined is None else inlined[0]))
@@ -120,7 +120,7 @@ class GoLines:
         saved = ((return_address, -size_bytes),) if size_bytes else ()
         return FrameRule(stack_pointer, size_bytes, saved, return_address)
 
-    def _inlined(self, described: int, tables: int, start: int, at: int) -> tuple[int, int] | None:
+    def _inlined_call(self, described: int, tables: int, start: int, at: int) -> tuple[int, int] | None:
         """Return the inlined function at an address: the offset of its name, and its call in the outer function."""
         if self._trees is None or tables <= _TREE_INDEX_TABLE:
             return None
@@ -136,7 +136,7 @@ class GoLines:
 
     def _value_at(self, table: int, start: int, wanted: int) -> int | None:
         """Return the value at an address in a table by instruction, or None after its end."""
-        numbers = self._numbers(self._values + table)
+        numbers = self._read_numbers(self._values + table)
         value, here, is_first = -1, start, True
         for change in numbers:
             if change == 0 and not is_first:
@@ -148,7 +148,7 @@ class GoLines:
                 return value
         return None
 
-    def _numbers(self, at: int) -> Iterator[int]:
+    def _read_numbers(self, at: int) -> Iterator[int]:
         """Yield unsigned LEB128 numbers."""
         while at < len(self._table):
             found, at = unsigned_leb128(self._table, at)

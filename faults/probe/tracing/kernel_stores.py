@@ -42,7 +42,7 @@ class KernelStores:
         """Record a call that writes to maps. None: it writes to no map, or the thread must repeat it."""
         pages = self._opened.pop(thread.id, None)
         if pages is not None:
-            return lambda _result: self._ended(thread, pages)
+            return lambda _result: self._close_written_pages(thread, pages)
         memory = thread.memory
         if not memory.maps:
             return None
@@ -63,7 +63,7 @@ class KernelStores:
         assert thread.id not in self._opened, thread.id  # a repeated call must not be repeated again
         injector, machine = self._injector, self._injector.machine
         registers = injector.registers
-        self._maps.settle()
+        self._maps.record_open_pages()
         before = registers.get(thread.id)
         injector.skip_call(thread)
         mask = ptrace.block_signals(thread.id)
@@ -74,10 +74,10 @@ class KernelStores:
         registers.set(thread.id, before, again)
         ptrace.set_mask(thread.id, mask)
 
-    def _ended(self, thread: TracedThread, pages: list[OpenPage]) -> None:
+    def _close_written_pages(self, thread: TracedThread, pages: list[OpenPage]) -> None:
         for page in pages:
             page.users.discard(thread.id)
-        self._maps.settle()
+        self._maps.record_open_pages()
         self._maps.close_pages(thread)
 
     def forget_thread(self, thread: int) -> None:
@@ -91,7 +91,7 @@ def _written_ranges(thread: int, name: str, arguments: tuple[int, ...]) -> list[
     if (structure := _STRUCTURES.get(name)) is not None:
         return [(arguments[structure[0]], structure[1])]
     if (vector := _VECTORS.get(name)) is not None:
-        return _vector(thread, arguments[vector], arguments[vector + 1])
+        return _read_vector(thread, arguments[vector], arguments[vector + 1])
     if (events := _EVENTS.get(name)) is not None:
         return [(arguments[events], arguments[events - 1] * _EVENT_BYTES)]
     if name not in _MESSAGES:
@@ -102,11 +102,11 @@ def _written_ranges(thread: int, name: str, arguments: tuple[int, ...]) -> list[
         _, _, vector_at, length = struct.unpack(
             "<QQQQ", ptrace.read_memory(thread, start + number * _MESSAGE_BYTES, 32)
         )
-        found += _vector(thread, vector_at, length)
+        found += _read_vector(thread, vector_at, length)
     return found
 
 
-def _vector(thread: int, address: int, count: int) -> list[tuple[int, int]]:
+def _read_vector(thread: int, address: int, count: int) -> list[tuple[int, int]]:
     if count > _VECTORS_MAX:
         return []  # EINVAL
     return list(struct.iter_unpack("<QQ", ptrace.read_memory(thread, address, 16 * count)))

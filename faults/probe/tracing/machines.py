@@ -103,7 +103,7 @@ _X86_PREFIXES = {0xF2, 0xF3, 0x66, 0x67, *range(0x40, 0x50)}
 _X86_STRINGS = {0xA4, 0xA5, 0xAA, 0xAB, 0x6C, 0x6D}
 
 
-def _numbers(table: str) -> Mapping[str, int]:
+def _parse_numbers(table: str) -> Mapping[str, int]:
     words = table.split()
     return {name: int(number) for name, number in zip(words[::2], words[1::2], strict=True)}
 
@@ -111,7 +111,7 @@ def _numbers(table: str) -> Mapping[str, int]:
 X86_64 = Architecture(
     name="x86_64",
     audit=0xC000003E,
-    calls=_numbers(
+    calls=_parse_numbers(
         """
         read 0  write 1  open 2  fstat 5  lseek 8  mmap 9  mprotect 10  munmap 11  ioctl 16  pread64 17  pwrite64 18
         readv 19  writev 20  mremap 25  msync 26  madvise 28  sendfile 40  recvfrom 45  recvmsg 47  fsync 74
@@ -139,7 +139,7 @@ X86_64 = Architecture(
 AARCH64 = Architecture(
     name="aarch64",
     audit=0xC00000B7,
-    calls=_numbers(
+    calls=_parse_numbers(
         """
         io_submit 2  io_getevents 4  ioctl 29  mknodat 33  mkdirat 34  unlinkat 35  symlinkat 36  linkat 37
         renameat 38  truncate 45  ftruncate 46  fallocate 47  openat 56  getdents64 61  lseek 62  read 63  write 64

@@ -74,7 +74,7 @@ class MapCalls:
         """Record mmap(2) of a recorded file, or at an address where a map is replaced."""
         file = None
         if flags & _SHARED and fd & 0xFFFF_FFFF != 0xFFFF_FFFF:
-            state = self._files.state(thread.id, fd)
+            state = self._files.descriptor_state(thread.id, fd)
             # a map of a read-only descriptor cannot be writable
             file = state.file if state.flags & os.O_ACCMODE == os.O_RDWR else None
         if file is None and not (flags & _FIXED and thread.memory.maps_in(wanted, size)):
@@ -86,26 +86,26 @@ class MapCalls:
             length = _whole_pages(size)
             thread.memory.forget(address, length)
             if file is not None:
-                self._watch(thread, SharedMap(address, address + length, file, at, protection))
+                self._watch_map(thread, SharedMap(address, address + length, file, at, protection))
 
         return finish
 
-    def _watch(self, thread: TracedThread, found: SharedMap) -> None:
+    def _watch_map(self, thread: TracedThread, found: SharedMap) -> None:
         memory = thread.memory
         memory.maps.append(found)
         if not memory.has_map_filter:
             memory.has_map_filter = True
-            self._install(thread, self._filter)
+            self._install_filter(thread, self._filter)
         if self._is_stepped and found.protection & _WRITE:
             if not any(start <= found.start and found.end <= end for start, end in memory.watched):
                 memory.watched.append((found.start, found.end))
-                self._install(thread, filter_of_range(self._machine, found.start, found.end))
+                self._install_filter(thread, filter_of_range(self._machine, found.start, found.end))
             allowed = found.protection & ~_WRITE
             self._injector.call(thread, "mprotect", found.start, found.end - found.start, allowed, OURS)
         elif not self._is_stepped and found.file.number not in self._shadows:
             self._shadows[found.file.number] = FileShadow(found.file)
 
-    def _install(self, thread: TracedThread, code: bytes) -> None:
+    def _install_filter(self, thread: TracedThread, code: bytes) -> None:
         """Add a seccomp filter to all threads of a process."""
         call = self._injector.call
         try:
@@ -115,10 +115,10 @@ class MapCalls:
             refused = call(thread, "seccomp", _SET_FILTER, _ALL_THREADS, page)
             call(thread, "munmap", page, PAGE_BYTES)
         except OSError as error:
-            self._notes.unseen("seccomp", f"{error.strerror}: calls that concern maps are not seen")
+            self._notes.report_unseen("seccomp", f"{error.strerror}: calls that concern maps are not seen")
         else:
             if refused:
-                self._notes.unseen("seccomp", f"thread {refused} has a filter of its own")
+                self._notes.report_unseen("seccomp", f"thread {refused} has a filter of its own")
 
     def on_mprotect(self, thread: TracedThread, address: int, size: int, protection: int, *_: int) -> Finish | None:
         """Record mprotect(2) that makes a map writable."""
@@ -133,7 +133,7 @@ class MapCalls:
             memory.forget(address, _whole_pages(size))
             for part in parts:
                 part.protection = protection
-                self._watch(thread, part)
+                self._watch_map(thread, part)
 
         return finish
 
@@ -158,7 +158,7 @@ class MapCalls:
             at = moved.at + address - moved.start
             memory.forget(address, _whole_pages(old_size))
             memory.forget(start, _whole_pages(size))
-            self._watch(thread, SharedMap(start, start + _whole_pages(size), moved.file, at, moved.protection))
+            self._watch_map(thread, SharedMap(start, start + _whole_pages(size), moved.file, at, moved.protection))
 
         return finish
 
@@ -188,7 +188,7 @@ class MapCalls:
             for one in found if result == 0 else ():
                 part = one.part(address, address + _whole_pages(size))
                 self._notes.add(ZERO_RANGE, file=part.file.number, at=part.at, size=part.end - part.start)
-                self.changed(part.file)
+                self.mark_known(part.file)
 
         return finish
 
@@ -196,11 +196,11 @@ class MapCalls:
         """Report remap_file_pages(2) as unsupported."""
         if not thread.memory.maps_in(address, size):
             return None
-        return lambda result: self._notes.unseen("remap_file_pages", "a map in another order than its file")
+        return lambda result: self._notes.report_unseen("remap_file_pages", "a map in another order than its file")
 
     # -- stores --------------------------------------------------------------------------------------
 
-    def stored(self, thread: TracedThread) -> int | None:
+    def run_store(self, thread: TracedThread) -> int | None:
         """Run the store that raised SIGSEGV in a thread. Return the signal to continue with, or None if no store to a
         map raised it.
         """
@@ -212,7 +212,7 @@ class MapCalls:
         page = fault.address & -PAGE_BYTES
         if page in memory.open_pages:
             return 0  # another thread has opened the page in the meantime
-        self.settle()
+        self.record_open_pages()
         before = self._injector.registers.get(thread.id)
         last, count = memory.run
         memory.run = (page, count + 1 if page == last else 1)
@@ -243,13 +243,13 @@ class MapCalls:
     ) -> bool:
         """Execute a store on behalf of the thread if possible. Return whether it is done."""
         at = found.at + (address & -PAGE_BYTES) - found.start
-        done = self._plain.done(thread.id, before, instruction, address, found.file, at)
+        done = self._plain.execute_store(thread.id, before, instruction, address, found.file, at)
         if done is None:
             return False
         start, old, new = done
         span = difference(old, new)
         if span is not None:
-            self._notes.stored(found.file.number, start + span[0], new[span[0] : span[1]])
+            self._notes.record_store(found.file.number, start + span[0], new[span[0] : span[1]])
             if (still_open := self._open.get((found.file.number, at))) is not None:
                 still_open.old = os.pread(found.file.descriptor, PAGE_BYTES, at)
         return True
@@ -287,7 +287,7 @@ class MapCalls:
         new = os.pread(file.descriptor, PAGE_BYTES, at)
         span = difference(old, new)
         if span is not None:
-            self._notes.stored(file.number, at + span[0], new[span[0] : span[1]])
+            self._notes.record_store(file.number, at + span[0], new[span[0] : span[1]])
             if (still_open := self._open.get((file.number, at))) is not None:
                 still_open.old = new
 
@@ -313,7 +313,7 @@ class MapCalls:
         one = memory.open_pages.pop(page)
         (found,) = memory.maps_in(page, 1)
         self._injector.call_from(thread, before, "mprotect", page, PAGE_BYTES, found.protection & ~_WRITE, OURS)
-        self._look(one)
+        self._record_page_changes(one)
         self._open.pop((one.file.number, one.at), None)
 
     def close_pages(self, thread: TracedThread) -> None:
@@ -348,25 +348,25 @@ class MapCalls:
         self._injector.registers.set(thread.id, before)
         return pages
 
-    def settle(self) -> None:
+    def record_open_pages(self) -> None:
         """Record the changes in open pages. Call this before any other step."""
         for page in self._open.values():
-            self._look(page)
+            self._record_page_changes(page)
         for number, shadow in self._shadows.items():
             for at, data in shadow.changes():
-                self._notes.stored(number, at, data, by=(self._notes.task, ""))
+                self._notes.record_store(number, at, data, by=(self._notes.task, ""))
 
-    def _look(self, page: OpenPage) -> None:
+    def _record_page_changes(self, page: OpenPage) -> None:
         new = os.pread(page.file.descriptor, PAGE_BYTES, page.at)
         if new != page.old:
             span = difference(page.old, new)
             page.old = new
             if span is not None:
-                self._notes.stored(
+                self._notes.record_store(
                     page.file.number, page.at + span[0], new[span[0] : span[1]], by=(page.task, page.call)
                 )
 
-    def changed(self, file: KnownFile, at: int = 0, size: int = 1 << 62) -> None:
+    def mark_known(self, file: KnownFile, at: int = 0, size: int = 1 << 62) -> None:
         """Mark a range as known, because a call has already recorded its change."""
         for page in self._open.values():
             if page.file is file and page.at < at + size and at < page.at + PAGE_BYTES:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .. import record as steps
 from . import ptrace
 from .calls import ContentCalls
-from .files import KnownFiles, inside
+from .files import KnownFiles, path_below
 from .maps import MapCalls
 from .notes import ProgramNotes
 from .threads import Finish, TracedThread
@@ -37,7 +37,7 @@ OLDER_CALLS: Mapping[str, tuple[str, Callable[..., tuple[int, ...]]]] = {
 """For each older call, the newer call that does the same, and a conversion of the arguments."""
 
 
-class NamedPlace(NamedTuple):
+class ResolvedPath(NamedTuple):
     """A name in a directory. real: a path that the recorder can use; path: on the program's disk, or None."""
 
     real: str
@@ -55,7 +55,7 @@ class NameCalls:
 
     # -- paths ---------------------------------------------------------------------------------------
 
-    def place(self, thread: TracedThread, directory: int, address: int) -> NamedPlace | None:
+    def place(self, thread: TracedThread, directory: int, address: int) -> ResolvedPath | None:
         """Return the place of a path in a thread's memory. None: the path is invalid, so the call will fail."""
         try:
             start = _reachable_path(thread, directory, os.fsdecode(ptrace.read_text(thread.id, address)))
@@ -64,23 +64,23 @@ class NameCalls:
         above, name = os.path.split(start.rstrip("/"))
         if name in ("", ".", ".."):
             return None
-        real = _resolved(above)
+        real = _real_directory(above)
         if real is None:
             return None
         real = os.path.join(real, name)
-        return NamedPlace(real, inside(self._files.root, real))
+        return ResolvedPath(real, path_below(self._files.root, real))
 
     # -- files ---------------------------------------------------------------------------------------
 
     def on_openat(self, thread: TracedThread, _at: int, _path: int, flags: int, *_: int) -> Finish | None:
         """Record openat(2)."""
-        return self._opened(thread, flags)
+        return self._finish_open(thread, flags)
 
     def on_openat2(self, thread: TracedThread, _at: int, _path: int, how: int, *_: int) -> Finish | None:
         """Record openat2(2)."""
-        return self._opened(thread, int.from_bytes(ptrace.read_memory(thread.id, how, 8), "little"))
+        return self._finish_open(thread, int.from_bytes(ptrace.read_memory(thread.id, how, 8), "little"))
 
-    def _opened(self, thread: TracedThread, flags: int) -> Finish | None:
+    def _finish_open(self, thread: TracedThread, flags: int) -> Finish | None:
         if not flags & (os.O_CREAT | os.O_TRUNC | _UNNAMED):
             return None
 
@@ -88,7 +88,7 @@ class NameCalls:
             if descriptor < 0:
                 return
             name = f"/proc/{thread.id}/fd/{descriptor}"
-            status, path = os.stat(name), inside(self._files.root, os.readlink(name))
+            status, path = os.stat(name), path_below(self._files.root, os.readlink(name))
             if path is None or not S_ISREG(status.st_mode):
                 return
             known = self._files.of(status)
@@ -96,16 +96,16 @@ class NameCalls:
                 self._record_new_file(name, "" if flags & _UNNAMED else path)
             elif flags & os.O_TRUNC:
                 self._notes.add(steps.TRUNCATE, file=known.number)
-                self._maps.changed(known)
+                self._maps.mark_known(known)
 
         return finish
 
     def _record_new_file(self, name: str, path: str) -> None:
         """Record a new file. name: a path that the recorder can open."""
         try:
-            file = self._files.adopt(name)
+            file = self._files.add_new_file(name)
         except PermissionError:
-            self._notes.unseen("open", f"{path}: a file that its owner may not read")
+            self._notes.report_unseen("open", f"{path}: a file that its owner may not read")
         else:
             self._notes.add(steps.CREATE, path, file=file.number)
 
@@ -134,7 +134,7 @@ class NameCalls:
         one, other = self.place(thread, at, old), self.place(thread, new_at, new)
         if one is None or other is None or (one.path is None and other.path is None):
             return None
-        if not flags & _EXCHANGE and _is_same(one.real, other.real):
+        if not flags & _EXCHANGE and _is_same_file(one.real, other.real):
             return None  # both names belong to one file: "rename() does nothing", says rename(2)
         if _is_special(one.real) and (_is_special(other.real) or not os.path.lexists(other.real)):
             return None  # sockets and FIFOs are not recorded
@@ -144,9 +144,9 @@ class NameCalls:
             if result:
                 return
             if path is None or target is None:
-                self._notes.unseen("rename", f"{path or 'elsewhere'} -> {target or 'elsewhere'}")
+                self._notes.report_unseen("rename", f"{path or 'elsewhere'} -> {target or 'elsewhere'}")
             elif flags & _WHITEOUT:
-                self._notes.unseen("rename", f"{path} -> {target}: with a whiteout")
+                self._notes.report_unseen("rename", f"{path} -> {target}: with a whiteout")
             else:
                 self._notes.add(steps.EXCHANGE if flags & _EXCHANGE else steps.RENAME, path, target)
 
@@ -163,7 +163,7 @@ class NameCalls:
             real, status = self._link_source(thread, at, old, flags)
         except OSError:
             return None  # the call will fail
-        path, target, file = inside(self._files.root, real), place.path, self._files.of(status)
+        path, target, file = path_below(self._files.root, real), place.path, self._files.of(status)
         if path is None and target is None:
             return None
 
@@ -172,7 +172,7 @@ class NameCalls:
                 return
             if file is None or path is None or target is None:
                 what = "a symbolic link" if S_ISLNK(status.st_mode) else "from or to elsewhere"
-                self._notes.unseen("link", f"{path or 'elsewhere'} -> {target or 'elsewhere'}: {what}")
+                self._notes.report_unseen("link", f"{path or 'elsewhere'} -> {target or 'elsewhere'}: {what}")
             elif status.st_nlink:
                 self._notes.add(steps.LINK, path, target)
             else:
@@ -194,7 +194,7 @@ class NameCalls:
             finally:
                 os.close(descriptor)
         above, name = os.path.split(start)
-        return os.path.join(_resolved(above) or above, name), os.lstat(start)
+        return os.path.join(_real_directory(above) or above, name), os.lstat(start)
 
     # -- one name ------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ def _reachable_path(thread: TracedThread, directory: int, text: str) -> str:
     return f"/proc/{thread.id}/{base}/{text}" if text else f"/proc/{thread.id}/{base}"
 
 
-def _resolved(directory: str) -> str | None:
+def _real_directory(directory: str) -> str | None:
     try:
         descriptor = os.open(directory or "/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -247,7 +247,7 @@ def _resolved(directory: str) -> str | None:
         os.close(descriptor)
 
 
-def _is_same(one: str, other: str) -> bool:
+def _is_same_file(one: str, other: str) -> bool:
     try:
         return os.path.samestat(os.lstat(one), os.lstat(other))
     except OSError:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from .. import record as steps
 from ..endings import SHOWN_LINES_MAX
-from ..record import ProgramRecord, ProgramTask, Step, Unseen, has_promised, only_promises
+from ..record import ProgramRecord, ProgramTask, Step, UnseenAction, has_promised, only_promises
 
 
 class ProgramNotes:
-    """The growing record of one program. `present` sets task, system call and stack of the next step."""
+    """The growing record of one program. `set_context` sets task, system call and stack of the next step."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -40,7 +40,7 @@ class ProgramNotes:
         """Set the current name of a thread. Initially it has its parent's name."""
         self._tasks[task] = self._tasks[task]._replace(name=name)
 
-    def present(self, task: int, call: str, stack: int = 0) -> None:
+    def set_context(self, task: int, call: str, stack: int = 0) -> None:
         """Set task, system call and stack of the following steps. call: "" for a store instruction."""
         assert 0 <= task < len(self._tasks), task
         self.task, self._call, self._stack = task, call, stack
@@ -48,14 +48,14 @@ class ProgramNotes:
     def add(self, kind: str, path: str = "", target: str = "", file: int = -1, at: int = 0, size: int = 0) -> None:
         """Add a step without data. Above a limit, steps are dropped and the limit is reported."""
         if at + size > steps.FILE_BYTES_MAX:
-            self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file")
-        self._add(Step(kind, path, target, file, at, size, b"", self._stack, self.task, self._call))
+            self._stop_at_limit(f"more than {steps.FILE_BYTES_MAX} bytes in a file")
+        self._append_step(Step(kind, path, target, file, at, size, b"", self._stack, self.task, self._call))
 
-    def wrote(self, file: int, at: int, data: bytes) -> None:
+    def record_written(self, file: int, at: int, data: bytes) -> None:
         """Add the data that a call has written."""
         self._add_bytes(Step(steps.WRITE, "", "", file, at, 0, data, self._stack, self.task, self._call))
 
-    def stored(self, file: int, at: int, data: bytes, by: tuple[int, str] | None = None) -> None:
+    def record_store(self, file: int, at: int, data: bytes, by: tuple[int, str] | None = None) -> None:
         """Add data stored to one page of a map. by: task and call of the store, if not the current ones."""
         task, call = by or (self.task, self._call)
         self._add_bytes(Step(steps.STORE, "", "", file, at, 0, data, 0 if by else self._stack, task, call))
@@ -64,30 +64,30 @@ class ProgramNotes:
         """Add a promise or a printed line."""
         if printed:
             self._printed.add(len(self.steps))
-        self._add(Step(steps.ACKNOWLEDGE, text, "", -1, 0, 0, b"", self._stack, self.task, self._call))
+        self._append_step(Step(steps.ACKNOWLEDGE, text, "", -1, 0, 0, b"", self._stack, self.task, self._call))
 
     def _add_bytes(self, step: Step) -> None:
         self.data_bytes += len(step.data)
         if step.at + len(step.data) > steps.FILE_BYTES_MAX or self.data_bytes > steps.RECORD_BYTES_MAX:
-            self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file, or {steps.RECORD_BYTES_MAX} in all")
-        self._add(step)
+            self._stop_at_limit(f"more than {steps.FILE_BYTES_MAX} bytes in a file, or {steps.RECORD_BYTES_MAX} in all")
+        self._append_step(step)
 
-    def _add(self, step: Step) -> None:
+    def _append_step(self, step: Step) -> None:
         if len(self.steps) >= steps.STEPS_MAX:
-            self._stop(f"more than {steps.STEPS_MAX} steps")
+            self._stop_at_limit(f"more than {steps.STEPS_MAX} steps")
         if not self._is_full:
             self.steps.append(step)
             self._stepped.add(step.by)
 
-    def mark_cut(self) -> None:
+    def mark_crash_point(self) -> None:
         """Mark the current moment as a crash point."""
         self._cuts.append(len(self.steps))
 
-    def _stop(self, why: str) -> None:
-        self.unseen("limit", why)
+    def _stop_at_limit(self, why: str) -> None:
+        self.report_unseen("limit", why)
         self._is_full = True
 
-    def unseen(self, event: str, detail: str) -> None:
+    def report_unseen(self, event: str, detail: str) -> None:
         """Report an unsupported action, once."""
         if len(self._unseen) < steps.UNSEEN_MAX:
             self._unseen.setdefault((event, detail))
@@ -100,7 +100,7 @@ class ProgramNotes:
 
     def record(self, program: Sequence[str], code: int) -> ProgramRecord:
         kept = only_promises(self.steps, self._printed)
-        unseen = tuple(Unseen(event, detail, 0) for event, detail in self._unseen)
+        unseen = tuple(UnseenAction(event, detail, 0) for event, detail in self._unseen)
         tasks = tuple(self._tasks) or (ProgramTask(0, 0, ""),)
         begun = self.begun[False] or self.begun[not has_promised(self.steps, self._printed)]
         cuts = tuple(len(only_promises(self.steps[:cut], self._printed)) for cut in self._cuts)

@@ -42,7 +42,7 @@ class PlainStores:
         for page in self._kept.values():
             page.close()
 
-    def done(
+    def execute_store(
         self, thread: int, before: RegisterSet, instruction: bytes, address: int, file: KnownFile, at: int
     ) -> tuple[int, bytes, bytes] | None:
         """Execute the store at which a thread has faulted, and advance the thread. Return offset, old and new bytes.
@@ -54,8 +54,8 @@ class PlainStores:
             return None  # a store across two pages may raise SIGSEGV for its second part
         start = address % PAGE_BYTES
         end = start + found.size
-        page = self._page(file, at) if at + end <= file.size_bytes and end <= PAGE_BYTES else None
-        new = self._value(thread, before, found)
+        page = self._map_page(file, at) if at + end <= file.size_bytes and end <= PAGE_BYTES else None
+        new = self._stored_value(thread, before, found)
         if page is None or new is None or end > len(page):
             return None
         program_counter = self._machine.program_counter
@@ -65,7 +65,7 @@ class PlainStores:
         page[start:end] = new
         return at + start, old, new
 
-    def _value(self, thread: int, before: RegisterSet, found: PlainStore) -> bytes | None:
+    def _stored_value(self, thread: int, before: RegisterSet, found: PlainStore) -> bytes | None:
         if found.constant:
             return found.constant
         if found.register is not None:
@@ -74,7 +74,7 @@ class PlainStores:
         vector = self._registers.vector(thread, found.vector)
         return None if vector is None else vector[found.start : found.start + found.size]
 
-    def _page(self, file: KnownFile, at: int) -> mmap.mmap | None:
+    def _map_page(self, file: KnownFile, at: int) -> mmap.mmap | None:
         """Return a page of a file, up to the end of the file. None: the recorder cannot write to it."""
         key = (file.number, at)
         kept = self._kept.get(key)

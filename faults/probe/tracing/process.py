@@ -49,7 +49,7 @@ class ProgramOutputs:
         self.rules = os.open(rules_path, os.O_WRONLY)
         os.set_blocking(rules_end, True)
         for descriptor in (master, read_end, rules_end):
-            threading.Thread(target=_read_away, args=(descriptor,), daemon=True).start()
+            threading.Thread(target=_drain, args=(descriptor,), daemon=True).start()
 
     def __enter__(self) -> "ProgramOutputs":
         return self
@@ -61,7 +61,7 @@ class ProgramOutputs:
         os.unlink(self.rules_path)
 
 
-def _read_away(descriptor: int) -> None:
+def _drain(descriptor: int) -> None:
     with suppress(OSError):  # EIO means that the last writer has closed the terminal
         while os.read(descriptor, 1 << 16):
             pass

@@ -21,7 +21,7 @@ class SharedProcessor:
         self._all = os.sched_getaffinity(0)
         self._is_shared = False
 
-    def share(self) -> None:
+    def pin_to_current_cpu(self) -> None:
         """Pin this process and its later children to the current CPU. No-op if the kernel refuses it."""
         words = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         with suppress(OSError):

@@ -304,7 +304,7 @@ def start(
     try:
         request(_SEIZE, process, 0, _OPTIONS)
     except OSError as error:
-        raise TraceRefusedError(_refusal(error)) from error
+        raise TraceRefusedError(_refusal_text(error)) from error
     finally:
         os.write(seizing, b"x")
         os.close(seizing)
@@ -378,7 +378,7 @@ def _execute_program(
 _SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 
 
-def _refusal(error: OSError) -> str:
+def _refusal_text(error: OSError) -> str:
     """Return why a process may not trace its own child, and how to allow it."""
     try:
         with open(_SCOPE) as file:

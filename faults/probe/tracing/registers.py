@@ -48,35 +48,35 @@ class Registers:
 
     def __init__(self, machine: Architecture) -> None:
         self._machine = machine
-        self._general = _Buffer(machine.register_count * _word.size)
+        self._general = _RegisterBuffer(machine.register_count * _word.size)
         self._has_vectors = machine.has_vectors_apart
-        self._vector_head = _Buffer(_vector_head.size)
-        self._vectors = _Buffer(_VECTOR_BYTES_MAX)
-        self._number = _Buffer(4)
-        self._extended = _Buffer(_XSTATE_BYTES)
+        self._vector_head = _RegisterBuffer(_vector_head.size)
+        self._vectors = _RegisterBuffer(_VECTOR_BYTES_MAX)
+        self._number = _RegisterBuffer(4)
+        self._extended = _RegisterBuffer(_XSTATE_BYTES)
 
     def get(self, thread: int) -> RegisterSet:
         if ptrace.CORE is not None:
             return RegisterSet(ptrace.CORE.registers(thread, NT_PRSTATUS), self._get_vectors(thread))
-        return RegisterSet(self._general.filled(thread, NT_PRSTATUS), self._get_vectors(thread))
+        return RegisterSet(self._general.read_registers(thread, NT_PRSTATUS), self._get_vectors(thread))
 
     def _get_vectors(self, thread: int) -> bytes:
         if not self._has_vectors:
             return b""
         try:
-            head = self._vector_head.filled(thread, NT_ARM_SVE)
+            head = self._vector_head.read_registers(thread, NT_ARM_SVE)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
             self._has_vectors = False  # this processor has no SVE
             return b""
         size_bytes, flags = _vector_head.unpack(head)
-        return self._vectors.filled(thread, NT_ARM_SVE)[:size_bytes] if flags & _HAS_VECTORS else b""
+        return self._vectors.read_registers(thread, NT_ARM_SVE)[:size_bytes] if flags & _HAS_VECTORS else b""
 
     def vector(self, thread: int, number: int) -> bytes | None:
         """Return a 32-byte vector register of x86, or None if the processor lacks it."""
         try:
-            state = self._extended.filled(thread, NT_X86_XSTATE)
+            state = self._extended.read_registers(thread, NT_X86_XSTATE)
         except OSError:
             return None
         starts = (half + number * _HALF_BYTES for half in (_LOW_HALVES, _HIGH_HALVES))
@@ -92,17 +92,17 @@ class Registers:
             _word.pack_into(general, index * _word.size, word)
         if (mark := self._machine.mark) is not None:
             part = slice(mark * _word.size, (mark + 1) * _word.size)
-            general[part] = self._general.filled(thread, NT_PRSTATUS)[part]
-        self._general.hand_over(thread, NT_PRSTATUS, general)
+            general[part] = self._general.read_registers(thread, NT_PRSTATUS)[part]
+        self._general.write_registers(thread, NT_PRSTATUS, general)
         if registers.vectors:
-            self._vectors.hand_over(thread, NT_ARM_SVE, registers.vectors)
+            self._vectors.write_registers(thread, NT_ARM_SVE, registers.vectors)
 
     def set_number(self, thread: int, number: int) -> None:
         """Set the number of the current call, if it is in a separate register set."""
-        self._number.hand_over(thread, NT_ARM_SYSTEM_CALL, number.to_bytes(4, "little", signed=True))
+        self._number.write_registers(thread, NT_ARM_SYSTEM_CALL, number.to_bytes(4, "little", signed=True))
 
 
-class _Buffer:
+class _RegisterBuffer:
     """A buffer for one register set."""
 
     def __init__(self, size_bytes: int) -> None:
@@ -111,12 +111,12 @@ class _Buffer:
         self._vector_at = ctypes.addressof(self._vector)
         self._size_bytes = size_bytes
 
-    def filled(self, thread: int, kind: int) -> bytes:
+    def read_registers(self, thread: int, kind: int) -> bytes:
         self._vector[1] = self._size_bytes
         ptrace.request(_GET_REGISTERS, thread, kind, self._vector_at)
         return self._bytes.raw
 
-    def hand_over(self, thread: int, kind: int, content: bytes | bytearray) -> None:
+    def write_registers(self, thread: int, kind: int, content: bytes | bytearray) -> None:
         assert len(content) <= self._size_bytes, (len(content), self._size_bytes)  # memmove does not check bounds
         self._vector[1] = len(content)
         ctypes.memmove(self._bytes, bytes(content), len(content))

@@ -54,7 +54,7 @@ class CrashRule(NamedTuple):
 Rule = CallFault | CrashRule
 
 
-class _Words:
+class _RuleWords:
     """The words of a rule, from the first to the last."""
 
     def __init__(self, text: str) -> None:
@@ -65,7 +65,7 @@ class _Words:
             raise RuleError(f"rule {self.text!r}: expected quoted words to end, found none that ends") from error
         self._taken = 0
 
-    def take(self, expected: str) -> str:
+    def take_word(self, expected: str) -> str:
         """Return the next word. RuleError: there is none."""
         if not self._left:
             raise self.error(expected, "the end")
@@ -82,54 +82,54 @@ class _Words:
 
     def expect_end(self) -> None:
         if self._left:
-            raise self.error("the end of the rule", self.take("the end"))
+            raise self.error("the end of the rule", self.take_word("the end"))
 
     def take_glob(self) -> str:
-        return "*" if not self._left or self.next_matches("#.*") else self.take("a file")
+        return "*" if not self._left or self.next_matches("#.*") else self.take_word("a file")
 
     def take_nth(self) -> int:
         """Return the number after #, which must be the last word."""
         if not self._left:
             return 1
-        word = self.take("#N")
+        word = self.take_word("#N")
         if not re.fullmatch(r"#([1-9]\d*|\*)", word):
             raise self.error("#N, such as #3, or #* for all calls", word)
         self.expect_end()
         return ALL_CALLS if word == "#*" else int(word[1:])
 
 
-def parsed_rule(text: str) -> Rule:
+def parse_rule(text: str) -> Rule:
     """Parse a rule. RuleError: names the word and the expectation."""
-    words = _Words(text)
-    first = words.take("a fault or cut")
+    words = _RuleWords(text)
+    first = words.take_word("a fault or cut")
     if first == CUT:
-        return _crash_rule(words)
+        return _parse_crash_rule(words)
     if first not in _FAULTS:
         raise words.error(f"cut or one of {', '.join(_FAULTS)}", first)
     kind = _FAULTS[first]
     if first == "disk-full" and words.next_matches("after"):
-        words.take("after")
-        return CallFault(kind, ALL_CALLS, after_bytes=_size_bytes(words), text=words.text)
+        words.take_word("after")
+        return CallFault(kind, ALL_CALLS, after_bytes=_parse_size_bytes(words), text=words.text)
     part = (1, 2) if first == TORN_WRITE else None
     has_glob = not (first in _WITH_PART and words.next_matches(_PART.pattern))
     glob = words.take_glob() if has_glob else "*"
     if words.next_matches(_PART.pattern):
-        part = _part(words, first)
+        part = _parse_part(words, first)
     return CallFault(kind, words.take_nth(), glob, part, text=words.text)
 
 
-def parsed_fault(text: str) -> CallFault:
+def parse_fault_rule(text: str) -> CallFault:
     """Parse a rule of a fault. RuleError: it is invalid, or a rule of crashes."""
-    rule = parsed_rule(text)
+    rule = parse_rule(text)
     if isinstance(rule, CrashRule):
         raise RuleError(f"rule {rule.text!r}: word 1: expected a fault, found cut")
     return rule
 
 
-def _crash_rule(words: _Words) -> CrashRule:
-    if (at := words.take("at")) != "at":
+def _parse_crash_rule(words: _RuleWords) -> CrashRule:
+    if (at := words.take_word("at")) != "at":
         raise words.error("at", at)
-    call = words.take("a system call or a kind of step")
+    call = words.take_word("a system call or a kind of step")
     if call == MARK:
         words.expect_end()
         return CrashRule(MARK, "*", ALL_CALLS, words.text)
@@ -138,9 +138,9 @@ def _crash_rule(words: _Words) -> CrashRule:
     return CrashRule(call, words.take_glob(), words.take_nth(), words.text)
 
 
-def _size_bytes(words: _Words) -> int:
+def _parse_size_bytes(words: _RuleWords) -> int:
     expected = "a size, such as 64KiB or 1MiB"
-    word = words.take(expected)
+    word = words.take_word(expected)
     found = _SIZE.fullmatch(word)
     if found is None:
         raise words.error(expected, word)
@@ -148,8 +148,8 @@ def _size_bytes(words: _Words) -> int:
     return int(found[1]) * _BYTES[found[2]]
 
 
-def _part(words: _Words, fault: str) -> tuple[int, int]:
-    word = words.take("a part")
+def _parse_part(words: _RuleWords, fault: str) -> tuple[int, int]:
+    word = words.take_word("a part")
     if fault not in _WITH_PART:
         raise words.error(f"#N, because only {' and '.join(_WITH_PART)} have a part", word)
     kept, whole = map(int, word.split("/"))

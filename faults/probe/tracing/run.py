@@ -13,14 +13,14 @@ from typing import NamedTuple
 from ....sim.interruption import current_interruption
 from ...disk.export import export_image
 from ...disk.image import Image
-from ..endings import ended_with, failed_process_text
+from ..endings import failed_process_text, signal_or_code_text
 from ..record import ProgramRecord
-from ..recording.run import ProgramError, remove_special_files, unlike
+from ..recording.run import ProgramError, record_differences, remove_special_files
 from .control import AS_IT_IS, MatchedCall, RunControl
 from .machines import MACHINES, this_machine
 from .process import TracedProgram, TraceRequest, run_recording_process
 from .shadows import PAGE_BYTES
-from .source_lines import TOOL, is_there, source_lines
+from .source_lines import TOOL, is_addr2line_installed, source_lines
 
 _FORK = get_context("fork")
 _GRACE_SECONDS = 20.0  # additional time that the recorder may need on a busy machine
@@ -92,7 +92,7 @@ def run_traced(
         )
     if (page_bytes := os.sysconf("SC_PAGE_SIZE")) != PAGE_BYTES:
         raise ProgramError(f"programs are recorded where pages have {PAGE_BYTES} bytes: here they have {page_bytes}")
-    if takes_stacks and not is_there():
+    if takes_stacks and not is_addr2line_installed():
         raise ProgramError(f"source lines need {TOOL}, which is not installed: it is in binutils")
     executable = shutil.which(program[0])
     if executable is None:
@@ -111,7 +111,7 @@ def run_traced(
             remove_special_files(root)
         return TracedRun(
             record,
-            list(unlike(record, start, root)),
+            list(record_differences(record, start, root)),
             found.choices,
             found.hurried,
             found.last_printed,
@@ -139,7 +139,7 @@ def _trace(asked: TraceRequest) -> TracedProgram:
     except EOFError as error:
         process.join()
         assert process.exitcode is not None, "joined"
-        raise ProgramError(f"the recorder's process has ended with {ended_with(process.exitcode)}") from error
+        raise ProgramError(f"the recorder's process has ended with {signal_or_code_text(process.exitcode)}") from error
     finally:
         ours.close()
         process.kill()  # the child has finished, or else its program must end with it

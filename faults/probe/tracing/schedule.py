@@ -42,11 +42,11 @@ class SeededOrder:
         self._turns = 0
         self._asked_first = 0.0  # monotonic time since which a held thread waits for a selection; 0: no thread waits
 
-    def arrived(self, thread: TracedThread) -> None:
+    def count_step(self, thread: TracedThread) -> None:
         """Count a step of a thread, which is now held."""
         self._steps[thread.number] += 1
 
-    def pick(self, held: Collection[TracedThread], threads: Collection[TracedThread]) -> TracedThread | None:
+    def pick_thread(self, held: Collection[TracedThread], threads: Collection[TracedThread]) -> TracedThread | None:
         """Return the held thread that continues, or None while another thread may still reach a step."""
         assert held, "a pick needs a held thread"
         now = time.monotonic()

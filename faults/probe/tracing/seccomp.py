@@ -43,15 +43,17 @@ def filter_of(machine: Architecture, stops: Mapping[str, AnyBit | None]) -> byte
     It makes calls that cannot be recorded fail as unsupported, so that programs use other calls: 32-bit calls (ENOSYS),
     and sharing of blocks between files (EOPNOTSUPP).
     """
-    code: list[_Code] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, machine.audit), _answer(errno.ENOSYS), (_LOAD, 0, 0, 0)]
+    code: list[_Code] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, machine.audit), _code_to_fail(errno.ENOSYS), (_LOAD, 0, 0, 0)]
     if machine.name == "x86_64":
-        code += [(_AT_LEAST, 0, 1, _X32), _answer(errno.ENOSYS)]
+        code += [(_AT_LEAST, 0, 1, _X32), _code_to_fail(errno.ENOSYS)]
     is_clone = [(_LOAD, 0, 0, 24), (_EQUAL, 1, 0, _FICLONE), (_EQUAL, 0, 1, _FICLONERANGE)]
-    code += _on(machine.calls["ioctl"], [*is_clone, _answer(errno.EOPNOTSUPP), (_RETURN, 0, 0, _ALLOW)])
+    code += _code_for_call(
+        machine.calls["ioctl"], [*is_clone, _code_to_fail(errno.EOPNOTSUPP), (_RETURN, 0, 0, _ALLOW)]
+    )
     for name, condition in stops.items():
         number = machine.calls.get(name)
         if number is not None:
-            code += _on(number, _stop(name, condition))
+            code += _code_for_call(number, _code_to_stop(name, condition))
     code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(_INSTRUCTION.pack(*one) for one in code)
 
@@ -73,15 +75,15 @@ def filter_of_range(machine: Architecture, start: int, end: int) -> bytes:
     return b"".join(_INSTRUCTION.pack(*one) for one in code)
 
 
-def _on(number: int, then: list[_Code]) -> list[_Code]:
+def _code_for_call(number: int, then: list[_Code]) -> list[_Code]:
     return [(_EQUAL, 0, len(then), number), *then]
 
 
-def _answer(error: int) -> _Code:
+def _code_to_fail(error: int) -> _Code:
     return (_RETURN, 0, 0, _ERRNO | error)
 
 
-def _stop(name: str, condition: AnyBit | None) -> list[_Code]:
+def _code_to_stop(name: str, condition: AnyBit | None) -> list[_Code]:
     stop, allow = (_RETURN, 0, 0, _TRACE), (_RETURN, 0, 0, _ALLOW)
     if condition is None:
         return [stop]

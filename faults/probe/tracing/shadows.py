@@ -45,11 +45,11 @@ class FileShadow:
 
     def refresh(self) -> None:
         """Replace the known content by the current one."""
-        self._blocks = dict(self._read())
+        self._blocks = dict(self._read_blocks())
 
     def changes(self) -> Iterator[tuple[int, bytes]]:
         """Yield changed bytes with their offsets, page by page, and update the known content."""
-        for at, new in self._read():
+        for at, new in self._read_blocks():
             old = self._blocks.get(at, b"")
             if old == new:
                 continue
@@ -60,7 +60,7 @@ class FileShadow:
                 if span is not None:
                     yield at + page + span[0], content[span[0] : span[1]]
 
-    def _read(self) -> Iterator[tuple[int, bytes]]:
+    def _read_blocks(self) -> Iterator[tuple[int, bytes]]:
         """Yield the blocks with data and their offsets."""
         descriptor, at, size = self._file.descriptor, 0, self._file.size_bytes
         while at < size:

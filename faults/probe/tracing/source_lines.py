@@ -25,7 +25,7 @@ _C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux[^/]*|ld-musl[^/]*|libc\.musl
 _GO_RUNTIME = "/src/runtime/"
 
 
-def is_there() -> bool:
+def is_addr2line_installed() -> bool:
     """Return whether addr2line is installed."""
     return shutil.which(TOOL) is not None
 
@@ -40,7 +40,7 @@ def source_lines(stacks: Sequence[Sequence[StackFrame]]) -> tuple[tuple[SourceLi
     for stack in own:
         for frame in stack:
             wanted[frame.module].add(frame.address)
-    known = {module: _places(module, sorted(addresses)) for module, addresses in wanted.items()}
+    known = {module: _lines_of_module(module, sorted(addresses)) for module, addresses in wanted.items()}
     return tuple(
         tuple(
             _without_runtime(
@@ -64,7 +64,7 @@ def _without_runtime(found: list[tuple[str, SourceLine]]) -> list[SourceLine]:
     return [one for _, one in own]
 
 
-def _places(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
+def _lines_of_module(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
     with open(module, "rb") as content:
         file = ElfFile(content.read())
     go = go_lines(file)
@@ -103,13 +103,13 @@ def _lines_by_addr2line(module: str, addresses: Sequence[int]) -> dict[int, tupl
         address, at = int(answer[at], 16), at + 1
         places = list[SourceLine]()
         while at + 1 < len(answer) and not answer[at].startswith("0x"):
-            places += _place(module, answer[at], answer[at + 1])
+            places += _parse_line(module, answer[at], answer[at + 1])
             at += 2
         found[address] = tuple(places)
     return found
 
 
-def _place(module: str, function: str, text: str) -> list[SourceLine]:
+def _parse_line(module: str, function: str, text: str) -> list[SourceLine]:
     """Return a list with one place, or an empty list if it is unknown. The module's name replaces an unknown file."""
     matched = _PLACE.fullmatch(text)
     file, line = (matched["file"], matched["line"]) if matched else (_UNKNOWN, "0")

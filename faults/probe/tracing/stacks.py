@@ -27,7 +27,7 @@ class StackFrame(NamedTuple):
     address: int
 
 
-class _Mapped(NamedTuple):
+class _MappedRange(NamedTuple):
     start: int
     end: int
     offset: int
@@ -38,20 +38,20 @@ class _CodeMaps:
     """The mapped code of one process. The maps are read again when an address is unknown."""
 
     def __init__(self) -> None:
-        self._maps: list[_Mapped] = []
+        self._maps: list[_MappedRange] = []
         self._starts: list[int] = []
         self.places: dict[int, tuple[StackFrame, FrameRule | None]] = {}
         """Frames and rules that were already found in these maps, by address."""
 
-    def find(self, thread: int, address: int) -> _Mapped | None:
+    def find(self, thread: int, address: int) -> _MappedRange | None:
         """Return the map that contains a code address, or None if no file is mapped there."""
-        return self._known(address) or (self._known(address) if self._read(thread) else None)
+        return self._find_known(address) or (self._find_known(address) if self._read_maps(thread) else None)
 
-    def _known(self, address: int) -> _Mapped | None:
+    def _find_known(self, address: int) -> _MappedRange | None:
         index = bisect_right(self._starts, address) - 1
         return self._maps[index] if index >= 0 and address < self._maps[index].end else None
 
-    def _read(self, thread: int) -> bool:
+    def _read_maps(self, thread: int) -> bool:
         try:
             with open(f"/proc/{thread}/maps") as file:
                 lines = file.read().splitlines()
@@ -59,15 +59,15 @@ class _CodeMaps:
             return False  # the thread has ended
         fields = (line.split(maxsplit=5) for line in lines)
         found = [one for one in fields if len(one) == 6 and "x" in one[1] and one[5].startswith("/")]
-        self._maps = [_mapped(one[0], one[2], one[5]) for one in found]
+        self._maps = [_parse_map(one[0], one[2], one[5]) for one in found]
         self._starts = [one.start for one in self._maps]
         self.places.clear()
         return True
 
 
-def _mapped(addresses: str, offset: str, path: str) -> _Mapped:
+def _parse_map(addresses: str, offset: str, path: str) -> _MappedRange:
     start, end = addresses.split("-")
-    return _Mapped(int(start, 16), int(end, 16), int(offset, 16), path)
+    return _MappedRange(int(start, 16), int(end, 16), int(offset, 16), path)
 
 
 class StackWalker:
@@ -88,22 +88,22 @@ class StackWalker:
     def number(self, thread: TracedThread) -> int:
         """Return the number of a stopped thread's stack."""
         try:
-            frames = tuple(self._walk(thread))
+            frames = tuple(self._walk_frames(thread))
         except OSError:  # the stack pointer is invalid
             frames = ()
         return self._numbers.setdefault(frames, len(self._numbers))
 
-    def _walk(self, thread: TracedThread) -> list[StackFrame]:
+    def _walk_frames(self, thread: TracedThread) -> list[StackFrame]:
         machine = self._machine
         found = self._registers.get(thread.id)
         known = {number: register(found, index) for number, index in machine.kept.items()}
         address, stack_pointer = register(found, machine.program_counter), machine.stack_pointer_in_dwarf
-        stack = _Stack(thread.id, known[stack_pointer])
+        stack = _StackMemory(thread.id, known[stack_pointer])
         code = self._codes.setdefault(thread.memory, _CodeMaps())
         frames: list[StackFrame] = []
         while len(frames) < DEPTH_MAX:
             # A return address is after its call and may be the end of the function, so the byte before it is looked up.
-            place = code.places.get(address - bool(frames)) or self._place(code, thread.id, address - bool(frames))
+            place = code.places.get(address - bool(frames)) or self._frame_at(code, thread.id, address - bool(frames))
             if place is None:
                 break
             frame, rule = place
@@ -123,10 +123,10 @@ class StackWalker:
             address, known[stack_pointer] = known[rule.return_address] % (1 << machine.address_bits), at
         return frames
 
-    def _place(self, code: _CodeMaps, thread: int, address: int) -> tuple[StackFrame, FrameRule | None] | None:
+    def _frame_at(self, code: _CodeMaps, thread: int, address: int) -> tuple[StackFrame, FrameRule | None] | None:
         """Return the frame at an address, and the rule to find its caller, or None if no file is mapped there."""
         mapped = code.find(thread, address)
-        module = None if mapped is None else self._module(mapped.path)
+        module = None if mapped is None else self._load_module(mapped.path)
         if mapped is None or module is None:
             return None
         file, functions, go = module
@@ -139,7 +139,7 @@ class StackWalker:
         place = code.places[address] = StackFrame(mapped.path, linked), rule
         return place
 
-    def _module(self, path: str) -> tuple[ElfFile, CallFrames, GoLines | None] | None:
+    def _load_module(self, path: str) -> tuple[ElfFile, CallFrames, GoLines | None] | None:
         """Return the tables of a module file, or None if it cannot be read."""
         if path not in self._modules:
             try:
@@ -151,7 +151,7 @@ class StackWalker:
         return self._modules[path]
 
 
-class _Stack:
+class _StackMemory:
     """The stack of a stopped thread, read in pieces."""
 
     def __init__(self, thread: int, start: int) -> None:

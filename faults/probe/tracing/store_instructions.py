@@ -81,11 +81,11 @@ class _Decoder:
         self._scale = 1
         self._displacement = 0
 
-    def _next(self) -> int:
+    def _next_byte(self) -> int:
         self._at += 1
         return self._bytes[self._at - 1]
 
-    def _signed(self, size: int) -> int:
+    def _read_signed(self, size: int) -> int:
         if self._at + size > len(self._bytes):
             raise IndexError(self._at)
         self._at += size
@@ -93,52 +93,56 @@ class _Decoder:
 
     def store(self) -> PlainStore | None:
         is_short, repeat = False, _NONE
-        while (code := self._next()) in (0x66, 0xF2, 0xF3, *_IGNORED):
+        while (code := self._next_byte()) in (0x66, 0xF2, 0xF3, *_IGNORED):
             is_short |= code == 0x66
             repeat = {0xF3: _F3, 0xF2: _F2}.get(code, repeat)
         if code in (0xC4, 0xC5):
-            return None if is_short or repeat else self._with_vex(code)
+            return None if is_short or repeat else self._decode_vex(code)
         has_rex = code & 0xF0 == 0x40
         if has_rex:
-            self._rex, code = code & 15, self._next()
+            self._rex, code = code & 15, self._next_byte()
         if code == 0x0F:
-            return self._extended(repeat or (_66 if is_short else _NONE), is_short and bool(repeat))
+            return self._decode_two_byte(repeat or (_66 if is_short else _NONE), is_short and bool(repeat))
         if repeat or code not in (0x88, 0x89, 0xC6, 0xC7):
             return None  # F3 is XRELEASE, which ends an elided lock
         size = 1 if code in (0x88, 0xC6) else 8 if self._rex & 8 else 2 if is_short else 4
-        if not self._memory():
+        if not self._read_memory_operand():
             return None
         if code in (0x88, 0x89):
             if size == 1 and not has_rex and self._reg >= 4:
-                return self._found(size, register=_GENERAL[self._reg - 4], start=1)  # ah ch dh bh
-            return self._found(size, register=_GENERAL[self._reg])
+                return self._make_store(size, register=_GENERAL[self._reg - 4], start=1)  # ah ch dh bh
+            return self._make_store(size, register=_GENERAL[self._reg])
         if self._reg & 7:
             return None
-        value = self._signed(min(size, 4))
-        return self._found(size, constant=value.to_bytes(size, "little", signed=True))
+        value = self._read_signed(min(size, 4))
+        return self._make_store(size, constant=value.to_bytes(size, "little", signed=True))
 
-    def _with_vex(self, code: int) -> PlainStore | None:
-        first = self._next()
+    def _decode_vex(self, code: int) -> PlainStore | None:
+        first = self._next_byte()
         if code == 0xC5:
             self._rex, last = (~first >> 5) & 4, first
         else:
             if first & 0x1F != 1:  # only the 0f opcode map has plain stores
                 return None
-            last = self._next()
+            last = self._next_byte()
             self._rex = (~first >> 5) & 7 | (last >> 4) & 8
         if last & 0x78 != 0x78:  # the instruction has a third register operand
             return None
-        return self._vector(self._next(), last & 3, 32 if last & 4 else 16)
+        return self._decode_vector(self._next_byte(), last & 3, 32 if last & 4 else 16)
 
-    def _extended(self, prefix: int, has_both: bool) -> PlainStore | None:
-        code = self._next()
+    def _decode_two_byte(self, prefix: int, has_both: bool) -> PlainStore | None:
+        code = self._next_byte()
         if has_both:
             return None
         if code == 0xC3 and prefix == _NONE:
-            return self._found(8 if self._rex & 8 else 4, register=_GENERAL[self._reg]) if self._memory() else None
-        return self._vector(code, prefix, 16)
+            return (
+                self._make_store(8 if self._rex & 8 else 4, register=_GENERAL[self._reg])
+                if self._read_memory_operand()
+                else None
+            )
+        return self._decode_vector(code, prefix, 16)
 
-    def _vector(self, code: int, prefix: int, size: int) -> PlainStore | None:
+    def _decode_vector(self, code: int, prefix: int, size: int) -> PlainStore | None:
         start = 0
         if prefix not in _WHOLE.get(code, ()):
             if size == 32:
@@ -149,18 +153,18 @@ class _Decoder:
                 start, size = part
             else:
                 return None
-        return self._found(size, vector=self._reg, start=start) if self._memory() else None
+        return self._make_store(size, vector=self._reg, start=start) if self._read_memory_operand() else None
 
-    def _memory(self) -> bool:
+    def _read_memory_operand(self) -> bool:
         """Read ModRM and the rest of the address. Return whether the operand is in memory."""
-        modrm = self._next()
+        modrm = self._next_byte()
         mode, low = modrm >> 6, modrm & 7
         self._reg = modrm >> 3 & 7 | (self._rex & 4) << 1
         if mode == _MEMORY_MODES:
             return False
         base: int | None = low
         if low == 4:
-            sib = self._next()
+            sib = self._next_byte()
             base = sib & 7
             index = sib >> 3 & 7 | (self._rex & 2) << 2
             self._scale = 1 << (sib >> 6)
@@ -172,12 +176,12 @@ class _Decoder:
         elif base is not None:
             self._base = _GENERAL[base | (self._rex & 1) << 3]
         if mode == 1:
-            self._displacement = self._signed(1)
+            self._displacement = self._read_signed(1)
         elif mode == 2 or base is None or self._base == _PROGRAM_COUNTER:
-            self._displacement = self._signed(4)
+            self._displacement = self._read_signed(4)
         return True
 
-    def _found(
+    def _make_store(
         self, size: int, constant: bytes = b"", register: int | None = None, vector: int | None = None, start: int = 0
     ) -> PlainStore:
         behind = self._at if self._base == _PROGRAM_COUNTER else 0  # relative to the next instruction

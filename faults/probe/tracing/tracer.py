@@ -24,7 +24,7 @@ from .names import OLDER_CALLS, NameCalls
 from .notes import ProgramNotes
 from .processor import SharedProcessor
 from .ptrace import ThreadGone
-from .rules import CUT, RuleError, parsed_fault
+from .rules import CUT, RuleError, parse_fault_rule
 from .schedule import TICK_SECONDS, SeededOrder
 from .seccomp import AnyBit, filter_of
 from .stacks import StackWalker
@@ -138,11 +138,11 @@ class Tracer:
 
         ProgramTimeoutError: the time limit is exceeded. Also raises the errors of ptrace.start.
         """
-        self._processor.share()
+        self._processor.pin_to_current_cpu()
         first = self._first = ptrace.start(
             executable, program, directory, environment, filter_of(self._machine, _STOPS), prepare
         )
-        self._adopt(first, first, self._new_process(), AddressSpace())
+        self._add_thread(first, first, self._new_process(), AddressSpace())
         ptrace.go_on(first)
         deadline = time.monotonic() + seconds_max
         signal.signal(signal.SIGALRM, lambda *_: None)  # the handler does nothing; the signal only interrupts a wait
@@ -151,19 +151,19 @@ class Tracer:
             while True:
                 found, status = ptrace.wait()
                 if found and os.WIFSTOPPED(status):
-                    self._stopped(found, status)
+                    self._on_stop(found, status)
                 elif found:
-                    self._ended(found, status)
+                    self._on_thread_end(found, status)
                 else:
-                    self._tick(deadline, seconds_max)
+                    self._check_time_limit(deadline, seconds_max)
         except ChildProcessError:
-            self._maps.settle()
+            self._maps.record_open_pages()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         assert self._status is not None
         return os.waitstatus_to_exitcode(self._status)
 
-    def _tick(self, deadline: float, seconds_max: float) -> None:
+    def _check_time_limit(self, deadline: float, seconds_max: float) -> None:
         if time.monotonic() > deadline:
             left = len({thread.group for thread in self._threads.values()})
             who = (
@@ -176,7 +176,7 @@ class Tracer:
             if self._slow_ticks * self._tick_seconds >= _SLOW_SECONDS:
                 self._under_way = None  # the call is recorded when it ends
             self._slow_ticks += 1
-        self._next()
+        self._handle_waiting_threads()
 
     # -- threads -------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Tracer:
         self._processes += 1
         return self._processes - 1
 
-    def _adopt(self, thread: int, group: int, process: int, memory: AddressSpace) -> None:
+    def _add_thread(self, thread: int, group: int, process: int, memory: AddressSpace) -> None:
         self._threads[thread] = TracedThread(thread, group, process, self._numbers, memory)
         self._numbers += 1
         if thread in self._early:
@@ -196,16 +196,16 @@ class Tracer:
         child = ptrace.event_message(parent.id)
         self._processor.release((*self._threads, child))
         if event == ptrace.CLONED and is_thread_of(child, parent.group):
-            self._adopt(child, parent.group, parent.process, parent.memory)
+            self._add_thread(child, parent.group, parent.process, parent.memory)
             return
         shares = event == ptrace.VFORKED or (event == ptrace.CLONED and shares_memory(parent.id))
-        self._adopt(child, child, self._new_process(), parent.memory if shares else parent.memory.copied())
+        self._add_thread(child, child, self._new_process(), parent.memory if shares else parent.memory.copied())
 
     def _register_exec(self, thread: TracedThread) -> None:
         """Register that a thread has executed another program. Now the process has only this thread."""
         former = ptrace.event_message(thread.id)
         if former != thread.id:
-            self._drop(thread)
+            self._forget_thread(thread)
             thread = self._threads.pop(former)
             self.files.forget_thread(former)
             thread.id = thread.group
@@ -213,27 +213,27 @@ class Tracer:
         thread.memory = AddressSpace()
         thread.task = -1
 
-    def _ended(self, number: int, status: int) -> None:
+    def _on_thread_end(self, number: int, status: int) -> None:
         if number == self._first:
             self._status = status
         self._early.discard(number)
         thread = self._threads.pop(number, None)
         if thread is not None:
-            self._drop(thread)
+            self._forget_thread(thread)
 
-    def _drop(self, thread: TracedThread) -> None:
+    def _forget_thread(self, thread: TracedThread) -> None:
         self.files.forget_thread(thread.id)
         self._maps.forget_thread(thread.id)
         self._kernel_stores.forget_thread(thread.id)
         self._waiting = deque(one for one in self._waiting if one[0] is not thread)
         self._held.pop(thread, None)
         if thread.finish is not None and thread is self._under_way:
-            self._notes.unseen(thread.call, "its thread was killed inside: it is not known what it has done")
+            self._notes.report_unseen(thread.call, "its thread was killed inside: it is not known what it has done")
         if thread is self._under_way:
             self._under_way = None
-            self._next()
+            self._handle_waiting_threads()
 
-    def _present(self, thread: TracedThread, call: str) -> None:
+    def _set_notes_context(self, thread: TracedThread, call: str) -> None:
         if not self._notes.has_stepped(thread.task):  # a new thread may make calls before it sets its own name
             try:
                 with open(f"/proc/{thread.id}/comm") as file:
@@ -244,7 +244,7 @@ class Tracer:
                 thread.task = self._notes.new_task(thread.process, thread.number, name)
             else:
                 self._notes.rename(thread.task, name)
-        self._notes.present(thread.task, call, thread.stack)
+        self._notes.set_context(thread.task, call, thread.stack)
 
     def _take_stack(self, thread: TracedThread) -> None:
         if self._walker is not None:
@@ -252,27 +252,27 @@ class Tracer:
 
     # -- stops ---------------------------------------------------------------------------------------
 
-    def _stopped(self, number: int, status: int) -> None:
+    def _on_stop(self, number: int, status: int) -> None:
         thread = self._threads.get(number)
         if thread is None:
             self._early.add(number)
             return
         try:
             if status == _BEHIND_CALL:
-                self._handle_now_or_after_call(thread, self._leave)
+                self._handle_now_or_after_call(thread, self._on_call_exit)
             elif status == _AT_CALL:
-                self._handle_step(thread, self._enter)
+                self._handle_step(thread, self._on_call_entry)
             else:
-                self._look(thread, status)
+                self._handle_stop(thread, status)
         except ThreadGone as gone:
             self._handle_killed_thread(gone)
 
     def _handle_killed_thread(self, gone: ThreadGone) -> None:
         """Handle that a thread was killed during its stop."""
         if gone.status is not None:
-            self._ended(gone.thread, gone.status)
+            self._on_thread_end(gone.thread, gone.status)
 
-    def _look(self, thread: TracedThread, status: int) -> None:
+    def _handle_stop(self, thread: TracedThread, status: int) -> None:
         event, number = status >> 16, os.WSTOPSIG(status)
         if event in (ptrace.FORKED, ptrace.VFORKED, ptrace.CLONED):
             self._register_thread(thread, event)
@@ -292,9 +292,9 @@ class Tracer:
         if self._order is None:
             self._handle_now_or_after_call(thread, look)
         else:
-            self._order.arrived(thread)
+            self._order.count_step(thread)
             self._held[thread] = look
-            self._next()
+            self._handle_waiting_threads()
 
     def _handle_now_or_after_call(self, thread: TracedThread, look: _Look) -> None:
         """Handle a stop now, or when the current call has ended."""
@@ -303,7 +303,7 @@ class Tracer:
         else:
             self._waiting.append((thread, look))
 
-    def _next(self) -> None:
+    def _handle_waiting_threads(self) -> None:
         while self._under_way is None and (turn := self._next_stopped_thread()) is not None:
             thread, look = turn
             try:
@@ -317,34 +317,34 @@ class Tracer:
             return self._waiting.popleft()
         if self._order is None or not self._held:
             return None
-        picked = self._order.pick(self._held.keys(), self._threads.values())
+        picked = self._order.pick_thread(self._held.keys(), self._threads.values())
         return None if picked is None else (picked, self._held.pop(picked))
 
     def _handle_segfault(self, thread: TracedThread) -> None:
         """Handle a SIGSEGV, which a store to a map may have raised."""
         self._take_stack(thread)
-        self._present(thread, "")
-        deliver = self._maps.stored(thread)
+        self._set_notes_context(thread, "")
+        deliver = self._maps.run_store(thread)
         ptrace.go_on(thread.id, ptrace.CONTINUE, signal.SIGSEGV if deliver is None else deliver)
 
-    def _enter(self, thread: TracedThread) -> None:
+    def _on_call_entry(self, thread: TracedThread) -> None:
         call = ptrace.entered(thread.id)
         name, handler = self._handlers.get(call.number) or (f"call {call.number}", None)
         thread.memory.call_at = call.behind - self._machine.call_bytes
         if handler is None:
             if name in _PROCESSORS:
                 self._processor.release(self._threads)
-            self._present(thread, name)
+            self._set_notes_context(thread, name)
             thread.finish = self._kernel_stores.entered(thread, call, name)
         else:
             thread.finish = handler(thread, *call.arguments)
             if thread.finish is not None:
                 self._under_way, self._slow_ticks = thread, 0
                 self._take_stack(thread)
-                self._present(thread, name)
+                self._set_notes_context(thread, name)
                 if self.faults is not None:
-                    thread.finish = self.faults.finish_of(thread, call, name, thread.finish)
-                self._maps.settle()
+                    thread.finish = self.faults.finish_for_call(thread, call, name, thread.finish)
+                self._maps.record_open_pages()
         thread.call = name
         ptrace.go_on(thread.id, ptrace.CONTINUE if thread.finish is None else ptrace.TO_EXIT)
 
@@ -357,24 +357,24 @@ class Tracer:
     def _add_rule(self, text: str) -> None:
         """Mark a crash point, or add a fault, as the program asks. An invalid rule refuses the program."""
         if text.strip() == CUT:
-            self._notes.mark_cut()
+            self._notes.mark_crash_point()
             return
         try:
-            fault = parsed_fault(text)
+            fault = parse_fault_rule(text)
         except RuleError as error:
-            self._notes.unseen(CONTROL, str(error))
+            self._notes.report_unseen(CONTROL, str(error))
             return
         if self.faults is None:
             self.faults = CallFaults(AS_IT_IS, self.files, self._names, self._notes, self._injector)
         self.faults.add(fault)
 
-    def _leave(self, thread: TracedThread) -> None:
+    def _on_call_exit(self, thread: TracedThread) -> None:
         finish, thread.finish = thread.finish, None
         if finish is not None:
-            self._present(thread, thread.call)
+            self._set_notes_context(thread, thread.call)
             finish(ptrace.result(thread.id))
             self._maps.close_pages(thread)
         ptrace.go_on(thread.id)
         if thread is self._under_way:
             self._under_way = None
-            self._next()
+            self._handle_waiting_threads()

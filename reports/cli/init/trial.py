@@ -37,11 +37,11 @@ def fitting_check(directory: Path, promises: Sequence[str], kinds: Sequence[str]
         for path in sorted(directory.rglob("*"))
         if path.is_file() and path.stat().st_size <= _FILE_BYTES_MAX
     ]
-    candidates = {DATABASE: _databases, LOG: _logs, KEY_VALUE: _stores}
+    candidates = {DATABASE: _database_candidates, LOG: _log_candidates, KEY_VALUE: _store_candidates}
     with TemporaryDirectory(prefix="tornlog-init-") as empty:
         for kind in kinds:
             for candidate in candidates[kind](directory, files, promises):
-                if _fits(candidate, directory, Path(empty), list(promises)):
+                if _fits_program(candidate, directory, Path(empty), list(promises)):
                     return candidate
     return None
 
@@ -55,7 +55,7 @@ def default_check(kind: str) -> str:
     return _store_text("json", "store.json", "", " ")
 
 
-def _fits(candidate: Candidate, directory: Path, empty: Path, promises: list[str]) -> bool:
+def _fits_program(candidate: Candidate, directory: Path, empty: Path, promises: list[str]) -> bool:
     names: dict[str, Any] = {}
     exec(compile(candidate.text, "check.py", "exec"), names)
     try:
@@ -71,56 +71,58 @@ def _fits(candidate: Candidate, directory: Path, empty: Path, promises: list[str
     return bool(list(names["check"](empty, promises)))
 
 
-def _databases(directory: Path, files: Sequence[str], promises: Sequence[str]) -> Iterator[Candidate]:
+def _database_candidates(directory: Path, files: Sequence[str], promises: Sequence[str]) -> Iterator[Candidate]:
     for file in files:
         with (directory / file).open("rb") as content:
             if content.read(len(_SQLITE)) != _SQLITE:
                 continue
-        for query in _queries(directory / file):
+        for query in _column_queries(directory / file):
             for last_word in (False, True):
                 text = render("database.py", file=file, query=query, last_word=last_word)
                 yield Candidate(DATABASE, f"{query!r} in {file} returns each printed line", text)
 
 
-def _queries(database: Path) -> list[str]:
+def _column_queries(database: Path) -> list[str]:
     """Return a query for each column of each table."""
     queries = []
     with suppress(sqlite3.Error), closing(sqlite3.connect(database)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
         for (table,) in tables:
             columns = connection.execute("SELECT name FROM pragma_table_info(?) ORDER BY cid", (table,)).fetchall()
-            queries += [f"SELECT {_name(column)} FROM {_name(table)}" for (column,) in columns]
+            queries += [f"SELECT {_quoted_name(column)} FROM {_quoted_name(table)}" for (column,) in columns]
     return queries
 
 
-def _name(name: str) -> str:
+def _quoted_name(name: str) -> str:
     return name if name.isidentifier() and name.isascii() else '"' + name.replace('"', '""') + '"'
 
 
-def _logs(directory: Path, files: Sequence[str], promises: Sequence[str]) -> Iterator[Candidate]:
+def _log_candidates(directory: Path, files: Sequence[str], promises: Sequence[str]) -> Iterator[Candidate]:
     for is_part in (False, True):
         for file in files:
             text = render("log.py", file=file, is_part=is_part)
             yield Candidate(LOG, f"{file} has each printed line, in order", text)
 
 
-def _stores(directory: Path, files: Sequence[str], promises: Sequence[str]) -> Iterator[Candidate]:
+def _store_candidates(directory: Path, files: Sequence[str], promises: Sequence[str]) -> Iterator[Candidate]:
     for prefix, separator in _FORMS:
         if not all(promise.startswith(prefix) and separator in promise[len(prefix) :] for promise in promises):
             continue
         for file in files:
-            yield _store(f"{file} is JSON with", "json", file, prefix, separator)
+            yield _store_candidate(f"{file} is JSON with", "json", file, prefix, separator)
             for line_separator in _LINE_SEPARATORS:
-                yield _store(f"lines of {file} are", "lines", file, prefix, separator, line_separator)
+                yield _store_candidate(f"lines of {file} are", "lines", file, prefix, separator, line_separator)
         for name in sorted({name for file in files for name in (file, file.rpartition(".")[0]) if name}):
-            yield _store(f"{name} is a dbm with", "dbm", name, prefix, separator)
-        yield _store("files have the names of", "files", "", prefix, separator)
+            yield _store_candidate(f"{name} is a dbm with", "dbm", name, prefix, separator)
+        yield _store_candidate("files have the names of", "files", "", prefix, separator)
     for file in files:
         text = _store_text("files", "", "", "", key=file)
         yield Candidate(KEY_VALUE, f"{file} has the last printed line", text)
 
 
-def _store(what: str, reader: str, file: str, prefix: str, separator: str, line_separator: str = "") -> Candidate:
+def _store_candidate(
+    what: str, reader: str, file: str, prefix: str, separator: str, line_separator: str = ""
+) -> Candidate:
     text = _store_text(reader, file, prefix, separator, line_separator)
     return Candidate(KEY_VALUE, f"{what} the printed keys and values", text)
 

@@ -10,11 +10,11 @@ import typer
 
 from ....faults.disk.export import export_image
 from ....faults.disk.image import Image
-from ....faults.probe.programs import CALLS, STORES, RecorderChoice, is_of_python
+from ....faults.probe.programs import CALLS, STORES, RecorderChoice, is_python_program
 from ....faults.probe.record import FILES, ProgramRecord
 from ....faults.probe.recording.run import EMPTY, ProgramError
 from ....faults.probe.replay import Replayer
-from ..options import require_one_of
+from ..options import require_known_name
 from .command import DATABASE, KEY_VALUE, KINDS, LOG, PORT, PYTEST, SERVER, InitOptions
 from .templates import render
 from .trial import Candidate, default_check, fitting_check
@@ -43,7 +43,7 @@ class ProjectFiles(NamedTuple):
 
 def init_project(asked: InitOptions) -> None:
     """Write the files for a program, and print their names and the next command."""
-    project = _files_of(asked)
+    project = _project_files(asked)
     typer.echo(project.heading)
     for name, text in project.files.items():
         path = asked.out / name
@@ -62,9 +62,9 @@ def init_project(asked: InitOptions) -> None:
     typer.echo(f"next: {shlex.join(project.next)}")
 
 
-def _files_of(asked: InitOptions) -> ProjectFiles:
+def _project_files(asked: InitOptions) -> ProjectFiles:
     if asked.kind:
-        require_one_of(KINDS, asked.kind, "--kind")
+        require_known_name(KINDS, asked.kind, "--kind")
     program = asked.program or []
     kind = asked.kind or (SERVER if any(PORT in word for word in program) else "")
     if not program:
@@ -78,8 +78,8 @@ def _files_of(asked: InitOptions) -> ProjectFiles:
         found = fitting_check(Path(scratch), run.record.acknowledged, kinds)
     if found is None and kind not in _BY_FILES:
         raise typer.BadParameter(
-            f"expected files that hold the printed lines, found {_left(run)}. --kind {'|'.join(_BY_FILES)} writes a "
-            f"check to adapt; with {PORT} in place of a port the program is a server"
+            f"expected files that hold the printed lines, found {_files_left(run)}. --kind {'|'.join(_BY_FILES)} "
+            f"writes a check to adapt; with {PORT} in place of a port the program is a server"
         )
     if kind == PYTEST:
         assert found is not None, "refused above"
@@ -100,7 +100,7 @@ class _TrialRun(NamedTuple):
 def _record_once(program: list[str], seconds_max: float) -> _TrialRun:
     """Run a program once. A Python script whose calls the recorder of Python does not see is run again."""
     reasons: list[str] = []
-    for recorder in ("", CALLS) if is_of_python(program) else ("",):
+    for recorder in ("", CALLS) if is_python_program(program) else ("",):
         try:
             record, unlike = RecorderChoice(recorder, STORES[0], seconds_max).record(program, EMPTY)
         except ProgramError as error:
@@ -114,13 +114,13 @@ def _record_once(program: list[str], seconds_max: float) -> _TrialRun:
                 "expected a program that prints a line when data is saved, found no line: each line is a promise"
             )
         replayer = Replayer(record, EMPTY)
-        replayer.whole()
-        return _TrialRun(record, replayer.intact(), recorder)
+        replayer.replay_all()
+        return _TrialRun(record, replayer.intact_image(), recorder)
     hint = f". A server needs {PORT} in place of its port" if "not ended within" in reasons[-1] else ""
     raise typer.BadParameter(f"the run cannot be recorded: {'; '.join(reasons)}{hint}")
 
 
-def _left(run: _TrialRun) -> str:
+def _files_left(run: _TrialRun) -> str:
     names = [path.removeprefix(f"{FILES}/") for path in sorted(run.image.files) if path.startswith(f"{FILES}/")]
     promises = [repr(promise) for promise in run.record.acknowledged]
     parts = []
@@ -137,11 +137,13 @@ def _files_of_check(out: Path, program: list[str], run: _TrialRun, found: Candid
     record = ["--record", run.recorder] if run.recorder else []
     if found is None:
         heading = f"{kind}: as --kind says"
-        notes = [f"adapt {out / CHECK}: it does not fit the run, which left {_left(run)}"]
+        notes = [f"adapt {out / CHECK}: it does not fit the run, which left {_files_left(run)}"]
         files = {CHECK: default_check(kind)}
     else:
         heading, notes, files = f"{found.kind}: {found.reason}", [], {CHECK: found.text}
-    return ProjectFiles(heading, files | _workflow(record, program), _probe(record, out / CHECK, program), notes)
+    return ProjectFiles(
+        heading, files | _workflow_file(record, program), _probe_command(record, out / CHECK, program), notes
+    )
 
 
 def _files_of_server(out: Path, program: list[str]) -> ProjectFiles:
@@ -152,8 +154,8 @@ def _files_of_server(out: Path, program: list[str]) -> ProjectFiles:
     note = f"adapt put and get in {out / CLIENT} to the protocol of the server"
     return ProjectFiles(
         "server: a client starts it, and prints each acknowledged request",
-        files | _workflow(record, [CLIENT]),
-        _probe(record, out / CHECK, [str(out / CLIENT)]),
+        files | _workflow_file(record, [CLIENT]),
+        _probe_command(record, out / CHECK, [str(out / CLIENT)]),
         [note],
     )
 
@@ -180,12 +182,12 @@ def _files_of_test(out: Path, found: Candidate, test: str) -> ProjectFiles:
     return ProjectFiles(f"{PYTEST}: {found.reason}", files, ["pytest", str(out / TEST)], [])
 
 
-def _workflow(options: list[str], program: list[str]) -> dict[str, str]:
+def _workflow_file(options: list[str], program: list[str]) -> dict[str, str]:
     results = ["--junit", "out/junit.xml"]
-    command = shlex.join(_probe([*options, *results], Path(CHECK), program))
+    command = shlex.join(_probe_command([*options, *results], Path(CHECK), program))
     summary = command.replace(" -- ", ' --summary "$GITHUB_STEP_SUMMARY" -- ', 1)
     return {WORKFLOW: render("probe.yml", packages="", command=summary)}
 
 
-def _probe(options: list[str], check: Path, program: list[str]) -> list[str]:
+def _probe_command(options: list[str], check: Path, program: list[str]) -> list[str]:
     return ["tornlog", "probe", *options, "--check", str(check), "--out", "out", "--", *program]

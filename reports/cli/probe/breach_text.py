@@ -10,18 +10,18 @@ from ....faults.crashes.profiles import NOTHING_LOST
 from ....faults.probe.failure import ProbeFinding
 from ....faults.probe.record import Answers
 from ....faults.probe.shrink import loss_note
-from ....faults.probe.story import crash_text, story, written_by
+from ....faults.probe.story import crash_text, loss_origin_text, story
 from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
 
 
 @dataclass(frozen=True, slots=True)
-class _Limits:
+class _TextLimits:
     violations: int
     losses: int
     answers: int
 
 
-_BRIEF, _FULL = _Limits(3, 8, 3), _Limits(5, 20, 5)
+_BRIEF, _FULL = _TextLimits(3, 8, 3), _TextLimits(5, 20, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class ProbeBreach:
         if place is not None:
             again = shlex.join(["tornlog", "probe", "--replay", str(place / "failure.json")])
             left = str(place / "files")
-        lines = list(self._lines(_FULL if in_full else _BRIEF))
+        lines = list(self._breach_lines(_FULL if in_full else _BRIEF))
         return FailureText(case.verdict.signature, lines, again, heading=heading, left=left)
 
-    def _lines(self, limits: _Limits) -> Iterator[TextLine]:
+    def _breach_lines(self, limits: _TextLimits) -> Iterator[TextLine]:
         finding, case, record = self.finding, self.finding.shown.case, self.finding.record
         if finding.rerun:
             yield TextLine(LineKind.TEXT, f"with {finding.rerun}")
@@ -71,7 +71,7 @@ class ProbeBreach:
             yield TextLine(LineKind.LABEL, "then the check, during recovery")
         yield TextLine(LineKind.TEXT, crash_text(record, case.point, case.disk))
         yield from self._loss_lines(limits)
-        answers = Answers.of(record.answers[: case.point.answers])
+        answers = Answers.from_steps(record.answers[: case.point.answers])
         for name, texts in answers._asdict().items():
             if texts:
                 few = ", ".join(repr(one) for one in texts[-limits.answers :])
@@ -79,7 +79,7 @@ class ProbeBreach:
         yield TextLine(LineKind.LABEL, "before it")
         yield from (TextLine(LineKind.STEP, line) for line in story(record, case.point.step))
 
-    def _loss_lines(self, limits: _Limits) -> Iterator[TextLine]:
+    def _loss_lines(self, limits: _TextLimits) -> Iterator[TextLine]:
         record, losses = self.finding.record, self.finding.shown.losses
         note = loss_note(record, self.finding.shown.case, losses)
         if note:
@@ -90,6 +90,6 @@ class ProbeBreach:
         for loss in losses[: limits.losses]:
             yield TextLine(LineKind.DETAIL, loss.what)
             if loss.steps:
-                yield TextLine(LineKind.SOURCE, written_by(record, loss))
+                yield TextLine(LineKind.SOURCE, loss_origin_text(record, loss))
         if len(losses) > limits.losses:
             yield TextLine(LineKind.DETAIL, f"and {len(losses) - limits.losses} more")

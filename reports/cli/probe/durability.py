@@ -38,7 +38,7 @@ _EVERYWHERE = On.TERMINAL | On.PAGE | On.SUMMARY
 _SHOWN = On.TERMINAL | On.PAGE
 
 
-def leave_durability(
+def write_durability_and_exit(
     recorded: Recorded,
     disks: tuple[str, ...],
     command: str,
@@ -49,11 +49,11 @@ def leave_durability(
 ) -> NoReturn:
     """Find the effects of a recorded run that were not durable, write the result, and exit."""
     report = durability_of(recorded.record, recorded.start, disks)
-    shown = _Shown(report, recorded.record, list(recorded.allowed), file_names(recorded.record))
-    write_result_and_exit(_result(shown, command), json_file=json_file, page=out, summary=summary)
+    shown = _ShownDurability(report, recorded.record, list(recorded.allowed), file_names(recorded.record))
+    write_result_and_exit(_durability_result(shown, command), json_file=json_file, page=out, summary=summary)
 
 
-class _Shown(NamedTuple):
+class _ShownDurability(NamedTuple):
     report: DurabilityReport
     record: ProgramRecord
     allowed: list[str]
@@ -68,15 +68,16 @@ class _Shown(NamedTuple):
         return step_text(self.record, group.step, self.names).strip()
 
 
-def _result(shown: _Shown, command: str) -> Result:
+def _durability_result(shown: _ShownDurability, command: str) -> Result:
     report, record = shown.report, shown.record
     facts = [("steps recorded", f"{len(record.steps):,}"), ("promises", f"{report.promises:,}")]
     with_check = command.replace("tornlog probe", f"tornlog probe {_EXAMPLE_CHECK}", 1)
     unjudged = "no check was given, so nothing was judged"
     return Result(
         "probe",
-        f"{count_text(report.operations, 'operation')}, {count_text(report.promises, 'promise')}: {_finding(report)}",
-        Verdict(Tone.UNSURE, "Nothing was judged", (f"{unjudged[0].upper()}{unjudged[1:]}", _finding(report))),
+        f"{count_text(report.operations, 'operation')}, {count_text(report.promises, 'promise')}: "
+        f"{_finding_clause(report)}",
+        Verdict(Tone.UNSURE, "Nothing was judged", (f"{unjudged[0].upper()}{unjudged[1:]}", _finding_clause(report))),
         EXIT_HELD,
         _document(shown),
         command,
@@ -86,7 +87,7 @@ def _result(shown: _Shown, command: str) -> Result:
     )
 
 
-def _finding(report: DurabilityReport) -> str:
+def _finding_clause(report: DurabilityReport) -> str:
     """Describe the report in one clause."""
     if not report.disks:
         return "the page cache survives on these disks, so no effect is lost"
@@ -102,26 +103,26 @@ def _finding(report: DurabilityReport) -> str:
 # -- blocks ----------------------------------------------------------------------------------------
 
 
-def _blocks(shown: _Shown) -> Iterator[ResultBlock]:
+def _blocks(shown: _ShownDurability) -> Iterator[ResultBlock]:
     report = shown.report
     yield Lines("", _SHOWN, lines=[f"note: {note}" for note in shown.notes])
-    yield _table(shown)
-    yield Lines("", _SHOWN, lines=list(_lines(report)))
+    yield _groups_table(shown)
+    yield Lines("", _SHOWN, lines=list(_group_lines(report)))
     if report.promises and report.at_end:
         note = "after the last promise, not durable at the end of the run, which is usual"
-        yield Lines(note, _SHOWN, lines=list(_later(report)))
+        yield Lines(note, _SHOWN, lines=list(_later_promises_text(report)))
     if shown.allowed:
         yield Lines("Not recorded, by --allow", On.PAGE, lines=shown.allowed)
 
 
-def _table(shown: _Shown) -> ResultTable:
+def _groups_table(shown: _ShownDurability) -> ResultTable:
     report = shown.report
     found = report.at_promises if report.promises else report.at_end
     columns = ("first\npromise", "promises", "steps", "bytes") if report.promises else ("steps", "bytes")
     rows = []
     for group, disks in list(found.items())[:_ROWS_MAX]:
         promises = (group.first_promise, group.promises) if report.promises else ()
-        texts = (_title(group), f"missing: {group.missing}", f"on {', '.join(disks)}", shown.made_by(group))
+        texts = (_group_title(group), f"missing: {group.missing}", f"on {', '.join(disks)}", shown.made_by(group))
         rows.append(Row((*texts, *promises, group.steps, group.data_bytes)))
     more = len(found) - _ROWS_MAX
     if more > 0:
@@ -132,14 +133,14 @@ def _table(shown: _Shown) -> ResultTable:
     return ResultTable(title, _EVERYWHERE, "durability", note, texts, columns, rows, is_stacked=True)
 
 
-def _title(group: UnsyncedGroup) -> str:
+def _group_title(group: UnsyncedGroup) -> str:
     """Describe a group without its place: its kind, its name or number of names, and its range."""
     if group.names > 1:
         return f"{group.kind} {group.name}, {count_text(group.names, 'name')}"
     return f"{group.kind} {group.name}{f' [{group.start}, {group.end})' if group.end else ''}"
 
 
-def _lines(report: DurabilityReport) -> Iterator[str]:
+def _group_lines(report: DurabilityReport) -> Iterator[str]:
     if report.durable_disks:
         disks = ", ".join(report.durable_disks)
         yield f"every effect before a promise was durable when it was promised, on {disks}"
@@ -147,10 +148,10 @@ def _lines(report: DurabilityReport) -> Iterator[str]:
         yield f"the page cache survives the crash, so no effect is lost, on {', '.join(report.kept_caches)}"
 
 
-def _later(report: DurabilityReport) -> Iterator[str]:
+def _later_promises_text(report: DurabilityReport) -> Iterator[str]:
     groups = list(report.at_end.items())
     for group, disks in groups[:_ROWS_MAX]:
-        yield f"{_title(group)}: no {group.missing}; {count_text(group.steps, 'step')}, on {', '.join(disks)}"
+        yield f"{_group_title(group)}: no {group.missing}; {count_text(group.steps, 'step')}, on {', '.join(disks)}"
     if len(groups) > _ROWS_MAX:
         yield f"and {count_text(len(groups) - _ROWS_MAX, 'kind')} more, which --json lists"
 
@@ -158,7 +159,7 @@ def _later(report: DurabilityReport) -> Iterator[str]:
 # -- JSON ------------------------------------------------------------------------------------------
 
 
-def _document(shown: _Shown) -> dict[str, Any]:
+def _document(shown: _ShownDurability) -> dict[str, Any]:
     report, record = shown.report, shown.record
     promised = record.acknowledged
     return {
@@ -170,14 +171,16 @@ def _document(shown: _Shown) -> dict[str, Any]:
         "disks": list(report.disks),
         "page_cache_survives": list(report.kept_caches),
         "durable": report.durable_disks,
-        "not_durable": [_group(shown, one, disks, promised) for one, disks in report.at_promises.items()],
-        "after_last_promise": [_group(shown, one, disks, promised) for one, disks in report.at_end.items()],
+        "not_durable": [_group_json(shown, one, disks, promised) for one, disks in report.at_promises.items()],
+        "after_last_promise": [_group_json(shown, one, disks, promised) for one, disks in report.at_end.items()],
         "allowed": shown.allowed,
         "notes": shown.notes,
     }
 
 
-def _group(shown: _Shown, group: UnsyncedGroup, disks: tuple[str, ...], promised: list[str]) -> dict[str, Any]:
+def _group_json(
+    shown: _ShownDurability, group: UnsyncedGroup, disks: tuple[str, ...], promised: list[str]
+) -> dict[str, Any]:
     number = group.first_promise
     return {
         "kind": group.kind,

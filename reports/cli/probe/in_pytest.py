@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from ....faults.probe.checks.check import FunctionCheck
 from ....faults.probe.documents import Places
-from ....scenarios.campaigns.amounts import seconds_in
+from ....scenarios.campaigns.amounts import parse_seconds
 from ....scenarios.testing.probed import NamedCheck, ProbeAnswer, ProbedFailure, ProbeError
 from ....sim.interruption import EndedEarlyError, interruptible
 from ...html.render import render_page
@@ -37,23 +37,23 @@ def probe_in_test(
 ) -> ProbeAnswer:
     """Probe a program with a check and the options of the command. ProbeError: there is no verdict."""
     try:
-        options = _options(program, check, wanted)
+        options = _parse_options(program, check, wanted)
         plan = plan_of(options, FunctionCheck(*check) if isinstance(check, NamedCheck) else None)
         if isinstance(check, NamedCheck):
             _require_no_check_in_file(options)
         with catch_warnings():
             # Workers of pytest-xdist have a thread. The forked processes do not use what it may have locked.
             filterwarnings("ignore", r"This process \(pid=\d+\) is multi-threaded", DeprecationWarning)
-            results = _results(plan)
+            results = _probe_results(plan)
     except typer.BadParameter as error:
         raise ProbeError(error.format_message()) from error
     except RefusedError as error:
         lines = ["refused: the program made calls that the recorder does not see", *error.reasons, error.hint]
         raise ProbeError("\n  ".join(filter(None, lines))) from error
-    return _answer(results, out)
+    return _make_answer(results, out)
 
 
-def _options(program: Sequence[str], check: NamedCheck | Path | None, wanted: Mapping[str, Any]) -> ProbeOptions:
+def _parse_options(program: Sequence[str], check: NamedCheck | Path | None, wanted: Mapping[str, Any]) -> ProbeOptions:
     """Parse keywords as the command line parses its options, so that both have the same limits and messages."""
     known = [field.name for field in fields(ProbeOptions) if field.name not in _OF_THE_COMMAND]
     words = ["--check", str(check)] if isinstance(check, Path) else []
@@ -83,10 +83,10 @@ def _require_no_check_in_file(options: ProbeOptions) -> None:
         )
 
 
-def _results(plan: ProbePlan) -> ProbeResults:
+def _probe_results(plan: ProbePlan) -> ProbeResults:
     """Record and probe the program. After Ctrl-C the session ends, as it does in other tests."""
     time = plan.options.time
-    with interruptible(None if time is None else seconds_in(time), f"time={time}") as interruption:
+    with interruptible(None if time is None else parse_seconds(time), f"time={time}") as interruption:
         try:
             recorded = record_program(plan.options, plan.program, plan.recorder)
             results = probe_recorded(plan, recorded, command_line(plan.options.context, behind="program"))
@@ -99,7 +99,7 @@ def _results(plan: ProbePlan) -> ProbeResults:
     return results
 
 
-def _answer(results: ProbeResults, out: Path | None) -> ProbeAnswer:
+def _make_answer(results: ProbeResults, out: Path | None) -> ProbeAnswer:
     exit_code = EXIT_BROKEN if results.new_kinds else EXIT_HARNESS if results.gaps else EXIT_HELD
     places: Places = {}
     timelines: Timelines = {}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ....faults.probe.documents import Places, refused_json
-from ....faults.probe.failure import write_cases
+from ....faults.probe.failure import write_failure_cases
 from ....faults.simulation.prose import print_line
 from ...results.leaving import write_result_and_exit
 from ..console import ERR
@@ -15,7 +15,7 @@ from .result import Timelines, probe_result
 from .results import ProbeResults
 
 
-def leave_refusal(error: RefusedError, json_file: str | None) -> NoReturn:
+def write_refusal_and_exit(error: RefusedError, json_file: str | None) -> NoReturn:
     """Write and print the reasons why a program cannot be probed, and exit."""
     written = ResultFiles()
     with written.writing():
@@ -28,7 +28,7 @@ def leave_refusal(error: RefusedError, json_file: str | None) -> NoReturn:
     written.exit(EXIT_HARNESS)
 
 
-def leave_results(
+def write_probe_results_and_exit(
     results: ProbeResults,
     exit_code: int,
     *,
@@ -54,11 +54,11 @@ def write_failures(results: ProbeResults, out: Path) -> tuple[Places, Timelines]
     # Imported here, because it imports the store.
     from ....scenarios.campaigns.kept_files import keep_file
 
-    places = write_cases(results.all_findings, results.check, out, keep_file)
-    return places, _draw(results, places, out)
+    places = write_failure_cases(results.all_findings, results.check, out, keep_file)
+    return places, _draw_timelines(results, places, out)
 
 
-def _draw(results: ProbeResults, places: Places, out: Path) -> Timelines:
+def _draw_timelines(results: ProbeResults, places: Places, out: Path) -> Timelines:
     """Draw timelines of the first failures; return the path of each page relative to `out`."""
     from ...timeline.recording.probed import record_probe
 

@@ -9,15 +9,15 @@ from ....faults.disk.image import Image
 from ....faults.probe.checks.checkers import Checkers
 from ....faults.probe.crash_points import points_of_rules, steps_of
 from ....faults.probe.failure import RECOVERY, ProbeFinding
-from ....faults.probe.probe import OnHeld, Verdicts, probe_end
+from ....faults.probe.probe import OnHeld, Verdicts, probe_final_state
 from ....faults.probe.probe import probe as probe_record
 from ....faults.probe.programs import CALLS
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recovery import Recoveries, RecoveryBreach
 from ....faults.probe.report import ProbeReport
 from ....faults.probe.reruns import RerunBreach, Reruns, rerun_text
-from ....faults.probe.shrink import Scene, shrink
-from ....faults.probe.story import moment
+from ....faults.probe.shrink import CrashCaseReplay, shrink
+from ....faults.probe.story import moment_text
 from ....faults.probe.tracing.control import RunControl
 from ....faults.probe.visits import STOP_AT_FIRST, VisitPlan
 from ....sim.interruption import current_interruption
@@ -29,7 +29,7 @@ STORIES_MAX = 10
 """Maximum of stories of crashes, of recoveries and of reruns. Shrinking a breach takes up to 200 checks."""
 
 
-class _Explored(NamedTuple):
+class _ProbeParts(NamedTuple):
     """The crashes, recoveries and reruns of a probe."""
 
     found: ProbeReport
@@ -60,14 +60,14 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             found,
             [
                 ProbeFinding(signature, record, start, shrink(record, start, group.smallest, checkers))
-                for signature, group in _new(found.in_order, plan)
+                for signature, group in _breaches_to_tell(found.in_order, plan)
             ],
             recoveries,
             []
             if recoveries is None
             else [
                 _recovery_finding(record, start, signature, breach, checkers)
-                for signature, breach in _new(recoveries.in_order, plan)
+                for signature, breach in _breaches_to_tell(recoveries.in_order, plan)
             ],
             reruns,
             []
@@ -95,36 +95,36 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
 _Breach = TypeVar("_Breach")
 
 
-def _new(breaches: Sequence[tuple[str, _Breach]], plan: VisitPlan) -> list[tuple[str, _Breach]]:
+def _breaches_to_tell(breaches: Sequence[tuple[str, _Breach]], plan: VisitPlan) -> list[tuple[str, _Breach]]:
     """Return the breaches that get a story: the first ones that are not known."""
     return [one for one in breaches if one[0] not in plan.known][:STORIES_MAX]
 
 
-def _try_all(asked: ProbePlan, record: ProgramRecord, start: Image, checkers: Checkers, plan: VisitPlan) -> _Explored:
+def _try_all(asked: ProbePlan, record: ProgramRecord, start: Image, checkers: Checkers, plan: VisitPlan) -> _ProbeParts:
     options = asked.options
-    found = probe_end(record, start, checkers)
+    found = probe_final_state(record, start, checkers)
     if not plan.known.issuperset(found.breaches):
-        return _Explored(found)
+        return _ProbeParts(found)
     verdicts: Verdicts = {}
     recoveries = on_held = None
     if options.recovery_crashes:
         record_check = partial(asked.recorder.record_check, asked.check)
         recoveries = Recoveries(checkers, record_check, asked.crash_disks, options.limit, plan)
         on_held = recoveries.explore
-    found = _explore(asked, record, start, checkers, on_held, verdicts, plan)
-    tried = _Explored(found, recoveries)
+    found = _explore_crashes(asked, record, start, checkers, on_held, verdicts, plan)
+    tried = _ProbeParts(found, recoveries)
     if not asked.is_rerun:
         return tried
     rerun = partial(asked.recorder.rerun, asked.program, start)
     reruns = Reruns(checkers, rerun, start, record, found, verdicts, options.limit, plan)
     if tried.has_stopped(plan):
-        reruns.leave_out(asked.kinds, options.seeds, asked.call_faults)
+        reruns.skip_reruns(asked.kinds, options.seeds, asked.call_faults)
     else:
-        _run_again(reruns, asked)
+        _run_with_faults(reruns, asked)
     return tried._replace(reruns=reruns)
 
 
-def _explore(
+def _explore_crashes(
     asked: ProbePlan,
     record: ProgramRecord,
     start: Image,
@@ -154,7 +154,7 @@ def _explore(
         )
 
 
-def _run_again(reruns: Reruns, asked: ProbePlan) -> None:
+def _run_with_faults(reruns: Reruns, asked: ProbePlan) -> None:
     with show_progress("running again", ticks=False) as update:
 
         def on_progress(reruns: Reruns, control: RunControl) -> None:
@@ -171,8 +171,8 @@ def _recovery_finding(
     """Return a breach after a crash in recovery, with its losses and with the lines of the first crash."""
     recovery, first = breach.recovery, breach.recovery.first_crash
     shown = shrink(recovery.record, recovery.start, breach.group.smallest, checkers)
-    losses = Scene(record, start, first).shown(first).losses
-    lines = [f"crash {moment(record, first.point)}, on {first.disk}", *(f"lost: {loss.what}" for loss in losses)]
+    losses = CrashCaseReplay(record, start, first).shown(first).losses
+    lines = [f"crash {moment_text(record, first.point)}, on {first.disk}", *(f"lost: {loss.what}" for loss in losses)]
     return ProbeFinding(signature, recovery.record, recovery.start, shown, tuple(lines), kind=RECOVERY)
 
 

@@ -16,7 +16,7 @@ from ....faults.probe.checks.check import Check, CheckError
 from ....faults.probe.checks.kinds import CHECK_KINDS
 from ....faults.probe.programs import PYTHON, RecorderChoice
 from ....faults.probe.record import ProgramRecord
-from ....faults.probe.recording.run import EMPTY, ProgramError, start_of
+from ....faults.probe.recording.run import EMPTY, ProgramError, start_image_of
 from ....faults.probe.story import where
 from ....faults.probe.tracing.control import CallFault
 from ....faults.probe.tracing.rules import CrashRule
@@ -89,7 +89,7 @@ def record_program(options: ProbeOptions, program: list[str], recorder: Recorder
     """Run and record the program. Raises BadParameter if it cannot be started, RefusedError after unrecorded calls."""
     began = perf_counter()
     try:
-        start = EMPTY if options.start is None else start_of(options.start)
+        start = EMPTY if options.start is None else start_image_of(options.start)
         record, unlike = recorder.record(program, start)
     except ProgramError as error:
         raise typer.BadParameter(str(error)) from error

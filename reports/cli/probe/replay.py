@@ -18,7 +18,7 @@ from ....faults.probe.checks.checkers import Checkers
 from ....faults.probe.documents import replayed_json
 from ....faults.probe.failure import ProbeFailure, ProbeFinding
 from ....faults.probe.record import Answers, RecordError
-from ....faults.probe.shrink import CrashCaseView, NotReproducedError, Scene
+from ....faults.probe.shrink import CrashCaseReplay, CrashCaseView, NotReproducedError
 from ....faults.simulation.artefact import PROBE, ArtefactError, read_envelope
 from ...results.leaving import write_result_and_exit
 from ...results.model import FailureGroup, Failures, On, Result, Tone, Verdict
@@ -48,7 +48,7 @@ def replay_probe(
     """Rebuild a stored state, check it, and exit. checks: a check by its kind, else the stored check is used."""
     try:
         failure = ProbeFailure.from_json(file.read_text())
-        shown = Scene(failure.record, failure.start, failure.case).shown(failure.case)
+        shown = CrashCaseReplay(failure.record, failure.start, failure.case).shown(failure.case)
     except (OSError, UnicodeDecodeError, ArtefactError, RecordError) as error:
         raise typer.BadParameter(f"{file}: {error}", param_hint="--replay") from error
     except NotReproducedError as error:
@@ -56,7 +56,7 @@ def replay_probe(
         raise typer.Exit(EXIT_HARNESS) from error
     chosen = check_given(checks or {failure.check_kind: failure.check})
     with Checkers(chosen, 1, seconds) as checkers:
-        (verdict,) = checkers.verdicts([(shown.image, Answers.of(failure.record.answers))])
+        (verdict,) = checkers.verdicts([(shown.image, Answers.from_steps(failure.record.answers))])
     now = CrashCaseView(replace(failure.case, verdict=verdict), shown.image, shown.losses)
     finding = ProbeFinding(verdict.signature, failure.record, failure.start, now, failure.recovery, failure.rerun)
     drawn, written = list[Path](), ResultFiles()

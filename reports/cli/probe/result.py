@@ -35,7 +35,7 @@ from ...results.model import (
     bar_group,
 )
 from .breach_text import ProbeBreach
-from .result_lines import baseline_lines, not_tried, recovery_lines, rerun_lines, rule_lines
+from .result_lines import baseline_lines, recovery_lines, rerun_lines, rule_lines, untried_text
 from .results import ProbeResults, kinds_of_breach, points_text
 
 _BARS_SHOWN_MAX, _ROWS_MAX, _SAID_LINES_MAX = 20, 20, 20
@@ -61,7 +61,7 @@ def probe_result(results: ProbeResults, places: Places, timelines: Timelines, ex
     ]
     points = points_text(found.points, found.points_of)
     amounts = f"{found.operations:,} operations, {len(record.acknowledged):,} promises, {points}"
-    tried = list(_tried(results))
+    tried = list(_tried_counts(results))
     broken = sum(count.broken for count in found.counts.values())
     return Result(
         "probe",
@@ -72,7 +72,7 @@ def probe_result(results: ProbeResults, places: Places, timelines: Timelines, ex
         results.command,
         facts,
         list(_blocks(results, places, timelines, tried)),
-        [_case(one, results, places) for one in tried],
+        [_case_json(one, results, places) for one in tried],
         results.seconds,  # the total: a state that several test cases share is checked once
     )
 
@@ -136,7 +136,7 @@ def _verdict(results: ProbeResults) -> Verdict:
 # -- crashes, recoveries and reruns -----------------------------------------------------------------------------------
 
 
-class _Tried(NamedTuple):
+class _TriedCounts(NamedTuple):
     name: str
     points: int
     states: int
@@ -147,26 +147,28 @@ class _Tried(NamedTuple):
     """Signatures of known breaches."""
 
 
-def _tried(results: ProbeResults) -> Iterator[_Tried]:
+def _tried_counts(results: ProbeResults) -> Iterator[_TriedCounts]:
     breaches, recoveries, reruns = results.breaches(), results.recoveries, results.reruns
     of_program = [one for one in breaches if not one.finding.kind]
     for disk, count in results.found.counts.items():
         broken = [one for one in of_program if disk in one.disks]
         known = [one for one in results.known(results.found.breaches) if disk in results.found.breaches[one].disks]
-        yield _Tried(disk, count.crashes, count.states, broken, results.crash_gaps, known)
+        yield _TriedCounts(disk, count.crashes, count.states, broken, results.crash_gaps, known)
     if recoveries is not None:
         broken = [one for one in breaches if one.finding.kind == RECOVERY]
         known = results.known(recoveries.breaches)
-        yield _Tried("crashes in recovery", recoveries.points, recoveries.states, broken, results.recovery_gaps, known)
+        yield _TriedCounts(
+            "crashes in recovery", recoveries.points, recoveries.states, broken, results.recovery_gaps, known
+        )
     if reruns is not None:
         broken = [one for one in breaches if one.finding.kind not in ("", RECOVERY)]
         known = list(dict.fromkeys(results.known(results.rerun_signatures)))
         ways = (("faults at calls", [*reruns.enabled, *reruns.rules]), ("other orders of threads", reruns.seeds))
         name = " and ".join(name for name, is_tried in ways if is_tried)
-        yield _Tried(name, reruns.points, reruns.states, broken, results.rerun_gaps, known)
+        yield _TriedCounts(name, reruns.points, reruns.states, broken, results.rerun_gaps, known)
 
 
-def _case(tried: _Tried, results: ProbeResults, places: Places) -> Case:
+def _case_json(tried: _TriedCounts, results: ProbeResults, places: Places) -> Case:
     outcomes = []
     if tried.breaches:
         texts = [plain_text(one.text(places.get(one.key))) for one in tried.breaches]
@@ -184,7 +186,9 @@ def _case(tried: _Tried, results: ProbeResults, places: Places) -> Case:
 # -- blocks ----------------------------------------------------------------------------------------
 
 
-def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: list[_Tried]) -> Iterator[ResultBlock]:
+def _blocks(
+    results: ProbeResults, places: Places, timelines: Timelines, tried: list[_TriedCounts]
+) -> Iterator[ResultBlock]:
     record, found = results.record, results.found
     breaches = results.breaches()
     notes = [f"note: {note}" for note in results.notes]
@@ -223,9 +227,9 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
         said.insert(0, f"… {len(lines) - len(said):,} earlier lines")
     yield Lines("not finished", On.ALARM | On.SUMMARY, lines=results.gaps, style="yellow")
     note = "The probe shows nothing about these."
-    yield Lines("Not tried", On.PAGE, "not-tried", note, list(not_tried(results)))
+    yield Lines("Not tried", On.PAGE, "not-tried", note, list(untried_text(results)))
     note = "File operations of the program and its children; bars are logarithmic."
-    yield Bars("Recorded steps", On.PAGE, "recorded", note, _recorded(record))
+    yield Bars("Recorded steps", On.PAGE, "recorded", note, _recorded_text(record))
     if found.never_injected:
         yield Lines("Never", On.SUMMARY, lines=[", ".join(found.never_injected)])
     yield Lines("Output of the check for all states", On.STDERR | On.PAGE, "said", lines=said)
@@ -303,7 +307,7 @@ def _damage_table(results: ProbeResults) -> ResultTable:
 # -- blocks that only the page has --------------------------------------------------------------------------------
 
 
-def _recorded(record: ProgramRecord) -> list[Group]:
+def _recorded_text(record: ProgramRecord) -> list[Group]:
     names = file_names(record)
     files = Counter(names.get(step.file, f"file {step.file}") for step in record.steps if step.file >= 0)
     groups = [

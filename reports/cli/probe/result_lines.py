@@ -58,7 +58,8 @@ def rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
         yield f"  faults at calls: {', '.join(f'{kind} {times:,}' for kind, times in reruns.injected.items())}"
     for rule, calls in reruns.aimed.items():
         if calls:
-            yield f"  {rule}: injected at {count_text(len(calls), 'call')}, in {_few(FaultCoverage(calls).files)}"
+            files = _first_names(FaultCoverage(calls).files)
+            yield f"  {rule}: injected at {count_text(len(calls), 'call')}, in {files}"
         else:
             yield f"  {rule}: never reached"
     if reruns.never_injected:
@@ -79,15 +80,15 @@ def _coverage_text(found: FaultCoverage) -> str:
         f"injected into {len(files) - len(missed):,} of {count_text(len(files), 'file')}, "
         f"at {len(found.reached):,} of {count_text(len(found.calls), 'call')}"
     )
-    return f"{text}; not: {_few(missed)}" if missed else text
+    return f"{text}; not: {_first_names(missed)}" if missed else text
 
 
-def _few(files: list[str]) -> str:
+def _first_names(files: list[str]) -> str:
     more = len(files) - _FILES_SHOWN_MAX
     return ", ".join(files[:_FILES_SHOWN_MAX]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def not_tried(results: ProbeResults) -> Iterator[str]:
+def untried_text(results: ProbeResults) -> Iterator[str]:
     yield from (f"{gap[0].upper()}{gap[1:]}." for gap in results.gaps)
     found, recoveries, reruns = results.found, results.recoveries, results.reruns
     if found.is_sample:

@@ -161,9 +161,9 @@ class ProbeResults:
 
     def breaches(self) -> list[ProbeBreach]:
         """Return all findings with the numbers of their states."""
-        return [_breach(finding, self._group(finding)) for finding in self.all_findings]
+        return [_breach(finding, self._breach_groups(finding)) for finding in self.all_findings]
 
-    def _group(self, finding: ProbeFinding) -> ViolationGroup:
+    def _breach_groups(self, finding: ProbeFinding) -> ViolationGroup:
         if not finding.kind:
             return self.found.breaches[finding.signature]
         if finding.kind == RECOVERY:

@@ -19,9 +19,9 @@ from ....faults.probe.checks.check import Check
 from ....faults.probe.checks.kinds import CHECK_KINDS
 from ....faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, RecorderChoice
 from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS, CallFault
-from ....faults.probe.tracing.rules import CrashRule, Rule, RuleError, parsed_rule
+from ....faults.probe.tracing.rules import CrashRule, Rule, RuleError, parse_rule
 from ....sim.interruption import EndedEarlyError, Interruption, interruptible
-from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, disks_named, was_given
+from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, disks_named, is_option_given
 from .baseline import read_baseline
 from .command import ProbeOptions
 from .recording import ProbePlan, Recorded, RefusedError, check_given, record_program
@@ -39,7 +39,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
     if asked.replay is not None:
         if asked.program:
             raise typer.BadParameter("expected --replay or a program, found both")
-        _require_of_use(asked.context)
+        _require_useful_options(asked.context)
         from .replay import replay_probe
 
         with _ended_early():
@@ -54,14 +54,14 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
         _report_durability(asked)
     options = plan_of(asked)
     with _ended_early(_seconds_in(asked.time), f"--time {asked.time}") as interruption:
-        recorded = _recorded(asked, options.program, options.recorder)
+        recorded = _record_or_exit(asked, options.program, options.recorder)
         # Imported after the run of the program, because they are slow to import.
-        from .leaving import leave_results
+        from .leaving import write_probe_results_and_exit
         from .probing import probe_recorded
 
         results = probe_recorded(options, recorded, command_line(asked.context, behind="program"))
         ended = _exit_code(interruption)
-        leave_results(
+        write_probe_results_and_exit(
             results,
             EXIT_BROKEN if results.new_kinds else ended if results.gaps else EXIT_HELD,
             out=asked.out,
@@ -75,13 +75,13 @@ def _report_durability(asked: ProbeOptions) -> NoReturn:
     """Record the program once, list the effects that were not durable at its promises, and exit."""
     program, disks = _program_of(asked), _disks_of(asked)
     _require_no_check_options(asked.context)
-    recorder = _recorder(asked, is_rerun=False)
+    recorder = _recorder_choice(asked, is_rerun=False)
     with _ended_early(_seconds_in(asked.time), f"--time {asked.time}"):
-        recorded = _recorded(asked, program, recorder)
+        recorded = _record_or_exit(asked, program, recorder)
         # Imported after the run of the program, because it is slow to import.
-        from .durability import leave_durability
+        from .durability import write_durability_and_exit
 
-        leave_durability(
+        write_durability_and_exit(
             recorded,
             disks,
             command_line(asked.context, behind="program"),
@@ -91,14 +91,14 @@ def _report_durability(asked: ProbeOptions) -> NoReturn:
         )
 
 
-def _recorded(asked: ProbeOptions, program: list[str], recorder: RecorderChoice) -> Recorded:
+def _record_or_exit(asked: ProbeOptions, program: list[str], recorder: RecorderChoice) -> Recorded:
     """Record the program. If the recorder missed calls, write the reasons and exit."""
     try:
         return record_program(asked, program, recorder)
     except RefusedError as error:
-        from .leaving import leave_refusal
+        from .leaving import write_refusal_and_exit
 
-        leave_refusal(error, asked.json_file)
+        write_refusal_and_exit(error, asked.json_file)
 
 
 @contextmanager
@@ -124,8 +124,8 @@ def plan_of(asked: ProbeOptions, function: Check | None = None) -> ProbePlan:
     Raises BadParameter without a program, or for a wrong check.
     """
     program = _program_of(asked)
-    kinds = _kinds(asked.faults or [])
-    rules = _rules(asked.inject or [])
+    kinds = _fault_kinds(asked.faults or [])
+    rules = _fault_rules(asked.inject or [])
     call_faults = [rule for rule in rules if isinstance(rule, CallFault)]
     crash_rules = [rule for rule in rules if isinstance(rule, CrashRule)]
     is_rerun = bool(kinds or call_faults or asked.seeds)
@@ -137,7 +137,7 @@ def plan_of(asked: ProbeOptions, function: Check | None = None) -> ProbePlan:
             f"expected check(directory, acknowledged, refused) in {judge.name}, found no parameter refused",
             param_hint="--refusals",
         )
-    recorder = _recorder(asked, is_rerun=is_rerun)
+    recorder = _recorder_choice(asked, is_rerun=is_rerun)
     disks = disks_named(asked.disk or DISKS, (*PROFILES, *DAMAGES))
     baseline = {} if asked.baseline is None else read_baseline(asked.baseline)
     plan = ProbePlan(asked, program, recorder, judge, tuple(disks), kinds, baseline, call_faults, crash_rules)
@@ -170,13 +170,17 @@ def _require_no_check_options(context: typer.Context) -> None:
         (_NEED_CHECK, _NO_CHECK),
         (_OF_CHECKS, "of no use without a check"),
     ):
-        given = [one for one in context.command.params if one.name in names and was_given(context, one.name or "")]
+        given = [
+            one for one in context.command.params if one.name in names and is_option_given(context, one.name or "")
+        ]
         if given:
             raise typer.BadParameter(problem, param_hint=[one.opts[0] for one in given])
 
 
-def _require_of_use(context: typer.Context) -> None:
-    given = [one for one in context.command.params if one.name not in _OF_REPLAY and was_given(context, one.name or "")]
+def _require_useful_options(context: typer.Context) -> None:
+    given = [
+        one for one in context.command.params if one.name not in _OF_REPLAY and is_option_given(context, one.name or "")
+    ]
     if given:
         raise typer.BadParameter("of no use with --replay", param_hint=[one.opts[0] for one in given])
 
@@ -184,12 +188,12 @@ def _require_of_use(context: typer.Context) -> None:
 def _seconds_in(time: str | None) -> float | None:
     if time is None:
         return None
-    from ....scenarios.campaigns.amounts import seconds_in
+    from ....scenarios.campaigns.amounts import parse_seconds
 
-    return seconds_in(time)
+    return parse_seconds(time)
 
 
-def _kinds(names: list[str]) -> list[FaultKind]:
+def _fault_kinds(names: list[str]) -> list[FaultKind]:
     known = {kind.value: kind for kind in CALL_FAULTS}
     kinds: dict[FaultKind, None] = {}
     for name in names:
@@ -201,14 +205,14 @@ def _kinds(names: list[str]) -> list[FaultKind]:
     return list(kinds)
 
 
-def _rules(texts: list[str]) -> list[Rule]:
+def _fault_rules(texts: list[str]) -> list[Rule]:
     try:
-        return list({str(rule): rule for rule in map(parsed_rule, texts)}.values())
+        return list({str(rule): rule for rule in map(parse_rule, texts)}.values())
     except RuleError as error:
         raise typer.BadParameter(str(error), param_hint="--inject") from error
 
 
-def _recorder(asked: ProbeOptions, *, is_rerun: bool) -> RecorderChoice:
+def _recorder_choice(asked: ProbeOptions, *, is_rerun: bool) -> RecorderChoice:
     for name, found, known in (("--record", asked.record, ("", *RECORDERS)), ("--stores", asked.stores, STORES)):
         if found not in known:
             raise typer.BadParameter(

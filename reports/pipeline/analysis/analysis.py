@@ -299,19 +299,19 @@ def _put_latency(rows: DataFrame) -> pa.Table:
 
 
 def detections_table(rows: DataFrame) -> pa.Table:
-    return _until_found(rows, ("mutant", "scenario"), ("seed",)).drop("first_scenario").toArrow()
+    return _costs_until_found(rows, ("mutant", "scenario"), ("seed",)).drop("first_scenario").toArrow()
 
 
 def mutants_table(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
     """by_scenario: the table of detections."""
-    found = _until_found(rows, ("mutant",), ("seed", "scenario")).toArrow().to_pylist()
+    found = _costs_until_found(rows, ("mutant",), ("seed", "scenario")).toArrow().to_pylist()
     of_scenarios = groupby(by_scenario.to_pylist(), key=lambda row: row["mutant"])
-    summed = {mutant: _over_scenarios(list(group)) for mutant, group in of_scenarios}
+    summed = {mutant: _sum_over_scenarios(list(group)) for mutant, group in of_scenarios}
     all_rows = [{**row, "scenario": row["first_scenario"], **summed[row["mutant"]]} for row in found]
     return pa.Table.from_pylist(all_rows, schema=MUTANTS)
 
 
-def _until_found(rows: DataFrame, by: tuple[str, ...], order: tuple[str, ...]) -> DataFrame:
+def _costs_until_found(rows: DataFrame, by: tuple[str, ...], order: tuple[str, ...]) -> DataFrame:
     """Count the seeds and seconds of each group up to its first row with a violation, in the given order."""
     rows = rows.filter(fn.col("mutant").isNotNull()).withColumn("place", fn.struct(*order))
     first = (
@@ -331,7 +331,7 @@ def _until_found(rows: DataFrame, by: tuple[str, ...], order: tuple[str, ...]) -
     )
 
 
-def _over_scenarios(found: list[dict[str, Any]]) -> dict[str, Any]:
+def _sum_over_scenarios(found: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "scenarios": len(found),
         "found_in": sum(row["found"] for row in found),

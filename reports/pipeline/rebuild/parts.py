@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from ....store.config import StoreConfig
 from ....store.errors import CorruptFileError
-from ....store.formats.columns import Core, PlainRecords
+from ....store.formats.columns import NativeCore, PlainRecords
 from ....store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, decode_entry, encode_entry
 from ....store.formats.delay_level import entry_tags_code, parse_delay_levels
 from ....store.formats.index import HEADER, index_file_bytes
@@ -111,13 +111,13 @@ class SegmentCopy:
 
     to: NewStore
 
-    def __call__(self, files: Files, core: Core | None, item: LogSegment) -> SegmentFacts:
+    def __call__(self, files: Files, core: NativeCore | None, item: LogSegment) -> SegmentFacts:
         segment = RawSegment(item.path, item.base_offset, files.map(item.path, item.size_bytes))
         scan = _SegmentScan(segment, self.to.config, core)
         scan.read()
         self._write_results(scan, segment.base_offset)
         is_whole = scan.facts.stopped_by is None and not item.is_last
-        self._copy(segment, item.size_bytes if is_whole else scan.facts.end, item.mtime_ms)
+        self._copy_segment(segment, item.size_bytes if is_whole else scan.facts.end, item.mtime_ms)
         return scan.facts
 
     def _write_results(self, scan: "_SegmentScan", base_offset: int) -> None:
@@ -135,7 +135,7 @@ class SegmentCopy:
             with whole_file(system, path) as stream:
                 stream.write(scan.keys)
 
-    def _copy(self, segment: RawSegment, end: int, mtime_ms: int) -> None:
+    def _copy_segment(self, segment: RawSegment, end: int, mtime_ms: int) -> None:
         """Copy the bytes before `end`, then zeros, which are a hole on this machine."""
         system, path = self.to.open("commitlog", segment_name(segment.base_offset))
         with streamed_file(system, path) as stream:
@@ -165,7 +165,7 @@ def _write_without_zeros(stream: Any, begin: int, piece: memoryview) -> None:
 class _SegmentScan:
     """One pass over a segment that accepts the same records as recovery."""
 
-    def __init__(self, segment: RawSegment, config: StoreConfig, core: Core | None) -> None:
+    def __init__(self, segment: RawSegment, config: StoreConfig, core: NativeCore | None) -> None:
         self.facts = SegmentFacts()
         self.entries: dict[QueueKey, bytearray] = {}
         self.keys = bytearray()
@@ -184,17 +184,17 @@ class _SegmentScan:
             more = True
             while more and facts.end < segment.size_bytes:
                 if self._plain is not None:
-                    self._take_plain(self._plain)
+                    self._scan_plain_records(self._plain)
                 before = facts.records
                 records = segment.records_from(facts.end, segment.size_bytes, check_crc=self._check_crc)
                 for record in islice(records, None if self._plain is None else 1):
-                    self._take_record(record)
+                    self._scan_record(record)
                 more = self._plain is not None and facts.records > before
         except CorruptFileError as error:
             facts.stopped_by = error
             facts.is_dirty = not segment.zeros_from(facts.end)
 
-    def _take_plain(self, plain: PlainRecords) -> None:
+    def _scan_plain_records(self, plain: PlainRecords) -> None:
         facts, segment = self.facts, self._segment
         while plain.scan(segment.view, facts.end, segment.base_offset, check_crc=self._check_crc):
             for number, first, entries, _ in plain.runs():
@@ -213,7 +213,7 @@ class _SegmentScan:
             segment.file.advise_dont_need(facts.end, plain.end)
             facts.end = plain.end
 
-    def _take_record(self, record: ScannedRecord) -> None:
+    def _scan_record(self, record: ScannedRecord) -> None:
         facts, offset, stored_ms = self.facts, record.physical_offset, record.store_timestamp_ms
         if is_queued(record):
             code = entry_tags_code(record.topic, record.properties, stored_ms, self._delays_ms)
@@ -269,7 +269,7 @@ class QueueFileWriter:
 
     to: NewStore
 
-    def __call__(self, files: Files, core: Core | None, item: NewQueueFile) -> None:
+    def __call__(self, files: Files, core: NativeCore | None, item: NewQueueFile) -> None:
         """Write entries, blank entries for missing records, and zeros after the last entry."""
         size_bytes = self.to.config.mapped_file_size_consume_queue
         raw = bytearray(BLANK_ENTRY_BYTES * item.entries)
@@ -288,15 +288,15 @@ class QueueFileWriter:
 
     def _entries(self, run: QueueRecordRun, first: int, count: int) -> bytes:
         system, path = self.to.open(BETWEEN, f"{segment_name(run.base_offset)}.entries")
-        return _bytes_of(system, path, (run.number + first) * ENTRY_BYTES, count * ENTRY_BYTES)
+        return _array_bytes(system, path, (run.number + first) * ENTRY_BYTES, count * ENTRY_BYTES)
 
     def _stored_ms(self, files: Files, physical_offset: int, base_offset: int) -> int:
         system, path = self.to.open("commitlog", segment_name(base_offset))
-        raw = _bytes_of(system, path, physical_offset - base_offset, RECORD_BYTES_MIN)
+        raw = _array_bytes(system, path, physical_offset - base_offset, RECORD_BYTES_MIN)
         return store_timestamp_ms_at(memoryview(raw), 0)
 
 
-def _bytes_of(system: fs.FileSystem, path: str, at: int, size_bytes: int) -> bytes:
+def _array_bytes(system: fs.FileSystem, path: str, at: int, size_bytes: int) -> bytes:
     with system.open_input_file(path) as stream:
         raw: bytes = stream.read_at(size_bytes, at)
     if len(raw) != size_bytes:
@@ -327,7 +327,7 @@ class IndexFileWriter:
 
     to: NewStore
 
-    def __call__(self, files: Files, core: Core | None, item: NewIndexFile) -> int:
+    def __call__(self, files: Files, core: NativeCore | None, item: NewIndexFile) -> int:
         """Put the keys one by one with the store's own code."""
         config, world = self.to.config, real_world()
         slots, entries_max = config.max_hash_slot_num, config.max_index_num
@@ -356,4 +356,4 @@ class IndexFileWriter:
             system, path = self.to.open(BETWEEN, f"{segment_name(part.base_offset)}.keys")
             for begin in range(part.begin, part.end, _KEYS_AT_ONCE):
                 count = min(_KEYS_AT_ONCE, part.end - begin)
-                yield from KEY.iter_unpack(_bytes_of(system, path, begin * KEY.size, count * KEY.size))
+                yield from KEY.iter_unpack(_array_bytes(system, path, begin * KEY.size, count * KEY.size))

@@ -22,7 +22,7 @@ from ....store.formats.consume_queue import ENTRY_BYTES
 from ....store.formats.index import index_file_bytes, index_file_name
 from ....store.formats.message import records_max_in
 from ....store.formats.side_json import SIDE_JSON_BYTES_MAX
-from ....store.log.checkpoint import read_checkpoint, vouched_timestamp_ms
+from ....store.log.checkpoint import read_checkpoint, trusted_timestamp_ms
 from ....store.log.segment import segment_name
 from ....store.log.segment_queue import file_name_of
 from ....store.queues.consume_queue import GAP_ENTRIES_MAX
@@ -183,7 +183,7 @@ class _StoreRebuild:
         if not self._is_unclean:
             return trusted_after_clean_exit(max((n for n, one in enumerate(facts, 1) if one.is_begun), default=0))
         physic_ms, logics_ms, _ = self._checkpoint
-        vouched_ms = vouched_timestamp_ms(physic_ms, logics_ms)
+        vouched_ms = trusted_timestamp_ms(physic_ms, logics_ms)
         newest_first = reversed(list(enumerate(one.first_store_timestamp_ms for one in facts)))
         return trusted_by_checkpoint(vouched_ms, newest_first)
 
@@ -207,7 +207,7 @@ class _StoreRebuild:
             for position in range(1, len(runs)):
                 run, expected = runs[position], runs[position - 1].end
                 following = runs[position + 1].first if position + 1 < len(runs) else None
-                if run.first != expected and not _is_gap(expected, run, following):
+                if run.first != expected and not _is_accepted_gap(expected, run, following):
                     raise UnsoundStoreError(
                         f"record {run.physical_offset}: {where}: expected {expected}, found {run.first}"
                     )
@@ -302,7 +302,7 @@ class _StoreRebuild:
         sync_names(*self._new.open())
 
 
-def _is_gap(expected: int, run: QueueRecordRun, following: int | None) -> bool:
+def _is_accepted_gap(expected: int, run: QueueRecordRun, following: int | None) -> bool:
     """Return whether recovery accepts an unexpected first queue offset of a run as the end of a gap.
 
     No old entry may contradict the gap (`QueueReplay`). Recovery then accepts the gap in three cases: the next run,

@@ -54,14 +54,16 @@ class StoreDirectory:
         self._is_local = isinstance(self._system, fs.LocalFileSystem)
 
     def segments(self) -> list[StoreFile]:
-        found = [file for directory in self.log_directories for file in _files_with_number_names(self._list(directory))]
+        found = [
+            file for directory in self.log_directories for file in _files_with_number_names(self._list_files(directory))
+        ]
         return sorted(found, key=lambda file: file.base_offset)
 
     def queue_files(self) -> list[QueueFile]:
         root = f"{self.root}/consumequeue"
         depth = len(root.strip("/").split("/"))  # some file systems omit the first slash
         found = []
-        for one in self._list(root, recursive=True):
+        for one in self._list_files(root, recursive=True):
             place = one.path.strip("/").split("/")[depth:]
             if one.type == fs.FileType.File and len(place) == _QUEUE_DEPTH and _is_number(place[1], _QUEUE_ID_MAX):
                 found += [QueueFile(place[0], int(place[1]), file) for file in _files_with_number_names([one])]
@@ -69,19 +71,19 @@ class StoreDirectory:
 
     @property
     def has_queues(self) -> bool:
-        return bool(self._list(f"{self.root}/consumequeue"))
+        return bool(self._list_files(f"{self.root}/consumequeue"))
 
     def files_of_queue(self, topic: str, queue_id: int) -> list[StoreFile]:
         """Return the files by offset; none if the topic cannot be a directory name."""
         if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
             return []
-        found = _files_with_number_names(self._list(f"{self.root}/consumequeue/{topic}/{queue_id}"))
+        found = _files_with_number_names(self._list_files(f"{self.root}/consumequeue/{topic}/{queue_id}"))
         return sorted(found, key=lambda file: file.base_offset)
 
     def index_files(self) -> list[StoreFile]:
         found = [
             StoreFile(file.path, file.size)
-            for file in self._list(f"{self.root}/index")
+            for file in self._list_files(f"{self.root}/index")
             if file.type == fs.FileType.File and parse_index_file_name(file.base_name) is not None
         ]
         return sorted(found, key=lambda file: file.path)
@@ -101,7 +103,7 @@ class StoreDirectory:
         return StoreFile(found.path, found.size) if found.type == fs.FileType.File else None
 
     def content(self, file: StoreFile) -> memoryview:
-        return self._read(file, 0, file.size_bytes)
+        return self._read_file(file, 0, file.size_bytes)
 
     def read_window(self, file: StoreFile, at: int, size_bytes: int = WINDOW_BYTES) -> tuple[memoryview, int]:
         """Return a window of a file that includes the byte at `at`, and the position of the window's first byte.
@@ -110,9 +112,9 @@ class StoreDirectory:
         file.
         """
         if self._is_local:
-            return self._read(file, 0, file.size_bytes), 0
+            return self._read_file(file, 0, file.size_bytes), 0
         origin = at // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
-        return self._read(file, origin, min(at + size_bytes, file.size_bytes)), origin
+        return self._read_file(file, origin, min(at + size_bytes, file.size_bytes)), origin
 
     def read_ranges(self, file: StoreFile, begins: Sequence[int], ends: Sequence[int]) -> tuple[memoryview, int]:
         """Return ranges of a file in one buffer, at their original distances, and the buffer's position in the file.
@@ -120,7 +122,7 @@ class StoreDirectory:
         begins, ends: the ranges, in order. The bytes between two ranges are undefined.
         """
         if self._is_local:
-            return self._read(file, 0, file.size_bytes), 0
+            return self._read_file(file, 0, file.size_bytes), 0
         origin = begins[0] // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
         room = mmap(-1, ends[-1] - origin)  # pages of the buffer that are never written take no memory
         with self._system.open_input_file(file.path) as stream:
@@ -133,7 +135,7 @@ class StoreDirectory:
                 end = next_end
         return memoryview(room), origin
 
-    def _read(self, file: StoreFile, start: int, end: int) -> memoryview:
+    def _read_file(self, file: StoreFile, start: int, end: int) -> memoryview:
         if file.size_bytes == 0:
             return memoryview(b"")
         if self._is_local:
@@ -146,7 +148,7 @@ class StoreDirectory:
         read: bytes = stream.read_at(end - start, start)
         return read
 
-    def _list(self, directory: str, *, recursive: bool = False) -> list[fs.FileInfo]:
+    def _list_files(self, directory: str, *, recursive: bool = False) -> list[fs.FileInfo]:
         return list(self._system.get_file_info(fs.FileSelector(directory, allow_not_found=True, recursive=recursive)))
 
 

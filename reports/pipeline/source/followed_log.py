@@ -45,7 +45,7 @@ class FollowedLog:
         self._target: int | None = None
         """Log offset at which a query with a fixed end stops."""
 
-    def begin(self) -> dict[str, Any]:
+    def first_offset(self) -> dict[str, Any]:
         segments = self.directory.segments()
         begin = segments[0].base_offset if segments else 0
         return _offset_fields(begin, begin, KnownRecords())
@@ -53,7 +53,7 @@ class FollowedLog:
     def plan(self, start: dict[str, Any], limits: BatchLimits) -> PlannedPart:
         """Plan the next part. Without new records, the part ends where it starts."""
         walk = LogWalk(self.directory)
-        begin, oldest = self._resume(walk, start)
+        begin, oldest = self._find_resume_offset(walk, start)
         if walk.segments and begin < walk.segments[0].base_offset:
             raise ExpiredError(
                 f"the log begins at {walk.segments[0].base_offset}, after the stream's position {begin}: the records"
@@ -97,7 +97,7 @@ class FollowedLog:
         vouched = durable_times(self.directory) if self._durable else None
         return None if vouched is None else vouched.physic_msg_timestamp_ms
 
-    def _resume(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
+    def _find_resume_offset(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
         """Return the log offset at which to continue, and the log offset of the first known record."""
         to, oldest = start["to"], walk.segments[0].base_offset if walk.segments else 0
         if old_marks_of(start):

@@ -92,7 +92,7 @@ class IndexLookup:
         else:
             if self._is_durable:
                 return sorted(found)
-        return sorted(self._by_all_entries(hashes))
+        return sorted(self._find_by_all_entries(hashes))
 
     def _first_and_last_entry(self) -> tuple[IndexEntry, IndexEntry]:
         """Return the first and the last entry.
@@ -140,7 +140,7 @@ class IndexLookup:
             newest, above, number = offset, number, entry.previous
         return [offset for offset in found if offset < header.end_physical_offset]
 
-    def _by_all_entries(self, hashes: Sequence[int]) -> set[int]:
+    def _find_by_all_entries(self, hashes: Sequence[int]) -> set[int]:
         begin, end = self._header.begin_physical_offset, self._header.end_physical_offset
         behind_all, found = self._header.next_entry, set[int]()
         newest = np.zeros(self._slots, np.int32)

@@ -73,7 +73,7 @@ class KnownRecords(NamedTuple):
         back_bytes = _LOOK_BACK_BYTES
         while True:
             low = max(oldest, to - back_bytes)
-            found = deque(_records(walk, low, to, is_boundary=low == oldest), KNOWN_MAX)
+            found = deque(_known_records(walk, low, to, is_boundary=low == oldest), KNOWN_MAX)
             if low == oldest or len(found) == KNOWN_MAX or (found and back_bytes >= _LOOK_BACK_BYTES_ENOUGH):
                 break
             back_bytes *= _LOOK_BACK_TIMES
@@ -104,7 +104,7 @@ class KnownRecords(NamedTuple):
         if not walk.segments or walk.segments[0].base_offset > self.first:
             raise no_known_record_error(to)
         kept = list[KnownRecord]()
-        for mark, found in zip(self.marks[:-1], _records(walk, self.first, to, is_boundary=True), strict=False):
+        for mark, found in zip(self.marks[:-1], _known_records(walk, self.first, to, is_boundary=True), strict=False):
             if found.digest[0] != mark or found.stored_ms > self.latest_ms:
                 break
             kept = [*kept[-1:], found]
@@ -154,7 +154,7 @@ def record_head_at(directory: StoreDirectory, walk: LogWalk, begin: int) -> tupl
     return None
 
 
-def _records(walk: LogWalk, low: int, high: int, *, is_boundary: bool) -> Iterator[KnownRecord]:
+def _known_records(walk: LogWalk, low: int, high: int, *, is_boundary: bool) -> Iterator[KnownRecord]:
     for piece in walk.undamaged_records_between(low, high, is_boundary=is_boundary):
         stored_ms, sizes = piece.number("storeTimestamp"), piece.number("totalSize")
         base_offset = piece.segment.base_offset + piece.origin

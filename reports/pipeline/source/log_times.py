@@ -43,38 +43,38 @@ class LogTimes:
         self._out_of_order_ms = out_of_order_ms
         self._start = RangeStart(directory)
 
-    def between(self, low_ms: int, high_ms: int) -> tuple[int, int]:
+    def offsets_of_period(self, low_ms: int, high_ms: int) -> tuple[int, int]:
         """Return two log offsets that bound all records stored from low_ms to high_ms.
 
         A record begins at each offset, and the record at the second offset is excluded. 0 or a huge second offset: no
         bound.
         """
         before_ms, after_ms = low_ms - self._out_of_order_ms, high_ms + self._out_of_order_ms
-        begin = _last_that_holds(len(self._segments), self._first_position_of, lambda stored_ms: stored_ms < before_ms)
+        begin = _last_satisfying(len(self._segments), self._first_position_of, lambda stored_ms: stored_ms < before_ms)
         if begin is not None:
             segment = self._segments[begin.number]
             begin = (
-                _last_that_holds(
-                    _position_count(segment), self._finder_in(segment), lambda stored_ms: stored_ms < before_ms
+                _last_satisfying(
+                    _position_count(segment), self._time_finder(segment), lambda stored_ms: stored_ms < before_ms
                 )
                 or begin
             )
-        end = _first_that_holds(len(self._segments), self._first_position_of, lambda stored_ms: stored_ms > after_ms)
+        end = _first_satisfying(len(self._segments), self._first_position_of, lambda stored_ms: stored_ms > after_ms)
         number = len(self._segments) - 1 if end is None else end.number - 1
         if number >= 0:
             segment = self._segments[number]
             end = (
-                _first_that_holds(
-                    _position_count(segment), self._finder_in(segment), lambda stored_ms: stored_ms > after_ms
+                _first_satisfying(
+                    _position_count(segment), self._time_finder(segment), lambda stored_ms: stored_ms > after_ms
                 )
                 or end
             )
         return 0 if begin is None else begin.log_offset, _BEHIND_ALL if end is None else end.log_offset
 
     def _first_position_of(self, number: int) -> _TimedPosition | None:
-        return self._cut(number, self._segments[number], 0)
+        return self._position_in_range(number, self._segments[number], 0)
 
-    def _finder_in(self, segment: StoreFile) -> _LookAt:
+    def _time_finder(self, segment: StoreFile) -> _LookAt:
         cut_bytes = _cut_bytes(segment)
 
         def look_at(number: int) -> _TimedPosition | None:
@@ -82,12 +82,12 @@ class LogTimes:
             for high in (min(low + _NEAR_BYTES, low + cut_bytes), low + cut_bytes):
                 position = self._start.record_with_entry_between(segment, low, min(high, segment.size_bytes))
                 if position is not None:
-                    return self._cut(number, segment, position)
+                    return self._position_in_range(number, segment, position)
             return None
 
         return look_at
 
-    def _cut(self, number: int, segment: StoreFile, position: int) -> _TimedPosition | None:
+    def _position_in_range(self, number: int, segment: StoreFile, position: int) -> _TimedPosition | None:
         view, origin = whole_record_at(self._directory, segment, position, RECORD_BYTES_MIN)
         at, base_offset = position - origin, segment.base_offset + origin
         try:
@@ -105,7 +105,7 @@ def _position_count(segment: StoreFile) -> int:
     return max(segment.size_bytes - 1, 0) // _cut_bytes(segment)
 
 
-def _last_that_holds(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _TimedPosition | None:
+def _last_satisfying(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _TimedPosition | None:
     """Return the last position that satisfies `holds`; None if no position does.
 
     All positions before the returned position must satisfy `holds` too. Where no record is found, as in zeros after the
@@ -122,7 +122,7 @@ def _last_that_holds(places: int, look_at: _LookAt, holds: Callable[[int], bool]
     return best
 
 
-def _first_that_holds(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _TimedPosition | None:
+def _first_satisfying(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _TimedPosition | None:
     """Return the first position that satisfies `holds`, as all positions after it must; None if there is none."""
     best, low, high = None, 0, places
     while low < high:

@@ -134,13 +134,13 @@ class Messages:
             if named is not None:
                 return named
         ranges = log_ranges(directory, self._options.split_bytes)
-        parts = parts_of(directory, ranges) if self._hashes(conditions) else None
+        parts = parts_of(directory, ranges) if self._wanted_hashes(conditions) else None
         low, high = conditions.bounds("physical_offset")
         if not directory.has_queues:
             low = 0  # a range that begins inside a record would search back for its first record
         if self._options.out_of_order_ms is not None and conditions.on("store_timestamp_ms"):
             times = LogTimes(directory, self._options.out_of_order_ms)
-            begin, end = times.between(*conditions.bounds("store_timestamp_ms"))
+            begin, end = times.offsets_of_period(*conditions.bounds("store_timestamp_ms"))
             low, high = max(low, begin), min(high, end - 1)
         narrow = (one.within(low, high + 1) for one in (ranges if parts is None else parts))
         return [one for one in narrow if one is not None]
@@ -150,18 +150,18 @@ class Messages:
     ) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, LogRange):
             use_queues = self._options.use_queues and partition.zeros_max is None
-            yield from self._rows(directory, partition, conditions, use_queues=use_queues)
+            yield from self._message_rows(directory, partition, conditions, use_queues=use_queues)
             return
-        found = ranges_of_part(directory, partition, self._hashes(conditions), self._options)
+        found = ranges_of_part(directory, partition, self._wanted_hashes(conditions), self._options)
         for one in found.ranges:
             use_queues = self._options.use_queues and not found.are_records
-            yield from self._rows(directory, one, conditions, use_queues=use_queues)
+            yield from self._message_rows(directory, one, conditions, use_queues=use_queues)
 
-    def _hashes(self, conditions: RowConditions) -> list[int]:
+    def _wanted_hashes(self, conditions: RowConditions) -> list[int]:
         """Empty if the index cannot be used for the query."""
         return hashes_of(conditions, self._key) if self._key is not None and self._options.use_index else []
 
-    def _rows(
+    def _message_rows(
         self, directory: StoreDirectory, log_range: LogRange, conditions: RowConditions, *, use_queues: bool
     ) -> Iterator[pa.RecordBatch]:
         makers = [self._column_maker(field) for field in self.schema]

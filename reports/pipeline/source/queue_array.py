@@ -38,7 +38,7 @@ class QueueArray:
         position = queue_offset * ENTRY_BYTES
         for file in self._files:
             if file.base_offset <= position <= file.base_offset + file.size_bytes - ENTRY_BYTES:
-                return self._entry(file, position - file.base_offset)
+                return self._read_entry(file, position - file.base_offset)
         return None
 
     def record_bounds_between(self, low: int, high: int) -> tuple[_Array, _Array]:
@@ -47,7 +47,7 @@ class QueueArray:
         number = max(bisect_left(range(count), low, key=self._physical_offset) - 1, 0)
         parts, wanted = [np.empty(0, ENTRY)], _ENTRIES_FIRST
         while number < count:
-            some = self._entries(number, wanted)
+            some = self._read_entries(number, wanted)
             (stop,) = np.nonzero((some["size"] <= 0) | (some["physical_offset"] >= high))
             parts.append(some[: stop[0]] if len(stop) else some)
             if len(stop) or not len(some):
@@ -64,23 +64,23 @@ class QueueArray:
     def _physical_offset(self, number: int) -> int:
         which = bisect_right(self._ends, number)
         first = self._ends[which - 1] if which else 0
-        entry = self._entry(self._files[which], (number - first) * ENTRY_BYTES)
+        entry = self._read_entry(self._files[which], (number - first) * ENTRY_BYTES)
         return entry.physical_offset if entry is not None and entry.size_bytes > 0 else _UNWRITTEN
 
-    def _entry(self, file: StoreFile, position: int) -> QueueEntry | None:
+    def _read_entry(self, file: StoreFile, position: int) -> QueueEntry | None:
         page = position // _PAGE_BYTES * _PAGE_BYTES
-        some = self._bytes(file, page, _PAGE_BYTES + ENTRY_BYTES)[position - page :]
+        some = self._entry_bytes(file, page, _PAGE_BYTES + ENTRY_BYTES)[position - page :]
         return decode_entry(some, 0) if len(some) >= ENTRY_BYTES else None  # otherwise the file has become shorter
 
-    def _entries(self, number: int, wanted: int) -> _Array:
+    def _read_entries(self, number: int, wanted: int) -> _Array:
         which = bisect_right(self._ends, number)
         file, first = self._files[which], self._ends[which - 1] if which else 0
         assert first <= number < self._ends[which], (first, number, self._ends[which])
         count = min(wanted, self._ends[which] - number)
-        raw = bytes(self._bytes(file, (number - first) * ENTRY_BYTES, count * ENTRY_BYTES))
+        raw = bytes(self._entry_bytes(file, (number - first) * ENTRY_BYTES, count * ENTRY_BYTES))
         return np.frombuffer(raw, ENTRY, count=len(raw) // ENTRY_BYTES)
 
-    def _bytes(self, file: StoreFile, position: int, size_bytes: int) -> memoryview:
+    def _entry_bytes(self, file: StoreFile, position: int, size_bytes: int) -> memoryview:
         """Return fewer bytes at the end of the file. The last window is cached."""
         view, origin = self._seen.get(file.path, (memoryview(b""), 0))
         end = min(position + size_bytes, file.size_bytes)

@@ -51,9 +51,9 @@ class RecordEntries:
                 continue
             queued = piece.where(_is_queued_mask(piece))
             if len(queued):
-                yield self._batch(queued)
+                yield self._entry_batch(queued)
 
-    def _batch(self, piece: SegmentSlice) -> pa.RecordBatch:
+    def _entry_batch(self, piece: SegmentSlice) -> pa.RecordBatch:
         codes = _codes_of_tags(piece)
         odd = np.flatnonzero(_needs_decoding_mask(piece))
         light, light_rows = list[ScannedRecord](), list[int]()

@@ -47,7 +47,7 @@ class RangeReader:
         first = self._start.find(log_range)
         self.position = first.position
         """Start of the next record. At the end: the end of the last record, or the start of a closing blank record."""
-        self._is_proven = first.is_sound or self._has_entry_here()
+        self._is_proven = first.is_sound or self._has_entry_at_position()
         self._looks = LOOKS_MAX if log_range.is_last else 0
         self._seen: tuple[int, Reason] | None = None
         """The last damage that was read, to compare a second read with it."""
@@ -138,9 +138,9 @@ class RangeReader:
     def _search_record(self, position: int) -> None:
         assert position > self.position, (position, self.position)  # otherwise the same damage would be yielded forever
         self.position = next_candidate(self._directory, self._segment, position, self._range.end)
-        self._is_proven = self._has_entry_here()
+        self._is_proven = self._has_entry_at_position()
 
-    def _has_entry_here(self) -> bool:
+    def _has_entry_at_position(self) -> bool:
         if self.position >= self._range.end:
             return False
         view, origin = whole_record_at(self._directory, self._segment, self.position, _PIECE_BYTES)

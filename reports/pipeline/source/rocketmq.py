@@ -41,7 +41,7 @@ class RocketMQSource(DataSource):
     def schema(self) -> StructType:
         given = SourceOptions.options_of_user(self.options)
         options = SourceOptions.from_spark(given)
-        table = _table(options)
+        table = _make_table(options)
         conditions_of(options.where, table.condition_columns)  # raise errors of the options here, not in a task
         columns = from_arrow_schema(table.schema)
         for column in columns:
@@ -66,19 +66,19 @@ class TableReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._conditions = conditions_of(options.where, _table(options).condition_columns)
+        self._conditions = conditions_of(options.where, _make_table(options).condition_columns)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Raises FileNotFoundError if the directory does not exist."""
-        return [StreamPartition(one) for one in _table(self._options).partitions(self._conditions)]
+        return [StreamPartition(one) for one in _make_table(self._options).partitions(self._conditions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:
             return  # Spark passes an empty partition if `partitions` returns none
-        yield from _table(self._options).batches(partition.value, self._conditions)
+        yield from _make_table(self._options).batches(partition.value, self._conditions)
 
 
-def _table(options: SourceOptions) -> StoresTable:
+def _make_table(options: SourceOptions) -> StoresTable:
     if options.table not in TABLES:
         raise ValueError(f"no table {options.table}; there are {', '.join(TABLES)}")
     return StoresTable(options, TABLES[options.table])

@@ -149,10 +149,10 @@ class SegmentSlice:
         return found
 
     def bytes_of(self, spans: Spans) -> pa.Array:
-        return _byte_ranges_array(self._buffer, *spans)
+        return _byte_ranges_array(self._content_buffer, *spans)
 
     @cached_property
-    def _buffer(self) -> pa.Buffer:
+    def _content_buffer(self) -> pa.Buffer:
         return pa.py_buffer(self.view)
 
     @cached_property

@@ -67,7 +67,7 @@ class SourceOptions:
         unknown = sorted(given.keys() - set(names))
         if unknown:
             raise ValueError(f"no option {', '.join(unknown)}; there are {', '.join(names)}")
-        paths = _paths(given["paths"]) if "paths" in given else ()
+        paths = _parse_paths(given["paths"]) if "paths" in given else ()
         if bool(given.get("path")) == bool(paths):
             raise ValueError("path and paths: expected one of them" if paths else "no directory: load(…) takes one")
         if paths and given.get("commitlog"):
@@ -77,19 +77,19 @@ class SourceOptions:
             given.get("table", "messages"),
             tuple(filter(None, (name.strip() for name in given.get("columns", "").split(",")))),
             given.get("where", ""),
-            _choice(given, "body", ("true", "false")) == "true",
-            _whole_number(given, "splitbytes", 0, _SPLIT_BYTES) or 0,
-            _choice(given, "usequeues", ("true", "false")) == "true",
-            _key(given),
-            _choice(given, "useindex", ("true", "false")) == "true",
+            _parse_choice(given, "body", ("true", "false")) == "true",
+            _parse_whole_number(given, "splitbytes", 0, _SPLIT_BYTES) or 0,
+            _parse_choice(given, "usequeues", ("true", "false")) == "true",
+            _option_key(given),
+            _parse_choice(given, "useindex", ("true", "false")) == "true",
             _out_of_order(given),
             given.get("commitlog", ""),
             given.get("delaylevels", ""),
-            _whole_number(given, "hashslots", 1),
-            _whole_number(given, "indexentries", 1),
-            _choice(given, "upto", ("whole", "durable")),
-            _whole_number(given, "maxrows", 1),
-            _whole_number(given, "maxbytes", 1),
+            _parse_whole_number(given, "hashslots", 1),
+            _parse_whole_number(given, "indexentries", 1),
+            _parse_choice(given, "upto", ("whole", "durable")),
+            _parse_whole_number(given, "maxrows", 1),
+            _parse_whole_number(given, "maxbytes", 1),
             paths,
         )
 
@@ -118,7 +118,7 @@ class SourceOptions:
         return [field for name, field in known.items() if name in names and (self.body or name != "body")]
 
 
-def _key(given: Mapping[str, str]) -> str | None:
+def _option_key(given: Mapping[str, str]) -> str | None:
     table = given.get("table", "messages")
     if "key" in given and table != "messages":
         raise ValueError(f"key: only messages have keys, not the table {table}; index_entries are found by key_hash")
@@ -131,10 +131,10 @@ def _out_of_order(given: Mapping[str, str]) -> int | None:
     table = given.get("table", "messages")
     if "outoforderms" in given and table != "messages":
         raise ValueError(f"outOfOrderMs: only messages have times, not the table {table}")
-    return _whole_number(given, "outoforderms", 0)
+    return _parse_whole_number(given, "outoforderms", 0)
 
 
-def _whole_number(given: Mapping[str, str], name: str, least: int, default: int | None = None) -> int | None:
+def _parse_whole_number(given: Mapping[str, str], name: str, least: int, default: int | None = None) -> int | None:
     text = given.get(name)
     if text is None:
         return default
@@ -143,14 +143,14 @@ def _whole_number(given: Mapping[str, str], name: str, least: int, default: int 
     return int(text)
 
 
-def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+def _parse_choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
     text = given.get(name, choices[0]).lower()
     if text not in choices:
         raise ValueError(f"{name}: expected {' or '.join(choices)}, found {text!r}")
     return text
 
 
-def _paths(text: str) -> tuple[str, ...]:
+def _parse_paths(text: str) -> tuple[str, ...]:
     try:
         found = json.loads(text)
     except ValueError:

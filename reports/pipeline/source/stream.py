@@ -61,7 +61,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._logs = {one: FollowedLog(self._rows.directory(one), durable=durable) for one in options.stores}
 
     def initialOffset(self) -> _Offset:  # noqa: N802
-        return self._offset_of({store: log.begin() for store, log in self._logs.items()})
+        return self._stream_offset({store: log.first_offset() for store, log in self._logs.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Spark accepts only one limit; a limit of rows precedes a limit of bytes."""
@@ -73,8 +73,8 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: _Offset, limit: ReadLimit) -> _Offset:  # noqa: N802
         """Return the end of the batch after `start`; `start` itself if there are no new records."""
         starts = self._offsets_in(start)
-        begins = {store: starts.get(store) or log.begin() for store, log in self._logs.items()}
-        limits = self._limits(limit)
+        begins = {store: starts.get(store) or log.first_offset() for store, log in self._logs.items()}
+        limits = self._batch_limits(limit)
         ends = dict[str, _Offset]()
         for waiting, store in _with_stores_left(self._stores_by_backlog(begins, limits)):
             with _errors_with_store(store):
@@ -83,7 +83,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             limits = limits.reduced_by(part.rows, part.size_bytes)
         if len(starts) == len(ends) and all(end is starts[store] for store, end in ends.items()):
             return start
-        return self._offset_of({store: ends[store] for store in self._logs})
+        return self._stream_offset({store: ends[store] for store in self._logs})
 
     def reportLatestOffset(self) -> _Offset:  # noqa: N802
         """Return the end of each log and the lag of the last planned batch (FollowedLog.lag).
@@ -119,7 +119,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return  # Spark passes an empty partition if `partitions` returns none
         yield from self._rows.batches(partition.value, RowConditions())
 
-    def _offset_of(self, offsets: dict[str, _Offset]) -> _Offset:
+    def _stream_offset(self, offsets: dict[str, _Offset]) -> _Offset:
         return {"logs": offsets} if self._options.paths else offsets[self._options.path]
 
     def _offsets_in(self, offset: _Offset) -> dict[str, _Offset]:
@@ -143,7 +143,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return list(begins)
         return sorted(begins, key=lambda store: self._logs[store].backlog_bytes(begins[store]))
 
-    def _limits(self, limit: ReadLimit) -> BatchLimits:
+    def _batch_limits(self, limit: ReadLimit) -> BatchLimits:
         """Without limits if Spark requests everything available."""
         if isinstance(limit, ReadAllAvailable):
             return BatchLimits()

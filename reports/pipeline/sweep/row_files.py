@@ -91,7 +91,7 @@ def damage_of_row_file(system: fs.FileSystem, path: str, name: str, *, every_pag
     return None
 
 
-def files_that_may_hold(names: Iterable[str], scenario: str, seed: int) -> list[str]:
+def files_that_may_contain(names: Iterable[str], scenario: str, seed: int) -> list[str]:
     return [
         name for name in names if (span := SeedSpan.of_file(name)) and _is_part_of(SeedSpan(scenario, seed, 1), span)
     ]

@@ -101,8 +101,8 @@ def row_of(result: SeedResult, mutant: str | None) -> Row:
         **_drawn_columns(result.plan),
         "invariant": None if failure is None else failure.violations[0].invariant,
         "signature": None if failure is None else failure.signature,
-        "injected": _counts(result.injected),
-        "marks": _counts(result.marks),
+        "injected": _count_columns(result.injected),
+        "marks": _count_columns(result.marks),
         "features": list(result.features),
         "tried": list(result.tried),
         "put_latency": [{"us": us, "puts": puts} for us, puts in sorted(result.put_us.items())],
@@ -135,5 +135,5 @@ def _drawn_columns(plan: Plan | None) -> Row:
     }
 
 
-def _counts(counter: Mapping[str, int]) -> list[tuple[str, int]]:
+def _count_columns(counter: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counter.items())

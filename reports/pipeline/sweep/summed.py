@@ -75,7 +75,7 @@ class SweepSums:
                 "pass_rate": counts["held"] / counts.total(),
                 **dict(zip(("rate_low", "rate_high"), confidence_bounds(counts["held"], counts.total()), strict=True)),
             }
-            for run, counts in sorted(self._outcomes.items(), key=lambda pair: _null_first(pair[0]))
+            for run, counts in sorted(self._outcomes.items(), key=lambda pair: _sort_null_first(pair[0]))
         ]
 
     def put_latency(self) -> list[Row]:
@@ -135,5 +135,5 @@ def _add_counts(sums: Counter[str], counts: pa.Array) -> None:
         sums[row["name"]] += row["times_sum"]
 
 
-def _null_first(values: tuple[Any, ...]) -> list[tuple[bool, Any]]:
+def _sort_null_first(values: tuple[Any, ...]) -> list[tuple[bool, Any]]:
     return [(value is not None, value or "") for value in values]

@@ -17,7 +17,7 @@ from time import perf_counter
 import pyarrow.compute as pc
 
 from ....scenarios.campaigns.failures.failure import Failure
-from ....scenarios.campaigns.failures.shrink import shrink_within
+from ....scenarios.campaigns.failures.shrink import shrink_for_seconds
 from ....scenarios.campaigns.runner import Batch, results_of
 from ....scenarios.campaigns.seeds import SeedResult
 from ....scenarios.campaigns.worker_pool import become_worker
@@ -87,7 +87,7 @@ def isolated_rows(batch: Batch, seconds_max: float = SECONDS_MAX) -> Iterator[Ro
 def _rows_of_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
     """If a seed kills the child process, the row of this seed is the last."""
     receiver, sender = _FORK.Pipe(duplex=False)
-    child = _FORK.Process(target=_run_all, args=(batch, receiver, sender), daemon=True)
+    child = _FORK.Process(target=_send_rows, args=(batch, receiver, sender), daemon=True)
     child.start()
     sender.close()
     try:
@@ -108,7 +108,7 @@ def _rows_of_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
         child.join()
 
 
-def _run_all(batch: Batch, receiver: Connection, sender: Connection) -> None:
+def _send_rows(batch: Batch, receiver: Connection, sender: Connection) -> None:
     """`receiver` is the parent's end of the pipe."""
     become_worker()
     receiver.close()
@@ -177,7 +177,7 @@ def run_sweep(
         begun = table.begun()
         if begun is None:
             begun = StartedSweep(request, measured_sizes(request, engine))
-            table.begin(begun)
+            table.start_sweep(begun)
         else:
             begun.require_same(request)
         files = table.files(every_page=True, engine=engine)
@@ -232,4 +232,4 @@ def shrunk_failures(failures: list[Failure], engine: Engine, seconds: float = SH
 
 
 def shrunk_text(text: str, seconds: float) -> str:
-    return shrink_within(Failure.from_json(text), seconds).to_json()
+    return shrink_for_seconds(Failure.from_json(text), seconds).to_json()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from ....scenarios.campaigns.amounts import seconds_in, seeds_in
+from ....scenarios.campaigns.amounts import parse_seconds, parse_seeds
 from ....scenarios.campaigns.failures.failure import Failure
 from ....scenarios.campaigns.failures.failure_text import failure_text
 from ....sim.interruption import interruptible
@@ -46,7 +46,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
     out, mutant, json_file = asked.out, asked.mutant, asked.json_file
     names = [one.name for one in scenarios_named(asked.scenario, asked.disk, asked.policy)]
     require_mutant(mutant)
-    wanted, seconds = seeds_in(asked.seeds, None), seconds_in(asked.shrink, "--shrink")
+    wanted, seconds = parse_seeds(asked.seeds, None), parse_seconds(asked.shrink, "--shrink")
     assert wanted is not None, "an option that must be given"
     try:
         from .merging import MergeError, merge_table
@@ -154,7 +154,7 @@ def _terminal_blocks(
 
 
 def spark_properties_with_ui(master: str, conf: list[str] | None) -> list[str] | None:
-    """Switch Spark's UI on unless the properties set the UI or the work is local.
+    """TaskSwitch Spark's UI on unless the properties set the UI or the work is local.
 
     A sweep on a cluster takes hours, and the UI shows its executors, tasks and failures.
     """

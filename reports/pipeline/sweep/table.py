@@ -29,9 +29,9 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ..place import is_local, is_temporary_name, make_directory, open_place, whole_file
-from ..spark.engine import Engine, InProcess
+from ..spark.engine import Engine, InProcessEngine
 from .request import Block, SeedSpan, StartedSweep, SweepFileError
-from .row_files import CHECKED, RowFiles, damage_of_row_file, files_that_may_hold
+from .row_files import CHECKED, RowFiles, damage_of_row_file, files_that_may_contain
 from .rows import SCHEMA, Row, batch_of
 
 Item = TypeVar("Item")
@@ -61,7 +61,7 @@ class Table:
         with system.open_input_stream(path) as stream:
             return StartedSweep.from_json(stream.read().decode())
 
-    def begin(self, begun: StartedSweep) -> None:
+    def start_sweep(self, begun: StartedSweep) -> None:
         """Create the place, and write sweep.json. Raises SweepFileError if the place has rows."""
         system, root = open_place(self.place)
         make_directory(system, f"{root}/rows")
@@ -104,7 +104,7 @@ class Table:
         every_page: verify the checksum of every page too. engine: runs the checks; None: this process does.
         """
         look = partial(_damage_of_files, self.place, every_page=every_page)
-        found = (engine or InProcess()).results(look, _in_batches(self._row_file_names(), _FILES_PER_TASK))
+        found = (engine or InProcessEngine()).results(look, _in_batches(self._row_file_names(), _FILES_PER_TASK))
         return RowFiles.classify({name: reason for some in found for name, reason in some.items()})
 
     def write(self, block: Block, rows: Iterable[Row]) -> None:
@@ -141,7 +141,7 @@ class Table:
         yield from self._dataset_of([name]).to_batches(batch_readahead=2)
 
     def failure_text(self, scenario: str, seed: int) -> str:
-        names = files_that_may_hold(self.files().whole, scenario, seed)
+        names = files_that_may_contain(self.files().whole, scenario, seed)
         wanted = (ds.field("scenario") == scenario) & (ds.field("seed") == seed)
         (text,) = self._dataset_of(names).to_table(["failure"], filter=wanted)["failure"].to_pylist()
         return str(text)

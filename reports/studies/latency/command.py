@@ -21,7 +21,7 @@ from ...cli.options import (
     PicturesDir,
     ResultFiles,
     disks_named,
-    pictures_of,
+    picture_formats,
     results_written,
     write_json,
 )
@@ -58,7 +58,7 @@ def latency(
     Puts arrive independently of earlier answers, so percentiles include the time that a put waits for earlier puts.
     """
     disks = disks_named(disk or DISKS, (*DISKS, HERE))
-    pictures = pictures_of(__package__)
+    pictures = picture_formats(__package__)
     numbers = sorted(set(producers or PRODUCERS))
     models = [name for name in disks if name != HERE]
     measured: list[LatencySeries] = []

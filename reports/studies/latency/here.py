@@ -89,7 +89,7 @@ class ClockedFiles:
     def map(self, path: str, size_bytes: int) -> "ClockedMappedFile":
         return ClockedMappedFile(self._files.map(path, size_bytes), self)
 
-    def begin(self) -> None:
+    def use_measured_syncs(self) -> None:
         del self.log_syncs_ns[:]
         self.stalls = FileStalls()
 
@@ -175,13 +175,13 @@ class Turn:
 
     def simulated(self, flush: str) -> "array[int]":
         storage, stalls = MeasuredStorage(self.syncs), self.stalls.get(flush)
-        setup = replace(_setup_of(flush, self.producers, self.number), segment_bytes=_SIMULATED_SEGMENT_BYTES)
+        setup = replace(_make_setup(flush, self.producers, self.number), segment_bytes=_SIMULATED_SEGMENT_BYTES)
         return simulate(
-            setup, self.host_costs(), lambda _: storage, on_traffic=storage.begin, stalls=stalls
+            setup, self.host_costs(), lambda _: storage, on_traffic=storage.use_measured_syncs, stalls=stalls
         ).latencies_ns
 
 
-def _setup_of(flush: str, producers: int, turn: int) -> Setup:
+def _make_setup(flush: str, producers: int, turn: int) -> Setup:
     is_sync = flush == "sync"
     return Setup(
         flush,
@@ -209,7 +209,7 @@ class _MeasuredStores:
 
         def running(name: str, flush: str, files: ClockedFiles) -> MessageStore:
             world = replace(real_world(), files=cast(Files, files))
-            return stack.enter_context(running_store(world, _setup_of(flush, 1, 0), f"{directory}/{name}"))
+            return stack.enter_context(running_store(world, _make_setup(flush, 1, 0), f"{directory}/{name}"))
 
         self._clocked = {flush: ClockedFiles() for flush in FLUSHES}
         self.stores = {flush: running(flush, flush, files) for flush, files in self._clocked.items()}
@@ -222,33 +222,33 @@ class _MeasuredStores:
         alone, together, synced = array("q"), array("q"), array("q")
 
         def measure_half_of_the_parts(seed: int) -> None:
-            setup = _setup_of("async", 1, seed)
+            setup = _make_setup("async", 1, seed)
             half = replace(setup, puts=setup.puts // 2)
-            alone.extend(self._unsynced_puts(half))
+            alone.extend(self._measure_unsynced_puts(half))
             if producers > 1:
-                together.extend(self._unsynced_puts(replace(half, producers=producers)))
-            setup = _setup_of("sync", 1, seed)
-            synced.extend(self._synced_puts(replace(setup, puts=setup.puts // 2)))
+                together.extend(self._measure_unsynced_puts(replace(half, producers=producers)))
+            setup = _make_setup("sync", 1, seed)
+            synced.extend(self._measure_synced_puts(replace(setup, puts=setup.puts // 2)))
 
         measure_half_of_the_parts(2 * number)
-        real = {flush: self._puts(_setup_of(flush, producers, number)) for flush in FLUSHES}
+        real = {flush: self._measure_puts(_make_setup(flush, producers, number)) for flush in FLUSHES}
         measure_half_of_the_parts(2 * number + 1)
         syncs = self._clocked["sync"].log_syncs_ns[:]
         stalls = {flush: files.stalls for flush, files in self._clocked.items()}
         return Turn(number, producers, syncs, alone, together or alone, synced, real, stalls)
 
-    def _puts(self, setup: Setup) -> "array[int]":
-        self._clocked[setup.flush].begin()
+    def _measure_puts(self, setup: Setup) -> "array[int]":
+        self._clocked[setup.flush].use_measured_syncs()
         return measure(setup, checked_put(self.stores[setup.flush], message_of(setup)))
 
-    def _unsynced_puts(self, setup: Setup) -> "array[int]":
+    def _measure_unsynced_puts(self, setup: Setup) -> "array[int]":
         took_ns = array("q")
         measure(setup, _timed_call(checked_put(self._unsynced, message_of(setup)), took_ns))
         return took_ns
 
-    def _synced_puts(self, setup: Setup) -> "array[int]":
+    def _measure_synced_puts(self, setup: Setup) -> "array[int]":
         took_ns, slept_ns = array("q"), self._sleeping.log_syncs_ns
-        self._sleeping.begin()
+        self._sleeping.use_measured_syncs()
         measure(setup, _timed_call(checked_put(self._synced, message_of(setup)), took_ns))
         return array("q", (took - slept for took, slept in zip(took_ns, slept_ns, strict=True)))
 
@@ -286,4 +286,4 @@ def compare_turns(turns: Sequence[Turn]) -> Iterable[LatencyComparison]:
             for turn in mine:
                 real += turn.real[flush]
                 simulated += turn.simulated(flush)
-            yield LatencyComparison(flush, producers, _setup_of(flush, producers, 0).rate, real, simulated)
+            yield LatencyComparison(flush, producers, _make_setup(flush, producers, 0).rate, real, simulated)

@@ -12,7 +12,7 @@ from ....faults.devices.drives import DurationDistribution
 from ....faults.disk.files import SimFiles
 from ....faults.disk.mapped_file import Buffer, SimMappedFile
 from ....sim.choices import Stream
-from ....sim.machine import Machine, Processor, Scheduler, SimSignal, SimTasks, WaitReason
+from ....sim.machine import Machine, Scheduler, SimProcessor, SimSignal, SimTasks, WaitReason
 from ....store.log.flush import GroupCommitService
 
 _US = 1_000
@@ -101,7 +101,7 @@ class HostTasks(SimTasks):
 
     __slots__ = ("_host", "_processor", "_stream")
 
-    def __init__(self, machine: Machine, host: HostCosts, processor: Processor, stream: Stream) -> None:
+    def __init__(self, machine: Machine, host: HostCosts, processor: SimProcessor, stream: Stream) -> None:
         super().__init__(machine)
         self._host = host
         self._processor = processor
@@ -127,7 +127,7 @@ class HostTasks(SimTasks):
         assert 0 <= work_ns <= took_ns, (work_ns, took_ns)
         if took_ns > work_ns:
             self._kernel.park(_WAKING, self._kernel.now_ns + took_ns - work_ns)
-        self._processor.work(work_ns)
+        self._processor.compute(work_ns)
 
 
 class _Handover(SimSignal):
@@ -140,8 +140,8 @@ class _Handover(SimSignal):
         self._tasks = tasks
         self._name = name
 
-    def _park(self, due_ns: int | None) -> None:
-        super()._park(due_ns)
+    def _park_current_task(self, due_ns: int | None) -> None:
+        super()._park_current_task(due_ns)
         if self._is_set:
             self._tasks.wake(self._name)
 
@@ -149,7 +149,7 @@ class _Handover(SimSignal):
 class PageFaultFiles:
     """Files in which writes to mappings take time."""
 
-    def __init__(self, files: SimFiles, processor: Processor, touch_ns: int) -> None:
+    def __init__(self, files: SimFiles, processor: SimProcessor, touch_ns: int) -> None:
         self._files = files
         self._processor = processor
         self._touch_ns = touch_ns
@@ -169,7 +169,7 @@ class PageFaultFiles:
         self.touches += pages
         took_ns = pages * self._touch_ns + self.stalls.stalls_of(path).next_ns()
         if took_ns:
-            self._processor.work(took_ns)
+            self._processor.compute(took_ns)
 
 
 class PageFaultMappedFile:

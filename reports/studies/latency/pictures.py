@@ -98,7 +98,7 @@ def grid_figure(measured: Sequence[LatencySeries]) -> Figure:
         for flush in FLUSHES:
             for one in (one for one in mine if one.setup.flush == flush):
                 curve = curve_of(one.series.latencies_ns)
-                colour = _shade(_COLOURS[flush], producers.index(one.setup.producers), len(producers))
+                colour = _mix_with_white(_COLOURS[flush], producers.index(one.setup.producers), len(producers))
                 axes.plot(curve.us, curve.share, color=colour, lw=_WIDTHS[flush])
         axes.text(0.99, 0.97, _offered_rate_text(mine), transform=axes.transAxes, ha="right", va="top", fontsize=8)
     rows[-1][0].set_xlabel("latency of a put")
@@ -113,7 +113,7 @@ def grid_figure(measured: Sequence[LatencySeries]) -> Figure:
         title_fontsize=8,
         alignment="left",
     )
-    figure.suptitle(f"Latency of a put of {_sizes(measured)}, by flush, disk and producers", x=0.01, ha="left")
+    figure.suptitle(f"Latency of a put of {_marker_sizes(measured)}, by flush, disk and producers", x=0.01, ha="left")
     return figure
 
 
@@ -128,11 +128,11 @@ def _offered_rate_text(mine: Sequence[LatencySeries]) -> str:
     return "\n".join(lines)
 
 
-def _sizes(measured: Sequence[LatencySeries]) -> str:
+def _marker_sizes(measured: Sequence[LatencySeries]) -> str:
     return " or ".join(f"{size:,} bytes" for size in sorted({one.setup.body_bytes for one in measured}))
 
 
-def _shade(colour: str, step: int, steps: int) -> tuple[float, float, float]:
+def _mix_with_white(colour: str, step: int, steps: int) -> tuple[float, float, float]:
     """Return a colour mixed with white; the last step is the colour itself."""
     strength = 1.0 if steps == 1 else _PALEST + (1 - _PALEST) * step / (steps - 1)
     red, green, blue = (1 - strength * (1 - part) for part in to_rgb(colour))

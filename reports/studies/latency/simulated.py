@@ -15,7 +15,7 @@ from ....faults.devices.storage import StorageTiming
 from ....faults.disk.disk import Disk
 from ....sim.choices import Choices
 from ....sim.kernel import Kernel
-from ....sim.machine import Processor, WaitReason
+from ....sim.machine import SimProcessor, WaitReason
 from ....sim.policies.random_walk import RoundRobin
 from ....store.formats.messages import Message
 from ....store.message_store import MessageStore
@@ -70,20 +70,20 @@ def simulate(
     on. The same arguments give the same series.
     """
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
-        run = _Run(setup, host, model, kernel, faults)
+        run = _SimulatedSeries(setup, host, model, kernel, faults)
         return kernel.run(run.machine, lambda: run.body(prepare, on_traffic, stalls), time_limit_ns=_TIME_LIMIT_NS)
 
 
-class _Run:
+class _SimulatedSeries:
     def __init__(
         self, setup: Setup, host: HostCosts, model: StorageModel, kernel: Kernel, faults: dict[str, Any]
     ) -> None:
         self.setup, self.host, self.kernel, self.faults = setup, host, kernel, faults
         self.choices = Choices(f"latency/{setup.seed}")
-        self.machine = kernel.machine("host")
+        self.machine = kernel.create_machine("host")
         self.timing = StorageTiming(model(self.choices.stream("storage")))
         self.disk = Disk(kernel, self.choices.stream("disk"), timing=self.timing)
-        self.processor = Processor(kernel)
+        self.processor = SimProcessor(kernel)
 
     def body(
         self,
@@ -101,7 +101,7 @@ class _Run:
             prepare(store)
         message = message_of(setup)
         store.put_message(message)  # creates the first segment
-        store.on_arriving.append(lambda _: self.processor.work(self.host.dispatch_ns))
+        store.on_arriving.append(lambda _: self.processor.compute(self.host.dispatch_ns))
         if on_traffic is not None:
             on_traffic()
         if stalls is not None:
@@ -122,7 +122,7 @@ class _Run:
     def _producer(
         self, store: MessageStore, message: Message, gaps_ns: "array[int]", series: list["array[int]"], number: int
     ) -> Callable[[], None]:
-        kernel, host, work = self.kernel, self.host, self.processor.work
+        kernel, host, work = self.kernel, self.host, self.processor.compute
         draw, stream = host.put.draw, self.choices.stream(f"puts-{number}")
         put_message = checked_put(store, message)
 
@@ -219,4 +219,4 @@ def slow_syncs(disk: str, puts: int) -> Iterator[EffectSeries]:
 
 def _create_segments_on_demand(store: MessageStore) -> None:
     """Make a store create segments only on demand, which no setting does, for comparison."""
-    store.allocate._request_budget = lambda: 1  # type: ignore[method-assign]
+    store.allocate._remaining_request_budget = lambda: 1  # type: ignore[method-assign]

@@ -27,7 +27,7 @@ _AGREES = 0.25
 
 def grid_rows(measured: Iterable[LatencySeries]) -> list[Row]:
     return [
-        _row("simulated", one.disk, setup.flush, setup.producers, setup.rate, one.series.latencies_ns)
+        _variant_row("simulated", one.disk, setup.flush, setup.producers, setup.rate, one.series.latencies_ns)
         for one in measured
         for setup in [one.setup]
     ]
@@ -36,12 +36,12 @@ def grid_rows(measured: Iterable[LatencySeries]) -> list[Row]:
 def grid_curves(measured: Iterable[LatencySeries]) -> Iterator[Row]:
     for one in measured:
         flush, producers = one.setup.flush, one.setup.producers
-        yield from _points("simulated", one.disk, flush, producers, one.series.latencies_ns)
+        yield from _curve_points("simulated", one.disk, flush, producers, one.series.latencies_ns)
 
 
 def here_rows(comparisons: Iterable[LatencyComparison]) -> list[Row]:
     return [
-        _row(source, "here", one.flush, one.producers, one.rate, latencies_ns)
+        _variant_row(source, "here", one.flush, one.producers, one.rate, latencies_ns)
         for one in comparisons
         for source, latencies_ns in (("real", one.real_ns), ("simulated", one.simulated_ns))
     ]
@@ -49,15 +49,15 @@ def here_rows(comparisons: Iterable[LatencyComparison]) -> list[Row]:
 
 def here_curves(comparisons: Iterable[LatencyComparison]) -> Iterator[Row]:
     for one in comparisons:
-        yield from _points("real", "here", one.flush, one.producers, one.real_ns)
-        yield from _points("simulated", "here", one.flush, one.producers, one.simulated_ns)
+        yield from _curve_points("real", "here", one.flush, one.producers, one.real_ns)
+        yield from _curve_points("simulated", "here", one.flush, one.producers, one.simulated_ns)
 
 
 def variant_rows(effect: str, variants: Iterable[EffectSeries]) -> list[Row]:
     return [(effect, one.name, *_percentile_figures(one.series.latencies_ns)) for one in variants]
 
 
-def _row(source: str, disk: str, flush: str, producers: int, rate: float, latencies_ns: Sequence[int]) -> Row:
+def _variant_row(source: str, disk: str, flush: str, producers: int, rate: float, latencies_ns: Sequence[int]) -> Row:
     return source, disk, flush, producers, round(rate, 1), len(latencies_ns), *_percentile_figures(latencies_ns)
 
 
@@ -65,7 +65,7 @@ def _percentile_figures(latencies_ns: Sequence[int]) -> list[float]:
     return [round(us, 1) for us in (*percentiles_us(latencies_ns), max(latencies_ns) / 1_000)]
 
 
-def _points(source: str, disk: str, flush: str, producers: int, latencies_ns: Sequence[int]) -> Iterator[Row]:
+def _curve_points(source: str, disk: str, flush: str, producers: int, latencies_ns: Sequence[int]) -> Iterator[Row]:
     curve = curve_of(latencies_ns)
     for us, share in zip(curve.us, curve.share, strict=True):
         yield source, disk, flush, producers, us, round(share, 6)
@@ -106,11 +106,11 @@ def print_here(console: Console, comparisons: Sequence[LatencyComparison]) -> No
     table = plain_table(title, ("flush",), ("producers", *figures))
     for one in comparisons:
         found = zip(percentiles_us(one.real_ns), one.ratios(), strict=True)
-        cells = [text for us, ratio in found for text in (duration_text(us), _ratio(ratio))]
+        cells = [text for us, ratio in found for text in (duration_text(us), _ratio_text(ratio))]
         table.add_row(one.flush, str(one.producers), *cells)
     console.print(table)
 
 
-def _ratio(ratio: float) -> str:
+def _ratio_text(ratio: float) -> str:
     text = f"{ratio:.2f}"
     return text if abs(ratio - 1) <= _AGREES else f"[red]{text}[/red]"

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from ...cli.console import OUT, plain_table, print_paths, with_progress
-from ...cli.options import EXIT_HELD, JsonFile, PicturesDir, ResultFiles, pictures_of, results_written, write_json
+from ...cli.options import EXIT_HELD, JsonFile, PicturesDir, ResultFiles, picture_formats, results_written, write_json
 from ...quantities import duration_text
 from .timed import HEADER, RecoveryTime, cases_by_distance, cases_by_size, measure_recovery, recovery_rows
 
@@ -35,7 +35,7 @@ def recovery(
 
     The stores on this machine were stopped or crashed. Recovery scans the whole log or starts at the checkpoint.
     """
-    pictures = pictures_of(__package__)
+    pictures = picture_formats(__package__)
     sizes = sorted(set(log_bytes or _SIZES))
     total = len(sizes) * len(cases_by_size()) + len(cases_by_distance(max(sizes)))
     with TemporaryDirectory(prefix="tornlog-recovery-", dir=directory) as place:

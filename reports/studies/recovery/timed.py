@@ -81,10 +81,10 @@ def measure_recovery(directory: str, sizes: Sequence[int], turns: int) -> Iterat
         if size == max(sizes):
             cases += cases_by_distance(size)
         for case in cases:
-            yield _measure(filled, case, turns)
+            yield _measure_case(filled, case, turns)
 
 
-def _measure(filled: FilledStore, case: RecoveryCase, turns: int) -> RecoveryTime:
+def _measure_case(filled: FilledStore, case: RecoveryCase, turns: int) -> RecoveryTime:
     found = [_measure_turn(filled, case) for _ in range(turns)]
     first = found[0]
     seconds = (median(column) for column in zip(*(one[4:] for one in found), strict=True))
@@ -92,9 +92,9 @@ def _measure(filled: FilledStore, case: RecoveryCase, turns: int) -> RecoveryTim
 
 
 def _measure_turn(filled: FilledStore, case: RecoveryCase) -> RecoveryTime:
-    bare_s, durable_s, bare_report = _recover(filled, case, index=False)
+    bare_s, durable_s, bare_report = _timed_recovery(filled, case, index=False)
     scan_s = _scan_seconds(filled, bare_report.start_offset)
-    total_s, _, report = _recover(filled, case, index=True)
+    total_s, _, report = _timed_recovery(filled, case, index=True)
     queues_s = max(bare_s - durable_s - scan_s, 0.0)
     index_s = max(total_s - bare_s, 0.0)
     scanned_bytes = report.end_offset - report.start_offset
@@ -103,7 +103,7 @@ def _measure_turn(filled: FilledStore, case: RecoveryCase) -> RecoveryTime:
     )
 
 
-def _recover(filled: FilledStore, case: RecoveryCase, *, index: bool) -> tuple[float, float, RecoveryReport]:
+def _timed_recovery(filled: FilledStore, case: RecoveryCase, *, index: bool) -> tuple[float, float, RecoveryReport]:
     """Return the duration of a recovery, the time in it for syncs, and the recovery report."""
     if case.clean_exit:
         filled.make_clean()

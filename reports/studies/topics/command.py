@@ -22,7 +22,7 @@ from ...cli.options import (
     PicturesDir,
     ResultFiles,
     disks_named,
-    pictures_of,
+    picture_formats,
     results_written,
     write_json,
 )
@@ -71,7 +71,7 @@ def topics(
     memory per topic.
     """
     disks = disks_named(disk or DEVICES, (*DEVICES, HERE))
-    pictures = pictures_of(__package__)
+    pictures = picture_formats(__package__)
     models = [name for name in disks if name != HERE]
     rows: list[LayoutResult] = []
     checked: list[AssumptionResult] = []
@@ -131,11 +131,11 @@ def _simulate(
 def _document(rows: Sequence[TableRow], checked: Sequence[TableRow], files: Sequence[Path]) -> dict[str, Any]:
     return {
         "format": "tornlog-topics/1",
-        "rows": [_named(HEADER, row) for row in rows],
-        "assumptions": [_named(CHECKED_HEADER, row) for row in checked],
+        "rows": [_results_by_name(HEADER, row) for row in rows],
+        "assumptions": [_results_by_name(CHECKED_HEADER, row) for row in checked],
         "files": [str(path) for path in files],
     }
 
 
-def _named(header: Sequence[str], row: TableRow) -> dict[str, Any]:
+def _results_by_name(header: Sequence[str], row: TableRow) -> dict[str, Any]:
     return {name: None if figure == "" else figure for name, figure in zip(header, row, strict=True)}

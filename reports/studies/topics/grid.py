@@ -17,7 +17,7 @@ from ...quantities import percentiles_us
 from ..latency.host import REFERENCE
 from .layouts import FLUSHES, LAYOUTS, PARTITIONED, SHARED, TopicLayout, TopicsSetup
 from .timed_machine import DeviceModel, TimedMachine, run_timed
-from .workload import CaughtUp, SustainedRate, catch_up, closed_loop, few_topics_of, open_loop
+from .workload import CaughtUp, SustainedRate, closed_loop, few_topics_of, open_loop, run_late_consumers
 
 T = TypeVar("T")
 DEVICES: dict[str, DeviceModel] = {
@@ -117,7 +117,10 @@ class GridCell:
         """Measure sustained puts on one machine, then latencies and consumers on a second machine."""
         setup = self.setup
         arriving = replace(setup, puts=_PUTS_AT_RATE[setup.flush])
-        at_full, at_rate = _run(self.disk, setup, _measure_at_full_speed), _run(self.disk, arriving, _measure_at_rate)
+        at_full, at_rate = (
+            _measure_case(self.disk, setup, _measure_at_full_speed),
+            _measure_case(self.disk, arriving, _measure_at_rate),
+        )
         return LayoutResult(self.disk, self.variant.name, setup.flush, setup.topics, at_full, at_rate)
 
 
@@ -132,8 +135,8 @@ class AssumptionCase:
 
     def measure(self) -> AssumptionResult:
         setup, reads = self.setup, self.is_about_reading
-        sustained = None if reads else _run(self.disk, setup, closed_loop)
-        few_lag = _run(self.disk, setup, _measure_few_late_topics) if reads else None
+        sustained = None if reads else _measure_case(self.disk, setup, closed_loop)
+        few_lag = _measure_case(self.disk, setup, _measure_few_late_topics) if reads else None
         return AssumptionResult(self.assumption, setup.layout, setup.topics, sustained, few_lag)
 
 
@@ -197,14 +200,14 @@ def measure_each(
         raise KeyboardInterrupt
 
 
-def _run(disk: str, setup: TopicsSetup, body: Callable[[TimedMachine, TopicLayout], T]) -> T:
+def _measure_case(disk: str, setup: TopicsSetup, body: Callable[[TimedMachine, TopicLayout], T]) -> T:
     return run_timed(setup, REFERENCE, DEVICES[disk], lambda machine: body(machine, machine.start()))
 
 
 def _measure_few_late_topics(machine: TimedMachine, layout: TopicLayout) -> CaughtUp:
     closed_loop(machine, layout)
     machine.settle(layout)
-    return catch_up(machine, layout, few_topics_of(machine.setup.topics))
+    return run_late_consumers(machine, layout, few_topics_of(machine.setup.topics))
 
 
 def _measure_at_full_speed(machine: TimedMachine, layout: TopicLayout) -> FullSpeedResult:
@@ -212,8 +215,10 @@ def _measure_at_full_speed(machine: TimedMachine, layout: TopicLayout) -> FullSp
     if machine.setup.flush == "sync":
         return FullSpeedResult(sustained, None)
     machine.settle(layout)
-    few = catch_up(machine, layout, few_topics_of(machine.setup.topics))
-    return FullSpeedResult(sustained, LateConsumerRates(catch_up(machine, layout, range(machine.setup.topics)), few))
+    few = run_late_consumers(machine, layout, few_topics_of(machine.setup.topics))
+    return FullSpeedResult(
+        sustained, LateConsumerRates(run_late_consumers(machine, layout, range(machine.setup.topics)), few)
+    )
 
 
 def _measure_at_rate(machine: TimedMachine, layout: TopicLayout) -> RateResult:

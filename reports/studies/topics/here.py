@@ -72,7 +72,7 @@ def measure_here(directory: str, topics: Sequence[int]) -> Iterator[MeasuredHere
 def _measure_beside(directory: str, flush: str, topics: int) -> Iterator[MeasuredHere]:
     with ExitStack() as stack:
         places = {
-            layout: stack.enter_context(_Place.open(f"{directory}/{layout}", layout, flush, topics))
+            layout: stack.enter_context(_MeasuredDirectory.open(f"{directory}/{layout}", layout, flush, topics))
             for layout in LAYOUTS
         }
         for _ in range(_TURNS):
@@ -82,7 +82,7 @@ def _measure_beside(directory: str, flush: str, topics: int) -> Iterator[Measure
             yield place.finish()
 
 
-class _Place:
+class _MeasuredDirectory:
     def __init__(self, directory: str, setup: TopicsSetup, layout: TopicLayout) -> None:
         self._directory = directory
         self._setup = setup
@@ -93,10 +93,10 @@ class _Place:
 
     @classmethod
     @contextmanager
-    def open(cls, directory: str, layout: str, flush: str, topics: int) -> Iterator["_Place"]:
+    def open(cls, directory: str, layout: str, flush: str, topics: int) -> Iterator["_MeasuredDirectory"]:
         """Yield a measured store with one message in each topic; stop the store at the end of the block."""
         setup = TopicsSetup(layout, flush, topics, puts=0)
-        opened = _open(directory, setup)
+        opened = _open_layout(directory, setup)
         try:
             for topic in range(topics):
                 opened.put(topic)
@@ -125,8 +125,8 @@ class _Place:
         self._await_dispatch()
         everyone, few = list(range(topics)), few_topics_of(topics)
         tail, _, cpu_us = self._pull(everyone)
-        few_lag, few_bytes, _ = self._pull_cold(few)
-        all_lag, all_bytes, _ = self._pull_cold(everyone)
+        few_lag, few_bytes, _ = self._pull_without_cache(few)
+        all_lag, all_bytes, _ = self._pull_without_cache(everyone)
         return replace(
             found,
             tail_per_second=tail,
@@ -145,10 +145,10 @@ class _Place:
             while self._layout.store.dispatch_behind_bytes:
                 time.sleep(0.001)
 
-    def _pull_cold(self, topics: Sequence[int]) -> tuple[float, float, float]:
+    def _pull_without_cache(self, topics: Sequence[int]) -> tuple[float, float, float]:
         if isinstance(self._layout, SharedLog):
             store = self._layout.store
-            for row in (store.log, *(queue.queue for queue in store.queues.all())):
+            for row in (store.log, *(queue.queue for queue in store.queues.all_queues())):
                 for segment in row.segments:
                     segment.file.advise_dont_need(0, segment.size_bytes)
         for path in Path(self._directory).rglob("*"):
@@ -174,7 +174,7 @@ class _Place:
         return records / took_ns * 1e9, (_read_bytes() - read_bytes) / records, cpu_ns / 1_000 / records
 
 
-def _open(directory: str, setup: TopicsSetup) -> TopicLayout:
+def _open_layout(directory: str, setup: TopicsSetup) -> TopicLayout:
     config = replace(setup.config(directory), mapped_file_size_commit_log=_LOG_BYTES)
     messages = setup.messages()
     if setup.layout == SHARED:

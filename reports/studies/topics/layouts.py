@@ -135,12 +135,12 @@ class SharedLog:
         result = self.store.get_message(name, 0, offset, PULLED_MOST)
         if self._touched is not None and result.records:
             queue, end_offset = self.store.queues.find_or_create(name, 0).queue, offset + len(result.records)
-            self._touch(queue, offset * ENTRY_BYTES, end_offset * ENTRY_BYTES)
+            self._report_pulled_range(queue, offset * ENTRY_BYTES, end_offset * ENTRY_BYTES)
             for at, record in zip(result.physical_offsets, result.records, strict=True):
-                self._touch(self.store.log, at, at + len(record))
+                self._report_pulled_range(self.store.log, at, at + len(record))
         return result.records
 
-    def _touch(self, row: SegmentQueue, start: int, end: int) -> None:
+    def _report_pulled_range(self, row: SegmentQueue, start: int, end: int) -> None:
         """Report the range that a pull has read. A pull reads from a single segment."""
         segment = row.find(start)
         assert segment is not None

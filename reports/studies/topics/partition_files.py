@@ -80,7 +80,7 @@ class PartitionSegment:
 
     def read(self, offset: int, records_max: int) -> list[bytes]:
         assert offset >= self.base_offset, (offset, self.base_offset)
-        at, number = self._floor(offset)
+        at, number = self._indexed_record_before(offset)
         assert number <= offset, (number, offset)  # a later start would skip records
         end, next_offset = self.size_bytes, self.next_offset
         found: list[bytes] = []
@@ -97,7 +97,7 @@ class PartitionSegment:
             number += 1
         return found
 
-    def _floor(self, offset: int) -> tuple[int, int]:
+    def _indexed_record_before(self, offset: int) -> tuple[int, int]:
         """Return the position and the offset of the last indexed record at or before an offset."""
         at = bisect_right(self._offsets, offset) - 1
         if at < 0:

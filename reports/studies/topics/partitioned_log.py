@@ -45,7 +45,7 @@ class Partition:
     def append(self, record: bytearray, store_timestamp_ms: int) -> int:
         """Append a record; return the new size of the partition. Raises OSError after a failed sync."""
         with self.lock:
-            self._check()
+            self._check_not_failed()
             segment = self._segment_for(len(record))
             place_records(
                 record,
@@ -95,7 +95,7 @@ class Partition:
         """Wait until `end_bytes` are durable, by the sync of any task. Raises OSError after a failed sync."""
         while True:
             with self.lock:
-                self._check()
+                self._check_not_failed()
                 if self.durable_bytes >= end_bytes:
                     return
                 waiting = None
@@ -109,9 +109,9 @@ class Partition:
             if waiting is not None:
                 waiting.wait(None)
             else:
-                self._sync(segments, covered_bytes)
+                self._sync_and_wake(segments, covered_bytes)
 
-    def _sync(self, segments: list[PartitionSegment], covered_bytes: int) -> None:
+    def _sync_and_wake(self, segments: list[PartitionSegment], covered_bytes: int) -> None:
         """Sync, and wake up the waiting tasks. A failed sync is never retried."""
         failed = True
         try:
@@ -129,7 +129,7 @@ class Partition:
             for waiter in waiters:
                 waiter.notify()
 
-    def _check(self) -> None:
+    def _check_not_failed(self) -> None:
         if self._has_failed:
             text = "a sync failed, so the durable end is unknown"
             raise OSError(f"{self._directory}: {text}")
@@ -150,7 +150,7 @@ class PartitionFlusher(Service):
         self._partitions = partitions
         self._thorough_ns = world.clock.monotonic_ns()
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         config = self._config
         self.signal.wait(config.flush_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
@@ -168,7 +168,7 @@ class PartitionFlusher(Service):
             if end > durable and pages >= least_pages:
                 partition.make_durable(end)
 
-    def finish(self) -> None:
+    def finish_remaining_work(self) -> None:
         self.flush(0)
 
 

@@ -46,7 +46,7 @@ def write_here_files(found: Sequence[MeasuredHere], out: Path) -> list[Path]:
     return [*paths, save_table(HEADER, here_rows(found), out, "topics-here")]
 
 
-class _Row(Protocol):
+class _RatesRow(Protocol):
     """The rates of one layout with one number of topics."""
 
     @property
@@ -55,7 +55,7 @@ class _Row(Protocol):
     def topics(self) -> int: ...
 
 
-R = TypeVar("R", bound=_Row)
+R = TypeVar("R", bound=_RatesRow)
 
 
 class LineStyle(NamedTuple):
@@ -161,9 +161,9 @@ def _consumers_figure(rows: Sequence[LayoutResult]) -> Figure:
     for column, disk in enumerate(disks):
         mine = [row for row in late if row.disk == disk]
         few, read, every = (line[column] for line in grid)
-        _draw_each(few, mine, lambda row: _late(row).few_lag.records_per_second)
-        _draw_each(read, mine, lambda row: _late(row).few_lag.read_bytes_per_record)
-        _draw_each(every, mine, lambda row: _late(row).all_lag.records_per_second)
+        _draw_each(few, mine, lambda row: _late_consumer_rates(row).few_lag.records_per_second)
+        _draw_each(read, mine, lambda row: _late_consumer_rates(row).few_lag.read_bytes_per_record)
+        _draw_each(every, mine, lambda row: _late_consumer_rates(row).all_lag.records_per_second)
         _set_rates_axis(few)
         _set_rates_axis(every)
         read.set_yscale("log", base=2)
@@ -176,7 +176,7 @@ def _consumers_figure(rows: Sequence[LayoutResult]) -> Figure:
     return figure
 
 
-def _late(row: LayoutResult) -> LateConsumerRates:
+def _late_consumer_rates(row: LayoutResult) -> LateConsumerRates:
     assert row.at_full.late is not None, "a row of late consumers"
     return row.at_full.late
 

@@ -86,7 +86,9 @@ def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
             ("topics", "puts/s", "p50", "p99", "all late\nrecords/s", "few late\nrecords/s"),
         )
         for row in mine:
-            puts, every, few = (_rate(row[f"{name}_per_s"]) for name in ("puts", "all_lag_records", "few_lag_records"))
+            puts, every, few = (
+                _rounded_rate(row[f"{name}_per_s"]) for name in ("puts", "all_lag_records", "few_lag_records")
+            )
             latencies = (duration_text(row["p50_us"]), duration_text(row["p99_us"]))
             table.add_row(row["layout"], row["flush"], str(row["topics"]), puts, *latencies, every, few)
         console.print(table)
@@ -98,9 +100,9 @@ def print_checked(console: Console, disk: str, rows: Sequence[TableRow]) -> None
     title = f"effects of single assumptions, {disk}"
     table = plain_table(title, ("assumption", "layout"), ("topics", "puts/s", "few late\nrecords/s"))
     for assumption, layout, topics, puts_per_s, records_per_s in rows:
-        table.add_row(assumption, layout, str(topics), _rate(puts_per_s), _rate(records_per_s))
+        table.add_row(assumption, layout, str(topics), _rounded_rate(puts_per_s), _rounded_rate(records_per_s))
     console.print(table)
 
 
-def _rate(figure: Any) -> str:
+def _rounded_rate(figure: Any) -> str:
     return "" if figure == "" else f"{figure:,.0f}"

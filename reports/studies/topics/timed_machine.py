@@ -13,7 +13,7 @@ from ....faults.disk.files import SimFiles
 from ....faults.disk.syncs import SyncTiming
 from ....sim.choices import Choices, Stream
 from ....sim.kernel import Kernel
-from ....sim.machine import Processor, WaitReason
+from ....sim.machine import SimProcessor, WaitReason
 from ....sim.policies.random_walk import RoundRobin
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
@@ -40,24 +40,24 @@ class TimedMachine:
         self.setup = setup
         self.kernel = kernel
         self.choices = Choices(f"topics/{setup.seed}")
-        self.machine = kernel.machine("host")
-        self.processor = Processor(kernel)
+        self.machine = kernel.create_machine("host")
+        self.processor = SimProcessor(kernel)
         self._charges_reads = False
         files = Disk(kernel, self.choices.stream("disk"), timing=SyncTiming(0, 0)).mount(self.machine)
         self.system = StorageSystem(
-            kernel.machine("storage"),
+            kernel.create_machine("storage"),
             model(self.choices.stream("storage")),
             setup.memory,
             room_blocks=0 if setup.packed else ROOM_BLOCKS,
             read_ahead=self._read_ahead,
         )
-        self.files = TimedFiles(files, self.system, self._room)
+        self.files = TimedFiles(files, self.system, self._bytes_ahead)
         self.tasks = HostTasks(self.machine, host, self.processor, self.choices.stream("handovers"))
         touched = cast(Files, PageFaultFiles(cast(SimFiles, self.files), self.processor, host.touch_ns))
         self._world = World(self.machine.clock, self.tasks, touched)
         self._open_file = partial(SimGrowingFile, files, self.files, self._wait_for_read)
 
-    def _room(self, path: str, size_bytes: int) -> int | None:
+    def _bytes_ahead(self, path: str, size_bytes: int) -> int | None:
         """Return the number of bytes to allocate ahead for a mapped file; None without allocation."""
         if "/consumequeue/" not in path:
             return size_bytes
@@ -102,7 +102,7 @@ class TimedMachine:
 
     def drop_page_cache(self) -> None:
         """Drop the page cache, so that the first read of a page comes from the device."""
-        self.system.reads.drop()
+        self.system.reads.drop_pages()
         self._charges_reads = True
 
     def sleep_ns(self, ns: int) -> None:

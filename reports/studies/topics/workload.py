@@ -61,9 +61,9 @@ def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
         for _ in range(share_of(most, setup.producers, number)):
             if watch.is_over:
                 return
-            machine.processor.work(work_ns)
+            machine.processor.compute(work_ns)
             layout.put(draw())
-            watch.put_has_ended(ends_early=not is_sync)
+            watch.record_put_end(ends_early=not is_sync)
 
     _let_produce(machine, produce_all)
     return watch.sustained(int(setup.puts * _SYNC_FROM) if is_sync else None)
@@ -77,7 +77,7 @@ class _SteadyStateWatch:
         self._quarter = machine.setup.puts // _LOOKS
         self.is_over = False
 
-    def put_has_ended(self, *, ends_early: bool) -> None:
+    def record_put_end(self, *, ends_early: bool) -> None:
         marks, elevator = self._marks, self._system.elevator
         throttled_ns = self._system.write_back.throttled_ns
         marks.append(PutEnd(self._kernel.now_ns, elevator.busy_ns, throttled_ns))
@@ -130,7 +130,7 @@ def open_loop(machine: TimedMachine, layout: TopicLayout, rate: float) -> "array
     factor = put_factor(setup.layout, setup.topics)
     most_ns, dispatch_ns = round(REFERENCE.put_work_ns * factor), round(REFERENCE.dispatch_ns * factor)
     if isinstance(layout, SharedLog):
-        layout.store.on_arriving.append(lambda _: processor.work(dispatch_ns))
+        layout.store.on_arriving.append(lambda _: processor.compute(dispatch_ns))
     else:
         most_ns += dispatch_ns  # this layout has no dispatch: a put does all the work
     spread = REFERENCE.put.scaled(most_ns / REFERENCE.put_work_ns)
@@ -143,7 +143,7 @@ def open_loop(machine: TimedMachine, layout: TopicLayout, rate: float) -> "array
         def put() -> None:
             took_ns = spread.draw(stream, "put")
             work_ns = min(most_ns, took_ns)
-            processor.work(work_ns)
+            processor.compute(work_ns)
             if took_ns > work_ns:
                 kernel.park(_DELAYED, kernel.now_ns + took_ns - work_ns)
             layout.put(draw())
@@ -167,7 +167,7 @@ class CaughtUp:
     """Bytes that the device reads per record."""
 
 
-def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) -> CaughtUp:
+def run_late_consumers(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) -> CaughtUp:
     """Let each consumer read a share of the topics completely.
 
     A consumer pulls from its topics in turn, as a subscriber does, so all topics advance together from old to new
@@ -186,7 +186,7 @@ def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) 
             for topic, offset in list(offsets.items()):
                 found = layout.pull(topic, offset)
                 records += len(found)
-                machine.processor.work(cost_ns * len(found))
+                machine.processor.compute(cost_ns * len(found))
                 if found:
                     offsets[topic] = offset + len(found)
                 else:

@@ -42,10 +42,10 @@ class Cuts:
         if disk is not self._disk:
             if self._open is None and self._disk is not None:
                 self._record_changes_while_off(at, disk)
-            self._settle(disk.state(), machine.name)
+            self._close_cut_if_open(disk.content_state(), machine.name)
         elif self._open is not None:
             self._open.how = PROCESS_KILL
-            self._settle(disk.state(), machine.name)
+            self._close_cut_if_open(disk.content_state(), machine.name)
         self._disk, self._machine = disk, machine.name
 
     def on_kill(self, at: int) -> None:
@@ -56,7 +56,7 @@ class Cuts:
         cut = self._open = Cut(at, self._machine)
         if met is not None:
             cut.operation, cut.path = met.kind, met.path
-        self._before, self._aftermath = disk.state(), None
+        self._before, self._aftermath = disk.content_state(), None
         self.all.append(cut)
 
     @property
@@ -89,16 +89,16 @@ class Cuts:
     def _record_changes_while_off(self, at: int, disk: Disk) -> None:
         """If a file has changed since a clean stop, open a cut for the changes."""
         assert self._disk is not None, "a machine has been there"
-        before = self._disk.state()
-        if {path: file.cache for path, file in before.files.items()} != _contents(disk.state()):
+        before = self._disk.content_state()
+        if {path: file.cache for path, file in before.files.items()} != _file_contents(disk.content_state()):
             self._open = Cut(at, self._machine, _WHILE_OFF)
             self._before, self._aftermath = before, None
             self.all.append(self._open)
 
-    def _settle(self, after: DiskState, machine: str) -> None:
+    def _close_cut_if_open(self, after: DiskState, machine: str) -> None:
         if self._open is not None:
             self._open.following = machine
-            self._complete_cut(_contents(after))
+            self._complete_cut(_file_contents(after))
 
     def _complete_cut(self, after: Mapping[str, Content]) -> None:
         """Complete the open cut. after: the files on the disk after the cut."""
@@ -121,7 +121,7 @@ class Cuts:
         self._open = self._before = self._aftermath = None
 
 
-def _contents(state: DiskState) -> dict[str, Content]:
+def _file_contents(state: DiskState) -> dict[str, Content]:
     return {path: file.cache for path, file in state.files.items()}
 
 
@@ -145,7 +145,7 @@ class Faults:
     def record_fault(self, kind: str, about: str) -> None:
         self.all.append(Fault(self._moments.mark(), kind, about))
 
-    def begin(self, disk: Disk) -> None:
+    def watch_disk(self, disk: Disk) -> None:
         self._known = Counter(disk.injected)
 
     def record_injected(self, disk: Disk | None, operations: Operations) -> None:

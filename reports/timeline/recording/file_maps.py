@@ -28,12 +28,12 @@ def file_map(
     pages: Sequence[int] = range(-(-size // page_bytes))
     is_whole, more = pages_max is None or len(pages) <= pages_max, 0
     if not is_whole:
-        touched = _touched(before, len(pages), page_bytes)
+        touched = _touched_sectors(before, len(pages), page_bytes)
         pages, more = touched[:pages_max], len(touched[pages_max:])
     starts = [at for page in pages for at in range(page * page_bytes, min((page + 1) * page_bytes, size), sector_bytes)]
     letters = sector_letters_before(before, starts, sector_bytes)
     behind = "".join(
-        _after(letter, before, at_once, after, start, start + sector_bytes)
+        _letter_after(letter, before, at_once, after, start, start + sector_bytes)
         for letter, start in zip(letters, starts, strict=True)
     )
     is_named = before is not None and before.name_is_durable
@@ -45,19 +45,19 @@ def sector_letters_before(file: FileState | None, starts: Iterable[int], sector_
     """Return the letters for the states before the cut of the sectors that start at the given offsets."""
     size_bytes = 0 if file is None else len(file.cache)
     return "".join(
-        ABSENT if file is None or start >= size_bytes else _before(file, start, start + sector_bytes)
+        ABSENT if file is None or start >= size_bytes else _letter_before(file, start, start + sector_bytes)
         for start in starts
     )
 
 
-def _touched(file: FileState | None, pages: int, page_bytes: int) -> list[int]:
+def _touched_sectors(file: FileState | None, pages: int, page_bytes: int) -> list[int]:
     if file is None:
         return []
     dirty = {page for first, last in file.dirty for page in range(first // page_bytes, -(-last // page_bytes))}
     return sorted(page for page in dirty | file.stale if page < pages)
 
 
-def _before(file: FileState, start: int, stop: int) -> str:
+def _letter_before(file: FileState, start: int, stop: int) -> str:
     if any(first < stop and start < last for first, last in file.dirty):
         return DIRTY
     seen = file.cache[start:stop]
@@ -66,7 +66,7 @@ def _before(file: FileState, start: int, stop: int) -> str:
     return DURABLE if any(seen) else EMPTY
 
 
-def _after(
+def _letter_after(
     letter: str, before: FileState | None, at_once: Content | None, after: Content | None, start: int, stop: int
 ) -> str:
     found = b"" if after is None else after[start:stop]

@@ -15,7 +15,7 @@ from ....faults.probe import record as steps
 from ....faults.probe.checks.check import BROKEN, CheckOutcome
 from ....faults.probe.failure import ProbeFinding
 from ....faults.probe.record import FAILED_SYNC, FAULT, LYING_SYNC, NOBODY, ProgramRecord, Step
-from ....faults.probe.shrink import Scene
+from ....faults.probe.shrink import CrashCaseReplay
 from ....faults.probe.story import crash_text, file_names, named, task_name, where
 from ....scenarios.oracle.evidence import Violation
 from .file_maps import file_map
@@ -42,12 +42,12 @@ _OF_WHOLE_FILES = (steps.RENAME, steps.EXCHANGE, steps.LINK, steps.SYMLINK)
 def record_probe(found: ProbeFinding, check: str) -> RunRecording:
     """Return the recording of a finding up to the crash. check: the command that checked the crash image."""
     case = found.shown.case
-    record = found.record.upto(case.point.step + 1)
-    scene = Scene(record, found.start, case)
+    record = found.record.with_first_steps(case.point.step + 1)
+    scene = CrashCaseReplay(record, found.start, case)
     before = scene.before()
     machine = "recovery" if found.recovery else "program"
     tasks = [TaskRecord(f"{machine}/{name}", 0) for name in _task_names(record)]
-    drawn = _Steps(record, found)
+    drawn = _RecordedSteps(record, found)
     cut_at, end = 2 * len(record.steps) + 1, 2 * len(record.steps) + 3
     for task in tasks:
         task.end = cut_at
@@ -57,7 +57,7 @@ def record_probe(found: ProbeFinding, check: str) -> RunRecording:
     numbers = [0, *(number // 2 + 1 for number in range(2 * len(record.steps))), *[len(record.steps)] * 3]
     assert len(numbers) == end + 1, f"{len(numbers)} moments, the last is {end}"
     return RunRecording(
-        subject=Subject(shlex.join(record.program), _claim(found), None, None),
+        subject=Subject(shlex.join(record.program), _promise_text(found), None, None),
         plan=None,
         digest=case.digest,
         injected={},
@@ -88,29 +88,29 @@ def record_probe(found: ProbeFinding, check: str) -> RunRecording:
     )
 
 
-class _Steps:
+class _RecordedSteps:
     def __init__(self, record: ProgramRecord, found: ProbeFinding) -> None:
         self.operations: list[OperationRecord] = []
         self.promises: list[PromiseMade] = []
         self.spans: list[Span] = []
         self.faults: list[Fault] = []
         self._names = file_names(record)
-        self._taken = _taken(found)
+        self._taken = _taken_operations(found)
         for number, step in enumerate(record.steps):
             place = ", ".join(filter(None, (where(record.stacks[step.stack]), step.call)))
-            self._add(number, step, place)
+            self._add_step(number, step, place)
 
-    def _add(self, number: int, step: Step, place: str) -> None:
+    def _add_step(self, number: int, step: Step, place: str) -> None:
         begin = 2 * number + 1
         self.spans.append(Span(step.by, RUNNING, begin, begin + 1, ""))
         if step.kind in steps.INJECTED:
-            about = step.path if step.kind == FAULT else _path(step, self._names)
+            about = step.path if step.kind == FAULT else _first_path(step, self._names)
             self.faults.append(Fault(begin, step.kind, f"{about} {step.target}".strip()))
         if step.kind in steps.ANSWERS:
             text = step.path if step.kind == steps.ACKNOWLEDGE else f"refused: {step.path}"
             self.promises.append(PromiseMade(step.by, text, begin, begin + 1, place))
         elif step.kind != FAULT:  # the failed call had no effect
-            operation = _operation(step, self._names, begin)
+            operation = _operation_record(step, self._names, begin)
             operation.place, operation.taken = place, "; ".join(self._taken[number])
             self.operations.append(operation)
 
@@ -121,7 +121,7 @@ def _violations(verdict: CheckOutcome) -> list[Violation]:
     return [Violation("check", "; ".join(verdict.lines) or verdict.outcome)] if verdict.is_broken else []
 
 
-def _claim(found: ProbeFinding) -> str:
+def _promise_text(found: ProbeFinding) -> str:
     case = found.shown.case
     crash = f"{crash_text(found.record, case.point, case.disk)}, on {case.disk}"
     if found.recovery:
@@ -129,7 +129,7 @@ def _claim(found: ProbeFinding) -> str:
     return f"with {found.rerun}; {crash}" if found.rerun else crash
 
 
-def _taken(found: ProbeFinding) -> defaultdict[int, list[str]]:
+def _taken_operations(found: ProbeFinding) -> defaultdict[int, list[str]]:
     taken = defaultdict[int, list[str]](list)
     for loss in found.shown.losses:
         for number in loss.steps:
@@ -150,7 +150,7 @@ def _task_names(record: ProgramRecord) -> list[str]:
     return names
 
 
-def _path(step: Step, names: dict[int, str]) -> str:
+def _first_path(step: Step, names: dict[int, str]) -> str:
     """Return the first name of the step's file."""
     if step.path:
         return named(step.path)
@@ -159,11 +159,11 @@ def _path(step: Step, names: dict[int, str]) -> str:
     return names.get(step.file, f"file {step.file}")
 
 
-def _operation(step: Step, names: dict[int, str], begin: int) -> OperationRecord:
+def _operation_record(step: Step, names: dict[int, str], begin: int) -> OperationRecord:
     start, stop = -1, -1
     if step.data or step.size:
         start, stop = step.at, step.at + max(len(step.data), step.size)
-    operation = OperationRecord(step.by, step.kind, _path(step, names), start, stop, begin, begin + 1)
+    operation = OperationRecord(step.by, step.kind, _first_path(step, names), start, stop, begin, begin + 1)
     if step.kind in (steps.TRUNCATE, steps.ALLOCATE):
         operation.parts = [f"{step.kind} to {step.at + step.size:,}"]
     elif step.kind in _OF_WHOLE_FILES:
@@ -179,7 +179,7 @@ def _operation(step: Step, names: dict[int, str], begin: int) -> OperationRecord
     return operation
 
 
-def _file_maps(scene: Scene, found: ProbeFinding) -> list[FileMap]:
+def _file_maps(scene: CrashCaseReplay, found: ProbeFinding) -> list[FileMap]:
     before, left = scene.before(), found.shown.image.files
     torn = scene.torn(found.shown.case)
     maps = []

@@ -27,7 +27,7 @@ from ....scenarios.runs.run_of import run_of, simulation_of
 from ....sim.machine import Machine as SimMachine
 from ....sim.machine import Scheduler, SimTask, WaitReason
 from ....sim.policies import Policy
-from ....sim.process import garbage_collected_at_end
+from ....sim.process import collect_garbage_at_end
 from ....sim.trace import RollingDigest
 from ....store.message_store import MessageStore
 from .cuts import DISTURBANCES, Cuts, Faults
@@ -56,21 +56,21 @@ class RunRecorder(WorldTrace):
 
     # -- reports of the kernel ------------------------------------------------------------------
 
-    def attach(self, kernel: Scheduler, digest: RollingDigest) -> None:
+    def attach_to_kernel(self, kernel: Scheduler, digest: RollingDigest) -> None:
         """Use the time, step and current task of this kernel. The kernel itself calls this method."""
-        super().attach(kernel, digest)
+        super().attach_to_kernel(kernel, digest)
         self._moments.attach(kernel)
 
-    def add(self, kind: str, text: str) -> None:
+    def add_event(self, kind: str, text: str) -> None:
         if not self._record_pending():
             return
         if kind == "switch":
-            self._tasks.switched(text)
+            self._tasks.record_switch(text)
         elif kind == "start":
             self._moments.resume()  # a dead machine does not start tasks
-            self._tasks.started(text)
+            self._tasks.record_start(text)
         elif kind == "end":
-            self._tasks.ended(text)
+            self._tasks.record_end(text)
         elif kind == "kill":
             self._record_kill(text)
         elif kind in DISTURBANCES:
@@ -142,8 +142,8 @@ class RunRecorder(WorldTrace):
         began = self._tasks.tasks[self._tasks.current()].begin
         self._end_machine(began, "stopped")
         self._cuts.on_mount(machine, disk, began)
-        self._faults.begin(disk)
-        state = disk.state()
+        self._faults.watch_disk(disk)
+        state = disk.content_state()
         self._page_bytes, self._sector_bytes = state.page_bytes, state.sector_bytes
         self._machines.append(MachineRecord(machine.name, began))
         return WatchedTasks(tasks, self), WatchedFiles(files, self)
@@ -217,7 +217,7 @@ def record_seed(
     scenario: Scenario, seed: int, *, mutant: str | None = None, policy: Policy | None = None
 ) -> RunRecording:
     recorder = RunRecorder()
-    with garbage_collected_at_end(), applied_mutant(mutant):
+    with collect_garbage_at_end(), applied_mutant(mutant):
         choices, plan = draw_plan_of_seed(scenario, seed)
         simulation = simulation_of(plan, choices, policy, recorder)
         outcome = run_of(plan, simulation, on_request=recorder.on_request).execute()

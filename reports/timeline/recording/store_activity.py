@@ -66,23 +66,23 @@ class Positions:
             return
         log = self.store.log
         last = log.segments[-1]
-        yield WROTE, last.base_offset + _value(last.wrote)
+        yield WROTE, last.base_offset + _cell_value(last.wrote)
         if self.store.pool is not None:
             yield COMMITTED, _committed(log.segments)
-        yield FLUSHED, _value(log.flushed_where)
-        yield DISPATCHED, _value(self.store.dispatch.reput_from)
+        yield FLUSHED, _cell_value(log.flushed_where)
+        yield DISPATCHED, _cell_value(self.store.dispatch.reput_from)
 
 
 def _committed(segments: tuple[Segment, ...]) -> int:
     """Return the log offset up to which all data has been copied from the pool to the files."""
     for segment in segments:
-        readable = _value(segment.readable)
+        readable = _cell_value(segment.readable)
         if readable < segment.size_bytes:
             return segment.base_offset + readable
     return segments[-1].end_offset
 
 
-def _value(cell: Cell) -> int:
+def _cell_value(cell: Cell) -> int:
     """Return the value of a cell without a scheduling point."""
     assert isinstance(cell, WatchedCell), "a store that is followed lives in a watched world"
     return cell.value
@@ -146,7 +146,9 @@ class Puts:
         """Return the puts that a violation names, then the puts whose records are at its offset."""
         words = f"{violation.summary} {violation.expected} {violation.found}"
         named = [self.by_name[name] for name in _NAME.findall(words) if name in self.by_name]
-        return tuple(dict.fromkeys(named + [number for number, put in enumerate(self.all) if _holds(put, violation)]))
+        return tuple(
+            dict.fromkeys(named + [number for number, put in enumerate(self.all) if _contains_record(put, violation)])
+        )
 
     def recovered(self, evidence: Evidence, machine: str) -> None:
         ledger, at = evidence.ledger, self._moments.mark()
@@ -168,7 +170,7 @@ class Puts:
             put.outcomes.append(outcome)
 
 
-def _holds(put: Put, violation: Violation) -> bool:
+def _contains_record(put: Put, violation: Violation) -> bool:
     if put.start < 0 or put.log_offset < 0:
         return False
     if violation.file == _THE_LOG:

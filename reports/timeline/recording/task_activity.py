@@ -44,7 +44,7 @@ class Moments:
 
 
 @dataclass(slots=True)
-class _State:
+class _TaskState:
     name: str
     begin: int
     step: int
@@ -60,14 +60,14 @@ class TaskSpans:
         self.holds: list[Hold] = []
         self._moments = moments
         self._numbers: dict[str, int] = {}
-        self._states: dict[int, _State] = {}
+        self._states: dict[int, _TaskState] = {}
         self._held: dict[tuple[int, int], Hold] = {}
 
     def current(self) -> int:
         """Return the number of the current task. Code outside of machines counts as one task."""
-        return self._number(self._moments.kernel.current.name)
+        return self._task_number(self._moments.kernel.current.name)
 
-    def _number(self, name: str) -> int:
+    def _task_number(self, name: str) -> int:
         """A new task starts in the state READY."""
         number = self._numbers.get(name)
         if number is None:
@@ -77,28 +77,28 @@ class TaskSpans:
                 self._begin_span(number, READY, self._moments.last())
         return number
 
-    def started(self, name: str) -> None:
-        self._begin_span(self._number(name), RUNNING, self._moments.mark())
+    def record_start(self, name: str) -> None:
+        self._begin_span(self._task_number(name), RUNNING, self._moments.mark())
 
-    def switched(self, name: str) -> None:
-        self._catch_up()
+    def record_switch(self, name: str) -> None:
+        self._mark_running()
         left, at = self.current(), self._moments.mark()
         if (state := self._states.get(left)) is not None and state.name == RUNNING:
             self._begin_span(left, READY, at)
-        self._begin_span(self._number(name), RUNNING, at)
+        self._begin_span(self._task_number(name), RUNNING, at)
 
     def on_parked(self, why: WaitReason) -> None:
-        self._catch_up()
+        self._mark_running()
         self._begin_span(self.current(), WAITING, self._moments.mark(), why.describe())
 
     def on_ready(self, task: SimTask) -> None:
-        self._begin_span(self._number(task.name), READY, self._moments.mark())
+        self._begin_span(self._task_number(task.name), READY, self._moments.mark())
 
-    def ended(self, text: str) -> None:
+    def record_end(self, text: str) -> None:
         """text: the name of the task and possibly its error, as in the trace."""
-        self._catch_up()
+        self._mark_running()
         name, _, failure = text.partition(": ")
-        number, at = self._number(name), self._moments.mark()
+        number, at = self._task_number(name), self._moments.mark()
         self._end_span(number, at)
         task = self.tasks[number]
         task.end = at
@@ -128,7 +128,7 @@ class TaskSpans:
             hold.end = at
         self._held.clear()
 
-    def _catch_up(self) -> None:
+    def _mark_running(self) -> None:
         """Mark the current task as running. The kernel reports no event if a waiting task is the next to run."""
         kernel = self._moments.kernel
         number = self._numbers.get(kernel.current.name)
@@ -139,7 +139,7 @@ class TaskSpans:
     def _begin_span(self, number: int, name: str, at: int, why: str = "") -> None:
         self._end_span(number, at)
         assert number not in self._states, self.tasks[number].name
-        self._states[number] = _State(name, at, self._moments.kernel.steps, why)
+        self._states[number] = _TaskState(name, at, self._moments.kernel.steps, why)
 
     def _end_span(self, number: int, at: int) -> None:
         state = self._states.pop(number, None)

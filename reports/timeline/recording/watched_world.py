@@ -64,20 +64,20 @@ class WatchedCell:
 
     def set(self, value: int) -> None:
         self._cell.set(value)
-        self._now(value)
+        self._read_value(value)
 
     def add(self, delta: int) -> int:
         value = self._cell.add(delta)
-        self._now(value)
+        self._read_value(value)
         return value
 
     def compare_and_set(self, expected: int, value: int) -> bool:
         replaced = self._cell.compare_and_set(expected, value)
         if replaced:
-            self._now(value)
+            self._read_value(value)
         return replaced
 
-    def _now(self, value: int) -> None:
+    def _read_value(self, value: int) -> None:
         self.value = value
         self._watcher.on_cell_written(self)
 
@@ -137,15 +137,15 @@ class WatchedMappedFile:
         self.path = file.path
         self.size_bytes = file.size_bytes
         self.view = file.view
-        self.fdatasync = self._watched("fdatasync", file.fdatasync)
-        self.mlock = self._watched("mlock", file.mlock)
-        self.munlock = self._watched("munlock", file.munlock)
-        self.advise_will_need = self._watched("madvise", file.advise_will_need)
-        self.close = self._watched("close", file.close)
+        self.fdatasync = self._watch_call("fdatasync", file.fdatasync)
+        self.mlock = self._watch_call("mlock", file.mlock)
+        self.munlock = self._watch_call("munlock", file.munlock)
+        self.advise_will_need = self._watch_call("madvise", file.advise_will_need)
+        self.close = self._watch_call("close", file.close)
         self._file = file
         self._watcher = watcher
 
-    def _watched(self, kind: str, method: Callable[[], None]) -> Callable[[], None]:
+    def _watch_call(self, kind: str, method: Callable[[], None]) -> Callable[[], None]:
         def call() -> None:
             with self._watcher.operation_recorded(kind, self.path):
                 method()

@@ -7,7 +7,7 @@ The artefact (`faults.simulation.artefact`, of the kind "scenario"):
                   digest      the same in a replay by the same code
                   violations  in order
                   story       the events that concern the first violation, in ten lines
-                  size        the measures in `Size`; steps: scheduling points until the violation
+                  size        the measures in `RunSize`; steps: scheduling points until the violation
     shrunk      null, or a smaller run with the same kind of violation
 """
 
@@ -34,7 +34,7 @@ _NOT_IN_FILE_NAMES = re.compile(r"[^\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class RunSize:
     """Measures of how much a reader has to follow in a failing run."""
 
     messages: int
@@ -59,7 +59,7 @@ class FailingRun:
     digest: str
     violations: list[Violation]
     story: list[str]
-    size: Size
+    size: RunSize
     steps: int
     """Scheduling points until the violation."""
 
@@ -94,7 +94,7 @@ class Failure:
         return f"{self.scenario}-{self.original.signature}"
 
     @property
-    def name_of_mutant(self) -> str:
+    def file_stem_of_mutant(self) -> str:
         """Return the start of the file's name for a mutant.
 
         Two mutants that break the same promise have different names.
@@ -112,15 +112,15 @@ class Failure:
     def from_json(cls, text: str) -> "Failure":
         """Raises ArtefactError, which names the invalid field."""
         found = read_artefact(text, SCENARIO, _FailureDocument)
-        shrunk = None if found.shrunk is None else _run_of("failure.shrunk", found.shrunk)
-        original = _run_of("failure.original", found.original)
+        shrunk = None if found.shrunk is None else _run_from_document("failure.shrunk", found.shrunk)
+        original = _run_from_document("failure.original", found.original)
         return cls(found.scenario, found.claim, found.seed, found.mutant, original, shrunk)
 
 
 @dataclass(frozen=True, slots=True)
 class _RunDocument:
     steps: int
-    size: Size
+    size: RunSize
     plan: dict[str, Any]
     digest: str
     violations: list[Violation]
@@ -144,7 +144,7 @@ def _run_document(run: FailingRun) -> _RunDocument:
     return _RunDocument(run.steps, run.size, plan, run.digest, run.violations, run.story, record)
 
 
-def _run_of(place: str, document: _RunDocument) -> FailingRun:
+def _run_from_document(place: str, document: _RunDocument) -> FailingRun:
     if not document.violations:
         raise ArtefactError(f"{place}.violations: expected at least one, found none")
     try:

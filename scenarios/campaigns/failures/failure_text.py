@@ -13,10 +13,10 @@ def failure_text(failure: Failure, again: str = "", *, original: bool = False) -
     """Describe the shrunk run; the original run if there is no shrunk run or `original` is true."""
     breach = failure.original if original else failure.smallest
     seed = f"{'' if breach is failure.original else 'shrunk from '}seed {failure.seed}"
-    return FailureText(failure.scenario, list(_lines(failure.claim, breach)), again, seed)
+    return FailureText(failure.scenario, list(_failure_lines(failure.claim, breach)), again, seed)
 
 
-def _lines(claim: str, breach: FailingRun) -> Iterator[TextLine]:
+def _failure_lines(claim: str, breach: FailingRun) -> Iterator[TextLine]:
     yield TextLine(LineKind.CLAIM, claim)
     for violation in breach.violations[:VIOLATIONS_MAX]:
         yield from _violation_lines(violation)

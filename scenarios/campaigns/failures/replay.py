@@ -12,7 +12,7 @@ from ...claims.plan import Plan
 from ...oracle.ledger import OnRequest
 from ...runs.outcome import RunOutcome
 from ...runs.run_of import run_of
-from .failure import FailingRun, RunRecord, Size
+from .failure import FailingRun, RunRecord, RunSize
 from .story import story_of
 
 RunReplay = RecordReplay[Plan, RunOutcome]
@@ -65,7 +65,7 @@ def is_same_run(replayed: RunReplay, run: FailingRun) -> bool:
     return replayed.is_same(run) and replayed.result.violations == run.violations
 
 
-def run_size_of(replayed: RunReplay) -> Size:
+def run_size_of(replayed: RunReplay) -> RunSize:
     outcome, record = replayed.result, replayed.record
     faults = Counter({kind: times for kind, times in outcome.injected.items() if not kind.startswith(_NO_FAULTS)})
     for kind in _DAMAGED_PAGES:
@@ -76,7 +76,7 @@ def run_size_of(replayed: RunReplay) -> Size:
         if (page := _PAGE.match(decision.label))
     }
     assert len(record.setup.lives) > 0, "a run has a life"
-    return Size(
+    return RunSize(
         messages=outcome.messages,
         preemptions=sum(switch.is_preemption for switch in record.schedule),
         switches=len(record.schedule),

@@ -23,14 +23,14 @@ Same = Literal["signature", "invariant"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shrunk:
+class ShrunkFailure:
     """A failure with a shrunk run, and the number of runs that shrinking tried."""
 
     failure: Failure
     tries: int
 
 
-def shrunk_json(shrunk: Shrunk, seconds: float) -> dict[str, Any]:
+def shrunk_json(shrunk: ShrunkFailure, seconds: float) -> dict[str, Any]:
     before, after = shrunk.failure.original, shrunk.failure.smallest
     return {
         "before": asdict(before.size),
@@ -49,7 +49,7 @@ def shrink_failure(
     same: Same = "signature",
     on_try: Callable[[RunRecord, bool], None] = lambda record, accepted: None,
     cpu_seconds_max: float | None = None,
-) -> Shrunk:
+) -> ShrunkFailure:
     """Shrink a failure further, starting from its smallest run, with its mutant applied.
 
     stop, on_try and cpu_seconds_max: see `RecordShrinker`. Raises ReplayDivergedError if the failure does not
@@ -74,10 +74,10 @@ def shrink_failure(
         )
         axes = (shrink_workload, shrink_schedule, shrink_lives, shrinker.shrink_crashes, shrink_decisions)
         search = shrinker.shrink(start.record, axes, tries_max=tries_max, coarsely_first=True, stop=stop, on_try=on_try)
-        return Shrunk(replace(failure, shrunk=verified_run(search.best)), search.tries)
+        return ShrunkFailure(replace(failure, shrunk=verified_run(search.best)), search.tries)
 
 
-def shrink_within(failure: Failure, seconds: float) -> Failure:
+def shrink_for_seconds(failure: Failure, seconds: float) -> Failure:
     """Shrink a failure for a limited time. Returns the failure unchanged if it does not reproduce on this machine."""
     began = perf_counter()
     try:

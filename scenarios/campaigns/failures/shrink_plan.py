@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ....faults.plan import FaultPlan, NetworkPlan
 from ....faults.simulation.record import Record
-from ....sim.shrink import Search
+from ....sim.shrink import ShrinkSearch
 from ...claims.features import ClusterPlan
 from ...claims.plan import KNOBS, LifeEnding, Plan
 from ...runs.execution import HEAL_MESSAGES_EACH, life_name
@@ -43,7 +43,7 @@ _FEW_MESSAGES = 2
 _PLACE = re.compile(r"\b(?P<kind>life-|disk-|m)(?P<number>\d+)(?=[./]|$)")
 
 
-def shrink_workload(search: Search[RunRecord]) -> None:
+def shrink_workload(search: ShrinkSearch[RunRecord]) -> None:
     for number in reversed(range(len(search.best.setup.lives))):
         if len(search.best.setup.lives) > 1:
             search.attempt(without_life(search.best, number))
@@ -68,11 +68,11 @@ def shrink_workload(search: Search[RunRecord]) -> None:
         _lower_value(search, path)
 
 
-def _drop_messages(search: Search[RunRecord]) -> None:
+def _drop_messages(search: ShrinkSearch[RunRecord]) -> None:
     search.drop_parts(lambda record: _message_names(record.setup), _with_only_messages)
 
 
-def _try_larger_messages(search: Search[RunRecord]) -> None:
+def _try_larger_messages(search: ShrinkSearch[RunRecord]) -> None:
     for changes in _smaller_files(search.best.setup):
         before = search.best
         messages = len(_message_names(before.setup))
@@ -94,7 +94,7 @@ def _smaller_files(plan: Plan) -> Iterator[dict[str, object]]:
                 yield {path: size}
 
 
-def shrink_lives(search: Search[RunRecord]) -> None:
+def shrink_lives(search: ShrinkSearch[RunRecord]) -> None:
     """Replace the ending of each life by a clean stop, or a rare kind of crash by a crash in traffic."""
     for number in range(len(search.best.setup.lives)):
         life = search.best.setup.lives[number]
@@ -141,7 +141,7 @@ def without_life(record: RunRecord, gone: int) -> RunRecord:
     return Record(tuple(decisions), tuple(schedule), tuple(crashes), plan)
 
 
-def _shrink_faults(search: Search[RunRecord]) -> None:
+def _shrink_faults(search: ShrinkSearch[RunRecord]) -> None:
     def chances(record: RunRecord) -> list[str]:
         return [*_enabled_faults(record.setup.faults), *_enabled_faults(record.setup.network)]
 
@@ -165,17 +165,17 @@ def _with_only_faults(part: _Part, kept: Sequence[str]) -> _Part:
     return replace(part, **gone)
 
 
-def _shrink_cluster(search: Search[RunRecord]) -> None:
+def _shrink_cluster(search: ShrinkSearch[RunRecord]) -> None:
     if not search.attempt(_with_plan_changes(search.best, {"cluster": ClusterPlan()})):
         _try_each_change(search, _PLAIN_CLUSTER)
 
 
-def _try_each_change(search: Search[RunRecord], values: Mapping[str, object]) -> None:
+def _try_each_change(search: ShrinkSearch[RunRecord], values: Mapping[str, object]) -> None:
     for path, value in values.items():
         search.attempt(_with_plan_changes(search.best, {path: value}))
 
 
-def _lower_value(search: Search[RunRecord], path: str) -> None:
+def _lower_value(search: ShrinkSearch[RunRecord], path: str) -> None:
     search.lower_value(
         search.best.setup.value(path), _LEAST[path], lambda record, value: _with_plan_changes(record, {path: value})
     )

@@ -36,13 +36,15 @@ def story_of(
     events: Iterable[TraceEvent], violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None = None
 ) -> list[str]:
     """Describe the events that concern the violations in at most STORY_LINES lines, and count the omitted events."""
-    concern, root = concern_of(violations, config, ledger), config.store_path_root_dir
+    concern, root = subjects_of_violations(violations, config, ledger), config.store_path_root_dir
     lines = story.story_of(events, concern, STORY_LINES, verdict="BrokenPromise", root=root)
     assert len(lines) <= STORY_LINES, len(lines)
     return lines
 
 
-def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None) -> FailureSubjects:
+def subjects_of_violations(
+    violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None
+) -> FailureSubjects:
     """Return the parts of the store that the violations name. The ledger has the log offset of each message."""
     concern, root = FailureSubjects(), config.store_path_root_dir
     for violation in violations[:1]:
@@ -55,7 +57,7 @@ def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Led
             name, producer = match[0], match[1]
             put = None if ledger is None else ledger.by_name.get(name)
             if put is not None:
-                _add_put(concern, put, config)
+                _add_put_subjects(concern, put, config)
             if name not in concern.names:
                 concern.names.append(name)
             concern.tasks.add(f"producer-{producer}")
@@ -79,7 +81,7 @@ def _add_place_of_violation(concern: FailureSubjects, violation: Violation, conf
     concern.paths |= {*paths} - {*config.commit_log_directories}
 
 
-def _add_put(concern: FailureSubjects, put: PutEntry, config: StoreConfig) -> None:
+def _add_put_subjects(concern: FailureSubjects, put: PutEntry, config: StoreConfig) -> None:
     if put.physical_offset is not None:
         end = put.physical_offset + put.record_bytes
         concern.ranges += [(log, put.physical_offset, end) for log in config.commit_log_directories]

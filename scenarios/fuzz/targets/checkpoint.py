@@ -6,7 +6,7 @@ from ....store.errors import CorruptFileError
 from ....store.formats import checkpoint
 from ..material import BORN_MS
 from ..mutation import Draw
-from ..target import InputOutcome, Target, TargetViolation, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_in_error
 
 FILE = "checkpoint"
 _TIMES = Struct(">qqq")
@@ -20,15 +20,15 @@ class CheckpointTarget(Target):
     size_bytes_max = 256
 
     def valid_input(self, draw: Draw) -> bytes:
-        times = (draw.pick((0, 1, BORN_MS, BORN_MS + draw.below(1 << 30))) for _ in range(3))
+        times = (draw.choice((0, 1, BORN_MS, BORN_MS + draw.randbelow(1 << 30))) for _ in range(3))
         values = checkpoint.CheckpointValues(*times)
-        return checkpoint.encode_checkpoint(values) + bytes(8 * draw.below(4))
+        return checkpoint.encode_checkpoint(values) + bytes(8 * draw.randbelow(4))
 
     def check(self, raw: bytes) -> InputOutcome:
         try:
             values = checkpoint.decode_checkpoint(raw, file=FILE)
         except CorruptFileError as error:
-            field = field_of(error, FILE, len(raw))
+            field = field_in_error(error, FILE, len(raw))
             if len(raw) >= _TIMES.size and min(_TIMES.unpack_from(raw)) >= 0:
                 raise TargetViolation("refused-whole", "three times", error) from error
             return InputOutcome(False, field)

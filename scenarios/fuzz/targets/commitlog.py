@@ -8,11 +8,11 @@ properties.
 from ....store.errors import CorruptFileError
 from ....store.formats import delay_level, index_key, message, scan
 from ....store.formats.delay_level import SCHEDULE_TOPIC
-from ...oracle.reader import Reading, indexed_keys, is_blank, key_hash, tag_code_of, valid_record_at
+from ...oracle.reader import ReadRecord, indexed_keys, is_blank, key_hash, tag_code_of, valid_record_at_position
 from ..material import random_record
 from ..mutation import Draw
 from ..shape import correct_records
-from ..target import InputOutcome, Target, TargetViolation, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_in_error
 
 FILE = "commitlog/00000000000000065536"
 BASE_OFFSET = 65_536
@@ -28,14 +28,14 @@ class CommitLogTarget(Target):
     file = FILE
 
     def valid_input(self, draw: Draw) -> bytes:
-        raw, queue_offset = b"", draw.pick(_FIRST_OFFSETS)
+        raw, queue_offset = b"", draw.choice(_FIRST_OFFSETS)
         records = 1
         while records < 3 and draw.chance(0.3):
             records += 1
         for number in range(records):
             raw += random_record(draw, BASE_OFFSET + len(raw), queue_offset + number)
         if draw.chance(0.2):
-            raw += message.encode_blank(draw.between(8, 64)) + bytes(draw.below(16))
+            raw += message.encode_blank(draw.randint(8, 64)) + bytes(draw.randbelow(16))
         return raw
 
     def correct_checksums(self, data: bytearray) -> None:
@@ -47,7 +47,7 @@ class CommitLogTarget(Target):
         records = scan.scan_records(view, 0, end, file=FILE, base_offset=BASE_OFFSET, check_crc=True)
         try:
             for scanned in records:
-                whole = valid_record_at(raw, at, end, BASE_OFFSET + at)
+                whole = valid_record_at_position(raw, at, end, BASE_OFFSET + at)
                 if whole is None:
                     raise TargetViolation("served-unwhole", "a whole record", f"{scanned} at {at}"[:300])
                 kind = _check_record(raw, at, scanned, whole)
@@ -60,7 +60,7 @@ class CommitLogTarget(Target):
         return InputOutcome(True, f"{min(count, 2)}{kind}{'' if at == end else ' blank'}")
 
 
-def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: Reading) -> str:
+def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: ReadRecord) -> str:
     """Compare what the scan, the decoder and the oracle's reader find in a record; return its kind."""
     record = whole.record
     if scanned != record[: len(scanned)]:
@@ -85,8 +85,8 @@ def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: Readi
 
 
 def _refused_outcome(raw: bytes, at: int, behind: str, error: CorruptFileError) -> InputOutcome:
-    field = field_of(error, FILE, len(raw))
-    if valid_record_at(raw, at, len(raw), BASE_OFFSET + at) is not None:
+    field = field_in_error(error, FILE, len(raw))
+    if valid_record_at_position(raw, at, len(raw), BASE_OFFSET + at) is not None:
         raise TargetViolation("refused-whole", "the record", error)
     last = at
     for start in scan.record_starts_after(memoryview(raw), at, len(raw), BASE_OFFSET):

@@ -11,7 +11,7 @@ from ....store.formats import consume_queue
 from ....store.formats import consume_queue as ext
 from ..material import BORN_MS, TAGS
 from ..mutation import Draw
-from ..target import InputOutcome, Target, TargetViolation, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_in_error
 
 _ENTRY = Struct(">qiq")
 _ENTRY_BYTES = 20
@@ -27,14 +27,14 @@ class ConsumeQueueTarget(Target):
     size_bytes_max = 400
 
     def valid_input(self, draw: Draw) -> bytes:
-        raw = consume_queue.BLANK_ENTRY_BYTES * (draw.below(3) if draw.chance(0.3) else 0)
-        physical_offset = draw.below(1 << 40)
-        for _ in range(draw.between(1, _ENTRIES_MAX)):
-            size_bytes = draw.between(91, 4096)
-            code = consume_queue.tags_code(draw.pick(TAGS))
+        raw = consume_queue.BLANK_ENTRY_BYTES * (draw.randbelow(3) if draw.chance(0.3) else 0)
+        physical_offset = draw.randbelow(1 << 40)
+        for _ in range(draw.randint(1, _ENTRIES_MAX)):
+            size_bytes = draw.randint(91, 4096)
+            code = consume_queue.tags_code(draw.choice(TAGS))
             raw += consume_queue.encode_entry(physical_offset, size_bytes, code)
             physical_offset += size_bytes
-        return raw + bytes(_ENTRY_BYTES * draw.below(2))
+        return raw + bytes(_ENTRY_BYTES * draw.randbelow(2))
 
     def check(self, raw: bytes) -> InputOutcome:
         way = ""
@@ -68,10 +68,12 @@ class ConsumeQueueExtTarget(Target):
 
     def valid_input(self, draw: Draw) -> bytes:
         units = [
-            ext.encode_unit(ext.ExtUnit(draw.below(1 << 31), BORN_MS, draw.random_bytes(draw.pick(_BIT_MAP_BYTES))))
-            for _ in range(draw.between(1, _UNITS_MAX))
+            ext.encode_unit(
+                ext.ExtUnit(draw.randbelow(1 << 31), BORN_MS, draw.random_bytes(draw.choice(_BIT_MAP_BYTES)))
+            )
+            for _ in range(draw.randint(1, _UNITS_MAX))
         ]
-        return b"".join(units) + draw.pick((b"", ext.END_MARK, bytes(ext.END_BYTES)))
+        return b"".join(units) + draw.choice((b"", ext.END_MARK, bytes(ext.END_BYTES)))
 
     def check(self, raw: bytes) -> InputOutcome:
         at, count, end = 0, 0, len(raw)
@@ -85,7 +87,7 @@ class ConsumeQueueExtTarget(Target):
                 at += size_bytes
                 count += 1
         except CorruptFileError as error:
-            return InputOutcome(False, f"{field_of(error, FILE, end)} behind {min(count, 8)}")
+            return InputOutcome(False, f"{field_in_error(error, FILE, end)} behind {min(count, 8)}")
         if end - at >= 2 and raw[at : at + 2] not in (b"\0\0", ext.END_MARK):
             raise TargetViolation("end", "an end mark, or zeros", raw[at : at + 2].hex())
         return InputOutcome(True, f"{min(count, 8)} {raw[at : at + 2].hex()}")

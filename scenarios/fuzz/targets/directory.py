@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....faults.disk.image import Image
-from ....sim.process import garbage_collected_at_end
+from ....sim.process import collect_garbage_at_end
 from ....store.errors import CorruptFileError
 from ....store.formats.message import MessageRecord
 from ....store.marks import marks_collected
@@ -18,7 +18,7 @@ from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
 from ....store.world import World
 from ...claims.machine import ROOT
-from ...oracle.reader import is_blank, valid_record_at
+from ...oracle.reader import is_blank, valid_record_at_position
 from ...oracle.recovered import content_digest, rows_digest
 from ..container import HAS_EXTENSIONS, DirectoryContent, entry_parts, pack_directory, unpack_directory
 from ..directory_changes import base_offset_of, mutated_directory
@@ -26,7 +26,7 @@ from ..material import BORN_MS, KEYS
 from ..mutation import Draw
 from ..shape import Shape
 from ..stores import LOG_FILE_BYTES, draw_store, run_on_image, settings_of
-from ..target import InputOutcome, Target, TargetViolation, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_in_error
 
 _PULLED_AT_ONCE = 7
 _NEVER_MS = 1 << 62
@@ -58,7 +58,7 @@ class DirectoryTarget(Target):
         directory = unpack_directory(raw)
         if directory is None:
             return InputOutcome(False, "no directory")
-        with garbage_collected_at_end(), marks_collected() as hits:
+        with collect_garbage_at_end(), marks_collected() as hits:
             try:
                 before = directory.image(ROOT, BORN_MS)
                 found, image = run_on_image(before, lambda world: _recover_directory(world, directory))
@@ -80,7 +80,7 @@ def _contents_of(store: MessageStore) -> _ContentDigests:
 
 
 @dataclass(frozen=True, slots=True)
-class _Recovered:
+class _RecoveredDirectory:
     ways: list[str]
     """The kinds of damaged files, with the damaged fields."""
     contents: _ContentDigests
@@ -96,9 +96,9 @@ class _Recovered:
     """Whether recovery kept index files without reading them. A rebuilt index can differ from the kept files."""
 
 
-def _recover_directory(world: World, directory: DirectoryContent) -> _Recovered:
+def _recover_directory(world: World, directory: DirectoryContent) -> _RecoveredDirectory:
     store, report = _load_store(world, directory)
-    contents, given, log_end = _contents_of(store), GivenLog(directory.entries, report), store.max_phy_offset
+    contents, given, log_end = _contents_of(store), LogBeforeRecovery(directory.entries, report), store.max_phy_offset
     if log_end < given.intact_end():
         raise TargetViolation("lost", f"a log up to {given.intact_end()} at least", log_end)
     check_returned_messages(store, given)
@@ -108,7 +108,7 @@ def _recover_directory(world: World, directory: DirectoryContent) -> _Recovered:
     ]
     indexes = () if store.index is None else store.index.table.files
     is_cut, passes_over = any(at >= log_end for at in in_log), any(at < log_end for at in in_log)
-    return _Recovered(
+    return _RecoveredDirectory(
         ways,
         contents,
         (report.clean_exit and is_cut)
@@ -123,8 +123,8 @@ def _load_store(world: World, directory: DirectoryContent) -> tuple[MessageStore
     return store, store.load()
 
 
-def _check_second_recovery(image: Image, directory: DirectoryContent, found: _Recovered) -> None:
-    """Recover a second time. The store must open again, and its data may change only for a reason in `_Recovered`."""
+def _check_second_recovery(image: Image, directory: DirectoryContent, found: _RecoveredDirectory) -> None:
+    """Recover a second time. The store must open again, and its data may change only for the reasons in `found`."""
     try:
         again, _ = run_on_image(image, lambda world: _contents_of(_load_store(world, directory)[0]))
     except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
@@ -143,10 +143,10 @@ def _kind_and_field(error: CorruptFileError | OSError, directory: DirectoryConte
     kind = path.partition("/")[0]
     if not isinstance(error, CorruptFileError):
         return f"{kind}.{error.strerror}"
-    return f"{kind}.{field_of(error, file, len(directory.entries.get(path) or b''))}"
+    return f"{kind}.{field_in_error(error, file, len(directory.entries.get(path) or b''))}"
 
 
-class GivenLog:
+class LogBeforeRecovery:
     """The log files before recovery, and the findings of recovery.
 
     In the part of the log that a clean exit or the checkpoint covers, recovery reports damage but does not truncate the
@@ -168,7 +168,7 @@ class GivenLog:
             raise TargetViolation("served-unknown", f"what lies at {physical_offset}", raw.hex()[:300])
         if base in self._reported or not self._is_whole_scanned:
             return
-        whole = valid_record_at(content, at, len(content), physical_offset)
+        whole = valid_record_at_position(content, at, len(content), physical_offset)
         if whole is None or whole.record.size_bytes != len(raw):
             raise TargetViolation("served-unwhole", f"a whole record at {physical_offset}", raw.hex()[:300])
         if whole.record.topic != topic:
@@ -178,7 +178,7 @@ class GivenLog:
         """Raise TargetViolation if a look-up does not return the intact record at an offset."""
         base = physical_offset - physical_offset % LOG_FILE_BYTES
         content, at = self._files[base], physical_offset - base
-        whole = valid_record_at(content, at, len(content), physical_offset)
+        whole = valid_record_at_position(content, at, len(content), physical_offset)
         if whole is not None and (found is None or found.body != whole.body):
             raise TargetViolation("look-up", f"the record at {physical_offset}", found)
 
@@ -187,7 +187,7 @@ class GivenLog:
         base, end = min(self._files, default=0), 0
         while (content := self._files.get(base)) is not None and len(content) == LOG_FILE_BYTES:
             at = 0
-            while (whole := valid_record_at(content, at, len(content), base + at)) is not None:
+            while (whole := valid_record_at_position(content, at, len(content), base + at)) is not None:
                 at += whole.record.size_bytes
                 end = base + at
             if at < LOG_FILE_BYTES and not is_blank(content, at, LOG_FILE_BYTES):
@@ -197,10 +197,10 @@ class GivenLog:
         return end
 
 
-def check_returned_messages(store: MessageStore, given: GivenLog) -> int:
+def check_returned_messages(store: MessageStore, given: LogBeforeRecovery) -> int:
     """Return the number of pulled messages."""
     pulled = 0
-    for queue in store.queues.all():
+    for queue in store.queues.all_queues():
         topic, queue_id = queue.topic, queue.queue_id
         for raw, physical_offset in _pull_messages(store, topic, queue_id):
             given.check(raw, physical_offset, topic)

@@ -14,7 +14,7 @@ from ....store.world import MappedFile
 from ..material import BORN_MS
 from ..mutation import Draw
 from ..shape import INDEX_SLOTS as SLOTS
-from ..target import InputOutcome, Target, TargetViolation, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_in_error
 
 FILE = "index/20200913122640123"
 ENTRIES_MAX = 10
@@ -28,7 +28,7 @@ _NEVER_MS = 1 << 64
 _FILE_BYTES = index_format.index_file_bytes(SLOTS, ENTRIES_MAX)
 
 
-class _Memory:
+class _MemoryMap:
     __slots__ = ("_raw", "path", "size_bytes")
 
     def __init__(self, raw: bytearray) -> None:
@@ -44,7 +44,7 @@ class _Memory:
 
 
 def _open_index_file(raw: bytearray) -> index_file.IndexFile:
-    return index_file.IndexFile(ThreadTasks(), cast(MappedFile, _Memory(raw)), _NAME, SLOTS, ENTRIES_MAX)
+    return index_file.IndexFile(ThreadTasks(), cast(MappedFile, _MemoryMap(raw)), _NAME, SLOTS, ENTRIES_MAX)
 
 
 class IndexTarget(Target):
@@ -57,18 +57,18 @@ class IndexTarget(Target):
     def valid_input(self, draw: Draw) -> bytes:
         raw = bytearray(_FILE_BYTES)
         file = _open_index_file(raw)
-        physical_offset, stored_ms = draw.below(1000), BORN_MS
-        for _ in range(draw.below(ENTRIES_MAX + 1)):
-            file.put_key(draw.pick(HASHES), physical_offset, stored_ms)
-            physical_offset += 100 * draw.below(2)
-            stored_ms += draw.pick((0, 1, 999, 5000))
+        physical_offset, stored_ms = draw.randbelow(1000), BORN_MS
+        for _ in range(draw.randbelow(ENTRIES_MAX + 1)):
+            file.put_key(draw.choice(HASHES), physical_offset, stored_ms)
+            physical_offset += 100 * draw.randbelow(2)
+            stored_ms += draw.choice((0, 1, 999, 5000))
         return bytes(raw)
 
     def check(self, raw: bytes) -> InputOutcome:
         data = bytearray(raw.ljust(_FILE_BYTES, b"\0"))
         view = memoryview(data)
-        found = index_file.defects(view, FILE, SLOTS, ENTRIES_MAX)
-        defects = [field_of(defect, FILE, _FILE_BYTES) for defect in found]
+        found = index_file.index_file_defects(view, FILE, SLOTS, ENTRIES_MAX)
+        defects = [field_in_error(defect, FILE, _FILE_BYTES) for defect in found]
         slots = index_format.slots_of(view)
         if slots is not None and not 1 <= slots <= len(data) // _SLOT_BYTES:
             raise TargetViolation("slots", "the number that fits into the file", slots)

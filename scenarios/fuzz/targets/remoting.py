@@ -10,7 +10,7 @@ from ....store.formats.remoting import command, frame
 from ..material import KEYS, TOPICS, random_body
 from ..mutation import Draw
 from ..shape import CONSTANT, LENGTH, NUMBER, TEXT, Field, Shape, ShapePart
-from ..target import InputOutcome, Target, TargetViolation, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_in_error
 
 PEER = "10.0.0.1:40001"
 _CODES = (10, 11, 14, 34, 37, 310, 320, 105, 0, -1, 32767)
@@ -25,7 +25,7 @@ class RemotingTarget(Target):
     name = "remoting"
 
     def valid_input(self, draw: Draw) -> bytes:
-        return b"".join(frame.encode_frame(_draw_command(draw)) for _ in range(draw.between(1, _FRAMES_MAX)))
+        return b"".join(frame.encode_frame(_draw_command(draw)) for _ in range(draw.randint(1, _FRAMES_MAX)))
 
     def shape(self, raw: bytes) -> Shape:
         """Return the frames up to the first invalid length, and the fields of binary headers."""
@@ -60,24 +60,24 @@ class RemotingTarget(Target):
                 if not at + 8 <= frame_end <= end:
                     raise TargetViolation("frame-end", f"{at + 8} to {end}", frame_end)
                 _check_encoded(raw[at:frame_end], found)
-                ways += _outcome_of(found)
+                ways += _outcome_of_command(found)
                 at = frame_end
         except CorruptFileError as error:
-            return InputOutcome(False, f"{field_of(error, PEER, end).partition('.')[0]} behind {ways[:4]}")
+            return InputOutcome(False, f"{field_in_error(error, PEER, end).partition('.')[0]} behind {ways[:4]}")
         return InputOutcome(True, ways[:4])
 
 
 def _draw_command(draw: Draw) -> command.RemotingCommand:
-    fields = {draw.pick(_NAMES): draw.pick((*TOPICS, *KEYS, "-1", "true")) for _ in range(draw.below(4))}
+    fields = {draw.choice(_NAMES): draw.choice((*TOPICS, *KEYS, "-1", "true")) for _ in range(draw.randbelow(4))}
     made = command.RemotingCommand(
-        draw.pick(_CODES),
-        draw.below(1 << 31),
-        draw.below(4),
-        draw.below(len(command.LANGUAGES)),
-        draw.pick((409, 401, 0)),
-        draw.pick(_REMARKS),
+        draw.choice(_CODES),
+        draw.randbelow(1 << 31),
+        draw.randbelow(4),
+        draw.randbelow(len(command.LANGUAGES)),
+        draw.choice((409, 401, 0)),
+        draw.choice(_REMARKS),
         fields,
-        random_body(draw.pick((0, 0, 5, 64))),
+        random_body(draw.choice((0, 0, 5, 64))),
     )
     return replace(made, form=command.HeaderForm.ROCKETMQ) if draw.chance(0.6) else made
 
@@ -113,6 +113,6 @@ def _check_encoded(raw: bytes, found: command.RemotingCommand) -> None:
         raise TargetViolation("read-again", found, read)
 
 
-def _outcome_of(found: command.RemotingCommand) -> str:
+def _outcome_of_command(found: command.RemotingCommand) -> str:
     form = "j" if found.form is command.HeaderForm.JSON else "b"
     return form + ("f" if found.ext_fields else "") + ("r" if found.remark else "")

@@ -20,7 +20,7 @@ from ..material import BORN_MS, TOPICS
 from ..mutation import Draw
 from ..shape import Shape
 from ..stores import run_on_image
-from ..target import InputOutcome, Target, TargetViolation, field_of
+from ..target import InputOutcome, Target, TargetViolation, field_in_error
 
 OFFSETS, LIGHT_OFFSETS, DELAYS, CONF = NAMES = (
     "consumerOffset.json",
@@ -63,21 +63,21 @@ class SideJsonTarget(Target):
     memory_bytes_max = 8 << 20
 
     def valid_input(self, draw: Draw) -> bytes:
-        name = draw.pick(NAMES)
+        name = draw.choice(NAMES)
         return f"{name}\n".encode() + _draw_content(name, draw)
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
         """Mutate an input as usual, and insert pieces of JSON, sometimes one piece many times."""
         data = bytearray(super().mutate(raw, shape, draw, others))
         if draw.chance(0.5):
-            for _ in range(draw.between(1, _PIECES_MAX)):
-                at = draw.below(len(data) + 1)
-                data[at:at] = draw.pick(_PIECES)
+            for _ in range(draw.randint(1, _PIECES_MAX)):
+                at = draw.randbelow(len(data) + 1)
+                data[at:at] = draw.choice(_PIECES)
         if draw.chance(0.01):
-            piece, at = draw.pick(_PIECES), draw.below(len(data) + 1)
+            piece, at = draw.choice(_PIECES), draw.randbelow(len(data) + 1)
             if draw.chance(0.5):
-                piece, at = draw.pick(_OPENINGS), data.find(b"\n") + 1
-            data[at:at] = piece * draw.below(_REPEATED_MAX)
+                piece, at = draw.choice(_OPENINGS), data.find(b"\n") + 1
+            data[at:at] = piece * draw.randbelow(_REPEATED_MAX)
         return bytes(data[: self.size_bytes_max])
 
     def check(self, raw: bytes) -> InputOutcome:
@@ -92,18 +92,18 @@ class SideJsonTarget(Target):
 
 def _draw_content(name: str, draw: Draw) -> bytes:
     if name == CONF:
-        return "\n".join(dict.fromkeys(draw.pick(_SETTINGS) for _ in range(draw.below(4)))).encode()
+        return "\n".join(dict.fromkeys(draw.choice(_SETTINGS) for _ in range(draw.randbelow(4)))).encode()
     if name == DELAYS:
-        return encoded_offsets({level: draw.pick(_OFFSETS) for level in range(1, draw.between(1, 4))})
+        return encoded_offsets({level: draw.choice(_OFFSETS) for level in range(1, draw.randint(1, 4))})
     tables = {
-        f"{draw.pick(TOPICS)}@{draw.pick(_GROUPS)}": {
-            queue_id: draw.pick(_OFFSETS) for queue_id in range(draw.below(3))
+        f"{draw.choice(TOPICS)}@{draw.choice(_GROUPS)}": {
+            queue_id: draw.choice(_OFFSETS) for queue_id in range(draw.randbelow(3))
         }
-        for _ in range(draw.below(4))
+        for _ in range(draw.randbelow(4))
     }
     fields: dict[str, side_json.Table] = {"offsetTable": tables}
     if draw.chance(0.5):
-        fields = {"lmqOffsetTable": {f"%LMQ%t@{draw.pick(_GROUPS)}": draw.pick(_OFFSETS)}, **fields}
+        fields = {"lmqOffsetTable": {f"%LMQ%t@{draw.choice(_GROUPS)}": draw.choice(_OFFSETS)}, **fields}
     if draw.chance(0.2):  # RocketMQ 5.x writes this field
         document = {**fields, "dataVersion": {"counter": 1, "stateVersion": 0, "timestamp": BORN_MS}}
         return json.dumps(document, ensure_ascii=False).encode()
@@ -159,6 +159,6 @@ def _load_with_manager(world: World, path: str, what: str, *, light: bool) -> In
 
 
 def _kind_of(error: CorruptFileError, file: str, size_bytes: int) -> str:
-    field = field_of(error, file, size_bytes)
+    field = field_in_error(error, file, size_bytes)
     found = error.found.partition(" ")[0] if field == "JSON" else ""
     return f"{field if field in ('JSON', 'text', 'offsetTable') else 'field'} {found}"[:32]

@@ -22,7 +22,7 @@ _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 _SENT_BACK = _LIVELY.replace(broker={"send_back_chance": (1.0,), "rest_ms_max": (8_000,)})
 
 
-@bug("send-loses-flag", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
+@bug("send-loses-flag", SendChecks, "build_message", found_by=("PREFIX", "DUR", "READ"))
 @needs(_LIVELY)
 def store_message_without_flag(
     self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
@@ -33,7 +33,7 @@ def store_message_without_flag(
 
 
 # A client that sends to a retry topic sets reconsumeTimes in its request.
-@bug("send-loses-reconsume-times", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
+@bug("send-loses-reconsume-times", SendChecks, "build_message", found_by=("PREFIX", "DUR", "READ"))
 @needs(_LIVELY)
 def store_with_zero_reconsume_times(
     self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
@@ -44,7 +44,7 @@ def store_with_zero_reconsume_times(
 
 
 # The transaction check derives the age of a half message from bornTimestamp.
-@bug("send-born-on-arrival", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
+@bug("send-born-on-arrival", SendChecks, "build_message", found_by=("PREFIX", "DUR", "READ"))
 @needs(_LIVELY)
 def store_with_arrival_as_born_time(
     self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
@@ -56,7 +56,7 @@ def store_with_arrival_as_born_time(
 
 
 # SQL filters read these properties.
-@bug("send-loses-own-property", SendMessageProcessor, "_put_one", found_by=("PREFIX", "DUR", "VIS", "READ", "LIVE"))
+@bug("send-loses-own-property", SendMessageProcessor, "_put_single", found_by=("PREFIX", "DUR", "VIS", "READ", "LIVE"))
 @needs(_LIVELY, consuming={"filtered": (True,)})
 def put_without_user_properties(
     self: SendMessageProcessor, message: Message, properties: dict[str, str], late: object
@@ -102,7 +102,7 @@ def send_back_with_new_born_time(
     return replace(send_back_with_new_born_time.original(self, record, topic, level), born_timestamp_ms=now_ms)
 
 
-@bug("send-answers-next-offset", SendMessageProcessor, "_answer", found_by=("QOFF", "PREFIX", "READ"))
+@bug("send-answers-next-offset", SendMessageProcessor, "_make_send_response", found_by=("QOFF", "PREFIX", "READ"))
 @needs(_LIVELY)
 def answer_with_end(
     self: SendMessageProcessor, request: RemotingCommand, queue_id: int, result: PutMessageResult
@@ -115,7 +115,12 @@ def answer_with_end(
     return replace(response, ext_fields={**response.ext_fields, "queueOffset": following})
 
 
-@bug("send-answers-record-end", SendMessageProcessor, "_answer", found_by=("QOFF", "PREFIX", "STATUS", "DUR", "READ"))
+@bug(
+    "send-answers-record-end",
+    SendMessageProcessor,
+    "_make_send_response",
+    found_by=("QOFF", "PREFIX", "STATUS", "DUR", "READ"),
+)
 @needs(_LIVELY)
 def answer_with_record_end(
     self: SendMessageProcessor, request: RemotingCommand, queue_id: int, result: PutMessageResult
@@ -150,7 +155,7 @@ def pull_with_own_store_host(
     return replace(response, body=_rewritten(response.body, _STORE_HOST_AT, host))
 
 
-@bug("pull-gives-no-reconsume-times", pull, "_answer", found_by=("READ",))
+@bug("pull-gives-no-reconsume-times", pull, "_make_pull_response", found_by=("READ",))
 @needs(_LIVELY)
 def answer_without_times(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
@@ -161,7 +166,7 @@ def answer_without_times(
 
 
 # A client that trusts minOffset skips messages.
-@bug("pull-begins-where-it-goes-on", pull, "_answer", found_by=("READ",))
+@bug("pull-begins-where-it-goes-on", pull, "_make_pull_response", found_by=("READ",))
 @needs(_LIVELY)
 def answer_with_late_min_offset(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult

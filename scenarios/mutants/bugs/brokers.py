@@ -2,20 +2,20 @@
 
 from collections.abc import Callable, Mapping
 
-from ....store.broker.late_answers import LateAnswers
+from ....store.broker.late_answers import LateAnswerService
 from ....store.broker.long_polling import HeldPull, PullRequestHoldService
 from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
 from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.processors.send import SendMessageProcessor
-from ....store.broker.requests import ExtFields, ResponseCode, success
+from ....store.broker.requests import ExtFields, ResponseCode, success_response
 from ....store.broker.router import Channel
 from ....store.broker.server import RemotingServer
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.formats.half_message import EndTransaction, committed_message_of
 from ....store.formats.messages import GetMessageResult, GetMessageStatus, PutMessageResult, PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
-from ....store.formats.remoting.json_body import Members
+from ....store.formats.remoting.json_body import JsonMembers
 from ....store.formats.scan import ScannedRecord
 from ....store.queues.dispatch import ArrivalNotifier, MessageArrival
 from ....store.services.transaction_service import (
@@ -57,9 +57,9 @@ def forget_group(self: BrokerParts, group: str) -> None:
     self.offsets.remove_group(group)
 
 
-@bug("header-fields-are-texts", Members, "texts", found_by=("LIVE", "QUIET"))
+@bug("header-fields-are-texts", JsonMembers, "texts", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, broker={"cpp_clients": (True,)})
-def accept_only_text_fields(self: Members) -> dict[str, str]:
+def accept_only_text_fields(self: JsonMembers) -> dict[str, str]:
     """A JSON header with a field that is not a string, as from the C++ client, closes the connection."""
     for name in self.names:
         if bit(not isinstance(self._members[name], str | None)):
@@ -68,7 +68,7 @@ def accept_only_text_fields(self: Members) -> dict[str, str]:
 
 
 # The process keeps its port and directory, so no supervisor restarts it.
-@bug("failed-server-stays-up", RemotingServer, "fail", found_by=("LIVE", "QUIET"))
+@bug("failed-server-stays-up", RemotingServer, "record_service_failure", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, network={"failed_poll_chance": (0.01,)})
 def fail_without_exit(self: RemotingServer, name: str, error: Exception) -> None:
     """A process stays up after its server has lost its connections, and does not answer."""
@@ -76,9 +76,9 @@ def fail_without_exit(self: RemotingServer, name: str, error: Exception) -> None
     self.failure = f"{name} has ended: {error}"
 
 
-@bug("flush-answers-all", LateAnswers, "_answer_completed", found_by=("STATUS", "DUR"))
+@bug("flush-answers-all", LateAnswerService, "_answer_completed", found_by=("STATUS", "DUR"))
 @needs(_LIVELY, sync_flush=(True,), producers=(3,))
-def answer_all_waiting_sends(self: LateAnswers) -> None:
+def answer_all_waiting_sends(self: LateAnswerService) -> None:
     """A sync answers every waiting send, including sends whose messages the sync did not cover."""
     now_ns = self.world.clock.monotonic_ns()
     found = {number: self._waiting[number][1].poll(now_ns) for number in self._take_numbers_to_check(now_ns)}
@@ -118,7 +118,7 @@ def send_back_always_succeeds(
 ) -> RemotingCommand:
     """A consumer that sends a message back gets SUCCESS although the put failed, and the message is lost."""
     if bit(put.status is not PutMessageStatus.PUT_OK):
-        return success(request)
+        return success_response(request)
     return send_back_always_succeeds.original(self, request, topic, group, put)
 
 
@@ -137,7 +137,7 @@ def store_after_interrupted_replacement(self: SideFile, content: bytes) -> bool:
 
 
 # The producer's first request is refused and the next one is served. A crash then loses the topic.
-@bug("topic-seen-before-durable", VersionedTable, "_store", found_by=("META", "LIVE"))
+@bug("topic-seen-before-durable", VersionedTable, "_store_table", found_by=("META", "LIVE"))
 @needs(_LIVELY, faults={"failed_write_chance": (0.3,)})
 def publish_table_before_write(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
     """A topic is used although its write failed."""
@@ -161,7 +161,7 @@ def publish_table_before_write(self: VersionedTable, version: DataVersion, table
 )
 def commit_despite_refused_put(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
     """A transaction counts as committed although the put of the committed message was refused."""
-    half = self._claim(request)
+    half = self._claim_half_message(request)
     if isinstance(half, EndTransactionStatus):
         return EndTransactionResult(half)
     message = committed_message_of(half)
@@ -170,7 +170,7 @@ def commit_despite_refused_put(self: TransactionalMessageService, request: EndTr
     return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._put_ops(half))
 
 
-@bug("no-match-skips-to-end", pull, "_answer", found_by=("LIVE",))
+@bug("no-match-skips-to-end", pull, "_make_pull_response", found_by=("LIVE",))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
 def answer_with_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
@@ -200,7 +200,7 @@ _EXPIRING = _LIVELY.replace(
 )
 
 
-@bug("moved-to-the-end", pull, "_answer", found_by=("CLEAN", "LIVE"))
+@bug("moved-to-the-end", pull, "_make_pull_response", found_by=("CLEAN", "LIVE"))
 @needs(_EXPIRING)
 def answer_moved_to_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
@@ -223,7 +223,7 @@ def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> Re
 
 # The message arrives before the pull is registered. The pull waits for the next message or for the next periodic check
 # of all queues.
-@bug("hold-without-second-look", PullRequestHoldService, "hold", found_by=("LIVE",))
+@bug("hold-without-second-look", PullRequestHoldService, "hold_pull", found_by=("LIVE",))
 @needs(
     _LIVELY,
     sync_flush=(False,),
@@ -249,7 +249,7 @@ def hold_without_second_check(self: PullRequestHoldService, pull: HeldPull) -> b
         is_first = pull.due_ns < self._wake_ns
     bit(self._store.get_max_offset_in_queue(*pull.queue) > pull.offset)
     if not pull.channel.is_open:
-        self.forget(pull.channel)
+        self.forget_channel(pull.channel)
     elif is_first:
         self.wake()
     return True
@@ -274,7 +274,7 @@ def wake_first_pull_only(self: PullRequestHoldService, arrival: MessageArrival) 
     with self._lock:
         ended = [pull for pull in self._held.pulls_of_queue(queue) if pull.is_ended_by(arrival)]
     bit(len(ended) > 1)
-    self._end_waits(ended[:1])
+    self._schedule_answers(ended[:1])
 
 
 @bug("topic-lost-beside-another", VersionedTable, "change", found_by=("META",))
@@ -289,14 +289,14 @@ def change_stale_table(
     if has_changed:
         with self._lock:
             bit(self._state[1] is not before)
-            self._store(DataVersion(self._clock.now_ms(), self.version.counter + 1), table)
+            self._store_table(DataVersion(self._clock.now_ms(), self.version.counter + 1), table)
     if has_changed and self.on_changed is not None:
         self.on_changed()
     return table
 
 
 # Each write contains the whole table, so only the last change before a crash can be lost.
-@bug("every-second-topic-in-memory", VersionedTable, "_store", found_by=("META",))
+@bug("every-second-topic-in-memory", VersionedTable, "_store_table", found_by=("META",))
 @needs(_LIVELY)
 def store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
     """Every second change of the topic table is not written to disk."""

@@ -6,7 +6,7 @@ from ....store.errors import is_disk_full
 from ....store.log.segment import Segment
 from ....store.log.transient_pool import BufferedSegment, BufferedSegmentQueue, CommitRealTimeService
 from ....store.message_store import MessageStore
-from ....store.running_flags import Refusal
+from ....store.running_flags import RefusalReason
 from ..mutant import bit, bug, needs
 
 
@@ -46,7 +46,7 @@ def _committed(segment: Segment) -> int:
 
 @init_with_wrote_readable.also(BufferedSegmentQueue, "max_offset")
 def _max_wrote_offset(self: BufferedSegmentQueue) -> int:
-    last = self.last()
+    last = self.last_segment()
     return 0 if last is None else last.base_offset + last.wrote.get()
 
 
@@ -66,7 +66,7 @@ def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> 
         self._queue.commit(least_pages)
     except OSError as error:
         self.last_error = error
-        self._flags.refuse_for_good(Refusal.NOT_WRITEABLE)
+        self._flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
         bit(is_disk_full(error))
     where = self._queue.committed_where
     if where == self._committed_where:

@@ -10,7 +10,7 @@ from ....store.services.transaction_queues import OpQueue
 from ..mutant import bit, bug, needs
 
 
-@bug("op-progress-stays", OpQueue, "forget", found_by=("QUIET",))
+@bug("op-progress-stays", OpQueue, "forget_settled", found_by=("QUIET",))
 @needs(transactions={"chance": (0.5,)}, messages_each=(5,), heals=(True,))
 def keep_all_ops(self: OpQueue, is_settled: Callable[[int], bool]) -> None:
     """The saved position in the op queue never advances, so every start reads all earlier decisions."""
@@ -57,9 +57,9 @@ def oldest_trusted_segment(self: Recovery) -> int:
     """After a crash the whole log is scanned, including the part that the checkpoint covers."""
     if self._clean_exit:
         return max(0, self._begun_segments() - 3)
-    limit_ms = self._checkpoint.vouched_timestamp_ms
+    limit_ms = self._checkpoint.trusted_timestamp_ms
     for index, segment in enumerate(self._log.segments):
-        first_ms = self._first_time_ms(segment)
+        first_ms = self._first_store_time_of_segment_ms(segment)
         if first_ms is not None and 0 < first_ms <= limit_ms:
             bit(oldest_trusted_segment.original(self) != index)
             return index
@@ -73,7 +73,7 @@ def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> objec
     return scan_all_after_clean_exit.original(self, 0 if bit(self._clean_exit and first > 0) else first, trusted)
 
 
-@bug("index-rebuilt-after-clean-stop", IndexRecovery, "begin", found_by=("SCAN",))
+@bug("index-rebuilt-after-clean-stop", IndexRecovery, "keep_valid_files", found_by=("SCAN",))
 @needs(
     recover_whole_log=(False,),
     index={"slots": (40,), "entries": (200,)},

@@ -23,14 +23,19 @@ from ....store.services.transaction_check import (
     TransactionalMessageCheckService,
     TransactionConfig,
 )
-from ....store.services.transaction_queues import Decisions, OpQueue, PulledMessage, pull_from
+from ....store.services.transaction_queues import OpQueue, PulledMessage, TransactionDecisions, pull_from
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
 
 # No message of that level is delivered until the queue's end passes the old offset. Earlier messages are skipped.
-@bug("delay-offset-not-clamped", ScheduleMessageService, "_limit_to_queue", found_by=("META", "SCHED", "LIVE", "QUIET"))
+@bug(
+    "delay-offset-not-clamped",
+    ScheduleMessageService,
+    "_limit_offset_to_queue",
+    found_by=("META", "SCHED", "LIVE", "QUIET"),
+)
 @needs(
     delay={"chance": (1.0,)},
     producers=(1,),
@@ -204,11 +209,11 @@ def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> 
 def settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: int) -> bool:
     """A decision before the dispatch of its half message is forgotten, so a second decision is accepted."""
     is_settled = settled_by_dispatch.original(self, half_offset)
-    return is_settled or bool(bit(half_offset >= max(self._half_end(), self._half_offset)))
+    return is_settled or bool(bit(half_offset >= max(self._half_queue_end(), self._half_offset)))
 
 
-@settled_by_dispatch.also(Decisions, "forget")
-def _forget_settled(self: Decisions, is_settled: Callable[[int], bool], passed: range) -> None:
+@settled_by_dispatch.also(TransactionDecisions, "forget_settled")
+def _forget_settled(self: TransactionDecisions, is_settled: Callable[[int], bool], passed: range) -> None:
     self._passed = passed
     self._decided = {first for first in self._decided if not is_settled(first)}
 
@@ -255,7 +260,7 @@ def publish_at_once(self: TransactionalMessageCheckService) -> None:
     bit(self._store.log.flushed_where.get() < done.log_offset)
     self._unpublished = None
     for topic, offset in ((HALF_TOPIC, done.half_offset), (OP_TOPIC, done.op_offset)):
-        if self._progress_in(topic) != offset:
+        if self._read_progress_of(topic) != offset:
             self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
 
 
@@ -275,9 +280,9 @@ def _one_more(config: TransactionConfig) -> int:
     return config.transaction_check_max + 1
 
 
-@bug("decided-again-once-passed", Decisions, "forget", found_by=("TX",))
+@bug("decided-again-once-passed", TransactionDecisions, "forget_settled", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8,))
-def forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], passed: range) -> None:
+def forget_earlier_lives(self: TransactionDecisions, is_settled: Callable[[int], bool], passed: range) -> None:
     """A transaction of an earlier life can be decided twice after the check has passed it."""
     forget_earlier_lives.original(self, is_settled, passed)
     before, self._decided = self._decided, {first for first in self._decided if not is_settled(first)}
@@ -307,7 +312,7 @@ def dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> No
 
 
 # The last pass becomes durable only after the stop has persisted the check's offsets.
-@bug("check-progress-lost-in-a-stop", TransactionalMessageCheckService, "finish", found_by=("TX",))
+@bug("check-progress-lost-in-a-stop", TransactionalMessageCheckService, "finish_remaining_work", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(5,), endings=("stop",), lives=(2, 3))
 def finish_without_flush(self: TransactionalMessageCheckService) -> None:
     """After a clean stop the check repeats its last pass and checks each transaction in it twice."""

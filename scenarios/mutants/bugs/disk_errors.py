@@ -8,7 +8,7 @@ from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.flush_queues import FlushConsumeQueueService
-from ....store.queues.pull import Puller
+from ....store.queues.pull import QueuePuller
 from ....store.recovery.recovery import Recovery
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
@@ -23,7 +23,7 @@ _WITH_FAILED_WRITE_BACKS = Ranges(
 
 
 # The kernel reports a write-back error once, so the next sync succeeds without a write.
-@bug("queue-sync-error-forgotten", FlushConsumeQueueService, "step", found_by=("CKPT", "CQ-COMPLETE"))
+@bug("queue-sync-error-forgotten", FlushConsumeQueueService, "run_once", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(_WITH_FAILED_WRITE_BACKS)
 def step_and_forget(self: FlushConsumeQueueService) -> None:
     """After a failed sync of a queue, the next successful one lets the checkpoint cover the lost entries."""
@@ -51,7 +51,7 @@ def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
 
 
 # Found by the broker swarm: if the kernel drops pages after a failed write, records and queue entries become zeros.
-@bug("pull-after-failed-sync", Puller, "get_message", found_by=("READ", "VIS"))
+@bug("pull-after-failed-sync", QueuePuller, "get_message", found_by=("READ", "VIS"))
 @needs(
     SCENARIOS["broker-disk-errors"].ranges,
     disk=("btrfs",),
@@ -60,7 +60,7 @@ def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
     faults={"failed_sync_chance": (0.1,)},
 )
 def pull_from_page_cache(
-    self: Puller, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
+    self: QueuePuller, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
 ) -> GetMessageResult:
     """After a failed sync, a pull reads the page cache and returns or skips lost messages."""
     for segments in (self._commit_log.queue, queue.queue):

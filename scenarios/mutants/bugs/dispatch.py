@@ -21,7 +21,7 @@ def readable_limit_of_appended(self: DispatchService) -> int:
     return self._commit_log.queue.max_offset
 
 
-@bug("reput-dies-on-error", DispatchService, "step", found_by=("LIVE", "QUIET"))
+@bug("reput-dies-on-error", DispatchService, "run_once", found_by=("LIVE", "QUIET"))
 @needs(faults={"failed_creation_chance": (0.2,)})
 def step_without_os_errors(self: DispatchService) -> None:
     """A failed file creation ends the dispatcher, and no new message becomes visible."""
@@ -43,7 +43,7 @@ def _dispatch(self: DispatchService, *survived: type[StoreError] | type[OSError]
 
 
 # Unlike this mutant, reput-dies-on-error ends dispatch only after a failed file creation.
-@bug("reput-never-retries", DispatchService, "step", found_by=("LIVE", "QUIET"))
+@bug("reput-never-retries", DispatchService, "run_once", found_by=("LIVE", "QUIET"))
 @needs(faults={"failed_map_chance": (0.1,)})
 def step_until_error(self: DispatchService) -> None:
     """One disk error ends the dispatcher for good, although a retry would succeed."""
@@ -54,7 +54,7 @@ def step_until_error(self: DispatchService) -> None:
 
 
 # Found in this store: the error count was reset only at the end of a segment.
-@bug("dispatch-adds-failures-up", DispatchService, "step", found_by=("STATUS",))
+@bug("dispatch-adds-failures-up", DispatchService, "run_once", found_by=("STATUS",))
 @needs(
     faults={"failed_map_chance": (0.5,)},
     commit_log_bytes=(16_384,),
@@ -74,14 +74,14 @@ def step_counting_all_errors(self: DispatchService) -> None:
         self._failures = before + 1
 
 
-@bug("service-dies-silently", Service, "_run", found_by=("LIVE", "QUIET", "STATUS"))
+@bug("service-dies-silently", Service, "_run_until_stopped", found_by=("LIVE", "QUIET", "STATUS"))
 @needs(memory={"error_chance": (0.5,)})
 def run_unguarded(self: Service) -> None:
     """An unexpected error ends a service without a report, and the store continues without that service."""
     try:
         while not self.is_stopping:
-            self.step()
-        self.finish()
+            self.run_once()
+        self.finish_remaining_work()
     except Exception:
         bit()
         raise

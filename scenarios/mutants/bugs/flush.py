@@ -69,7 +69,7 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
 
 
 # The service clears its signal after it has removed the requests. RocketMQ's polls every 10 ms would hide this bug.
-@bug("group-commit-lost-wakeup", GroupCommitService, "step", found_by=("LIVE", "QUIET"))
+@bug("group-commit-lost-wakeup", GroupCommitService, "run_once", found_by=("LIVE", "QUIET"))
 @needs(
     sync_flush=(True,),
     producers=(2, 3),
@@ -126,7 +126,7 @@ def flush_despite_error(self: Segment, least_pages: int) -> int:
 @needs(commit_log_bytes=(2048,))
 def flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
     """The end of a full segment is never synced after a newer segment exists."""
-    where, segment = self.flushed_where.get(), self.last()
+    where, segment = self.flushed_where.get(), self.last_segment()
     if segment is None:
         return False
     flushed = segment.base_offset + segment.flush(least_pages)

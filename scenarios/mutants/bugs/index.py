@@ -27,7 +27,7 @@ def first_key_of(properties: bytes) -> list[bytes]:
 
 
 # The recovery scan starts at the first record that the queues need, not at the first that the index needs.
-@bug("index-file-dropped-on-crash", Recovery, "_scan_enough", found_by=("IDX",))
+@bug("index-file-dropped-on-crash", Recovery, "_scan_needed_segments", found_by=("IDX",))
 @needs(
     recover_whole_log=(False,),
     index={"slots": (5, 40)},
@@ -56,7 +56,7 @@ _ALL_KEYS = 1 << 31
 
 
 # A crash can persist the header without the entries, because they are in different sectors.
-@bug("index-header-ahead-of-entries", IndexRecovery, "_kept_end_of", found_by=("IDX",))
+@bug("index-header-ahead-of-entries", IndexRecovery, "_valid_end_of", found_by=("IDX",))
 @needs(
     index={"slots": (40,), "entries": (60, 200)},
     messages_each=(16,),

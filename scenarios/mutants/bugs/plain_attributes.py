@@ -17,9 +17,9 @@ from ..mutant import bit, bug, needs
 def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> Segment | None:
     """A put removes its segment from the table while the service iterates over it."""
     with self._lock:
-        request = self._register(base_offset, 2)
+        request = self._register_request(base_offset, 2)
         assert request is not None, "there is no end of the budget"
-        self._register(base_offset + self._queue.segment_bytes, 1)
+        self._register_request(base_offset + self._queue.segment_bytes, 1)
     self.signal.notify()
     if request.segment is None and request.error is None:
         request.done.wait(WAIT_MS)

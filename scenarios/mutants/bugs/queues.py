@@ -25,9 +25,9 @@ from ....store.log.put_wait import PutWait
 from ....store.message_store import MessageStore
 from ....store.queues import dispatch
 from ....store.queues.consume_queue import ConsumeQueue
-from ....store.queues.pull import Puller
+from ....store.queues.pull import QueuePuller
 from ....store.recovery import recovery
-from ....store.recovery.queue_replay import SkippedRanges, keep_trusted_entries
+from ....store.recovery.queue_replay import SkippedRanges, truncate_to_trusted_entries
 from ....store.recovery.recovery import RecoveryReport
 from ....store.retention.cleaning import CleanConsumeQueue
 from ...claims.catalogue import SCENARIOS
@@ -110,7 +110,7 @@ def _put_beyond_mark(
 
 
 # After a power cut, the newest file can have its full size but no content.
-@bug("cq-empty-tail-file", recovery, "keep_trusted_entries", found_by=("CQ-VALID",))
+@bug("cq-empty-tail-file", recovery, "truncate_to_trusted_entries", found_by=("CQ-VALID",))
 @needs(
     disk=("ext4-ordered", "strict-posix"),
     consume_queue_bytes=(100,),
@@ -120,9 +120,9 @@ def _put_beyond_mark(
 )
 def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
     """A zero slot at the start of a queue's newest file becomes an entry."""
-    last = queue.queue.last()
+    last = queue.queue.last_segment()
     if last is None or any(last.file.view(0, last.size_bytes)):
-        return keep_trusted_entries(queue, log_offset, skipped, syncs_zeros=syncs_zeros)
+        return truncate_to_trusted_entries(queue, log_offset, skipped, syncs_zeros=syncs_zeros)
     bit()
     end = last.base_offset // ENTRY_BYTES + 1
     changed = queue.truncate(end, syncs_zeros=syncs_zeros)
@@ -131,7 +131,7 @@ def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
 
 
 # The put lock is released too early. A put during the removal starts the queue at 0 before the removal forgets it.
-@bug("queue-removed-beside-a-put", CleanConsumeQueue, "_remove", found_by=("CQ-COMPLETE", "READ", "CLEAN"))
+@bug("queue-removed-beside-a-put", CleanConsumeQueue, "_remove_queue", found_by=("CQ-COMPLETE", "READ", "CLEAN"))
 @needs(
     sync_flush=(False,),
     policy=("pct", "random-walk"),
@@ -157,7 +157,7 @@ def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: i
     with self._queues.names_lock:
         gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
         if gone:
-            self._queues.forget(queue)
+            self._queues.forget_queue(queue)
             bit((queue.topic, queue.queue_id) in self._commit_log.topic_queue_table)
     if gone:
         with suppress(OSError):
@@ -165,10 +165,10 @@ def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: i
 
 
 # RocketMQ 4.9.8 treats such an entry as expired. For a blank entry it skips the first segment.
-@bug("hole-hides-segment", Puller, "_examine_entries", found_by=("READ",))
+@bug("hole-hides-segment", QueuePuller, "_examine_entries", found_by=("READ",))
 @needs(SCENARIOS["queue-offset-gap"].ranges)
 def scan_over_holes(
-    self: Puller,
+    self: QueuePuller,
     result: GetMessageResult,
     queue: ConsumeQueue,
     raw: memoryview,
@@ -234,7 +234,10 @@ def hash_of_trimmed(tag: str) -> int:
 
 # Such a queue keeps the positions from its load, which treats every file as full.
 @bug(
-    "silent-queue-not-recovered", recovery, "keep_trusted_entries", found_by=("QOFF", "CQ-VALID", "CQ-COMPLETE", "POS")
+    "silent-queue-not-recovered",
+    recovery,
+    "truncate_to_trusted_entries",
+    found_by=("QOFF", "CQ-VALID", "CQ-COMPLETE", "POS"),
 )
 @needs(
     recover_whole_log=(False,),
@@ -249,7 +252,7 @@ def hash_of_trimmed(tag: str) -> int:
 )
 def keep_all_loaded_slots(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
     """If the recovery scan finds no record of a queue, all slots of the queue's last file count as entries."""
-    bit(queue.queue.last() is not None)
+    bit(queue.queue.last_segment() is not None)
     return False
 
 

@@ -12,7 +12,7 @@ from ....store.formats.message import BLANK_BYTES, MAX_PROPERTIES_BYTES, MAX_TOP
 from ....store.formats.messages import Message, MessageBatch, PutMessageStatus
 from ....store.formats.redirect import DELAY_MARK
 from ....store.log import put_encoder
-from ....store.log.put_encoder import EncodedPut, PutEncoder, _encode_one
+from ....store.log.put_encoder import EncodedPut, PutEncoder, _encode_record_of_message
 from ...claims.ranges import Ranges
 from ..mutant import Mutant, bit, bug, needs
 
@@ -37,10 +37,10 @@ def _one_record(id_: str) -> Callable[[Callable[[Message], Message]], Mutant]:
         def encode(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
             changed = change(head)
             bit(changed != head)
-            return _encode_one(changed, sys_flag, flag, body, properties)
+            return _encode_record_of_message(changed, sys_flag, flag, body, properties)
 
         encode.__doc__ = change.__doc__
-        return bug(id_, put_encoder, "_encode_one", found_by=_OF_ONE_RECORD)(encode)
+        return bug(id_, put_encoder, "_encode_record_of_message", found_by=_OF_ONE_RECORD)(encode)
 
     return make
 
@@ -73,11 +73,11 @@ def never_reconsumed(head: Message) -> Message:
     return replace(head, reconsume_times=0)
 
 
-@bug("record-flag-dropped", put_encoder, "_encode_one", found_by=_OF_ONE_RECORD)
+@bug("record-flag-dropped", put_encoder, "_encode_record_of_message", found_by=_OF_ONE_RECORD)
 def encode_without_flag(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
     """Every record of a single message has flag 0."""
     bit(flag != 0)
-    return _encode_one(head, sys_flag, 0, body, properties)
+    return _encode_record_of_message(head, sys_flag, 0, body, properties)
 
 
 @bug("longest-body-refused", PutEncoder, "_encode_single", found_by=("STATUS",))

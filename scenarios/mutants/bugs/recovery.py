@@ -6,7 +6,7 @@ from ....store.log.segment import first_nonzero
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.dispatch import DispatchService
-from ....store.recovery.queue_replay import QueueReplay, _DoubtedRecord
+from ....store.recovery.queue_replay import QueueReplay, _DoubtfulRecord
 from ....store.recovery.recovery import Recovery, RecoveryReport
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
@@ -53,7 +53,7 @@ def _keep_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> None:
 @bug("reput-starts-at-log-end", Recovery, "finish_queues", found_by=("CQ-COMPLETE", "CQ-VALID"))
 def finish_with_entries_found(self: Recovery) -> None:
     """After a restart, stored records without queue entries are never dispatched."""
-    for queue in self._queues.all():
+    for queue in self._queues.all_queues():
         _keep_entries(queue, self._report.end_offset)
         replay = self._replays.get((queue.topic, queue.queue_id))
         bit(replay is not None and replay.next > queue.max_offset)
@@ -66,7 +66,7 @@ def finish_with_entries_found(self: Recovery) -> None:
 def finish_without_cutting(self: Recovery) -> None:
     """After a clean stop, recovery truncates damaged records but keeps their queue entries."""
     if self._clean_exit:
-        for queue in self._queues.all():
+        for queue in self._queues.all_queues():
             bit(_end_of_entries(queue, self._report.end_offset) < _end_of_entries(queue))
             _keep_entries(queue)
             queue.correct_min_offset(max(self._log.min_offset, 0))
@@ -75,7 +75,7 @@ def finish_without_cutting(self: Recovery) -> None:
 
 
 # The stop removes the unclean-exit marker before dispatch is complete.
-@bug("clean-exit-with-backlog", DispatchService, "finish", found_by=("CQ-COMPLETE",))
+@bug("clean-exit-with-backlog", DispatchService, "finish_remaining_work", found_by=("CQ-COMPLETE",))
 @needs(sync_flush=(True,), messages={"no_wait_chance": (0.5,)}, sync_ms_max=(10,), endings=("stop",))
 def end_at_once(self: DispatchService) -> None:
     """A stop with undispatched records counts as clean, and the next start does not dispatch them."""
@@ -95,7 +95,7 @@ def _is_clean_with_backlog(self: MessageStore) -> bool:
 @end_at_once.also(Recovery, "finish_queues")
 def _finish_without_backlog(self: Recovery) -> None:
     if self._clean_exit:
-        for queue in self._queues.all():
+        for queue in self._queues.all_queues():
             _keep_entries(queue, self._report.end_offset)
     else:
         _finish_without_backlog.original(self)
@@ -104,7 +104,7 @@ def _finish_without_backlog(self: Recovery) -> None:
 @bug("offset-table-rebuilt-early", MessageStore, "recover", found_by=("CQ-COMPLETE", "QOFF", "READ"))
 def recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
     """After a restart, new messages get queue offsets of existing records."""
-    ends = {(queue.topic, queue.queue_id): _end_of_entries(queue) for queue in self.queues.all()}
+    ends = {(queue.topic, queue.queue_id): _end_of_entries(queue) for queue in self.queues.all_queues()}
     report = recover_with_early_offsets.original(self, clean_exit=clean_exit)
     table = self.commit_log.topic_queue_table
     for key, end in table.items():
@@ -119,13 +119,13 @@ _WITH_SKIPPED_NUMBERS = SCENARIOS["queue-offset-gap"].ranges
 # A restart of RocketMQ 4.9.8 skips queue offsets without a record in the log.
 @bug("numbering-gap-refused", QueueReplay, "_index_of_doubted", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
-def place_without_gaps(self: QueueReplay, doubted: _DoubtedRecord, following: int | None) -> int | None:
+def place_without_gaps(self: QueueReplay, doubted: _DoubtfulRecord, following: int | None) -> int | None:
     """Messages after a gap in the queue's offsets lose their entries."""
     entry = self.queue.entry(self.next)
     is_here = entry is not None and entry.physical_offset == doubted.physical_offset
     if is_here or following == self.next + 1:
         return self.next
-    place = doubted.queue_offset if doubted.queue_offset > self.next and self._has_room(doubted) else None
+    place = doubted.queue_offset if doubted.queue_offset > self.next and self._has_room_for_missing(doubted) else None
     bit(place != place_without_gaps.original(self, doubted, following))
     return place
 
@@ -133,12 +133,12 @@ def place_without_gaps(self: QueueReplay, doubted: _DoubtedRecord, following: in
 # No checksum covers queueOffset.
 @bug("wrong-number-blanks-entry", QueueReplay, "_index_of_doubted", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
-def place_by_own_number(self: QueueReplay, doubted: _DoubtedRecord, following: int | None) -> int | None:
+def place_by_own_number(self: QueueReplay, doubted: _DoubtfulRecord, following: int | None) -> int | None:
     """A flipped bit in a record's queueOffset blanks the correct entry of another message."""
     place = place_by_own_number.original(self, doubted, following)
     if place in (doubted.queue_offset, None):
         return place
-    own = doubted.queue_offset if doubted.queue_offset > self.next and self._has_room(doubted) else None
+    own = doubted.queue_offset if doubted.queue_offset > self.next and self._has_room_for_missing(doubted) else None
     bit(own != place)
     return own
 
@@ -157,7 +157,7 @@ def keep_last_record_in_place(self: QueueReplay) -> None:
 # Found in this store: the queueOffset of the next record is believed more than the entry of this record.
 @bug("next-number-denies-gap", QueueReplay, "_index_of_doubted", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
-def place_by_next_number(self: QueueReplay, doubted: _DoubtedRecord, following: int | None) -> int | None:
+def place_by_next_number(self: QueueReplay, doubted: _DoubtfulRecord, following: int | None) -> int | None:
     """A flipped bit in a record's queueOffset moves the previous message to another offset and blanks its entry."""
     place = place_by_next_number.original(self, doubted, following)
     if bit(place == doubted.queue_offset and place != self.next and following == self.next + 1):
@@ -179,7 +179,7 @@ def keep_checkpoint_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> Non
 
 
 # Found in this store: a load that dies before it creates the marker has written entries without a sync.
-@bug("dead-load-vouches-for-queues", Recovery, "_scan_enough", found_by=("CKPT", "CQ-COMPLETE"))
+@bug("dead-load-vouches-for-queues", Recovery, "_scan_needed_segments", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(
     recover_whole_log=(False,),
     commit_log_bytes=(1024,),

@@ -8,13 +8,13 @@ from ....store.broker.clients import ClientChannelInfo
 from ....store.broker.name_server import RegisteredBroker
 from ....store.broker.outer_api import BrokerRegistration, SlaveSynchronize
 from ....store.broker.processors.client_manage import ClientManageProcessor
-from ....store.broker.requests import RequestCode, refuse_if, success
+from ....store.broker.requests import RequestCode, refuse_request_if, success_response
 from ....store.broker.router import Channel
 from ....store.broker.subscriptions import HeartbeatData
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.delivery.schedule import decoded_offsets
 from ....store.formats.remoting.command import RemotingCommand
-from ....store.formats.remoting.json_body import Members, decode_json_body
+from ....store.formats.remoting.json_body import JsonMembers, decode_json_body
 from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.brokers import BROKER
 from ..mutant import bit, bug, needs
@@ -29,7 +29,7 @@ _CLUSTER = BROKER.replace(
 )
 
 
-@bug("registers-once", BrokerRegistration, "step", found_by=("QUIET", "LIVE"))
+@bug("registers-once", BrokerRegistration, "run_once", found_by=("QUIET", "LIVE"))
 @needs(_CLUSTER)
 def register_at_start(self: BrokerRegistration) -> None:
     """A broker registers only at its start, so a restarted name server does not list it."""
@@ -59,19 +59,19 @@ def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, 
 def synchronize_without_progress(self: SlaveSynchronize) -> None:
     """A slave never copies the offsets of its master's groups."""
     parts = self._parts
-    parts.topics.replace(decode_json_body(self._requested_body(RequestCode.GET_ALL_TOPIC_CONFIG)))
+    parts.topics.replace(decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_TOPIC_CONFIG)))
     bit()
     parts.own_store.schedule.take_over(
-        decoded_offsets(self._requested_body(RequestCode.GET_ALL_DELAY_OFFSET), "the master")
+        decoded_offsets(self._request_body_from_master(RequestCode.GET_ALL_DELAY_OFFSET), "the master")
     )
-    parts.groups.replace(decode_json_body(self._requested_body(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
+    parts.groups.replace(decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
     self.synchronized += 1
 
 
 # The loss becomes visible when the slave restarts as the master.
 @bug("slave-tables-in-memory", VersionedTable, "replace", found_by=("META",))
 @needs(_CLUSTER, broker={"slave_takes_over": (True,)})
-def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: ignore[type-arg]
+def replace_in_memory(self: VersionedTable, members: JsonMembers) -> bool:  # type: ignore[type-arg]
     """A slave that becomes the master has lost the topics and groups that it had copied."""
     version, table = self._parse_members(members)
     with self._lock:
@@ -93,19 +93,19 @@ def heartbeat_without_second_look(
     parts = self._parts
     heartbeat = HeartbeatData.decode(request.body)
     for consumer in heartbeat.consumers:
-        refuse_if(parts.group_fault(consumer.group))
+        refuse_request_if(parts.group_name_fault(consumer.group))
     now_ns = parts.world.clock.monotonic_ns()
     who = (channel, heartbeat.client_id, request.language, request.version, now_ns)
     for consumer in heartbeat.consumers:
-        self._register(consumer, ClientChannelInfo(*who))
+        self._register_consumer(consumer, ClientChannelInfo(*who))
     for group in heartbeat.producer_groups:
         parts.producers.register(group, ClientChannelInfo(*who))
     bit(not channel.is_open)
-    return success(request)
+    return success_response(request)
 
 
 # The slave changes the table's version in memory before it writes the table.
-@bug("version-ahead-of-its-table", VersionedTable, "_store", found_by=("REP",))
+@bug("version-ahead-of-its-table", VersionedTable, "_store_table", found_by=("REP",))
 @needs(SCENARIOS["slave-reads"].ranges)
 def store_version_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
     """If a slave's disk fails during a copy of a table, the table counts as copied."""
@@ -115,7 +115,7 @@ def store_version_first(self: VersionedTable, version: DataVersion, table: dict)
     self._state = version, table
 
 
-@bug("table-one-change-behind", VersionedTable, "_store", found_by=("META",))
+@bug("table-one-change-behind", VersionedTable, "_store_table", found_by=("META",))
 @needs(broker={"serves": (True,)}, consumers=(1,))
 def store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
     """The newest topic or group is written to disk only when the next one is created."""

@@ -34,13 +34,13 @@ def trust_first_report(self: HAConnection, report: int) -> bool:
     self._reported.set(report)
     if self._group_transfer is not None:
         self._group_transfer.add_replica(self)
-        self._group_transfer.reported(self)
-    self._send(encode_frame_header(report, 0))
+        self._group_transfer.complete_reported_requests(self)
+    self._send_bytes(encode_frame_header(report, 0))
     self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._send_frames))
     return True
 
 
-@trust_first_report.also(HAConnection, "has")
+@trust_first_report.also(HAConnection, "has_range")
 def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -> bool:
     return end_offset <= self._reported.get()
 
@@ -56,7 +56,7 @@ def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int
 
 
 # After a power cut the logs differ, so the slave stops replication.
-@bug("slave-gets-what-is-not-durable", HAConnection, "_send_next", found_by=("REP",))
+@bug("slave-gets-what-is-not-durable", HAConnection, "_send_next_frame", found_by=("REP",))
 @needs(CLUSTER, sync_flush=(True,))
 def send_what_is_written(self: HAConnection) -> bool:
     """Under sync flush, a slave receives data that a crash of its master can lose."""
@@ -73,11 +73,11 @@ def send_what_is_written(self: HAConnection) -> bool:
     data = bytes(segment.file.view(position, end))
     bit(at + len(data) > durable_to)
     self._sent.set(at + len(data))
-    self._send(encode_frame_header(at, len(data)) + data)
+    self._send_bytes(encode_frame_header(at, len(data)) + data)
     return True
 
 
-@bug("slave-reports-undurable", HAClient, "_guaranteed_offset", found_by=("REP", "DUR"))
+@bug("slave-reports-undurable", HAClient, "_durable_log_offset", found_by=("REP", "DUR"))
 @needs(CLUSTER, cluster={"slave_sync_flush": (True,)})
 def written_offset(self: HAClient) -> int:
     """A slave with sync flush reports data that is only in its page cache."""
@@ -88,7 +88,7 @@ def written_offset(self: HAClient) -> int:
 
 
 # Found by the cluster swarm: RocketMQ masters treat the offset at which a slave starts as a report of durable data.
-@bug("slave-begins-at-undurable", ReplicaLog, "begin", found_by=("REP",))
+@bug("slave-begins-at-undurable", ReplicaLog, "start_stream", found_by=("REP",))
 @needs(TROUBLED, cluster={"slave_sync_flush": (True,)}, messages_each=(16,), faults={"failed_sync_chance": (0.1,)})
 def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
     """A slave with sync flush starts replication after data that may not be durable."""
@@ -107,7 +107,7 @@ def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
 
 
 # Found by the cluster swarm: the next load treats the empty first file as the end of the log.
-@bug("early-segments-left", AllocateMappedFileService, "begin_at", found_by=("CQ-VALID", "REP", "START"))
+@bug("early-segments-left", AllocateMappedFileService, "remove_segments_before", found_by=("CQ-VALID", "REP", "START"))
 @needs(
     TROUBLED,
     commit_log_bytes=(1024,),

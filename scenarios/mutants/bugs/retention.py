@@ -4,7 +4,7 @@ from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC
 from ....store.retention import cleaning
 from ....store.retention.cleaning import CleanCommitLog, CleanConsumeQueue, DiskWatermark, RemovalPressure
-from ....store.running_flags import Refusal
+from ....store.running_flags import RefusalReason
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
@@ -38,7 +38,7 @@ def remove_when_begun(self: CleanCommitLog) -> bool:
     return removed
 
 
-@bug("clean-pass-never-repeated", CleanConsumeQueue, "run", found_by=("CLEAN",))
+@bug("clean-pass-never-repeated", CleanConsumeQueue, "remove_expired", found_by=("CLEAN",))
 @needs(SCENARIOS["retention-oldest-first"].ranges, heals=(True,), faults={"failed_removal_chance": (0.1,)})
 def run_once(self: CleanConsumeQueue) -> None:
     """A failed removal of expired queue and index files is not retried."""
@@ -52,7 +52,7 @@ def run_once(self: CleanConsumeQueue) -> None:
 
 
 # The mutant accepts puts again only at the disk usage at which retention stops deleting.
-@bug("puts-return-late-after-full", DiskWatermark, "measure", found_by=("STATUS",))
+@bug("puts-return-late-after-full", DiskWatermark, "measure_pressure", found_by=("STATUS",))
 @needs(
     capacity_bytes=(10_000, 16_000, 24_000),
     commit_log_bytes=(1024, 2048),
@@ -65,11 +65,11 @@ def run_once(self: CleanConsumeQueue) -> None:
 )
 def measure_below_used_ratio(self: DiskWatermark) -> RemovalPressure:
     """After the disk was full, puts are refused for longer than necessary."""
-    was_full = self._flags.bits & Refusal.DISK_FULL
+    was_full = self._flags.bits & RefusalReason.DISK_FULL
     pressure = measure_below_used_ratio.original(self)
-    if was_full and pressure.delete and not self._flags.bits & Refusal.DISK_FULL:
+    if was_full and pressure.delete and not self._flags.bits & RefusalReason.DISK_FULL:
         bit()
-        self._flags.refuse(Refusal.DISK_FULL)
+        self._flags.add_refusal(RefusalReason.DISK_FULL)
     return pressure
 
 

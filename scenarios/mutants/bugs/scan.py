@@ -86,7 +86,7 @@ def scan_trusting_lengths(
         raise RuntimeError(f"{file} @ {at}: the scan does not get past a length of 0")
 
 
-@bug("crc-skipped-on-recovery", Recovery, "_records", found_by=("PREFIX", "CQ-VALID"))
+@bug("crc-skipped-on-recovery", Recovery, "_scan_segment_records", found_by=("PREFIX", "CQ-VALID"))
 @needs(
     sync_flush=(False,),
     disk=("ext4-ordered", "strict-posix"),

@@ -128,7 +128,7 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
     path = self._queue.path(base_offset)
     file = self.world.files.map(path, self._queue.segment_bytes)
     self.make_durable(path)
-    return self._segment(file, base_offset)
+    return self._wrap_in_segment(file, base_offset)
 
 
 # The killed recovery's zeros are only in the page cache, and the next recovery does not sync them. A power cut then

@@ -46,7 +46,7 @@ def load_or_refuse(self: StoreCheckpoint) -> None:
     self.logics_msg_timestamp_ms = values.logics_msg_timestamp_ms
     self.index_msg_timestamp_ms = values.index_msg_timestamp_ms
     self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
-    self.vouched_timestamp_ms = self.recovery_timestamp_ms
+    self.trusted_timestamp_ms = self.recovery_timestamp_ms
 
 
 # After a power cut, the name can refer to an empty or half-written file.

@@ -11,7 +11,7 @@ _STOPS = Ranges(endings=("stop",), disk=("strict-posix", "ext4-ordered", "xfs", 
 
 
 # RocketMQ 4.9 syncs an index file only when it starts the next file.
-@bug("stop-leaves-index-unsynced", FlushConsumeQueueService, "finish", found_by=("IDX",))
+@bug("stop-leaves-index-unsynced", FlushConsumeQueueService, "finish_remaining_work", found_by=("IDX",))
 @needs(_STOPS, index={"slots": (5, 40)})
 def finish_without_index(self: FlushConsumeQueueService) -> None:
     """A clean stop does not sync the newest index file."""
@@ -26,7 +26,7 @@ def finish_without_index(self: FlushConsumeQueueService) -> None:
 @bug(
     "stop-leaves-queues-unsynced",
     FlushConsumeQueueService,
-    "finish",
+    "finish_remaining_work",
     found_by=("CQ-COMPLETE", "CQ-VALID", "QOFF", "SCAN"),
 )
 @needs(
@@ -39,7 +39,7 @@ def finish_without_index(self: FlushConsumeQueueService) -> None:
 )
 def finish_without_queues(self: FlushConsumeQueueService) -> None:
     """A clean stop does not sync the newest queue entries."""
-    bit(any(queue.queue.flushed_where.get() < queue.queue.max_offset for queue in self._queues.all()))
+    bit(any(queue.queue.flushed_where.get() < queue.queue.max_offset for queue in self._queues.all_queues()))
     try:
         if self.index is not None:
             self.index.make_durable()
@@ -61,12 +61,17 @@ def mark_stopped_unsynced(self: MessageStore) -> bool:
     return True
 
 
-@bug("stop-syncs-whole-pages", FlushConsumeQueueService, "finish", found_by=("CQ-COMPLETE", "CQ-VALID", "QOFF", "SCAN"))
+@bug(
+    "stop-syncs-whole-pages",
+    FlushConsumeQueueService,
+    "finish_remaining_work",
+    found_by=("CQ-COMPLETE", "CQ-VALID", "QOFF", "SCAN"),
+)
 @needs(finish_without_queues.needs)
 def finish_with_whole_pages(self: FlushConsumeQueueService) -> None:
     """A clean stop does not sync the last, partly filled page of each queue."""
     try:
-        for queue in self._queues.all():
+        for queue in self._queues.all_queues():
             queue.flush(1)
             bit(queue.queue.flushed_where.get() < queue.queue.max_offset)
         if self.index is not None:
@@ -76,8 +81,8 @@ def finish_with_whole_pages(self: FlushConsumeQueueService) -> None:
         self.last_error = error
 
 
-@bug("stop-forgets-progress", ConsumerOffsetManager, "finish", found_by=("REDEL", "META"))
+@bug("stop-forgets-progress", ConsumerOffsetManager, "finish_remaining_work", found_by=("REDEL", "META"))
 @needs(_STOPS, consuming={"commits_offsets": (True,)}, consumers=(2,))
 def finish_without_progress(self: ConsumerOffsetManager) -> None:
     """A clean stop loses the newest offsets of consumers."""
-    bit(self.file._content != encode_side_json(self.members))
+    bit(self.file._content != encode_side_json(self.json_members))

@@ -24,7 +24,7 @@ _TIMES = 10
 """The factor by which the mutants below lengthen an interval."""
 
 
-@bug("queue-flush-ten-times-too-slow", FlushConsumeQueueService, "step", found_by=("QUIET",))
+@bug("queue-flush-ten-times-too-slow", FlushConsumeQueueService, "run_once", found_by=("QUIET",))
 @needs(heals=(True,), flush={"thorough_interval_ms": (2000,)})
 def step_ten_intervals(self: FlushConsumeQueueService) -> None:
     """Queues and checkpoint are flushed only every ten intervals."""
@@ -39,7 +39,7 @@ def step_ten_intervals(self: FlushConsumeQueueService) -> None:
     bit(self._thorough_ns == since_ns and waited_ms >= config.flush_consume_queue_thorough_interval_ms)
 
 
-@bug("offsets-persisted-ten-times-too-seldom", ConsumerOffsetManager, "step", found_by=("REDEL", "QUIET"))
+@bug("offsets-persisted-ten-times-too-seldom", ConsumerOffsetManager, "run_once", found_by=("REDEL", "QUIET"))
 @needs(
     consuming={"commits_offsets": (True,)},
     consumers=(2,),
@@ -56,7 +56,7 @@ def persist_ten_times_later(self: ConsumerOffsetManager) -> None:
         self._try_to_persist()
 
 
-@bug("slave-reconnects-ten-times-too-late", HAClient, "step", found_by=("QUIET",))
+@bug("slave-reconnects-ten-times-too-late", HAClient, "run_once", found_by=("QUIET",))
 @needs(cluster={"slaves": (1,)}, heals=(True,), lives=(2,), endings=("crash in traffic",))
 def step_and_rest(self: HAClient) -> None:
     """A slave waits ten times too long before it reconnects to its master."""
@@ -65,7 +65,7 @@ def step_and_rest(self: HAClient) -> None:
         self.signal.wait(RECONNECT_MS * (_TIMES - 1))
 
 
-@bug("retention-ten-times-too-slow", RetentionService, "clean", found_by=("CLEAN",))
+@bug("retention-ten-times-too-slow", RetentionService, "run_clean_pass", found_by=("CLEAN",))
 @needs(
     retention={"deletes_segments": (True,)},
     commit_log_bytes=(1024,),
@@ -88,7 +88,7 @@ def deliver_and_wait_for_last(self: ScheduleMessageService) -> int | None:
     return max(waits_ms, default=None)
 
 
-@bug("transaction-check-ten-times-too-slow", TransactionalMessageCheckService, "step", found_by=("TX",))
+@bug("transaction-check-ten-times-too-slow", TransactionalMessageCheckService, "run_once", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(5,))
 def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
     """Transactions are checked only every ten intervals."""
@@ -96,7 +96,7 @@ def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
         bit()
         self.signal.wait(self.config.transaction_check_interval_ms * (_TIMES - 1))
     if not self.is_stopping:
-        self.check()
+        self.check_half_messages()
 
 
 @bug("levels-behind-one-that-waits", ScheduleMessageService, "deliver_due", found_by=("SCHED", "QUIET"))
@@ -111,7 +111,7 @@ def deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:
     return None
 
 
-@bug("thorough-flush-ten-times-late", FlushRealTimeService, "step", found_by=("QUIET",))
+@bug("thorough-flush-ten-times-late", FlushRealTimeService, "run_once", found_by=("QUIET",))
 @needs(sync_flush=(False,), heals=(True,))
 def flush_step_ten_intervals(self: FlushRealTimeService) -> None:
     """Under async flush, a thorough flush occurs only every ten intervals."""
@@ -173,7 +173,7 @@ def append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageRe
 
 
 # If bit rot put a far future time into a record, the wall clock never reaches it.
-@bug("log-time-stands-still", LogTime, "_least_ms", found_by=("QUIET",))
+@bug("log-time-stands-still", LogTime, "_lower_bound_ms", found_by=("QUIET",))
 @needs(disturbances={"clock_step_chance": (0.5,)}, delay={"chance": (0.5,)}, heals=(True,), lives=(1, 2))
 def least_ms_of_the_newest(self: LogTime, now_ns: int) -> int:
     """While the newest record's time is in the future, the log's time does not advance, and delayed messages wait."""
@@ -186,7 +186,7 @@ _asked = WeakKeyDictionary[GroupCommitService, list[GroupCommitRequest]]()
 
 
 # Semi-synchronous replication of databases degrades in the same way, but reports it.
-@bug("sync-timeout-degrades", GroupCommitService, "begin_durable", found_by=("STATUS", "DUR"))
+@bug("sync-timeout-degrades", GroupCommitService, "start_durability_wait", found_by=("STATUS", "DUR"))
 @needs(sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (200,)}, producers=(2, 3))
 def begin_durable_but_once(
     self: GroupCommitService, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
@@ -214,7 +214,7 @@ def submit_without_slave(
     """After one put's replication times out, later puts are answered without a slave until a slave has caught up."""
     behind = _without_slave_to.get(self, 0)
     request = submit_without_slave.original(self, start_offset, end_offset, on_known)
-    if behind and not any(replica.has(behind - 1, behind) for replica in self.replicas):
+    if behind and not any(replica.has_range(behind - 1, behind) for replica in self.replicas):
         with self._lock:
             waits = request in self._requests
             self._requests = [each for each in self._requests if each is not request]
@@ -223,7 +223,7 @@ def submit_without_slave(
     return request
 
 
-@submit_without_slave.also(GroupTransfer, "forget")
+@submit_without_slave.also(GroupTransfer, "forget_request")
 def _forget_but_once(self: GroupTransfer, request: GroupTransferRequest) -> None:
     _forget_but_once.original(self, request)
     _without_slave_to[self] = request.end_offset

@@ -79,7 +79,7 @@ def make(self: AllocateMappedFileService, base_offset: int) -> Segment:
         return make.original(self, base_offset)
     file = self.world.files.map(path, self._queue.segment_bytes)
     self.make_durable(path)
-    return self._segment(file, base_offset)
+    return self._wrap_in_segment(file, base_offset)
 
 
 _WITH_CHECKPOINTS = Ranges(
@@ -120,7 +120,7 @@ def _remove_first_segment(self: SegmentQueue) -> None:
 def make_durable(self: ConsumeQueueTable) -> None:
     """The checkpoint covers queue files whose directory entries a power cut removes."""
     with self.names_lock:
-        for queue in self.all():
+        for queue in self.all_queues():
             queue.flush(0)
 
 
@@ -133,10 +133,10 @@ def flush(self: ConsumeQueue, least_pages: int) -> None:
     self.queue.flush(least_pages)
 
 
-@flush.also(FlushConsumeQueueService, "finish")
+@flush.also(FlushConsumeQueueService, "finish_remaining_work")
 def _finish(self: FlushConsumeQueueService) -> None:
     for _ in range(_FLUSHES_AT_STOP - 1):
-        for queue in self._queues.all():
+        for queue in self._queues.all_queues():
             queue.flush(0)
     _finish.original(self)
 

@@ -15,22 +15,22 @@ START and IDEMPOTENT are in `scenarios.runs`, the kernel's reports under LIVE in
 
 from ..evidence import Invariant
 from . import clean, dur, idx, prefix, tx
-from .consume_queues import check_cq_complete, check_cq_valid, check_qoff
-from .consumers import check_vis
-from .delivery import check_redel, check_sched
+from .consume_queues import check_cq_complete, check_cq_valid, check_queue_offsets
+from .consumers import check_visibility
+from .delivery import check_delivered_copies, check_redelivery
 
 CHECKERS: dict[str, Invariant] = {
-    "DUR": dur.check,
-    "PREFIX": prefix.check,
+    "DUR": dur.check_durable_puts,
+    "PREFIX": prefix.check_log_prefix,
     "CQ-COMPLETE": check_cq_complete,
     "CQ-VALID": check_cq_valid,
-    "QOFF": check_qoff,
-    "VIS": check_vis,
-    "IDX": idx.check,
-    "CLEAN": clean.check,
-    "SCHED": check_sched,
-    "REDEL": check_redel,
-    "TX": tx.check,
+    "QOFF": check_queue_offsets,
+    "VIS": check_visibility,
+    "IDX": idx.check_index,
+    "CLEAN": clean.check_log_start,
+    "SCHED": check_delivered_copies,
+    "REDEL": check_redelivery,
+    "TX": tx.check_transaction_records,
 }
 
 INVARIANTS: dict[str, str] = {

@@ -30,7 +30,7 @@ _MAX_MS = 1 << 60
 _HOUR_MS = 3_600_000
 
 
-def check(evidence: Evidence) -> Iterator[Violation]:
+def check_log_start(evidence: Evidence) -> Iterator[Violation]:
     """Yield a log that lost more of its start than retention removed, and each queue that begins at a wrong entry."""
     store, ledger = evidence.store, evidence.ledger
     lost_front = store.min_offset > ledger.expired_to and _has_put_before(ledger, store.min_offset)
@@ -79,7 +79,7 @@ def passes_ms_max(store: MessageStore, work_ms: int) -> int:
     config = store.config
     assert work_ms >= 0, work_ms
     pauses_ms = SEGMENTS_PER_PASS * config.delete_commit_log_files_interval_ms
-    pauses_ms += len(store.queues.all()) * config.delete_consume_queue_files_interval_ms
+    pauses_ms += len(store.queues.all_queues()) * config.delete_consume_queue_files_interval_ms
     pass_ms = config.clean_resource_interval_ms + pauses_ms + work_ms
     return FIRST_CLEAN_MS + pass_ms * (2 + len(store.log.segments) // SEGMENTS_PER_PASS)
 
@@ -140,7 +140,7 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
 def check_queues(store: MessageStore) -> Iterator[Violation]:
     """Yield every queue that begins with removed messages, after the time of a retention pass."""
     log_min_offset = store.log.min_offset
-    for queue in store.queues.all():
+    for queue in store.queues.all_queues():
         first = None if queue.min_offset >= queue.max_offset else queue.entry(queue.min_offset)
         if first is not None and is_valid(first) and first.physical_offset < log_min_offset:
             yield _begins_with_removed(queue.topic, queue.queue_id, log_min_offset, first.physical_offset)
@@ -151,14 +151,14 @@ def _begins_with_removed(topic: str, queue_id: int, log_min_offset: int, physica
     return _clean_violation(summary, file, "phyOffset", f">= {log_min_offset}", str(physical_offset))
 
 
-def check_leading(store: MessageStore) -> Iterator[Violation]:
+def check_leading_files(store: MessageStore) -> Iterator[Violation]:
     """Yield every file of a queue or of the index, except the newest, that points only at removed messages.
 
     A pass checks queues once for each start offset of the log. If a queue got its second file later, the first file
     stays until the next pass. A second file whose first entry is for a removed message existed at the last pass.
     """
     log_min_offset = store.log.min_offset
-    for queue in store.queues.all():
+    for queue in store.queues.all_queues():
         segments = queue.queue.segments
         if len(segments) < 2 or not queue.queue.first_is_removable:
             continue
@@ -176,7 +176,7 @@ def check_leading(store: MessageStore) -> Iterator[Violation]:
             yield _clean_violation(summary, path, "endPhyOffset", f">= {log_min_offset}", str(file.end_physical_offset))
 
 
-def check_expired(store: MessageStore) -> Iterator[Violation]:
+def check_expired_segments(store: MessageStore) -> Iterator[Violation]:
     """Yield the log's first segment if it has expired and is not needed, after the time of a retention pass.
 
     An operator has requested deletion after the segment expired. After a failed sync no file is removed until the next
@@ -198,7 +198,7 @@ def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[V
     that the store has removed must have no files.
     """
     yield from _check_no_leftovers(store)
-    for queue in store.queues.all():
+    for queue in store.queues.all_queues():
         newest = queue.entry(queue.max_offset - 1)
         counted_to = store.commit_log.topic_queue_table.get((queue.topic, queue.queue_id))
         if newest is None or queue.topic in _NUMBERED_ELSEWHERE or counted_to != queue.max_offset:
@@ -230,7 +230,7 @@ def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
 
 def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
     """Request removed messages by pull, log offset and key, and yield wrong answers."""
-    for queue in store.queues.all():
+    for queue in store.queues.all_queues():
         yield from _check_pull_below(store, queue)
     gone_to = store.log.min_offset
     gone = [put for put in ledger.puts if put.physical_offset is not None and put.physical_offset < gone_to]

@@ -42,7 +42,7 @@ def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
         if not is_there and physical_offset not in unreadable and not _may_be_torn(evidence, found, entry):
             yield _missing_entry_violation(topic, queue_id, index, physical_offset, entry)
         if _LIGHT in properties:
-            yield from _check_light(evidence, found)
+            yield from _check_light_entries(evidence, found)
     for (topic, queue_id), queue in queues.items():
         if len({entry[0] for entry in queue.entries}) == len(queue.entries):
             continue
@@ -72,7 +72,7 @@ def _may_be_torn(evidence: Evidence, found: FoundRecord, entry: tuple[int, int, 
     return any(one is not None and may_be_misfiled(one.position, tears=tears) for one in (found, *others))
 
 
-def _check_light(evidence: Evidence, found: FoundRecord) -> Iterator[Violation]:
+def _check_light_entries(evidence: Evidence, found: FoundRecord) -> Iterator[Violation]:
     record, queues = found.record, evidence.store.queues
     put = evidence.ledger.put_seen_in(record)
     for topic, queue_id in light_queues_without_offset(record, () if put is None else put.light_names):
@@ -174,7 +174,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
                 yield _invalid("an entry with another tag", file, number * 20 + 12, "tagsCode", str(wanted), str(code))
 
 
-def check_qoff(evidence: Evidence) -> Iterator[Violation]:
+def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
     """QOFF: yield every record whose queueOffset repeats, follows a gap, or differs from the one its producer received.
 
     Light queues, whose offsets are in a record's properties, must have no gaps either. After retention removed

@@ -22,7 +22,7 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 """Trimmed from the ends of a tag in a subscription."""
 
 
-def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
+def check_queue_walks(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
     """READ: yield every walk over a queue in this life with a missing, repeated or unwanted message.
 
     A damaged record may be read or not. store: the store at the end of the same life, before a crash.
@@ -78,7 +78,7 @@ class PullBounds(NamedTuple):
     max_offset: int
 
 
-def check_bounds(
+def check_pull_bounds(
     ledger: Ledger, bounds: PullBounds, given: tuple[int, int, int], *, passes_over: bool
 ) -> Iterator[Violation]:
     """READ: yield wrong offsets in the answer to a pull with messages.
@@ -97,7 +97,7 @@ def check_bounds(
         yield Violation("READ", "a pull is answered with wrong offsets", "", -1, "offsets", expected, found)
 
 
-def check_skipped(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterator[Violation]:
+def check_skipped_messages(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterator[Violation]:
     """CLEAN: yield the first unexpired message in [begin, end) of a queue that an answer skipped.
 
     The answer must be from the present life: one from an earlier life may lack later changes of the queue.
@@ -198,7 +198,7 @@ def _wrong_record(put: PutEntry, field: str, expected: str, found: str) -> Viola
     return Violation("READ", summary, "commitlog", put.physical_offset or 0, field, expected, found)
 
 
-def check_vis(evidence: Evidence) -> Iterator[Violation]:
+def check_visibility(evidence: Evidence) -> Iterator[Violation]:
     """VIS: yield every consumed message that is missing or replaced, unless retention or a fault excuses it."""
     store = evidence.store
     if evidence.ledger.stable:

@@ -20,7 +20,7 @@ _OTHER_PUT_MS = 40
 """Another put may need a segment: a few syncs of the slowest disk."""
 
 
-def check_sched(evidence: Evidence) -> Iterator[Violation]:
+def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
     """SCHED: yield every delivered copy that has no delayed record or is too early, and every record without a copy.
 
     A copy must be after its record in the log, and stored at least the delay later, unless the clock was set back. A
@@ -56,7 +56,7 @@ def check_sched(evidence: Evidence) -> Iterator[Violation]:
             early_ms = due_ms - record.store_timestamp_ms
             summary = f"{put.name} was delivered early"
             yield _delivery_violation("SCHED", found, summary, "delivery", "when due", f"{early_ms} ms before")
-        yield from _check_late(ledger, found, put, due_ms, stored_ms)
+        yield from _check_late_copy(ledger, found, put, due_ms, stored_ms)
     if waiting:
         record_tried("SCHED")
     for name, own in waiting.items():
@@ -65,7 +65,7 @@ def check_sched(evidence: Evidence) -> Iterator[Violation]:
             yield _delivery_violation("SCHED", own, f"{name} was passed over", "delivery", "one at least", "none")
 
 
-def _check_late(
+def _check_late_copy(
     ledger: Ledger, found: FoundRecord, put: PutEntry, due_ms: int, stored_ms: list[int]
 ) -> Iterator[Violation]:
     """Yield a copy that was stored late without a reason.
@@ -84,7 +84,7 @@ def _check_late(
         yield _delivery_violation("SCHED", found, summary, "lateness", f"<= {limit_ms} ms", f"{late_ms} ms")
 
 
-def check_delivered(evidence: Evidence) -> Iterator[Violation]:
+def check_all_delivered(evidence: Evidence) -> Iterator[Violation]:
     """SCHED: yield every delayed message without a delivery, and every returned message without a redelivery.
 
     All delays must have ended.
@@ -113,7 +113,7 @@ def check_delivered(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("SCHED", summary, field="delivery", expected=" or ".join(RETURNED), found="waiting")
 
 
-def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:
+def check_not_seen_early(put: PutEntry, now_ns: int) -> Iterator[Violation]:
     """SCHED: yield a delayed message that is consumed before its delay has ended."""
     assert put.delay_ms is not None, put.name
     record_tried("SCHED")
@@ -123,7 +123,7 @@ def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:
         yield Violation("SCHED", summary, "", -1, "delivery", f">= {put.delay_ms} ms", f"{waited_ms} ms")
 
 
-def check_redel(evidence: Evidence) -> Iterator[Violation]:
+def check_redelivery(evidence: Evidence) -> Iterator[Violation]:
     """REDEL: yield every delayed message that was delivered again without need, or will be.
 
     Each life makes at most one copy of a message, and none of a message before the progress at its start. Progress that
@@ -168,7 +168,9 @@ def check_redel(evidence: Evidence) -> Iterator[Violation]:
                 yield _delivery_violation("REDEL", own, summary, "progress", f"beyond {offset}", str(delivered_to))
 
 
-def check_group(commits: GroupCommits, group: Group, offset: int, *, asked_in: int | None) -> Iterator[Violation]:
+def check_group_offset(
+    commits: GroupCommits, group: Group, offset: int, *, asked_in: int | None
+) -> Iterator[Violation]:
     """META, REDEL: yield a wrong offset of a consumer group in an answer, or at a start.
 
     asked_in: the broker's life that received the request. A late answer lacks later commits and recoveries. If asked_in

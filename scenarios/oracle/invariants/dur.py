@@ -12,7 +12,7 @@ from ..evidence import Evidence, Violation, record_tried
 _broken = partial(Violation, "DUR")
 
 
-def check(evidence: Evidence) -> Iterator[Violation]:
+def check_durable_puts(evidence: Evidence) -> Iterator[Violation]:
     """Yield every promised put that is missing or changed, and every message sent back that was not stored again."""
     yield from _check_puts(evidence)
     yield from _check_returned(evidence)

@@ -15,7 +15,7 @@ from itertools import pairwise
 from ....faults.disk.disk import Disk
 from ....store.index.key_query import QueryMessageResult
 from ....store.message_store import MessageStore
-from ....store.running_flags import Refusal
+from ....store.running_flags import RefusalReason
 from ..evidence import Evidence, Violation, record_tried
 from ..index_model import (
     ENTRY,
@@ -26,13 +26,13 @@ from ..index_model import (
     ModelEntry,
     decode_header,
     entries_at,
-    field_at,
     file_content,
+    index_field_at,
     time_diff_s,
 )
 from ..known_damage import KnownDamage
 from ..ledger import BOOKKEEPING_TOPICS, Ledger
-from ..reader import indexed_keys, key_hash, keys_of, valid_record_at
+from ..reader import indexed_keys, key_hash, keys_of, valid_record_at_position
 from ..recovered import RecoveredStore
 
 _UNKNOWN = -1
@@ -44,7 +44,7 @@ _RawEntry = tuple[int, int, int, int]
 """keyHash, phyOffset, timeDiff and link, as stored."""
 
 
-def check(evidence: Evidence) -> Iterator[Violation]:
+def check_index(evidence: Evidence) -> Iterator[Violation]:
     """Yield every missing, repeated or unknown key, and every wrong field of a file."""
     index, store = evidence.store.index, evidence.store
     if index is None:
@@ -55,7 +55,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         entries = list(_counted_entries(content, index))
         if not entries or (len(entries) + 1 != index.entries_max and number < len(index.files)):
             expected = f"{index.entries_max} in all files but the last, which has an entry"
-            yield _violation(
+            yield _index_violation(
                 "a file that is not full", path, FIELDS_AT["indexCount"], "indexCount", expected, len(entries) + 1
             )
         if entries:
@@ -73,7 +73,7 @@ def _counted_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
     return ENTRY.iter_unpack(memoryview(content)[base + ENTRY_BYTES : base + ENTRY_BYTES * count])
 
 
-def _places(index: FoundIndex, min_offset: int, damage: KnownDamage) -> Iterator[_Place]:
+def _key_places(index: FoundIndex, min_offset: int, damage: KnownDamage) -> Iterator[_Place]:
     """Yield log offset and key hash of each entry, except entries of removed records."""
     for _, content in index.files:
         for hashed, physical_offset, _, _ in _counted_entries(content, index):
@@ -82,7 +82,7 @@ def _places(index: FoundIndex, min_offset: int, damage: KnownDamage) -> Iterator
 
 
 def _matches_log(index: FoundIndex, store: RecoveredStore, damage: KnownDamage) -> bool:
-    places = _places(index, store.min_offset, damage)
+    places = _key_places(index, store.min_offset, damage)
     for found in store.records:
         record = found.record
         for key in indexed_keys(record):
@@ -95,7 +95,7 @@ def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage
     """Compare entries with keys in log order. Only after a difference, search for missing and surplus entries."""
     if _matches_log(index, store, damage):
         return
-    here = list(_places(index, store.min_offset, damage))
+    here = list(_key_places(index, store.min_offset, damage))
     keyed = [(found.record, key) for found in store.records for key in indexed_keys(found.record)]
     asked = [(record.physical_offset, key_hash(record.topic, key)) for record, key in keyed]
     file = index.files[-1][0] if index.files else "index"
@@ -106,14 +106,14 @@ def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage
         if missing[place] > 0:
             missing[place] -= 1
             text = f"{key.decode(errors='replace')} of the record at {place[0]}"
-            yield _violation("a key that the index does not lead to", file, -1, "key", text, "none")
+            yield _index_violation("a key that the index does not lead to", file, -1, "key", text, "none")
     known = set(asked)
     for place in sorted(place for place, times in surplus.items() for _ in range(times)):
         summary = "an entry that is there twice" if place in known else "an entry that leads to no such key"
         offset, hashed = place
-        yield _violation(summary, file, -1, "phyOffset", "none", f"{offset}, with hash {hashed}")
+        yield _index_violation(summary, file, -1, "phyOffset", "none", f"{offset}, with hash {hashed}")
     if sorted(here) == sorted(asked):
-        yield _violation("entries that are not in the log's order", file, -1, "entries", asked, here)
+        yield _index_violation("entries that are not in the log's order", file, -1, "entries", asked, here)
 
 
 def _expected_header_and_entries(
@@ -144,22 +144,22 @@ def _compare_file(path: str, content: bytes, model: bytes, slots: int) -> Iterat
         return
     at = 0
     while (different := next((n for n in range(at, len(model)) if content[n] != model[n]), None)) is not None:
-        start, at, name = field_at(different, slots)
+        start, at, name = index_field_at(different, slots)
         expected, found = (int.from_bytes(raw[start:at], "big", signed=True) for raw in (model, content))
-        yield _violation("a file that is at odds with the log or itself", path, start, name, expected, found)
+        yield _index_violation("a file that is at odds with the log or itself", path, start, name, expected, found)
 
 
-def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+def check_stopped_index(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     """After a clean stop, yield every index file that is not durable. File names are not checked."""
     for file in () if store.index is None else store.index.table.files:
         record_tried("IDX")
         if not disk.is_durable(file.file.path, 0, file.file.size_bytes):
-            yield _violation(
+            yield _index_violation(
                 "a clean stop left an index file that is not durable", file.file.path, 0, "file", "durable", "not"
             )
 
 
-def _violation(summary: str, file: str, offset: int, field: str, expected: object, found: object) -> Violation:
+def _index_violation(summary: str, file: str, offset: int, field: str, expected: object, found: object) -> Violation:
     return Violation("IDX", summary, file, offset, field, str(expected), str(found))
 
 
@@ -196,7 +196,7 @@ def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violat
                 yield _wrong_answer(topic, key, wanted, result.physical_offsets)
 
 
-def check_answer(
+def check_lookup_answer(
     store: MessageStore,
     ledger: Ledger,
     asked: tuple[str, str],
@@ -228,7 +228,7 @@ def check_answer(
 def _check_record(
     ledger: Ledger, asked: tuple[str, str], window_ms: tuple[int, int], offset: int, raw: bytes
 ) -> Iterator[Violation]:
-    (topic, key), reading = asked, valid_record_at(raw, 0, len(raw), offset)
+    (topic, key), reading = asked, valid_record_at_position(raw, 0, len(raw), offset)
     if reading is None or reading.record.topic != topic or key.encode() not in indexed_keys(reading.record):
         yield _lookup_violation("an answer without the key", offset, "record", f"{topic}#{key}", reading)
         return
@@ -248,7 +248,7 @@ def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, di
     if store.index is None:
         return set()
     if (
-        store.flags.bits & Refusal.WRITE_INDEX_FILE_ERROR
+        store.flags.bits & RefusalReason.WRITE_INDEX_FILE_ERROR
     ):  # no more index files could be created, so the index does not grow
         dispatched_to = min(dispatched_to, store.index.last_update[1])
     min_offset = store.min_phy_offset

@@ -16,7 +16,7 @@ _CHANGES_FILES = ("write", "rename", "unlink", "remove_directory", "set_mtime_ms
 _CHANGES_BYTES = ("store", "pwrite")
 
 
-def check(store: MessageStore) -> Iterator[Violation]:
+def check_second_instance(store: MessageStore) -> Iterator[Violation]:
     """Load a second instance on the directory of an open store, and yield every error in the result."""
     record_tried("ISO")
     root = store.config.store_path_root_dir

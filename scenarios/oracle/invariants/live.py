@@ -50,7 +50,7 @@ def answer_ms_max(plan: Plan) -> int | None:
     Every earlier put and every new segment may cost a few syncs. For puts that overtake the judged put see
     `segment_ms_max`.
     """
-    return None if may_slow(plan) else calm_answer_ms_max(plan)
+    return None if may_slow_operations(plan) else calm_answer_ms_max(plan)
 
 
 def calm_answer_ms_max(plan: Plan) -> int:
@@ -59,7 +59,7 @@ def calm_answer_ms_max(plan: Plan) -> int:
 
 
 def is_calm(plan: Plan) -> bool:
-    return not may_slow(plan) and not may_disturb(plan)
+    return not may_slow_operations(plan) and not may_disturb(plan)
 
 
 def start_ms_max(plan: Plan) -> int:
@@ -71,7 +71,7 @@ def _slave_ms_max(plan: Plan) -> int:
     return plan.cluster.slave_timeout_ms if plan.cluster.sync_master else 0
 
 
-def may_slow(plan: Plan) -> bool:
+def may_slow_operations(plan: Plan) -> bool:
     """Return whether a plan has failed or slow operations, or forced branches that cost time."""
     return plan.memory.error_chance > 0 or plan.forced_branch_chance > 0 or any(_slowing_chances(plan.faults))
 
@@ -89,7 +89,9 @@ def clock_ms_max(plan: Plan) -> int:
 def work_ms_max(plan: Plan, store: MessageStore) -> int:
     """Return how long a store without faults may take for pending work: a sync of each of its files."""
     index_files = 0 if store.index is None else len(store.index.table.files)
-    files = len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all()) + index_files
+    files = (
+        len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all_queues()) + index_files
+    )
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * (files + _FILES_BESIDE)
 
 
@@ -147,7 +149,7 @@ def segment_ms_max(plan: Plan) -> int:
     return plan.sync_ms_max * _SYNCS_PER_FILE
 
 
-def check_answer(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Sequence[Violation]:
+def check_answer_time(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Sequence[Violation]:
     """limit_ms: the result of answer_ms_max. more_ms: additional time for the segments of other puts."""
     if limit_ms is None or put.answered_ns is None:
         return ()
@@ -180,12 +182,12 @@ def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms
     return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
 
 
-def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Violation]:
+def check_left_over_put(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Violation]:
     """Return a violation if a put, just answered, waited too long after the store had stopped.
 
     stopped_ns: the end of the stop. No pause began after the stop, but an earlier pause may have continued.
     """
-    if may_slow(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
+    if may_slow_operations(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
         return ()
     record_tried("LIVE")
     limit_ms = paused_ms_max(plan) + _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1)
@@ -210,7 +212,7 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
             yield Violation("LIVE", "a send is not answered", field="answer time", expected=expected, found=found)
 
 
-def timed_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
+def violation_of_time_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
     """Yield a consumer's request that was not answered in time although all faults had ended."""
     record_tried("LIVE")
     if isinstance(error, TimeoutError):
@@ -218,7 +220,7 @@ def timed_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
         yield Violation("LIVE", summary, field="answer", expected="one", found=str(error))
 
 
-def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
+def check_held_pull(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
     """Yield a pull that a master has just begun to delay although dispatch is past a message for it.
 
     Dispatch wakes the pulls for a record once, before the next record. The check is atomic, reads no records, and
@@ -234,7 +236,7 @@ def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
             entry = queue.entry(queue_offset)
             if entry is None or entry.physical_offset >= done_to:
                 continue
-            unit = queue.unit_at(entry.tags_code)
+            unit = queue.ext_unit_at(entry.tags_code)
         except OSError:
             return
         if unit is None and is_ext_address(entry.tags_code):

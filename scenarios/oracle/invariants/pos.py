@@ -20,7 +20,7 @@ from ..reader import UnreadableError, read_records
 _broken = partial(Violation, "POS")
 
 
-def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
+def check_positions(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
     """Yield every wrong position of a store at this moment.
 
     With a ledger, segments that retention may have removed from the disk but not yet from memory are skipped.
@@ -47,7 +47,11 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
             yield _broken(
                 "flushed bytes that are not durable", file, flushed, "flushed", "a durable position", str(flushed)
             )
-        if isinstance(segment, BufferedSegment) and flushed < committed and not allowances.has_reverted(disk, file):
+        if (
+            isinstance(segment, BufferedSegment)
+            and flushed < committed
+            and not allowances.has_reverted_data(disk, file)
+        ):
             yield from _check_committed(segment, disk)
         below = min(where - segment.base_offset, wrote)
         if flushed < below and not disk.is_durable(file, 0, below):
@@ -72,7 +76,7 @@ def _is_known_gap(ledger: Ledger | None, begin: int, segment: Segment) -> bool:
     return ledger is not None and len(missing) > 0 and all(map(ledger.known_damage.is_missing, missing))
 
 
-def check_cut(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+def check_truncated_bytes(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     """Yield every file in which a power cut right after recovery may restore truncated bytes.
 
     Readers would regard a restored entry or record as a new one. Two cases are excused because no store can notice
@@ -81,8 +85,8 @@ def check_cut(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     assert store.last_recovery is not None, "it has not been loaded"
     if store.last_recovery.clean_exit:
         return
-    for row in (store.log, *(queue.queue for queue in store.queues.all())):
-        segment = row.last()
+    for row in (store.log, *(queue.queue for queue in store.queues.all_queues())):
+        segment = row.last_segment()
         if segment is None:
             continue
         record_tried("POS")

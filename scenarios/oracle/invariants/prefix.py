@@ -20,7 +20,7 @@ from ..recovered import FoundRecord
 _broken = partial(Violation, "PREFIX")
 
 
-def check(evidence: Evidence) -> Iterator[Violation]:
+def check_log_prefix(evidence: Evidence) -> Iterator[Violation]:
     """Yield every hole, and every record that was never put, is present twice or reappeared."""
     store, ledger = evidence.store, evidence.ledger
     if store.damage is not None:

@@ -55,7 +55,7 @@ class Cursor(NamedTuple):
         return self.at != self.end
 
 
-def check(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Violation]:
+def check_cursor(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Violation]:
     """Yield a violation for a cursor that has not reached its end in time."""
     assert cursor.is_behind, cursor
     summary = f"{cursor.name} does not come to its end"
@@ -105,7 +105,7 @@ def derived_file_cursors(store: MessageStore, plan: Plan, disk: Disk, readings: 
     work_ms, interval_ms = live.work_ms_max(plan, store), config.flush_consume_queue_thorough_interval_ms
     queues_ms = interval_ms + config.flush_interval_consume_queue_ms + work_ms
     service = store.flush_queues.name
-    for queue in store.queues.all():
+    for queue in store.queues.all_queues():
         row = queue.queue
         if row.segments:
             name = f"queue {queue.topic}/{queue.queue_id}"
@@ -154,7 +154,7 @@ def _records(segment: Segment, readings: Known) -> Iterator[LogRecord]:
 
 def delivery_cursors(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
     schedule, work_ms = store.schedule, live.work_ms_max(plan, store)
-    for queue in store.queues.all():
+    for queue in store.queues.all_queues():
         if queue.topic == SCHEDULE_TOPIC and queue.queue_id + 1 in store.delays_ms:
             level = queue.queue_id + 1
             at = max(schedule.offsets.get(level, 0), queue.min_offset)
@@ -174,9 +174,9 @@ def consumer_progress_cursors(
     store: MessageStore, plan: Plan, disk: Disk, offsets: ConsumerOffsetManager, interval_ms: int
 ) -> Iterator[Cursor]:
     path, found = offsets.file.path, _without_white_space(disk.content(offsets.file.path))
-    if any(offsets.members.values()):
+    if any(offsets.json_members.values()):
         within_ms = interval_ms + live.work_ms_max(plan, store)
-        wanted = _without_white_space(encode_side_json(offsets.members))
+        wanted = _without_white_space(encode_side_json(offsets.json_members))
         yield Cursor("progress of groups", offsets.name, found, wanted, within_ms, path)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _broken = partial(Violation, "REP")
 
 
-def check_answer(
+def check_slave_acknowledged(
     master: MessageStore, history: MasterHistory, replicas: Replicas, put: PutEntry, result: PutMessageResult
 ) -> Sequence[Violation]:
     """Return a put that a SYNC_MASTER answered OK although no slave has reported the put's bytes.
@@ -50,7 +50,7 @@ def check_answer(
     return (_broken(summary, "commitlog", start, "replica", put.name, "none"),)
 
 
-def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator[Violation]:
+def check_sent_frame(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator[Violation]:
     """Yield a frame that a master under SYNC_FLUSH is about to send, if a crash could still lose its data."""
     if frame.is_heartbeat or master.config.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
         return
@@ -64,7 +64,7 @@ def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator
         yield _broken(summary, segment.file.path, start, "frame", "after the sync", "before it")
 
 
-def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
+def check_sent_data_kept(master: MessageStore, sent_to: int) -> Iterator[Violation]:
     """Yield data that a master had sent as durable up to sent_to, and that its recovery truncated.
 
     A slave with the truncated data would have a longer log than its master.
@@ -89,7 +89,7 @@ def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iter
         yield _broken(summary, "commitlog", differs_at, "prefix", "a byte of the master's", "another")
 
 
-def check_begin(host: str, slave: MessageStore, offset: int) -> Iterator[Violation]:
+def check_first_request(host: str, slave: MessageStore, offset: int) -> Iterator[Violation]:
     """Yield a request of a slave with SYNC_FLUSH for data after its durable data.
 
     The offset is at least 1, because 0 would mean an empty log, and not before the slave's first segment.
@@ -103,7 +103,7 @@ def check_begin(host: str, slave: MessageStore, offset: int) -> Iterator[Violati
         yield _broken(summary, "commitlog", offset, "report", f"<= {kept}", str(offset))
 
 
-def check_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> Iterator[Violation]:
+def check_reported_data_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> Iterator[Violation]:
     """Yield data that a slave reported, had to keep, and lost.
 
     A blank record at the end of a segment may be lost if no record follows: recovery ends the log before it.
@@ -124,7 +124,7 @@ def _is_blank(held: ReportedRange, at: int) -> bool:
     return len(head) == BLANK_BYTES and head == encode_blank(held.size_bytes - at)
 
 
-def check_settled(
+def check_slave_settled(
     host: str, slave: MessageStore, master: MessageStore, diverged: str | None, *, is_logged: bool
 ) -> Iterator[Violation]:
     """Yield a slave that follows another log, does not follow an equal one, or stops without a report.

@@ -43,7 +43,7 @@ class ScanBounds(NamedTuple):
     queue_files: frozenset[str]
 
 
-def is_to_be_checked(plan: Plan) -> bool:
+def can_check_scan(plan: Plan) -> bool:
     """Return whether only crashes and stops have affected the files of a run.
 
     Skipped queue offsets also make recovery read the whole log.
@@ -51,7 +51,7 @@ def is_to_be_checked(plan: Plan) -> bool:
     if plan.starts.skipped_numbers_max:
         return False
     is_left_alone = not any(life.ending in DAMAGING for life in plan.lives)
-    return is_left_alone and DISK_MODELS[plan.disk].is_sound and not live.may_slow(plan)
+    return is_left_alone and DISK_MODELS[plan.disk].is_sound and not live.may_slow_operations(plan)
 
 
 def read_scan_bounds(disk: Disk, config: StoreConfig) -> ScanBounds:
@@ -65,7 +65,7 @@ def read_scan_bounds(disk: Disk, config: StoreConfig) -> ScanBounds:
     return ScanBounds(not is_running, checkpoint, queue_files)
 
 
-def check(store: MessageStore, before: ScanBounds) -> Iterator[Violation]:
+def check_scan_start(store: MessageStore, before: ScanBounds) -> Iterator[Violation]:
     """Yield a violation if the load read the log from an earlier offset than necessary."""
     report, segments = store.last_recovery, store.log.segments
     if report is None or store.config.recover_whole_log or store.queues.lost_entries or not segments:
@@ -87,14 +87,14 @@ def _begins_with_blank_entry(store: MessageStore) -> bool:
 
     Entries of messages that retention removed do not count as blank.
     """
-    rows = [(queue, queue.queue.segments) for queue in store.queues.all() if queue.queue.segments]
+    rows = [(queue, queue.queue.segments) for queue in store.queues.all_queues() if queue.queue.segments]
     fronts = [queue.entry(segments[0].base_offset // ENTRY_BYTES) for queue, segments in rows]
     return any(front is not None and is_blank(front) for front in fronts)
 
 
 def _has_lost_first_file(store: MessageStore, before: ScanBounds) -> bool:
     """Return whether a crash removed the name of a queue's first file but not all of its files."""
-    fronts = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.queue.segments]
+    fronts = [queue.queue.segments[0].file.path for queue in store.queues.all_queues() if queue.queue.segments]
     made = {directory_of(path) for path in fronts if path not in before.queue_files}
     return any(directory_of(path) in made for path in before.queue_files)
 

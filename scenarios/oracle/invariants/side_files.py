@@ -75,16 +75,16 @@ def check_version(versions: Versions) -> Iterator[Violation]:
             versions.path,
             0,
             "version",
-            _shown(versions.durable),
-            _shown(versions.loaded),
+            _shown_text(versions.durable),
+            _shown_text(versions.loaded),
         )
 
 
-def _shown(content: bytes | None) -> str:
+def _shown_text(content: bytes | None) -> str:
     return "none" if content is None else content[:_SHOWN_BYTES].decode(errors="replace")
 
 
-def check_damage(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
+def check_damage_reported(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
     """META: yield a damaged progress file that the load did not report."""
     path, ledger.unreported_damage = ledger.unreported_damage, ""
     report = store.last_recovery
@@ -92,7 +92,7 @@ def check_damage(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
         yield Violation("META", "a damaged side file is not among the findings", path, 0, "findings", path, "none")
 
 
-def check_levels(store: MessageStore) -> Iterator[Violation]:
+def check_delay_levels(store: MessageStore) -> Iterator[Violation]:
     """META: yield every delay level with progress outside of its queue, after a load."""
     for level, offset in store.schedule.offsets.items():
         queue = store.queues.find(SCHEDULE_TOPIC, level - 1)
@@ -109,7 +109,9 @@ def check_levels(store: MessageStore) -> Iterator[Violation]:
             )
 
 
-def check_clamped(store: MessageStore, found: Mapping[Group, int], clamped: Mapping[Group, int]) -> Iterator[Violation]:
+def check_clamped_offsets(
+    store: MessageStore, found: Mapping[Group, int], clamped: Mapping[Group, int]
+) -> Iterator[Violation]:
     """META: yield every offset that was not lowered to its queue's end, or was changed without need."""
     for group, offset in found.items():
         name, topic, queue_id = group
@@ -144,7 +146,10 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
                     "physicMsgTimestamp", segment.file.path, end, claimed.physic_msg_timestamp_ms
                 )
     entries = [
-        segment for queue in store.queues.all() for segment in queue.queue.segments if not _is_durable(segment, disk)
+        segment
+        for queue in store.queues.all_queues()
+        for segment in queue.queue.segments
+        if not _is_durable(segment, disk)
     ]
     if entries:
         log_end = _end_of_records_before(store, disk, claimed.logics_msg_timestamp_ms)

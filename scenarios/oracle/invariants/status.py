@@ -12,7 +12,7 @@ from ....store.errors import StoreNotReadableError
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
 from ....store.message_store import MessageStore
-from ....store.running_flags import Refusal
+from ....store.running_flags import RefusalReason
 from ...claims.plan import Plan
 from .. import allowances
 from ..disk_space import DiskRoom
@@ -25,7 +25,7 @@ _LENGTH_BYTES = 4
 _UNUSED_TOPIC = "nobody's"
 
 
-def check(
+def check_put_status(
     plan: Plan,
     store: MessageStore,
     disk: Disk,
@@ -114,7 +114,7 @@ def check_response(
         yield from _early_time_out(plan, disk, "a send", status, waited_ms)
 
 
-def check_busy(store: MessageStore) -> Sequence[Violation]:
+def check_busy_state(store: MessageStore) -> Sequence[Violation]:
     """Return a violation if the busy state of a store contradicts the age of its put lock."""
     begin_ms = store.commit_log.begin_time_in_lock_ms
     held_ms = store.world.clock.now_ms() - begin_ms if begin_ms else 0
@@ -126,7 +126,7 @@ def check_busy(store: MessageStore) -> Sequence[Violation]:
     return (Violation("STATUS", summary, "", -1, "page cache", expected, found),)
 
 
-def check_refusing(store: MessageStore) -> Sequence[Violation]:
+def check_full_disk_refused(store: MessageStore) -> Sequence[Violation]:
     """Precondition: the disk was too full for longer than LOOK_MS_MAX."""
     if not store.flags.is_writeable:
         return ()
@@ -134,10 +134,10 @@ def check_refusing(store: MessageStore) -> Sequence[Violation]:
     return (Violation("STATUS", summary, "", -1, "flags", "DISK_FULL", "writeable"),)
 
 
-def check_accepting(store: MessageStore) -> Sequence[Violation]:
+def check_room_accepted(store: MessageStore) -> Sequence[Violation]:
     """Precondition: the disk has had room for longer than LOOK_MS_MAX."""
     record_tried("STATUS")
-    if not store.flags.bits & Refusal.DISK_FULL:
+    if not store.flags.bits & RefusalReason.DISK_FULL:
         return ()
     summary = "puts are refused although the disk has room again"
     return (Violation("STATUS", summary, "", -1, "flags", "writeable", "DISK_FULL"),)
@@ -145,10 +145,10 @@ def check_accepting(store: MessageStore) -> Sequence[Violation]:
 
 def check_permanent_refusal(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     record_tried("STATUS")
-    if store.flags.has_failed and not allowances.errors(disk) and not disk.damage:
-        reasons = str(Refusal(store.flags.bits))
+    if store.flags.has_failed and not allowances.count_errors(disk) and not disk.damage:
+        reasons = str(RefusalReason(store.flags.bits))
         yield Violation("STATUS", "puts are refused for good without an error", "", -1, "flags", "writeable", reasons)
-    given_up = store.flags.bits & Refusal.WRITE_LOGICS_QUEUE_ERROR
+    given_up = store.flags.bits & RefusalReason.WRITE_LOGICS_QUEUE_ERROR
     if given_up and not allowances.needs_restart(disk) and not disk.damage:
         # Each attempt fails with a chance of its own. About thirty attempts in a row never all fail.
         summary, last = "dispatch has given up although each error it met could pass", store.dispatch.last_error
@@ -156,7 +156,7 @@ def check_permanent_refusal(store: MessageStore, disk: Disk) -> Iterator[Violati
         yield Violation("STATUS", summary, "", -1, "flags", "without WRITE_LOGICS_QUEUE_ERROR", found)
 
 
-def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+def check_stopped_store(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     """A cleanly stopped store has no abort file and does not answer.
 
     The abort file would cause a needless recovery. An answer would read closed memory-mapped files.
@@ -176,10 +176,10 @@ def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
 
 def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:
     if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
-        return stopping or allowances.errors(disk) > 0
+        return stopping or allowances.count_errors(disk) > 0
     if status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.count_out_of_space(disk):
         return True
-    return allowances.errors(disk) > disk.injected["failed write"]
+    return allowances.count_errors(disk) > disk.injected["failed write"]
 
 
 def _is_explained_by_full_disk(status: PutMessageStatus, put: PutEntry, room: DiskRoom) -> bool:

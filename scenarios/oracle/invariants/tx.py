@@ -28,7 +28,7 @@ _CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 _ANSWERS = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
-def check(evidence: Evidence) -> Iterator[Violation]:
+def check_transaction_records(evidence: Evidence) -> Iterator[Violation]:
     """Yield every transaction record that contradicts the requests of producers."""
     transactions = evidence.ledger.transactions.by_name
     if not transactions:
@@ -36,7 +36,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
     record_tried("TX")
     log = TransactionLog.read(evidence.ledger, evidence.store)
     for found, why in log.strays:
-        yield _violation(found, why, "record", "one of a transaction", "none")
+        yield _transaction_violation(found, why, "record", "one of a transaction", "none")
     for name, transaction in transactions.items():
         yield from _check_copies(transaction, log.by_name[name], evidence)
         if evidence.store.min_offset == 0:  # otherwise retention may have removed the copy before the op
@@ -49,20 +49,22 @@ def _check_copies(transaction: Transaction, found: FoundTransaction, evidence: E
     commits = sum(decision.may_have_copied for decision in transaction.decisions)
     if len(copies) > commits:
         summary = f"{name} is visible more often than commits can have made it"
-        yield _violation(copies[-1], summary, "copies", f"<= {commits}", str(len(copies)))
+        yield _transaction_violation(copies[-1], summary, "copies", f"<= {commits}", str(len(copies)))
     for copy in copies:
         half = found.half
         if store.min_offset == 0 and (half is None or half.record.physical_offset > copy.record.physical_offset):
-            yield _violation(copy, f"{name} is visible without its half message", "half", "before it", "none")
+            yield _transaction_violation(
+                copy, f"{name} is visible without its half message", "half", "before it", "none"
+            )
         if copy.record.sys_flag & TRANSACTION_MASK != TRANSACTION_COMMIT:
             summary = f"{name} is visible, but not as committed"
-            yield _violation(copy, summary, "sysFlag", "8", str(copy.record.sys_flag))
+            yield _transaction_violation(copy, summary, "sysFlag", "8", str(copy.record.sys_flag))
         prepared = copy.record.head.prepared_transaction_offset
         halves = [each.record.physical_offset for each in (half, *found.put_back) if each is not None]
         if half is not None and prepared not in halves:
             summary = f"{name} is visible, and names another half message than its own"
             wanted = " or ".join(map(str, halves))
-            yield _violation(copy, summary, "preparedTransactionOffset", wanted, str(prepared))
+            yield _transaction_violation(copy, summary, "preparedTransactionOffset", wanted, str(prepared))
     ends = {copy.record.physical_offset + copy.record.size_bytes for copy in copies}
     for end in transaction.copies.keys() - ends:
         if evidence.ledger.has_expired(end - 1, store.min_offset):
@@ -76,21 +78,21 @@ def _check_ops(transaction: Transaction, found: FoundTransaction) -> Iterator[Vi
         return
     asked = [decision for decision in transaction.decisions if decision.status in counted]
     if not asked:
-        yield _violation(found.ops[0], f"{name} was decided by nobody", "op", "none", "one")
+        yield _transaction_violation(found.ops[0], f"{name} was decided by nobody", "op", "none", "one")
     elif all(decision.commits for decision in asked) and not found.copies:
         summary = f"{name} was committed, its transaction has ended, and nobody can see it"
-        yield _violation(found.ops[0], summary, "copy", "one at least", "none")
+        yield _transaction_violation(found.ops[0], summary, "copy", "one at least", "none")
 
 
 def _check_times(name: str, found: FoundTransaction, times_max: int) -> Iterator[Violation]:
     for half in found.put_back:
         if _check_times_of(half) > times_max:
             summary = f"{name} is asked about for ever"
-            yield _violation(half, summary, _CHECK_TIMES, f"<= {times_max}", str(_check_times_of(half)))
+            yield _transaction_violation(half, summary, _CHECK_TIMES, f"<= {times_max}", str(_check_times_of(half)))
     for half in found.given_up:
         if _check_times_of(half) != times_max:
             summary = f"{name} was given up too early"
-            yield _violation(half, summary, _CHECK_TIMES, str(times_max), str(_check_times_of(half)))
+            yield _transaction_violation(half, summary, _CHECK_TIMES, str(times_max), str(_check_times_of(half)))
 
 
 def _check_times_of(found: FoundRecord) -> int:
@@ -98,7 +100,7 @@ def _check_times_of(found: FoundRecord) -> int:
     return int(text) if text.isdecimal() else 0  # a disk may have changed it
 
 
-def _violation(found: FoundRecord, summary: str, field: str, expected: str, seen: str) -> Violation:
+def _transaction_violation(found: FoundRecord, summary: str, field: str, expected: str, seen: str) -> Violation:
     return Violation("TX", summary, found.file, found.position, field, expected, seen)
 
 
@@ -162,7 +164,7 @@ def _check_request_violation(summary: str, at: int, field: str, expected: str, f
     return Violation("TX", summary, "commitlog", at, field, expected, found)
 
 
-def check_answer(
+def check_decision_answer(
     decision: TransactionDecision,
     by_this_service: list[TransactionDecision],
     disk: Disk,
@@ -184,7 +186,7 @@ def check_answer(
         if any(one.status is done for one in others):
             yield _decision_answer_violation(f"{name} was decided twice", "decisions", "1", "2")
     elif status is EndTransactionStatus.PUT_FAILED:
-        if not (allowances.errors(disk) or allowances.count_out_of_space(disk) or may_be_slow):
+        if not (allowances.count_errors(disk) or allowances.count_out_of_space(disk) or may_be_slow):
             yield _decision_answer_violation(
                 f"{name} could not be committed, without a reason", "status", done.name, status.name
             )
@@ -234,4 +236,4 @@ def check_committed(evidence: Evidence, *, resumed: bool) -> Iterator[Violation]
         is_excused = bool(found.given_up) and not transaction.is_insisted_on and not resumed
         if transaction.behaviour.commits and not found.copies and not is_excused:
             state = "given up" if found.given_up else "undecided"
-            yield _violation(found.half, f"{name} was to be committed", "decision", "committed", state)
+            yield _transaction_violation(found.half, f"{name} was to be committed", "decision", "committed", state)

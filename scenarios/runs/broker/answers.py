@@ -33,7 +33,7 @@ _STATUSES: dict[int, PutMessageStatus] = {
 }
 
 
-def put_status(code: int) -> PutMessageStatus:
+def put_status_of_response(code: int) -> PutMessageStatus:
     return _STATUSES.get(code, PutMessageStatus.UNKNOWN_ERROR)
 
 
@@ -73,11 +73,11 @@ def note_answer(
                 put.is_durable = True
                 ledger.promise(put)
             elif is_stored and put.detour is None and account.is_readable_now(put):
-                account.pull_times.note(put.place, put.queue_offset, now_ns)
+                account.pull_times.record_answered_put(put.place, put.queue_offset, now_ns)
     for put in puts:
-        put.status, put.answered_ns = put_status(response.code), now_ns
+        put.status, put.answered_ns = put_status_of_response(response.code), now_ns
 
 
 def _status_or_unknown(code: int) -> PutMessageStatus:
     known = (ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL)
-    return put_status(code) if code in known else PutMessageStatus.UNKNOWN_ERROR
+    return put_status_of_response(code) if code in known else PutMessageStatus.UNKNOWN_ERROR

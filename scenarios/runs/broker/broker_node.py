@@ -35,7 +35,7 @@ from ...oracle.replicas import MasterHistory
 from ...workload import operators
 from ...workload.drawing import topic_of_users
 from ..loading import die_if_excused, load_judged
-from ..machines import Node, PoweredOn
+from ..machines import Node, PoweredMachine
 from ..settling import Settling
 from .account import BrokerAccount
 from .commands import TRANSACTION_MS
@@ -124,7 +124,7 @@ class BrokerNode(Node):
     def _set_identity(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
         self.identity = identity
         self.is_slave = identity.address.is_slave
-        self.note_others(others)
+        self.set_other_brokers(others)
         self._config = replace(
             config_of(self._plan),
             transient_store_pool_size=_POOL_BUFFERS,
@@ -148,7 +148,7 @@ class BrokerNode(Node):
             transaction_check_max=TRANSACTION_CHECKS,
         )
 
-    def note_others(self, others: Sequence[BrokerIdentity]) -> None:
+    def set_other_brokers(self, others: Sequence[BrokerIdentity]) -> None:
         """Set the other brokers, which the broker's routes must contain from now on."""
         self._others = others
         self._names: dict[str, dict[int, str]] = {}
@@ -160,7 +160,7 @@ class BrokerNode(Node):
         master = self.identity.address._replace(broker_id=MASTER_ID)
         self._set_identity(self.identity._replace(address=master), others)
 
-    def power_on(self, life: PoweredOn) -> None:
+    def power_on(self, life: PoweredMachine) -> None:
         assert self.is_put_away, f"{self.name}: what its last life left is kept"
         super().power_on(life)
         self.is_put_away = False
@@ -181,7 +181,7 @@ class BrokerNode(Node):
         server = self._server = RemotingServer(world, self._limits)
         server.on_failure = self._end_process
         server.listen([self.identity.address.address])
-        broker = self._broker = self._load(world, disk, machine)
+        broker = self._broker = self._load_store_of_life(world, disk, machine)
         self._judge_recovery(broker, disk)
         if not self.is_slave:
             self._record_delivery_start()
@@ -227,7 +227,7 @@ class BrokerNode(Node):
         raise MachineDied(machine.name)
 
     def _channel_closed(self, channel: Channel) -> None:
-        broker, _ = self._loaded
+        broker, _ = self._loaded_store
         broker.channel_closed(channel)
         self._closed_ns[channel] = self._kernel.now_ns
 
@@ -246,14 +246,14 @@ class BrokerNode(Node):
 
     def resume_all(self) -> None:
         """End the operator, and resume the check of all half messages that were given up."""
-        broker, store = self._loaded
+        broker, store = self._loaded_store
         self._stop_operator("resuming operator")
         self._note_resumed(operators.resume_all(store, broker.transactions))
 
     def _make_topics(self, broker: Broker) -> None:
         queues = self._plan.queues_per_topic
         names = map(topic_of_users, range(self._plan.topics))
-        broker.topics.add_missing((name, TopicConfig(name, queues, queues)) for name in names)
+        broker.topics.add_missing_entries((name, TopicConfig(name, queues, queues)) for name in names)
 
     def stop(self) -> None:
         machine, disk, _ = self.life
@@ -264,7 +264,7 @@ class BrokerNode(Node):
         self._broker.held_pulls.release()
         if not self._server.shutdown() and not allowances.count_delays(disk, self._plan):
             summary = "requests are not answered at a stop"
-            self._judge.report_broken("LIVE", summary, "server", "all done", "some not")
+            self._judge.report_and_stop("LIVE", summary, "server", "all done", "some not")
         self.record_log()
         plan, clean = self._plan, self._broker.shutdown()
         self._has_shut_down = True
@@ -272,21 +272,21 @@ class BrokerNode(Node):
         self.settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
 
     def clean(self) -> None:
-        self.settling.clean(self.loaded, self.life.disk)
+        self.settling.await_retention(self.loaded, self.life.disk)
 
-    def expire(self, log_offset: int) -> None:
+    def record_expired_before(self, log_offset: int) -> None:
         """Record that segments before a log offset are about to be removed. Slaves may still have these segments."""
         self.record_log()
-        self.account.ledger.expire(log_offset)
+        self.account.ledger.record_expired_before(log_offset)
 
-    def end_queue(self, place: tuple[str, int]) -> None:
+    def record_queue_end(self, place: tuple[str, int]) -> None:
         """Report that the broker is about to remove a queue's last file, which no operator requested."""
         summary = f"the queue {place[0]}/{place[1]} goes"
-        self._judge.report_broken("CLEAN", summary, "files", "at least one", "none")
+        self._judge.report_and_stop("CLEAN", summary, "files", "at least one", "none")
 
     def cursors(self) -> Iterator[Cursor]:
         """Yield the cursors of a master's broker, without those of its store."""
-        (broker, store), (_, disk, _) = self._loaded, self.life
+        (broker, store), (_, disk, _) = self._loaded_store, self.life
         offsets, plan = broker.offsets, self._plan
         yield from quiescence.consumer_progress_cursors(store, plan, disk, offsets, CONSUMER_OFFSET_INTERVAL_MS)
         if plan.delay.chance or plan.broker.send_back_chance:
@@ -297,23 +297,25 @@ class BrokerNode(Node):
 
     def route_cursors(self) -> Iterator[Cursor]:
         """Yield a cursor for the broker's routes as a name server, which must contain all brokers. All must be on."""
-        broker, _ = self._loaded
+        broker, _ = self._loaded_store
         known, wanted = broker.name_server.cluster_info()["brokerAddrTable"], self._names
         at = {name: each["brokerAddrs"] for name, each in known.items()}
         within_ms = 2 * REGISTER_MS + len(self._others) * REGISTER_TIMEOUT_MS
         yield Cursor(f"routes at {self.name}", BrokerRegistration.name, at, wanted, within_ms)
 
-    def following(self, master: "BrokerNode") -> Iterator[Cursor]:
+    def slave_cursors(self, master: "BrokerNode") -> Iterator[Cursor]:
         """Yield the cursors of a slave's log, tables and offsets.
 
         The ends of these cursors are those of the slave's master.
         """
-        (slave, store), (broker, own) = self._loaded, master._loaded
+        (slave, store), (broker, own) = self._loaded_store, master._loaded_store
         assert slave.ha is not None, "there is a network"
         assert slave.ha.client is not None, "it is a slave"
         assert broker.ha is not None, "there is a network"
         # reading the reported offsets is a scheduling point, so it comes first
-        reports = [each.reported for each in broker.ha.connections if each.remote_address.startswith(f"{self.host}:")]
+        reports = [
+            each.reported_offset for each in broker.ha.connections if each.remote_address.startswith(f"{self.host}:")
+        ]
         who = slave.ha.client.name, self.name
         within_ms = quiescence.following_ms_max(store, self._plan, own.log.max_offset) + 2 * REGISTER_MS
         yield from quiescence.replication_cursors(*who, store, own, reports, within_ms)
@@ -322,7 +324,7 @@ class BrokerNode(Node):
         tables: dict[str, tuple[object, object]] = {
             "topics": (slave.topics.table, broker.topics.table),
             "groups": (slave.groups.table, broker.groups.table),
-            "progress of groups": (slave.offsets.members, broker.offsets.members),
+            "progress of groups": (slave.offsets.json_members, broker.offsets.json_members),
         }
         yield from self.route_cursors()
         for name, (at, end) in tables.items():
@@ -331,19 +333,19 @@ class BrokerNode(Node):
     @property
     def has_expired_behind(self) -> bool:
         """Return whether a slave cannot follow, because its master's retention removed the next segment."""
-        return self._plan.retention.deletes_segments and self._diverged is not None
+        return self._plan.retention.deletes_segments and self._diverged_violation is not None
 
     @property
-    def _diverged(self) -> DivergedError | None:
-        slave, _ = self._loaded
+    def _diverged_violation(self) -> DivergedError | None:
+        slave, _ = self._loaded_store
         assert slave.ha is not None, "there is a network"
         assert slave.ha.client is not None, "it is a slave"
         return slave.ha.client.diverged
 
     def check_replica(self, master: "BrokerNode") -> Iterator[Violation]:
-        (_, store), (_, own), diverged = self._loaded, master._loaded, self._diverged
+        (_, store), (_, own), diverged = self._loaded_store, master._loaded_store, self._diverged_violation
         why, is_logged = None if diverged is None else str(diverged), diverged in self._logged
-        return rep.check_settled(self.name, store, own, why, is_logged=is_logged)
+        return rep.check_slave_settled(self.name, store, own, why, is_logged=is_logged)
 
     def check_life(self, master: "BrokerNode") -> Iterator[Violation]:
         """Yield violations of the newest life. master: the master of its cluster."""
@@ -351,7 +353,7 @@ class BrokerNode(Node):
             return  # the broker has not accepted requests
         now_ns = self._kernel.now_ns if self.is_alive else self.died_ns
         yield from self._requests.check_waiting(now_ns)
-        broker, _ = self._loaded
+        broker, _ = self._loaded_store
         members = (*broker.producers.channels, *broker.consumers.channels)
         ended_ns = (self._closed_ns[channel] for channel in members if channel in self._closed_ns)
         yield from live.check_members(self._plan, ended_ns, now_ns)
@@ -360,7 +362,7 @@ class BrokerNode(Node):
             yield from rep.check_table("groups", broker.groups, master._broker.groups)
 
     @property
-    def _loaded(self) -> tuple[Broker, MessageStore]:
+    def _loaded_store(self) -> tuple[Broker, MessageStore]:
         assert self._broker is not None, "it has been started"
         return self._broker, self.loaded
 
@@ -380,19 +382,19 @@ class BrokerNode(Node):
 
         settled: whether all transactions must be settled; shown: whether consumers must have all messages.
         """
-        broker = self._load(world_of(machine, disk), disk, machine)
+        broker = self._load_store_of_life(world_of(machine, disk), disk, machine)
         self._judge_recovery(broker, disk)
         if self.is_slave or not settled:
             return
         plan, account = self._plan, self.account
         evidence = Evidence(account.ledger, read_store(broker.own_store))
         self._judge.report(tx.check_committed(evidence, resumed=plan.broker.resumes_checks))
-        self._judge.report(delivery.check_delivered(evidence))
+        self._judge.report(delivery.check_all_delivered(evidence))
         if shown:
             wants = account.subscription.wants
             self._judge.report(consumers.check_all_handled(account.ledger, account.group, evidence.store, wants))
 
-    def _load(self, world: World, disk: Disk, machine: Machine) -> Broker:
+    def _load_store_of_life(self, world: World, disk: Disk, machine: Machine) -> Broker:
         removals = None
         if self._plan.retention.deletes_segments and not self.is_slave:
             room = DiskRoom(self._kernel, disk, self.settling.paused_ns)
@@ -412,7 +414,7 @@ class BrokerNode(Node):
             removals.store = store
         if not self.is_slave:
             self._judge.report(side_files.check_version(progress))
-            progress.settle()
+            progress.mark_loaded_durable()
         return broker
 
     def _judge_recovery(self, broker: Broker, disk: Disk) -> None:

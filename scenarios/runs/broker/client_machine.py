@@ -58,8 +58,8 @@ class ClientMachine:
 
     def switch_on(self) -> None:
         self.lives += 1
-        machine = self._kernel.machine(self._name if self.lives == 1 else f"{self._name}#{self.lives}")
-        endpoint = self._network.join(machine, self.host)
+        machine = self._kernel.create_machine(self._name if self.lives == 1 else f"{self._name}#{self.lives}")
+        endpoint = self._network.connect_machine(machine, self.host)
         self._life = machine, endpoint
         self.begin(world_of(machine, self._disk, endpoint))
 
@@ -71,7 +71,7 @@ class ClientMachine:
         """With the death chance, let the machine die now or later. moment: the step of the client."""
         is_dying = self._death is not None and not self._death.ended
         if not is_dying and self._stream.chance(self._death_chance, f"dies {moment}"):
-            self._death = self._kernel.spawn(self._director, f"death of {self._name}", self._die)
+            self._death = self._kernel.spawn(self._director, f"death of {self._name}", self._power_off)
 
     def stop_deaths(self) -> None:
         """Prevent further deaths, and wait until the machine is on."""
@@ -79,9 +79,9 @@ class ClientMachine:
         if self._death is not None:
             self._death.join(None)
 
-    def _die(self) -> None:
+    def _power_off(self) -> None:
         stream, sleep = self._stream, self._director.tasks.sleep
-        if until_ms := stream.pick(_UNTIL_DEATH_MS, "ms until death"):
+        if until_ms := stream.choice(_UNTIL_DEATH_MS, "ms until death"):
             sleep(until_ms)
         assert self._life is not None, "it has been switched on"
         machine, endpoint = self._life
@@ -89,5 +89,5 @@ class ClientMachine:
         self._kernel.kill(machine)
         self.injected[CLIENT_DEATH] += 1
         self.on_death()
-        sleep(stream.pick(_OFF_MS, "ms off"))
+        sleep(stream.choice(_OFF_MS, "ms off"))
         self.switch_on()

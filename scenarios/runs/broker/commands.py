@@ -11,7 +11,7 @@ from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import encode_json_body
 from ...oracle.put_entry import PutEntry
-from ...oracle.reader import Reading, read
+from ...oracle.reader import ReadRecord, read
 from ...oracle.transactions import GROUP
 from ...workload.drawing import Draft
 from .message_options import Subscription
@@ -159,7 +159,7 @@ def route_command(topic: str) -> RemotingCommand:
     return RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext_fields=fields)
 
 
-def pulled_records(body: bytes) -> Iterator[Reading]:
+def pulled_records(body: bytes) -> Iterator[ReadRecord]:
     """Yield the records in the answer to a pull. Raises UnreadableError for any other content."""
     at = 0
     while at < len(body):

@@ -18,12 +18,12 @@ from ....store.world import World
 from ...claims.machine import DELAYS_MS
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from ...oracle.given import GivenMessages
+from ...oracle.given import ReceivedMessages
 from ...oracle.group_commits import Commit
 from ...oracle.group_delivery import Queue
 from ...oracle.invariants import consumers, delivery, live
 from ...oracle.invariants.side_files import check_topic
-from ...oracle.reader import Reading, UnreadableError
+from ...oracle.reader import ReadRecord, UnreadableError
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .client_machine import ClientMachine
@@ -95,7 +95,7 @@ class BrokerConsumer:
         self._stream = stream
         self._report = report
         self._given = {
-            name: GivenMessages(
+            name: ReceivedMessages(
                 account.ledger,
                 report,
                 lambda: self._world.clock.monotonic_ns(),
@@ -119,7 +119,7 @@ class BrokerConsumer:
         self._suggested: dict[BrokerQueue, int] = {}
         """The broker id that the last answer suggests: the master or a slave."""
         self._idle_ms: dict[BrokerQueue, int] = {}
-        self.restart()
+        self.restart_at_committed()
         for queue in self.positions:
             self._start_pulling(queue)
         self._pulling_in = self._machine.lives
@@ -127,20 +127,20 @@ class BrokerConsumer:
             world.tasks.spawn("heartbeat", self._send_heartbeats)
 
     @property
-    def _topics(self) -> list[str]:
+    def _topics_to_consume(self) -> list[str]:
         return sorted({each.topic for each in self.positions})
 
     def _send_heartbeats(self) -> None:
-        command = consumer_heartbeat(self._machine.host, self._topics, self._wanted)
+        command = consumer_heartbeat(self._machine.host, self._topics_to_consume, self._wanted)
         while True:
             for broker in self._accounts:
-                self._invoke(self._routes.broker_for_offsets(broker, ""), command, PATIENCE_MS)
+                self._send_request(self._routes.broker_for_offsets(broker, ""), command, PATIENCE_MS)
             self._world.tasks.sleep(HEARTBEAT_MS)
 
     def _start_pulling(self, queue: BrokerQueue) -> None:
-        self._world.tasks.spawn(f"pull {queue}", partial(self._consume, queue))
+        self._world.tasks.spawn(f"pull {queue}", partial(self._consume_queue, queue))
 
-    def restart(self) -> None:
+    def restart_at_committed(self) -> None:
         """Drop all positions, and continue at the committed offsets."""
         for queue in self.positions:
             self.positions[queue] = None
@@ -155,12 +155,12 @@ class BrokerConsumer:
                 with suppress(MachineDied):  # the death was between two queues; the next life starts with all queues
                     other._start_pulling(queue)
 
-    def _consume(self, queue: BrokerQueue) -> None:
+    def _consume_queue(self, queue: BrokerQueue) -> None:
         while True:
             position = self.positions[queue]
             if position is None:
                 position = self.positions[queue] = self._find_position(queue)
-            self._pull(queue, position)
+            self._pull_repeatedly(queue, position)
 
     def _find_position(self, queue: BrokerQueue) -> int:
         """Query the committed offset until an answer arrives.
@@ -170,18 +170,18 @@ class BrokerConsumer:
         account = self._accounts[queue.broker]
         while True:
             asked_in, asked = account.ledger.life, self._routes.broker_for_offsets(queue.broker, queue.topic)
-            response = self._invoke(asked, query_offset_command(*queue.queue), PATIENCE_MS)
+            response = self._send_request(asked, query_offset_command(*queue.queue), PATIENCE_MS)
             if response is not None and response.code == ResponseCode.QUERY_NOT_FOUND:
                 return 0
             if asked is not None and response is not None and response.code == ResponseCode.SUCCESS:
                 offset = int(response.ext_fields["offset"])
                 known_in = None if asked.is_slave else asked_in
                 group = (CONSUMER_GROUP, *queue.queue)
-                self._report(delivery.check_group(account.ledger.commits, group, offset, asked_in=known_in))
+                self._report(delivery.check_group_offset(account.ledger.commits, group, offset, asked_in=known_in))
                 return offset
             self._world.tasks.sleep(RETRY_MS)
 
-    def _pull(self, queue: BrokerQueue, position: int) -> None:
+    def _pull_repeatedly(self, queue: BrokerQueue, position: int) -> None:
         account, broker, tasks = self._accounts[queue.broker], self._plan.broker, self._world.tasks
         ledger, most, suspend_ms = account.ledger, broker.pull_messages_max, broker.suspend_ms
         asked = self._routes.broker_to_pull_from(queue.broker, queue.topic, self._suggested.get(queue, MASTER_ID))
@@ -190,7 +190,7 @@ class BrokerConsumer:
         command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=commits)
         asked_in, is_made = ledger.life, queue.topic in ledger.topics
         with self._record_commit(queue, position) if commits else nullcontext() as commit:
-            response, sent_ns = self._invoke_timed(asked, command, suspend_ms + PATIENCE_MS)
+            response, sent_ns = self._send_timed_request(asked, command, suspend_ms + PATIENCE_MS)
             if commit is not None and response is not None:
                 commit.is_answered = response.code in PULLED
         if response is None:
@@ -203,7 +203,9 @@ class BrokerConsumer:
         if asked_in == ledger.life and not is_slave:
             now_ns, body_bytes = self._world.clock.monotonic_ns(), len(response.body)
             asking = (queue.queue, position, self._machine.host)
-            self._report(account.pull_times.check(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
+            self._report(
+                account.pull_times.check_pull_time(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes)
+            )
         if response.code == ResponseCode.SUCCESS:
             account.hits["pulled from a slave"] += is_slave
             self._handle_answer(queue, position, response, asked_in)
@@ -215,7 +217,7 @@ class BrokerConsumer:
             if response.code == ResponseCode.PULL_OFFSET_MOVED and not is_slave:
                 account.hits["moved to what is left"] += following > position
                 if asked_in == ledger.life:
-                    self._report(consumers.check_skipped(ledger, queue.queue, position, following))
+                    self._report(consumers.check_skipped_messages(ledger, queue.queue, position, following))
             account.group.record_position(queue.queue, following, asked_in=asked_in)
             self._set_position(queue, position, following)  # before the pause, because the broker may die during it
         idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
@@ -242,7 +244,7 @@ class BrokerConsumer:
         if not self._plan.broker.commits_with_pulls:
             with self._record_commit(queue, following) as commit:
                 kept_by = self._routes.broker_for_offsets(queue.broker, queue.topic)
-                answer = self._invoke(kept_by, update_offset_command(*queue.queue, following), PATIENCE_MS)
+                answer = self._send_request(kept_by, update_offset_command(*queue.queue, following), PATIENCE_MS)
                 is_kept = kept_by is not None and not kept_by.is_slave  # a slave replaces its table by its master's
                 commit.is_answered = is_kept and answer is not None and answer.code == ResponseCode.SUCCESS
 
@@ -250,7 +252,7 @@ class BrokerConsumer:
         commits = self._accounts[queue.broker].ledger.commits
         return commits.committing((CONSUMER_GROUP, *queue.queue), offset, self._world.clock.monotonic_ns)
 
-    def _send_back(self, queue: BrokerQueue, given: Iterable[Reading], asked_in: int) -> None:
+    def _send_back(self, queue: BrokerQueue, given: Iterable[ReadRecord], asked_in: int) -> None:
         """Send some messages back to the master, once each. Without an answer a message does not count as sent back.
 
         A request contains the log offset of its message. After a crash another record may be there.
@@ -259,10 +261,10 @@ class BrokerConsumer:
         for record, _ in given:
             if not self._stream.chance(chance, "sent back"):
                 continue
-            level = self._stream.below(len(DELAYS_MS) + 1, "level")
+            level = self._stream.randbelow(len(DELAYS_MS) + 1, "level")
             asked = self._routes.broker_for_offsets(queue.broker, queue.topic)
             command = send_back_command(record.topic, record.physical_offset, level)
-            response = self._invoke(asked, command, PATIENCE_MS)
+            response = self._send_request(asked, command, PATIENCE_MS)
             if response is None or response.code != ResponseCode.SUCCESS:
                 continue
             account.hits["sent back"] += 1
@@ -271,7 +273,7 @@ class BrokerConsumer:
             if asked_in == account.ledger.life or account.sync_flush:
                 account.ledger.returned.kept.add(put.name)
 
-    def _records_in(self, response: RemotingCommand) -> list[Reading]:
+    def _records_in(self, response: RemotingCommand) -> list[ReadRecord]:
         try:
             return list(pulled_records(response.body))
         except UnreadableError as error:
@@ -284,12 +286,12 @@ class BrokerConsumer:
         if self.positions[queue] == before:
             self.positions[queue] = after
 
-    def _invoke(
+    def _send_request(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> RemotingCommand | None:
-        return self._invoke_timed(broker, command, timeout_ms)[0]
+        return self._send_timed_request(broker, command, timeout_ms)[0]
 
-    def _invoke_timed(
+    def _send_timed_request(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand | None, int]:
         """Return a broker's answer, or None without an answer, and the time of the request."""
@@ -297,8 +299,8 @@ class BrokerConsumer:
         if broker is None:
             return None, 0
         try:
-            return self._routes.ask(broker, command, timeout_ms)
+            return self._routes.send_request(broker, command, timeout_ms)
         except OSError as error:
             if insisted:
-                self._report(live.timed_out(timeout_ms, error))
+                self._report(live.violation_of_time_out(timeout_ms, error))
             return None, 0

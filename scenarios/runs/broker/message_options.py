@@ -38,7 +38,7 @@ _SUBSCRIPTIONS = (
 
 
 def draw_subscription(stream: Stream, plan: Plan) -> Subscription:
-    return stream.pick(_SUBSCRIPTIONS, "subscription") if plan.consuming.filtered else EVERYTHING
+    return stream.choice(_SUBSCRIPTIONS, "subscription") if plan.consuming.filtered else EVERYTHING
 
 
 def put_name(message: str, tries: int) -> str:

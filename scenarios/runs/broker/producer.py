@@ -14,7 +14,7 @@ from ...workload.producer import Producer
 from ...workload.skew import EVEN, Skew
 from .account import BrokerAccount
 from .client_machine import ClientMachine
-from .remoting_door import RemotingDoor, SentState, draw_behaviour
+from .remoting_door import RemotingSender, SentState, draw_behaviour
 from .routes import Routes
 from .transaction_listener import TransactionListener
 
@@ -62,7 +62,7 @@ class ProducerClient(Producer):
             )
             listener.start()
         routes.start([topic_of_users(number) for number in range(self._plan.topics)])
-        door = RemotingDoor(
+        door = RemotingSender(
             self._plan,
             self,
             self._drawing,

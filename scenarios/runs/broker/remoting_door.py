@@ -50,7 +50,7 @@ class SentState:
 
 
 @dataclass(frozen=True, slots=True)
-class RemotingDoor:
+class RemotingSender:
     """The door of one producer's machine."""
 
     plan: Plan
@@ -93,7 +93,7 @@ class RemotingDoor:
         for put in puts:
             ledger.record_request(put)
         if draft.behaviour is not None:
-            ledger.transactions.prepare(puts[0].name, draft.behaviour).is_insisted_on = self.producer.insists
+            ledger.transactions.add_transaction(puts[0].name, draft.behaviour).is_insisted_on = self.producer.insists
         asked_in = ledger.life
         try:
             self.machine.die_by_chance("in a send")

@@ -82,12 +82,14 @@ class Routes:
     def client(self, broker: BrokerAddress) -> RemotingClient:
         return self._client(broker.address)
 
-    def ask(self, broker: BrokerAddress, command: RemotingCommand, timeout_ms: int) -> tuple[RemotingCommand, int]:
+    def send_request(
+        self, broker: BrokerAddress, command: RemotingCommand, timeout_ms: int
+    ) -> tuple[RemotingCommand, int]:
         """Return a broker's answer, and the time of the request in ns, after the connection was made.
 
         Raises OSError if the broker cannot be reached or does not answer in time.
         """
-        invocation = self.client(broker).begin(command, timeout_ms)
+        invocation = self.client(broker).invoke_async(command, timeout_ms)
         sent_ns = self._world.clock.monotonic_ns()
         return invocation.wait(timeout_ms), sent_ns
 

@@ -88,7 +88,7 @@ class BrokerRun(NetworkRun):
             if not identity.address.is_slave:
                 name = identity.address.broker
                 times = PullTimes(plan, self._last_delay_ends_ns)
-                settling = settlings[name] = self._settling if identity.is_first else self._settling.beside()
+                settling = settlings[name] = self._settling if identity.is_first else self._settling.for_other_store()
                 settling.ledger.clock_set_back = self._disturbances.set_back
                 settling.ledger.transactions.check_max = TRANSACTION_CHECKS
                 self._accounts[name] = BrokerAccount(
@@ -113,15 +113,15 @@ class BrokerRun(NetworkRun):
         self._consumers: list[BrokerConsumer] = []
 
     @property
-    def _nodes(self) -> list[BrokerNode]:
+    def _used_nodes(self) -> list[BrokerNode]:
         return self._brokers
 
     def _last_delay_ends_ns(self, host: str) -> int:
-        slow_until_ns = (node.life.disk.slow_until_ns for node in self._nodes)
+        slow_until_ns = (node.life.disk.slow_until_ns for node in self._used_nodes)
         return max(self._links.late_until_ns(host), self._disturbances.paused_until_ns, *slow_until_ns)
 
-    def _injected(self) -> Iterable[Counter[str]]:
-        return [*super()._injected(), *(machine.injected for machine in self._client_machines)]
+    def _injection_counters(self) -> Iterable[Counter[str]]:
+        return [*super()._injection_counters(), *(machine.injected for machine in self._client_machines)]
 
     def _count_puts(self) -> None:
         outcome = self._outcome
@@ -135,43 +135,43 @@ class BrokerRun(NetworkRun):
         stream = self._choices.stream("between lives")
         for number, life in enumerate(self._lives):
             self._run_life(number, life)
-            off_ms = stream.between(1, self._plan.broker.off_ms_max, "ms off")
+            off_ms = stream.randint(1, self._plan.broker.off_ms_max, "ms off")
             for consumer in self._consumers:
                 if stream.chance(self._plan.broker.consumer_restart_chance, "a consumer restarts"):
-                    consumer.restart()
+                    consumer.restart_at_committed()
             self._director.tasks.sleep(off_ms)
-        self._heal()
+        self._finish_run()
 
     def _start_clients(self) -> None:
         plan, report = self._plan, self._judge.report
         for number in range(plan.producers):
-            machine = self._client_machine(f"producer-{number}", PRODUCERS_NET + number)
+            machine = self._make_client_machine(f"producer-{number}", PRODUCERS_NET + number)
             streams = self._choices.stream
-            producer = ProducerClient(plan, number, machine, self._routes, self._accounts, streams, report)
+            producer = ProducerClient(plan, number, machine, self._make_routes, self._accounts, streams, report)
             self._producers.append(producer)
         topics, ids = map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)
         queues = [BrokerQueue(*queue) for queue in product(self._accounts, topics, ids)]
         for number in range(plan.consumers):
             own = queues[number :: plan.consumers]
-            machine = self._client_machine(f"consumer-{number}", CONSUMERS_NET + number)
+            machine = self._make_client_machine(f"consumer-{number}", CONSUMERS_NET + number)
             stream = self._choices.stream(f"consumer-{number}/sent back")
-            consumer = BrokerConsumer(plan, machine, self._routes, self._accounts, own, stream, report)
-            machine.on_death = partial(self._hand_over, consumer)
+            consumer = BrokerConsumer(plan, machine, self._make_routes, self._accounts, own, stream, report)
+            machine.on_death = partial(self._hand_over_queues, consumer)
             self._consumers.append(consumer)
         for number in range(plan.broker.tailing_consumers):
             name = f"tailing-{number}"
-            queue = self._choices.stream(name).pick(queues, "queue")
-            machine = self._client_machine(name, TAILING_NET + number)
-            TailingConsumer(plan, machine, self._routes, self._accounts[queue.broker], queue, name, report)
+            queue = self._choices.stream(name).choice(queues, "queue")
+            machine = self._make_client_machine(name, TAILING_NET + number)
+            TailingConsumer(plan, machine, self._make_routes, self._accounts[queue.broker], queue, name, report)
 
-    def _routes(self, world: World) -> Routes:
+    def _make_routes(self, world: World) -> Routes:
         addresses = [identity.address for identity in self._identities]
         lone = addresses[0] if len(addresses) == 1 else None
         hits = next(iter(self._accounts.values())).hits
         encode = cpp_frame if self._plan.broker.cpp_clients else encode_frame
         return Routes(world, [each.address for each in addresses], hits, lone=lone, encode=encode)
 
-    def _client_machine(self, name: str, host_number: int) -> ClientMachine:
+    def _make_client_machine(self, name: str, host_number: int) -> ClientMachine:
         machine = ClientMachine(
             self._kernel,
             self._director,
@@ -184,19 +184,19 @@ class BrokerRun(NetworkRun):
         self._client_machines.append(machine)
         return machine
 
-    def _hand_over(self, dead: BrokerConsumer) -> None:
+    def _hand_over_queues(self, dead: BrokerConsumer) -> None:
         others = [each for each in self._consumers if each is not dead]
         if others and self._choices.stream("group").chance(0.5, "another takes over"):
-            dead.hand_over_queues(self._choices.stream("group").pick(others, "who takes over"))
+            dead.hand_over_queues(self._choices.stream("group").choice(others, "who takes over"))
 
     # -- lives -------------------------------------------------------------------------------------
 
     def _run_life(self, number: int, life: Life) -> None:
         self._number = number
-        victim = self._nodes[life.node % len(self._nodes)]
-        for node in self._nodes:
+        victim = self._used_nodes[life.node % len(self._used_nodes)]
+        for node in self._used_nodes:
             if not node.is_alive:
-                self._boot(node, number, life if node is victim else OFF)
+                self._boot_broker(node, number, life if node is victim else OFF)
             elif node is victim:
                 node.set_connection_end_mode(life)
                 self._arm_death(node.life.disk)
@@ -205,14 +205,14 @@ class BrokerRun(NetworkRun):
             self._wait_for_a_send(victim)
         else:
             self._wait_for_clients(victim)
-        for node in self._nodes:
+        for node in self._used_nodes:
             if node is victim or not node.is_alive:
                 self._end_broker(node, life if node is victim else OFF)
 
     def _wait_for_a_send(self, victim: BrokerNode) -> None:
         """Wait until only a drawn number of messages has no answer, or the victim has died."""
         stream, given = self._choices.stream("stops"), self._unanswered_count
-        left = stream.between(1, given, "messages left at a stop") if given else 0
+        left = stream.randint(1, given, "messages left at a stop") if given else 0
         while victim.is_alive and self._unanswered_count > left:
             self._director.tasks.sleep(_LOOK_CLOSELY_MS)
 
@@ -221,7 +221,7 @@ class BrokerRun(NetworkRun):
         while victim.is_alive and self._unanswered_text():
             self._director.tasks.sleep(_LOOK_MS)
         rest = self._choices.stream("rests")
-        due_ns = self._kernel.now_ns + rest.between(0, self._plan.broker.rest_ms_max, "ms of a rest") * 1_000_000
+        due_ns = self._kernel.now_ns + rest.randint(0, self._plan.broker.rest_ms_max, "ms of a rest") * 1_000_000
         while victim.is_alive and self._kernel.now_ns < due_ns:
             self._director.tasks.sleep(_LOOK_MS)
 
@@ -235,21 +235,21 @@ class BrokerRun(NetworkRun):
             names = message_names(self._plan, number, index, messages_each)
             producer.add_messages(skew.names_to_put(index, names), skew)
 
-    def _boot(self, node: BrokerNode, number: int, life: Life | None) -> None:
+    def _boot_broker(self, node: BrokerNode, number: int, life: Life | None) -> None:
         """life: how the machine will end, None after all faults."""
         if not node.is_put_away:  # its machine died of a disk error between lives of other brokers
             self._end_broker(node, OFF)
         prefix = "" if node.identity.is_first else f"{node.name}/"
-        disk = node.lasting.find(f"{prefix}disk-{number}", faulty=life is not None)
+        disk = node.lasting.find_disk(f"{prefix}disk-{number}", faulty=life is not None)
         machine = self._switch_on(node, f"{prefix}life-{number}", disk)
         if life is not None:
             node.set_connection_end_mode(life)
             if life.ending == LifeEnding.CRASH_IN_LOAD:
                 self._arm_death(disk)
         disk.capacity_bytes = None
-        if node.is_slave and self._nodes[0].is_alive:
-            self._nodes[0].record_log()
-        self._run_on(machine, "boot", node.boot)
+        if node.is_slave and self._used_nodes[0].is_alive:
+            self._used_nodes[0].record_log()
+        self._run_on_machine(machine, "boot", node.boot)
         if life is not None and self._plan.capacity_bytes:
             disk.capacity_bytes = self._plan.capacity_bytes
         if life not in (None, OFF) and life.ending != LifeEnding.CRASH_IN_LOAD:
@@ -261,10 +261,10 @@ class BrokerRun(NetworkRun):
         node.is_put_away = True
         machine, disk, endpoint = node.life
         with self._kernel.without_scheduling_points():
-            found = list(node.check_life(self._nodes[0]))
+            found = list(node.check_life(self._used_nodes[0]))
         self._judge.report(found)
         if node.is_alive and life.is_stop:
-            self._run_on(machine, "stop", node.stop)
+            self._run_on_machine(machine, "stop", node.stop)
         if node.is_alive and life.is_stop:  # still alive, so the stop was clean
             endpoint.dies_silently = False
             self._kernel.kill(machine)
@@ -295,7 +295,7 @@ class BrokerRun(NetworkRun):
 
     # -- in the end --------------------------------------------------------------------------------
 
-    def _heal(self) -> None:
+    def _finish_run(self) -> None:
         """In a liveness run, end all faults and wait until every message is consumed. At the end, judge every disk."""
         number = self._number = len(self._lives)
         self._disturbances.stop()
@@ -306,30 +306,32 @@ class BrokerRun(NetworkRun):
             if self._plan.broker.slave_takes_over and self._plan.cluster.slaves and self._has_complete_slave:
                 self._replace_master_by_slave(number)
                 self._await_all_consumed(number + 1)
-        for node in self._nodes:
+        for node in self._used_nodes:
             if not node.is_put_away:
                 self._end_broker(node, HEAL if self._plan.heals and node.is_alive else OFF)
         settled = self._plan.heals
         shown = settled and self._plan.consumers > 0
-        for node in self._nodes:
+        for node in self._used_nodes:
             name = "after" if node.identity.is_first else f"{node.name}/after"
-            machine = self._kernel.machine(name)
-            disk = node.lasting.find(name, faulty=False)
-            self._run_on(machine, "look", partial(node.load_and_judge, machine, disk, settled=settled, shown=shown))
+            machine = self._kernel.create_machine(name)
+            disk = node.lasting.find_disk(name, faulty=False)
+            self._run_on_machine(
+                machine, "look", partial(node.load_and_judge, machine, disk, settled=settled, shown=shown)
+            )
 
     def _await_all_consumed(self, number: int) -> None:
         """Send more messages, and wait until all are consumed and replicated."""
         self._give_messages(number, HEAL_MESSAGES_EACH)
-        self._await_empty(self._unanswered_text, "sends are not answered", "producers", "all done")
+        self._await_no_work_left(self._unanswered_text, "sends are not answered", "producers", "all done")
         if self._plan.transactions.chance:
             self._director.tasks.sleep(DECIDED_MS)
             if self._plan.broker.resumes_checks:
-                master = self._nodes[0]
-                self._run_on(master.life.machine, "resume", master.resume_all)
+                master = self._used_nodes[0]
+                self._run_on_machine(master.life.machine, "resume", master.resume_all)
                 self._director.tasks.sleep(DECIDED_MS)
         if self._plan.delay.chance or self._plan.broker.send_back_chance:
             self._director.tasks.sleep(DELIVERED_MS)
-        self._await_empty(self._undispatched_or_lagging, "consumers do not catch up", "delivery", "all queues")
+        self._await_no_work_left(self._undispatched_or_lagging, "consumers do not catch up", "delivery", "all queues")
         self._await_idle()
 
     @property
@@ -338,13 +340,13 @@ class BrokerRun(NetworkRun):
 
         A slave that began empty may have only the end of the log.
         """
-        if self._nodes[1].has_expired_behind:
+        if self._used_nodes[1].has_expired_behind:
             return False
-        master, slave = self._nodes[0].loaded, self._nodes[1].loaded
+        master, slave = self._used_nodes[0].loaded, self._used_nodes[1].loaded
         return max(slave.log.min_offset, 0) <= max(master.log.min_offset, 0)
 
     def _replace_master_by_slave(self, number: int) -> None:
-        lost, heir, *others = self._nodes
+        lost, heir, *others = self._used_nodes
         lost.account.ledger.commits.note_stop()
         lost.account.ledger.delay_progress.is_known = False  # the slave has a delayOffset.json of its own
         lost.life.endpoint.dies_silently = False
@@ -353,22 +355,22 @@ class BrokerRun(NetworkRun):
         heir.take_over([node.identity for node in others])
         self._brokers = [heir, *others]
         for node in others:
-            node.note_others([other.identity for other in self._nodes if other is not node])
+            node.set_other_brokers([other.identity for other in self._used_nodes if other is not node])
         heir.account.hits["slave took over"] += 1
-        self._boot(heir, number + 1, None)
+        self._boot_broker(heir, number + 1, None)
         for consumer in self._consumers:
-            consumer.restart()
+            consumer.restart_at_committed()
 
     def _end_all_faults(self, number: int) -> None:
         """End all faults, start all brokers that are off, and prevent further deaths and give-ups of clients."""
         self._heal_disks()
-        if live.may_slow(self._plan) or live.may_disturb(self._plan):
+        if live.may_slow_operations(self._plan) or live.may_disturb(self._plan):
             self._await_pending_operations(self._disturbances.paused_until_ns)
-        for node in self._nodes:
+        for node in self._used_nodes:
             if node.is_alive and self._needs_restart(node):
                 self._end_broker(node, OFF)
             if not node.is_alive:
-                self._boot(node, number, None)
+                self._boot_broker(node, number, None)
         for client_machine in self._client_machines:
             client_machine.stop_deaths()
         for producer in self._producers:
@@ -379,14 +381,14 @@ class BrokerRun(NetworkRun):
     def _needs_restart(self, node: BrokerNode) -> bool:
         return allowances.has_any_fault(node.life.disk) or self._plan.capacity_bytes > 0
 
-    def _await_empty(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
+    def _await_no_work_left(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
         """Wait until `left` returns an empty text. A text that stays the same for `_step_ms_max` breaks LIVE."""
         step_ns, before, since_ns = _step_ms_max(self._plan) * 1_000_000, "", 0
         while found := left():
             if found != before:
                 before, since_ns = found, self._kernel.now_ns
             if self._kernel.now_ns > since_ns + step_ns:
-                self._judge.report_broken("LIVE", summary, field, expected, found)
+                self._judge.report_and_stop("LIVE", summary, field, expected, found)
             self._director.tasks.sleep(_LOOK_MS)
 
     def _await_idle(self) -> None:
@@ -395,19 +397,22 @@ class BrokerRun(NetworkRun):
         The last wait is for the first slave, which may take over afterwards: consumers commit during the other waits.
         """
         sleep = self._director.tasks.sleep
-        master, *others = self._nodes
+        master, *others = self._used_nodes
         for node in (master, *reversed(others)):
             store, (_, disk, _) = node.store, node.life
             assert store is not None, "it has been loaded"
             if not node.is_slave:
                 node.settling.await_idle(store, disk, node.cursors, sleep=sleep)
             else:
-                beside, gives_up = partial(node.following, self._nodes[0]), partial(getattr, node, "has_expired_behind")
+                beside, gives_up = (
+                    partial(node.slave_cursors, self._used_nodes[0]),
+                    partial(getattr, node, "has_expired_behind"),
+                )
                 node.settling.await_idle(store, disk, beside, sleep=sleep, gives_up=gives_up)
             if self._plan.retention.deletes_segments and not node.is_slave:
-                self._run_on(node.life.machine, "clean", node.clean)
+                self._run_on_machine(node.life.machine, "clean", node.clean)
             if node.is_slave:
-                self._judge.report(node.check_replica(self._nodes[0]))
+                self._judge.report(node.check_replica(self._used_nodes[0]))
 
     def _unanswered_text(self) -> str:
         counts = [len(producer.names) for producer in self._producers]
@@ -415,7 +420,7 @@ class BrokerRun(NetworkRun):
 
     def _undispatched_or_lagging(self) -> str:
         stores: dict[str, MessageStore] = {}
-        for node in self._nodes:
+        for node in self._used_nodes:
             if node.is_slave:
                 continue
             store = stores[node.identity.address.broker] = node.loaded

@@ -60,30 +60,32 @@ class TailingConsumer:
             asked = self._routes.broker_to_pull_from(self._queue.broker, self._queue.topic, MASTER_ID)
             following = None
             if asked is not None and not asked.is_slave:
-                following = self._find_end(asked) if position is None else self._pull(asked, position)
+                following = self._find_end(asked) if position is None else self._pull_once(asked, position)
             if following is None:
                 self._world.tasks.sleep(RETRY_MS)
             position = following
 
     def _find_end(self, asked: BrokerAddress) -> int | None:
-        response, _ = self._invoke(asked, max_offset_command(*self._queue.queue), PATIENCE_MS)
+        response, _ = self._send_request(asked, max_offset_command(*self._queue.queue), PATIENCE_MS)
         if response is None or response.code != ResponseCode.SUCCESS:
             return None
         return int(response.ext_fields["offset"])
 
-    def _pull(self, asked: BrokerAddress, position: int) -> int | None:
+    def _pull_once(self, asked: BrokerAddress, position: int) -> int | None:
         """Return the next offset, None without an answer or if the broker lacks the offset."""
         account, queue, asked_in = self._account, self._queue.queue, self._account.ledger.life
         command = pull_command(
             *queue, position, account.subscription, most=self._most, suspend_ms=_SUSPEND_MS, group=self._group
         )
-        response, sent_ns = self._invoke(asked, command, _SUSPEND_MS + PATIENCE_MS)
+        response, sent_ns = self._send_request(asked, command, _SUSPEND_MS + PATIENCE_MS)
         if response is None:
             return None
         if asked_in == account.ledger.life:
             now_ns, body_bytes = self._world.clock.monotonic_ns(), len(response.body)
             asking = (queue, position, self._machine.host)
-            self._report(account.pull_times.check(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
+            self._report(
+                account.pull_times.check_pull_time(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes)
+            )
         if response.code in PULLED:
             account.ledger.groups.add(self._group)
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND):
@@ -91,10 +93,10 @@ class TailingConsumer:
         self._machine.die_by_chance("between two pulls")
         return int(response.ext_fields["nextBeginOffset"])
 
-    def _invoke(
+    def _send_request(
         self, asked: BrokerAddress, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand | None, int]:
         try:
-            return self._routes.ask(asked, command, timeout_ms)
+            return self._routes.send_request(asked, command, timeout_ms)
         except OSError:
             return None, 0

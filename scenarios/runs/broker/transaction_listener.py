@@ -59,11 +59,11 @@ class TransactionListener:
         assert transaction is not None, f"asked about {name}, which nobody sent"
         commits = transaction.behaviour.commits
         decision = TRANSACTION_COMMIT if commits else TRANSACTION_ROLLBACK
-        transactions.ask(transaction, commits=commits, now_ns=self._world.clock.monotonic_ns())
+        transactions.record_decision(transaction, commits=commits, now_ns=self._world.clock.monotonic_ns())
         self._account.hits["decided when asked"] += asked
         command = end_transaction_command(name, queue_offset, log_offset, decision, asked=asked)
         with suppress(OSError):
-            self._client.send_one_way(command, _ANSWER_MS)
+            self._client.invoke_one_way(command, _ANSWER_MS)
 
     def _send_heartbeats(self) -> None:
         while True:

@@ -22,7 +22,7 @@ from ....store.message_store import MessageStore
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation, place_of
 from ...oracle.invariants import live, status
-from .answers import put_status
+from .answers import put_status_of_response
 from .commands import waits_for_durability
 
 _FORESEEN = (RequestRefusedError, StoreError, OSError)
@@ -57,11 +57,11 @@ class WatchedRequests:
             Pool.PULL_MESSAGE: partial(self._process_pull, held),
         }
         return {
-            code: route._replace(processor=partial(judges.get(route.pool, self._process), route.processor))
+            code: route._replace(processor=partial(judges.get(route.pool, self._process_request), route.processor))
             for code, route in routes.items()
         }
 
-    def _process(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
+    def _process_request(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
         with self._unexpected_reported(request):
             return processor(request, channel)
 
@@ -72,21 +72,21 @@ class WatchedRequests:
         request: RemotingCommand,
         channel: Channel,
     ) -> Response:
-        response = self._process(processor, request, channel)
+        response = self._process_request(processor, request, channel)
         if response is None:
             with self._kernel.without_scheduling_points():
                 own = [pull for pull in held(channel) if pull.request.opaque == request.opaque]
-                found = [violation for pull in own for violation in live.check_held(self._store, pull)]
+                found = [violation for pull in own for violation in live.check_held_pull(self._store, pull)]
             if found:
                 self._report_in_task(found)
         return response
 
     def _process_send(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
         asked_ns = self._kernel.now_ns
-        response = self._process(processor, request, channel)
+        response = self._process_request(processor, request, channel)
         if not isinstance(response, LateResponse):
             if response is not None:
-                self._judge(request, response, asked_ns)
+                self._judge_answer(request, response, asked_ns)
             return response
         respond, late = response.respond, response
         self._waiting[late] = asked_ns
@@ -95,7 +95,7 @@ class WatchedRequests:
             del self._waiting[late]
             with self._unexpected_reported(request):
                 answer = respond(put)
-            self._judge(request, answer, asked_ns)
+            self._judge_answer(request, answer, asked_ns)
             return answer
 
         response.respond = judged
@@ -119,12 +119,12 @@ class WatchedRequests:
         """now_ns: a time when the broker was alive."""
         return live.check_waiting(self._plan, self._waiting.values(), now_ns)
 
-    def _judge(self, request: RemotingCommand, answer: RemotingCommand, asked_ns: int) -> None:
+    def _judge_answer(self, request: RemotingCommand, answer: RemotingCommand, asked_ns: int) -> None:
         ids = answer.ext_fields.get("msgId")
         if ids is None:
             return  # no record was stored
         log_offsets = [decode_message_id(each)[1] for each in ids.split(",")]
-        answered, waited_ms = put_status(answer.code), (self._kernel.now_ns - asked_ns) // 1_000_000
+        answered, waited_ms = put_status_of_response(answer.code), (self._kernel.now_ns - asked_ns) // 1_000_000
         place = self._plan, self._store, self._disk
         if answered is PutMessageStatus.PUT_OK and not waits_for_durability(request):
             return

@@ -14,7 +14,7 @@ from ....store.replication.ha_service import HAService
 from ...claims.machine import config_of
 from ...claims.plan import Plan
 from ..execution import sync_timing_of
-from ..machines import Node, PoweredOn
+from ..machines import Node, PoweredMachine
 
 MASTER = "10.0.0.1"
 HA_PORT = 10912
@@ -34,7 +34,7 @@ class ClusterNode(Node):
     def is_master(self) -> bool:
         return self.host == MASTER
 
-    def power_on(self, life: PoweredOn) -> None:
+    def power_on(self, life: PoweredMachine) -> None:
         super().power_on(life)
         self.ha = None
         self.has_logged_divergence = False

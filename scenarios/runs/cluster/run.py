@@ -59,35 +59,35 @@ class ClusterRun(NetworkRun):
         self._ledger.clock_set_back = self._disturbances.set_back
 
     @property
-    def _nodes(self) -> list[ClusterNode]:
+    def _used_nodes(self) -> list[ClusterNode]:
         return [self._master, *self._slaves]
 
     def _run_lives(self) -> None:
         for number, life in enumerate(self._lives):
             self._run_life(number, life)
-        self._heal()
+        self._finish_run()
         self._open_all_alone()
 
     # -- lives -------------------------------------------------------------------------------------
 
     def _run_life(self, number: int, life: Life) -> None:
-        victim = self._nodes[life.node % len(self._nodes)]
+        victim = self._used_nodes[life.node % len(self._used_nodes)]
         self._number = number
         self._switch_off_failed()
-        for node in self._nodes:
+        for node in self._used_nodes:
             if node.is_alive:
                 node.life.disk.cancel_crash_trigger()
                 if node is victim:
                     self._arm_crash(node, life)
             else:
-                self._boot(node, number, life if node is victim else None)
+                self._boot_node(node, number, life if node is victim else None)
         if self._plan.cluster.gathers:
             self._await_connections()
         self._disturbances.start()
         self._run_users(number, life, victim)
         self._disturbances.stop()
         self._end_machine(victim, life)
-        for node in self._nodes:
+        for node in self._used_nodes:
             if node is not victim and not node.is_alive:
                 self._record_end(node, OFF)  # a disk error killed it during the load
 
@@ -111,7 +111,7 @@ class ClusterRun(NetworkRun):
             self._await_dispatch(store)
         on_answer = None
         if self._plan.cluster.sync_master:
-            on_answer = partial(rep.check_answer, store, self._witness.history, self._witness.replicas)
+            on_answer = partial(rep.check_slave_acknowledged, store, self._witness.history, self._witness.replicas)
         try:
             traffic = self._make_users(number, store, disk, on_answer=on_answer)
         except MachineDied:
@@ -127,7 +127,7 @@ class ClusterRun(NetworkRun):
                 traffic.transactions.shutdown()
             self._settling.await_visible(store, disk)
             if self._plan.retention.deletes_segments:
-                self._settling.clean(store, disk)
+                self._settling.await_retention(store, disk)
             self._judge.judge_positions(store, disk)
 
         users, starts = self._kernel.spawn(machine, "users", work), 0
@@ -135,7 +135,7 @@ class ClusterRun(NetworkRun):
             if victim in self._slaves and not victim.is_alive:
                 starts += 1
                 self._record_end(victim, life)
-                self._boot(victim, number, None, again="-again" if starts == 1 else f"-again-{starts}")
+                self._boot_node(victim, number, None, again="-again" if starts == 1 else f"-again-{starts}")
                 victim.set_connection_end_mode(life)
 
     def _await_dispatch(self, store: MessageStore) -> None:
@@ -174,7 +174,7 @@ class ClusterRun(NetworkRun):
             self._settling.stop(store, disk, machine, clean=store.shutdown())
 
         with disk.with_faults(failed_creation_chance=0.0):  # a task that waits for a new file must get the file
-            self._run_on(machine, "stop", stop)
+            self._run_on_machine(machine, "stop", stop)
         if not machine.alive:
             return False
         node.life.endpoint.dies_silently = False
@@ -197,26 +197,26 @@ class ClusterRun(NetworkRun):
 
     # -- machines ----------------------------------------------------------------------------------
 
-    def _boot(self, node: ClusterNode, number: int, life: Life | None, again: str = "") -> None:
+    def _boot_node(self, node: ClusterNode, number: int, life: Life | None, again: str = "") -> None:
         """life: how the machine will end, None if the plan does not say."""
         is_in_traffic = number < len(self._plan.lives)
-        disk = node.lasting.find(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
+        disk = node.lasting.find_disk(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
         machine = self._switch_on(node, f"{node.name}{again}-life-{number}", disk)
         if life is not None:
             self._arm_crash(node, life)
         if node.is_master:
             self._ledger.begin_life()
             self._progress.begin_life()
-        self._run_on(machine, "boot", partial(self._start, node, *node.life))
+        self._run_on_machine(machine, "boot", partial(self._start_node, node, *node.life))
 
-    def _start(self, node: ClusterNode, machine: Machine, disk: Disk, endpoint: Network) -> None:
-        store = self._load(node, machine, disk, self._witness.network_of(node, endpoint))
+    def _start_node(self, node: ClusterNode, machine: Machine, disk: Disk, endpoint: Network) -> None:
+        store = self._load_node(node, machine, disk, self._witness.network_of(node, endpoint))
         if node.is_master:
             self._progress.start(store)
         self._start_store(store, disk, machine)
         node.replicate(store)
 
-    def _load(self, node: ClusterNode, machine: Machine, disk: Disk, network: Network | None) -> MessageStore:
+    def _load_node(self, node: ClusterNode, machine: Machine, disk: Disk, network: Network | None) -> MessageStore:
         if node.is_master:  # a timeline shows the master's files only
             world = world_of(machine, disk, network)
         else:
@@ -248,14 +248,14 @@ class ClusterRun(NetworkRun):
 
     # -- in the end --------------------------------------------------------------------------------
 
-    def _heal(self) -> None:
+    def _finish_run(self) -> None:
         """In a safety run, switch all machines off.
 
         In a liveness run, end all faults, use the cluster, and stop the cluster.
         """
         self._number = len(self._lives)
         if not self._plan.heals:
-            for node in self._nodes:
+            for node in self._used_nodes:
                 if node.is_alive:
                     self._end_machine(node, OFF)
             return
@@ -264,18 +264,18 @@ class ClusterRun(NetworkRun):
         self._await_pending_operations()
         self._switch_off_failed()
         number = len(self._plan.lives)
-        for node in self._nodes:
+        for node in self._used_nodes:
             if not node.is_alive:
-                self._boot(node, number, None)
+                self._boot_node(node, number, None)
         self._run_users(number, HEAL, self._master)
         for slave in self._slaves:
             self._await_settled(slave)
-        for node in self._nodes:
+        for node in self._used_nodes:
             self._end_machine(node, HEAL)
 
     def _switch_off_failed(self) -> None:
         """Switch off machines with disk errors, some of which last until a restart."""
-        for node in self._nodes:
+        for node in self._used_nodes:
             if node.is_alive and allowances.has_any_fault(node.life.disk):
                 self._end_machine(node, OFF)
 
@@ -298,7 +298,7 @@ class ClusterRun(NetworkRun):
         within_ms = quiescence.following_ms_max(store, self._plan, end)
         # reading the reported offsets is a scheduling point, so it comes first
         own, connections = f"{slave.host}:", self._master.service.connections
-        reports = [each.reported for each in connections if each.remote_address.startswith(own)]
+        reports = [each.reported_offset for each in connections if each.remote_address.startswith(own)]
         yield from quiescence.replication_cursors(
             slave.client.name, slave.name, store, self._master.running[0], reports, within_ms
         )
@@ -310,20 +310,20 @@ class ClusterRun(NetworkRun):
     def _open_all_alone(self) -> None:
         self._open_alone(self._master)
         slaves = [self._open_alone(slave) for slave in self._slaves]
-        may_lose = self._judge.may_refuse or self._witness.replicas.lost
+        may_lose = self._judge.may_refuse_to_open or self._witness.replicas.lost
         if self._plan.cluster.sync_master and self._judge.is_promised("DUR") and not may_lose:
             self._judge.report(rep.check_takeover(self._ledger, slaves))
 
     def _open_alone(self, node: ClusterNode) -> RecoveredStore:
         node.config = replace(node.config, broker_role=BrokerRole.ASYNC_MASTER)
-        disk = node.lasting.find(f"{node.name}/alone", faulty=False)
-        machine = self._kernel.machine(f"{node.name}-alone")
+        disk = node.lasting.find_disk(f"{node.name}/alone", faulty=False)
+        machine = self._kernel.create_machine(f"{node.name}-alone")
         found: list[RecoveredStore] = []
 
         def read() -> None:
-            found.append(read_store(self._load(node, machine, disk, None)))
+            found.append(read_store(self._load_node(node, machine, disk, None)))
 
-        self._run_on(machine, "read", read)
+        self._run_on_machine(machine, "read", read)
         self._kernel.kill(machine)
         return found[0]
 
@@ -356,7 +356,7 @@ class _FlippedBit:
 def _flip_queue_offset_bit(dispatch: DispatchService, chance: float, stream: Stream, injected: Counter[str]) -> None:
     if not stream.chance(chance, _FLIPPED_BIT):
         return
-    flipped = _FlippedBit(stream.below(_RECORDS_MAX, "records"), stream.pick(_BITS, "bit"), injected)
+    flipped = _FlippedBit(stream.randbelow(_RECORDS_MAX, "records"), stream.choice(_BITS, "bit"), injected)
     dispatch.dispatchers[:] = [
         partial(flipped.dispatch, dispatcher, number == 0) for number, dispatcher in enumerate(dispatch.dispatchers)
     ]

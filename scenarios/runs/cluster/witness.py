@@ -41,12 +41,12 @@ class ReplicationJudge:
         if node.is_master and node.store is not None:
             self.history.extend(node.store.log)
             store, disk, _ = node.running
-            if not allowances.has_reverted(disk):
+            if not allowances.has_reverted_data(disk):
                 frame = decode_frame_header(
                     data[:FRAME_HEADER_BYTES], node.config.mapped_file_size_commit_log, stream=node.name, position=0
                 )
                 if frame.log_offset >= self._ledger.expired_to:  # retention removes only durable data
-                    self._judge.report(rep.check_sent(store, disk, frame))
+                    self._judge.report(rep.check_sent_frame(store, disk, frame))
                     if node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
                         self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
 
@@ -64,33 +64,33 @@ class ReplicationJudge:
             store, disk, _ = node.running
             if first is None:
                 first = offset
-                self._judge.report(rep.check_begin(node.host, store, offset))
+                self._judge.report(rep.check_first_request(node.host, store, offset))
             elif offset > first:
-                self._judge.report(self.replicas.reported(node.host, store, disk, offset))
+                self._judge.report(self.replicas.record_report(node.host, store, disk, offset))
 
         return sending
 
     def master_recovered(self, store: MessageStore) -> None:
-        self._judge.report(rep.check_still_has(store, self._sent_to))
+        self._judge.report(rep.check_sent_data_kept(store, self._sent_to))
         self.history.begin(store.log)
 
     def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:
         self._judge.judge_recovery_alone(store, disk)
         self._judge.report(rep.check_prefix(node.name, store, self.history))
-        self._judge.report(rep.check_kept(node.name, store, self.replicas.held.get(node.host)))
-        self.replicas.recovered(node.host, store)
+        self._judge.report(rep.check_reported_data_kept(node.name, store, self.replicas.held.get(node.host)))
+        self.replicas.record_slave_recovery(node.host, store)
 
     def slave_crashed(self, node: ClusterNode, profile: CrashProfile, *, sync_flush: bool) -> None:
         """Record the end of a slave's machine. A power cut or a failed write may lose unconfirmed data."""
         flushed_where = 0 if node.store is None else node.store.log.flushed_where.get()
-        cache_survives = profile.page_cache_survives and not allowances.has_reverted(node.life.disk)
-        self.replicas.crashed(node.host, keeps_all=cache_survives or sync_flush, flushed_where=flushed_where)
+        cache_survives = profile.page_cache_survives and not allowances.has_reverted_data(node.life.disk)
+        self.replicas.record_slave_crash(node.host, keeps_all=cache_survives or sync_flush, flushed_where=flushed_where)
 
     def check_settled(self, slave: ClusterNode, master: ClusterNode) -> Iterator[Violation]:
         store, _, _ = slave.running
         diverged = None if slave.client.diverged is None else str(slave.client.diverged)
         is_logged = slave.has_logged_divergence
-        return rep.check_settled(slave.name, store, master.running[0], diverged, is_logged=is_logged)
+        return rep.check_slave_settled(slave.name, store, master.running[0], diverged, is_logged=is_logged)
 
 
 class _WatchedConnection:

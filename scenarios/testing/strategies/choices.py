@@ -47,7 +47,7 @@ class DrawnStream(ReplayedStream):
         super()._share_record_with(other)
         other._draw = self._draw
 
-    def _next(self, label: str, options: int) -> int:
+    def _take_recorded_value(self, label: str, options: int) -> int:
         value = self._draw(options)
         self._draws.append((self._subject + label, options, value))
         return value

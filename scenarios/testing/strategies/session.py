@@ -83,8 +83,8 @@ class StoreSession:
         """Switch the machine on and open the store. power_fails_after: `after` of `fail_power`."""
         assert self._machine is None, "it is running"
         self.ledger.begin_life()
-        disk = self._disk = self._disks.find(f"disk-{self.lives}")
-        self._machine = self._kernel.machine(f"life-{self.lives}")
+        disk = self._disk = self._disks.find_disk(f"disk-{self.lives}")
+        self._machine = self._kernel.create_machine(f"life-{self.lives}")
         self.lives += 1
         self._store, self._puts = None, 0
         store = MessageStore(world_of(self._machine, disk), self._config)
@@ -144,7 +144,7 @@ class StoreSession:
         stored = [put for put in self.ledger.puts if put.physical_offset is not None]
         if not stored:
             return True
-        put = self._choices.stream("look-up").pick(stored, "put")
+        put = self._choices.stream("look-up").choice(stored, "put")
         return self._run_step(lambda: self._look_up(put))
 
     def query(self) -> bool:
@@ -186,7 +186,7 @@ class StoreSession:
                 machine.tasks.spawn("user", body).join(None)
 
         with self._violations_raised(), self._judge.judged_errors():
-            someone = self._kernel.machine(f"someone-{self._steps}")
+            someone = self._kernel.create_machine(f"someone-{self._steps}")
             self._kernel.run(someone, wait, time_limit_ns=_TIME_LIMIT_NS)
         if not machine.alive:
             self._end_in_a_crash()
@@ -207,7 +207,7 @@ class StoreSession:
         disk = self._disk
         assert disk is not None, "it was running"
         disk_model = DISK_MODELS[self._plan.disk]
-        profile = PROFILES[self._choices.stream("crash").pick(disk_model.crashes, "profile")]
+        profile = PROFILES[self._choices.stream("crash").choice(disk_model.crashes, "profile")]
         self._machine = self._traffic = None
         with self._violations_raised():
             self._judge.judge_crash(self._store, disk, profile)
@@ -219,7 +219,7 @@ class StoreSession:
             store.load()
         except Exception as error:
             text = f"the store cannot be opened: {type(error).__name__}: {error}"
-            self._judge.report_broken("START", text, "load", "", "", detail=f"raised in {place_of(error)}")
+            self._judge.report_and_stop("START", text, "load", "", "", detail=f"raised in {place_of(error)}")
         self._store = store
         self._judge.judge_recovery(store, disk)
         self._traffic = Traffic(

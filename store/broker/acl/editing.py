@@ -20,7 +20,7 @@ class NoSuchAccountError(LookupError):
     """The access key belongs to no account."""
 
 
-def with_account(text: str, account: Mapping[str, str | Sequence[str]], version: DataVersion) -> str:
+def put_account_in_text(text: str, account: Mapping[str, str | Sequence[str]], version: DataVersion) -> str:
     """Replace the given fields of an account. A new account is appended."""
     root, key = _yaml_root(text), account["accessKey"]
     accounts = root.setdefault(_ACCOUNTS, None) or []
@@ -32,7 +32,7 @@ def with_account(text: str, account: Mapping[str, str | Sequence[str]], version:
     return _yaml_text(root, version)
 
 
-def without_account(text: str, access_key: str, version: DataVersion) -> str:
+def remove_account_from_text(text: str, access_key: str, version: DataVersion) -> str:
     """Raises NoSuchAccountError."""
     root = _yaml_root(text)
     accounts = root.get(_ACCOUNTS) or []
@@ -42,11 +42,11 @@ def without_account(text: str, access_key: str, version: DataVersion) -> str:
     return _yaml_text(root, version)
 
 
-def with_white_addresses(text: str, addresses: Sequence[str], version: DataVersion) -> str:
+def put_white_addresses_in_text(text: str, addresses: Sequence[str], version: DataVersion) -> str:
     return _yaml_text({**_yaml_root(text), _WHITE: list(addresses)}, version)
 
 
-def accounts_for_tools(text: str) -> tuple[list[str], list[dict[str, Any]]]:
+def accounts_as_json(text: str) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the white list and all accounts in the form that RocketMQ's tools expect."""
     root = _yaml_root(text)
     accounts = [{**each, "admin": each.get("admin") == "true"} for each in root.get(_ACCOUNTS) or []]
@@ -72,5 +72,5 @@ def _yaml_text(root: dict[str, Any], version: DataVersion) -> str:
     import yaml
 
     accounts = [{**each, "admin": each.get("admin") == "true"} for each in root.get(_ACCOUNTS) or []]
-    written = {**root, _ACCOUNTS: accounts, _VERSION: [version.members]}
+    written = {**root, _ACCOUNTS: accounts, _VERSION: [version.json_members]}
     return str(yaml.safe_dump(written, sort_keys=False, allow_unicode=True))

@@ -30,7 +30,7 @@ from ...formats.remoting.command import RemotingCommand
 from ...service import Service
 from ...side_file import SideFile
 from ...world import World
-from ..operator_log import Emit, warning
+from ..operator_log import Emit, warning_line
 from ..router import Channel
 from .rules import (
     NOBODY,
@@ -72,12 +72,12 @@ def read_plain_acl(text: str) -> AccessRules:
     members = _mapping_members(root, "the file", _KEYS)
     accounts: dict[str, Account] = {}
     for node in _sequence_items(members.get("accounts"), "accounts"):
-        account = _account(node)
+        account = _parse_account(node)
         if account.access_key in accounts:
             raise PlainAclError(_line_number(node), "accessKey", "each access key once", repr(account.access_key))
         accounts[account.access_key] = account
     white = _sequence_items(members.get("globalWhiteRemoteAddresses"), "globalWhiteRemoteAddresses")
-    return AccessRules(accounts, tuple(_address_pattern(node, "globalWhiteRemoteAddresses") for node in white))
+    return AccessRules(accounts, tuple(_parse_pattern_of_node(node, "globalWhiteRemoteAddresses") for node in white))
 
 
 def _compose_yaml(text: str) -> _Node:
@@ -96,29 +96,29 @@ def _compose_yaml(text: str) -> _Node:
         raise PlainAclError(1, "file", "YAML", str(error)) from error
 
 
-def _account(node: _Node) -> Account:
+def _parse_account(node: _Node) -> Account:
     members = _mapping_members(node, "an account", _ACCOUNT_KEYS)
     perms: dict[str, Permission] = {}
     for list_name, resource_of in (("topicPerms", str), ("groupPerms", group_resource)):
         for item in _sequence_items(members.get(list_name), list_name):
-            name, permission = _permission(item, list_name)
+            name, permission = _parse_permission(item, list_name)
             resource = resource_of(name)
             if resource in perms:
                 raise PlainAclError(_line_number(item), list_name, "each name once", repr(resource))
             perms[resource] = permission
     white = members.get("whiteRemoteAddress")
     return Account(
-        _key_text(node, members, "accessKey"),
-        _key_text(node, members, "secretKey"),
-        NOBODY if white is None else _address_pattern(white, "whiteRemoteAddress"),
-        _one_of_values(members.get("admin"), "admin", _BOOLEANS, False),
-        _one_of_values(members.get("defaultTopicPerm"), "defaultTopicPerm", PERMISSIONS, Permission.DENY),
-        _one_of_values(members.get("defaultGroupPerm"), "defaultGroupPerm", PERMISSIONS, Permission.DENY),
+        _parse_key(node, members, "accessKey"),
+        _parse_key(node, members, "secretKey"),
+        NOBODY if white is None else _parse_pattern_of_node(white, "whiteRemoteAddress"),
+        _parse_choice(members.get("admin"), "admin", _BOOLEANS, False),
+        _parse_choice(members.get("defaultTopicPerm"), "defaultTopicPerm", PERMISSIONS, Permission.DENY),
+        _parse_choice(members.get("defaultGroupPerm"), "defaultGroupPerm", PERMISSIONS, Permission.DENY),
         perms,
     )
 
 
-def _key_text(account: _Node, members: Mapping[str, _Node], name: str) -> str:
+def _parse_key(account: _Node, members: Mapping[str, _Node], name: str) -> str:
     node = members.get(name)
     text = "" if node is None else _scalar_text(node, name)
     if len(text) < KEY_CHARACTERS_MIN:
@@ -127,7 +127,7 @@ def _key_text(account: _Node, members: Mapping[str, _Node], name: str) -> str:
     return text
 
 
-def _permission(item: _Node, list_name: str) -> tuple[str, Permission]:
+def _parse_permission(item: _Node, list_name: str) -> tuple[str, Permission]:
     text = _scalar_text(item, list_name)
     name, equals, permission = map(java_trim, text.partition("="))
     if not equals or not name or permission not in PERMISSIONS:
@@ -169,14 +169,14 @@ def _scalar_text(node: _Node, name: str) -> str:
     return str(node.value)
 
 
-def _address_pattern(node: _Node, name: str) -> AddressPattern:
+def _parse_pattern_of_node(node: _Node, name: str) -> AddressPattern:
     try:
         return parse_address_pattern(_scalar_text(node, name))
     except AddressPatternError as error:
         raise PlainAclError(_line_number(node), name, "a pattern of addresses", str(error)) from error
 
 
-def _one_of_values(node: _Node, name: str, values: Mapping[str, _Value], default: _Value) -> _Value:
+def _parse_choice(node: _Node, name: str, values: Mapping[str, _Value], default: _Value) -> _Value:
     text = "" if node is None else java_trim(_scalar_text(node, name))
     if not text:
         return default
@@ -206,25 +206,25 @@ class AccessControl(Service):
         self._seen = self._file_state()
         self.rules = self._read_rules()
 
-    def check(self, command: RemotingCommand, channel: Channel) -> None:
+    def check_access(self, command: RemotingCommand, channel: Channel) -> None:
         """Raises AccessDeniedError."""
-        self.rules.check(command, channel.remote_address.rpartition(":")[0])
+        self.rules.check_access(command, channel.remote_address.rpartition(":")[0])
 
-    def text(self) -> str:
+    def read_text(self) -> str:
         """Raises PlainAclError for invalid UTF-8, OSError if reading fails."""
         try:
             return self.world.files.read(self.path).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise PlainAclError(1, "file", "UTF-8", str(error)) from error
 
-    def change(self, edit: Callable[[str], str]) -> None:
+    def edit_file(self, edit: Callable[[str], str]) -> None:
         """Edit the file durably, then apply its rules.
 
         If the text is invalid before or after the edit, raises PlainAclError and changes nothing. Errors of `edit` and
         OSErrors of the disk propagate.
         """
         with self._lock:
-            before = self.text()
+            before = self.read_text()
             read_plain_acl(before)
             changed = edit(before)
             rules = read_plain_acl(changed)
@@ -233,7 +233,7 @@ class AccessControl(Service):
             self.rules, self._seen = rules, self._file_state()
         self._emit(f"{self.path}: changed by an administrator, {len(rules.accounts)} accounts")
 
-    def step(self) -> None:
+    def run_once(self) -> None:
         self.signal.wait(self._interval_ms)
         fault, seen = "", self._seen
         try:
@@ -242,11 +242,11 @@ class AccessControl(Service):
                 self.rules = self._read_rules()
                 self._emit(f"{self.path}: read again, {len(self.rules.accounts)} accounts")
         except PlainAclError as error:
-            self._emit(warning(f"{self.path}: {error}; the rules stay as they were"))
+            self._emit(warning_line(f"{self.path}: {error}; the rules stay as they were"))
         except OSError as error:  # each poll retries; only a new error is logged
             fault, seen = str(error), None
             if fault != self._disk_fault:
-                self._emit(warning(f"{self.path}: {error}; the rules stay as they were"))
+                self._emit(warning_line(f"{self.path}: {error}; the rules stay as they were"))
         self._disk_fault, self._seen = fault, seen
 
     def _file_state(self) -> tuple[int, int] | None:
@@ -254,4 +254,4 @@ class AccessControl(Service):
         return None if status is None else (status.size_bytes, status.mtime_ms)
 
     def _read_rules(self) -> AccessRules:
-        return read_plain_acl(self.text())
+        return read_plain_acl(self.read_text())

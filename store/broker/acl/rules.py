@@ -211,13 +211,13 @@ def parse_address_pattern(text: str) -> AddressPattern:
     if text in ("*", "*.*.*.*", "*:*:*:*:*:*:*:*"):
         return AddressPattern(None)
     if "{" not in text and "," in text:
-        return AddressPattern(tuple(_pattern_row(java_trim(one), text) for one in text.split(",")))
-    return AddressPattern((_pattern_row(text, text),))
+        return AddressPattern(tuple(_parse_pattern_row(java_trim(one), text) for one in text.split(",")))
+    return AddressPattern((_parse_pattern_row(text, text),))
 
 
-def _pattern_row(one: str, pattern: str) -> tuple[Container[int], ...]:
+def _parse_pattern_row(one: str, pattern: str) -> tuple[Container[int], ...]:
     if ":" in one:
-        parts, base, most = _ipv6_parts(one, pattern), 16, 0xFFFF
+        parts, base, most = _split_ipv6(one, pattern), 16, 0xFFFF
     else:
         parts, base, most = one.split("."), 10, 0xFF
         if len(parts) != 4:
@@ -231,7 +231,7 @@ def _pattern_row(one: str, pattern: str) -> tuple[Container[int], ...]:
     return row
 
 
-def _ipv6_parts(one: str, pattern: str) -> Sequence[str]:
+def _split_ipv6(one: str, pattern: str) -> Sequence[str]:
     head, gap, tail = one.partition("::")
     before, after = (side.split(":") if side else [] for side in (head, tail))
     missing = 8 - len(before) - len(after)
@@ -263,7 +263,7 @@ def _parse_number(text: str, base: int, most: int, pattern: str) -> int:
     return int(text, base)
 
 
-def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
+def hmac_signature(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
     """Return the HmacSHA1 signature in base 64. The signature does not cover an existing signature field."""
     values = "".join(fields[name] for name in sorted(fields) if name != SIGNATURE)
     digest = hmac.new(secret_key.encode(), values.encode(), hashlib.sha1)
@@ -271,21 +271,21 @@ def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str
     return base64.b64encode(digest.digest()).decode()
 
 
-def is_signed(command: RemotingCommand, secret_key: str) -> bool:
+def has_valid_signature(command: RemotingCommand, secret_key: str) -> bool:
     """Compare in constant time.
 
     RocketMQ clients of some versions also sign the field _UNIQUE_KEY_QUERY. Signatures with and without this field are
     accepted.
     """
     found = command.ext_fields.get(SIGNATURE, "").encode()
-    signed = hmac.compare_digest(found, signature_of(command.ext_fields, command.body, secret_key).encode())
+    signed = hmac.compare_digest(found, hmac_signature(command.ext_fields, command.body, secret_key).encode())
     if signed or _UNIQUE_KEY_QUERY not in command.ext_fields:
         return signed
     others = {name: value for name, value in command.ext_fields.items() if name != _UNIQUE_KEY_QUERY}
-    return hmac.compare_digest(found, signature_of(others, command.body, secret_key).encode())
+    return hmac.compare_digest(found, hmac_signature(others, command.body, secret_key).encode())
 
 
-def signer(
+def make_signer(
     access_key: str, secret_key: str, security_token: str | None = None
 ) -> Callable[[RemotingCommand], RemotingCommand]:
     """Return a function that adds a signature to commands."""
@@ -293,7 +293,7 @@ def signer(
 
     def sign(command: RemotingCommand) -> RemotingCommand:
         fields = {**command.ext_fields, **own}
-        fields[SIGNATURE] = signature_of(fields, command.body, secret_key)
+        fields[SIGNATURE] = hmac_signature(fields, command.body, secret_key)
         return replace(command, ext_fields=fields)
 
     return sign
@@ -324,7 +324,7 @@ class AccessRules:
     accounts: Mapping[str, Account]
     global_white_remote_addresses: tuple[AddressPattern, ...] = ()
 
-    def check(self, command: RemotingCommand, host: str) -> None:
+    def check_access(self, command: RemotingCommand, host: str) -> None:
         """Raises AccessDeniedError with RocketMQ's wording."""
         if command.code in OPEN_CODES:
             return
@@ -333,18 +333,20 @@ class AccessRules:
             return
         access_key = command.ext_fields.get(ACCESS_KEY)
         if access_key is None:
-            raise _access_denied("No accessKey is configured")
+            raise _access_denied_error("No accessKey is configured")
         account = self.accounts.get(access_key)
         if account is None:
-            raise _access_denied(f"No acl config for {access_key}")
+            raise _access_denied_error(f"No acl config for {access_key}")
         if account.white_remote_address.matches(parts):
             return
         # The signature is checked first, because errors of permission checks reveal the account's permissions.
-        if not is_signed(command, account.secret_key):
-            raise _access_denied(f"Check signature failed for accessKey={access_key}")
+        if not has_valid_signature(command, account.secret_key):
+            raise _access_denied_error(f"Check signature failed for accessKey={access_key}")
         if command.code in ADMIN_CODES and not account.admin:
             code = command.code
-            raise _access_denied(f"Need admin permission for request code={code}, but accessKey={access_key} is not")
+            raise _access_denied_error(
+                f"Need admin permission for request code={code}, but accessKey={access_key} is not"
+            )
         if account.admin and not account.perms:
             return
         needs = required_permissions(command)
@@ -352,8 +354,8 @@ class AccessRules:
             return  # every account may send to the trace topic
         for need in needs:
             if not account.has_permission(need):
-                raise _access_denied(f"No default permission for {need.describe()}")
+                raise _access_denied_error(f"No default permission for {need.describe()}")
 
 
-def _access_denied(why: str) -> AccessDeniedError:
+def _access_denied_error(why: str) -> AccessDeniedError:
     return AccessDeniedError(ResponseCode.SYSTEM_ERROR, f"org.apache.rocketmq.acl.common.AclException: {why}")

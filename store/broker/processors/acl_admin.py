@@ -15,15 +15,15 @@ from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import encode_json_body
 from ..acl.editing import (
     NoSuchAccountError,
-    accounts_for_tools,
+    accounts_as_json,
+    put_account_in_text,
+    put_white_addresses_in_text,
+    remove_account_from_text,
     version_of,
-    with_account,
-    with_white_addresses,
-    without_account,
 )
 from ..acl.plain_acl import AccessControl, PlainAclError
 from ..parts import BrokerParts
-from ..requests import ExtFields, RequestRefusedError, ResponseCode, success
+from ..requests import ExtFields, RequestRefusedError, ResponseCode, success_response
 from ..router import Channel
 from ..versioned_table import DataVersion
 
@@ -38,13 +38,13 @@ class AclAdminProcessor:
         self._parts = parts
 
     @property
-    def _access(self) -> AccessControl:
+    def _require_access_control(self) -> AccessControl:
         access = self._parts.access
         if access is None:
             raise RequestRefusedError("this broker has no access control: it was started without a plain_acl.yml")
         return access
 
-    def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def update_account(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """An existing account keeps the other fields."""
         fields = ExtFields(request.ext_fields)
         account: dict[str, str | list[str]] = {"accessKey": fields.text("accessKey")}
@@ -53,34 +53,38 @@ class AclAdminProcessor:
         if "admin" in request.ext_fields:
             account["admin"] = str(fields.boolean("admin")).lower()
         code = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
-        return self._edit(request, code, lambda text, version: with_account(text, account, version))
+        return self._edit_acl_file(request, code, lambda text, version: put_account_in_text(text, account, version))
 
-    def delete(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def delete_account(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         key, code = ExtFields(request.ext_fields).text("accessKey"), ResponseCode.DELETE_ACL_CONFIG_FAILED
-        return self._edit(request, code, lambda text, version: without_account(text, key, version))
+        return self._edit_acl_file(request, code, lambda text, version: remove_account_from_text(text, key, version))
 
     def update_white_addresses(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         addresses = _split_lines(ExtFields(request.ext_fields).text("globalWhiteAddrs"))
         code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
-        return self._edit(request, code, lambda text, version: with_white_addresses(text, addresses, version))
+        return self._edit_acl_file(
+            request, code, lambda text, version: put_white_addresses_in_text(text, addresses, version)
+        )
 
-    def _edit(
+    def _edit_acl_file(
         self, request: RemotingCommand, code: ResponseCode, edit: Callable[[str, DataVersion], str]
     ) -> RemotingCommand:
         now_ms = self._parts.world.clock.now_ms()
         try:
-            self._access.change(lambda text: edit(text, DataVersion(now_ms, version_of(text).counter + 1)))
+            self._require_access_control.edit_file(
+                lambda text: edit(text, DataVersion(now_ms, version_of(text).counter + 1))
+            )
         except NoSuchAccountError as error:
             raise RequestRefusedError(
                 f"accessKey: expected one of an account, found {str(error)[:255]!r}", code
             ) from error
         except (PlainAclError, OSError) as error:
             raise RequestRefusedError(str(error), code) from error
-        return success(request)
+        return success_response(request)
 
     def acl_version(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        config, access = self._parts.config, self._access
-        version = encode_json_body(version_of(access.text()).members).decode()
+        config, access = self._parts.config, self._require_access_control
+        version = encode_json_body(version_of(access.read_text()).json_members).decode()
         fields = {
             "allAclFileVersion": f"{{{encode_json_body(access.path).decode()}:{version}}}",
             "brokerAddr": config.address,
@@ -88,12 +92,12 @@ class AclAdminProcessor:
             "clusterName": config.broker_cluster_name,
             "version": version,
         }
-        return success(request, **fields)
+        return success_response(request, **fields)
 
     def all_accounts(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return all accounts with their secret keys; for administrators only."""
-        white, accounts = accounts_for_tools(self._access.text())
-        return success(request, {"globalWhiteAddrs": white, "plainAccessConfigs": accounts})
+        white, accounts = accounts_as_json(self._require_access_control.read_text())
+        return success_response(request, {"globalWhiteAddrs": white, "plainAccessConfigs": accounts})
 
 
 def _split_lines(text: str) -> list[str]:

@@ -19,13 +19,13 @@ from ..requests import (
     RequestRefusedError,
     ResponseCode,
     refuse_field,
-    refuse_if,
+    refuse_request_if,
     response_to,
-    success,
+    success_response,
 )
 from ..router import Channel
 from ..setting_changes import SettingChangeError, properties_text, wanted_settings
-from ..topic_names import PERM_INHERIT, PERM_READ_WRITE, topic_fault
+from ..topic_names import PERM_INHERIT, PERM_READ_WRITE, topic_name_fault
 from ..topics import MULTI_TAG, QUEUES_MAX, SINGLE_TAG, TopicConfig
 
 VERSION_TEXT = "V4_9_8"
@@ -40,7 +40,7 @@ class BrokerAdminProcessor:
 
     def update_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         fields = ExtFields(request.ext_fields)
-        topic = self._changeable_topic(fields)
+        topic = self._require_changeable_topic(fields)
         perm, filter_type = fields.int32("perm"), fields.text("topicFilterType", SINGLE_TAG)
         if not 0 <= perm <= _PERM_MAX:
             refuse_field("perm", f"0 to {_PERM_MAX}", str(perm))
@@ -49,41 +49,41 @@ class BrokerAdminProcessor:
         queues = _queue_count(fields, "readQueueNums"), _queue_count(fields, "writeQueueNums")
         sys_flag, order = fields.int32("topicSysFlag", 0), fields.boolean("order", False)
         self._parts.topics.put(topic, TopicConfig(topic, *queues, perm, filter_type, sys_flag, order))
-        return success(request)
+        return success_response(request)
 
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Remove a topic.
 
         The topic's messages stay until they expire; a topic created again under this name has them.
         """
-        self._parts.topics.remove(self._changeable_topic(ExtFields(request.ext_fields)))
-        return success(request)
+        self._parts.topics.remove(self._require_changeable_topic(ExtFields(request.ext_fields)))
+        return success_response(request)
 
-    def _changeable_topic(self, fields: ExtFields) -> str:
+    def _require_changeable_topic(self, fields: ExtFields) -> str:
         topic, config = fields.text("topic"), self._parts.config
-        refuse_if(topic_fault(topic))
+        refuse_request_if(topic_name_fault(topic))
         if topic == config.broker_cluster_name:
-            refuse_if("topic: expected another name than that of the cluster")
+            refuse_request_if("topic: expected another name than that of the cluster")
         if config.validate_system_topic_when_update_topic and self._parts.topics.is_system(topic):
-            refuse_if(f"topic: expected none of the system's, found {topic!r}")
+            refuse_request_if(f"topic: expected none of the system's, found {topic!r}")
         return topic
 
     def topic_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return offsets and last store time of each queue."""
         parts, topic = self._parts, ExtFields(request.ext_fields).text("topic")
         table = {}
-        for queue_id in range(parts.topic(topic).write_queue_nums):
+        for queue_id in range(parts.require_topic(topic).write_queue_nums):
             end = parts.max_offset(topic, queue_id)
             table[MessageQueue(topic, parts.config.broker_name, queue_id)] = {
                 "lastUpdateTimestamp": max(0, parts.store_time(topic, queue_id, end - 1)),
                 "maxOffset": end,
                 "minOffset": parts.min_offset(topic, queue_id),
             }
-        return success(request, {"offsetTable": table})
+        return success_response(request, {"offsetTable": table})
 
-    def config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def get_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         settings = self._parts.settings
-        version = encode_json_body(settings.version.members).decode()
+        version = encode_json_body(settings.version.json_members).decode()
         body = properties_text(settings.table)
         return response_to(request, ResponseCode.SUCCESS, ext_fields={"version": version}, body=body)
 
@@ -92,7 +92,7 @@ class BrokerAdminProcessor:
             self._parts.settings.change(wanted_settings(request.body), channel.remote_address)
         except SettingChangeError as error:
             raise RequestRefusedError(str(error), error.code) from error
-        return success(request)
+        return success_response(request)
 
     def runtime_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         parts = self._parts
@@ -103,8 +103,8 @@ class BrokerAdminProcessor:
             **parts.store.runtime_info(),
             **({} if parts.ha is None else parts.ha.runtime_info()),
             **parts.server_info(),
-            **parts.daily.fields(),
-            **parts.put_latency.fields(),
+            **parts.daily.runtime_info_fields(),
+            **parts.put_latency.runtime_info_fields(),
             "brokerVersionDesc": VERSION_TEXT,
             "brokerVersion": str(BROKER_VERSION),
             "startAcceptSendRequestTimeStamp": str(config.start_accept_send_request_time_stamp_ms),
@@ -116,7 +116,7 @@ class BrokerAdminProcessor:
             "remainTransientStoreBufferNumbs": str(buffers_left),
             "heldPulls": str(parts.held_pulls.held_count),
         }
-        return success(request, {"table": table})
+        return success_response(request, {"table": table})
 
     def clean_expired_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Remove queues without messages in the log, even if their topic exists.
@@ -125,18 +125,18 @@ class BrokerAdminProcessor:
         Without these queues, a new topic of the same name would use their offsets a second time.
         """
         self._parts.store.clean_expired_consumer_queue()
-        return success(request)
+        return success_response(request)
 
     def delete_expired_log(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Delete expired log segments now, at any hour of the day."""
         self._parts.store.execute_delete_files_manually()
-        return success(request)
+        return success_response(request)
 
     def resume_check(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Check a given-up half message again."""
         fault = self._parts.transactions.resume(ExtFields(request.ext_fields).message_offset("msgId"))
-        refuse_if(None if fault is None else f"msgId: {fault}")
-        return success(request)
+        refuse_request_if(None if fault is None else f"msgId: {fault}")
+        return success_response(request)
 
 
 def _queue_count(fields: ExtFields, name: str) -> int:

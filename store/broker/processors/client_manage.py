@@ -14,11 +14,11 @@ from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import MessageQueue, decode_json_body
 from ..clients import ClientChannelInfo
 from ..parts import BrokerParts
-from ..requests import ExtFields, RequestRefusedError, ResponseCode, refuse_if, success
+from ..requests import ExtFields, RequestRefusedError, ResponseCode, refuse_request_if, success_response
 from ..router import Channel
 from ..subscriptions import ConsumerData, HeartbeatData, SubscriptionData
 from ..topic_names import PERM_READ_WRITE, retry_topic
-from ..topics import SubscriptionGroupConfig, unit_flag
+from ..topics import SubscriptionGroupConfig, unit_sys_flag
 
 _LOCKED_QUEUES_MAX = 65_536
 
@@ -52,29 +52,29 @@ class ClientManageProcessor:
         parts = self._parts
         heartbeat = HeartbeatData.decode(request.body)
         for consumer in heartbeat.consumers:
-            refuse_if(parts.group_fault(consumer.group))
+            refuse_request_if(parts.group_name_fault(consumer.group))
         now_ns = parts.world.clock.monotonic_ns()
         who = (channel, heartbeat.client_id, request.language, request.version, now_ns)
         for consumer in heartbeat.consumers:
-            self._register(consumer, ClientChannelInfo(*who))
+            self._register_consumer(consumer, ClientChannelInfo(*who))
         for group in heartbeat.producer_groups:
             parts.producers.register(group, ClientChannelInfo(*who))
         if not channel.is_open:  # if the connection ended before the registration, nobody else removes the client
             parts.channel_closed(channel)
-        return success(request)
+        return success_response(request)
 
-    def _register(self, consumer: ConsumerData, client: ClientChannelInfo) -> None:
+    def _register_consumer(self, consumer: ConsumerData, client: ClientChannelInfo) -> None:
         parts, group = self._parts, self._parts.groups.find(consumer.group)
         if group is not None:
-            flag = unit_flag(has_unit_sub=consumer.unit_mode)
+            flag = unit_sys_flag(has_unit_sub=consumer.unit_mode)
             parts.topics.create(retry_topic(consumer.group), group.retry_queue_nums, PERM_READ_WRITE, flag)
-        parts.consumers.register(consumer, client, notify=self._notifies_members(group))
+        parts.consumers.register(consumer, client, notify=self._should_notify_members(group))
 
-    def _notifies_members(self, group: SubscriptionGroupConfig | None) -> bool:
+    def _should_notify_members(self, group: SubscriptionGroupConfig | None) -> bool:
         of_group = group is None or group.notify_consumer_ids_changed_enable
         return of_group and self._parts.config.notify_consumer_ids_changed_enable
 
-    def unregister(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def unregister_client(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         parts, fields = self._parts, ExtFields(request.ext_fields)
         fields.text("clientID")
         producer_group = fields.text("producerGroup", "")
@@ -82,23 +82,25 @@ class ClientManageProcessor:
             parts.producers.unregister(producer_group, channel)
         consumer_group = fields.text("consumerGroup", "")
         if consumer_group:
-            notify = self._notifies_members(parts.groups.get(consumer_group))
+            notify = self._should_notify_members(parts.groups.get(consumer_group))
             parts.consumers.unregister(consumer_group, channel, notify=notify)
-        return success(request)
+        return success_response(request)
 
     def check_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Refuse a subscription whose filter the broker does not support."""
-        subscription = SubscriptionData.from_members(decode_json_body(request.body).inner_object("subscriptionData"))
-        self._parts.check_filters_by(subscription)
-        subscription.check()
-        return success(request)
+        subscription = SubscriptionData.from_json_members(
+            decode_json_body(request.body).inner_object("subscriptionData")
+        )
+        self._parts.require_filter_is_enabled(subscription)
+        subscription.check_expression()
+        return success_response(request)
 
     def consumer_list(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         group = ExtFields(request.ext_fields).text("consumerGroup")
-        info = self._parts.consumers.group(group)
+        info = self._parts.consumers.find_group(group)
         if info is None:
             raise RequestRefusedError(f"group {group[:255]!r}: nobody consumes for it")
-        return success(request, {"consumerIdList": info.client_ids})
+        return success_response(request, {"consumerIdList": info.client_ids})
 
     def query_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """The answer for a group without an offset is 0 if the queue still begins at 0 with a message in memory."""
@@ -106,12 +108,12 @@ class ClientManageProcessor:
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id = fields.int32("queueId")
         offset = self._parts.offsets.query_offset(group, topic, queue_id)
-        if offset < 0 and not self._begins_at_zero_in_memory(topic, queue_id):
+        if offset < 0 and not self._starts_at_zero_in_memory(topic, queue_id):
             remark = f"group {group[:255]!r}: it has no offset in {topic[:255]!r}"
             raise RequestRefusedError(remark, ResponseCode.QUERY_NOT_FOUND)
-        return success(request, offset=max(0, offset))
+        return success_response(request, offset=max(0, offset))
 
-    def _begins_at_zero_in_memory(self, topic: str, queue_id: int) -> bool:
+    def _starts_at_zero_in_memory(self, topic: str, queue_id: int) -> bool:
         parts = self._parts
         if not parts.has_queue(topic, queue_id):
             return True
@@ -124,23 +126,23 @@ class ClientManageProcessor:
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id, offset = fields.int32("queueId"), fields.int64("commitOffset")
-        refuse_if(parts.group_fault(group))
+        refuse_request_if(parts.group_name_fault(group))
         if offset < 0:
             raise RequestRefusedError(f"commitOffset: expected 0 or more, found {offset}")
         if not parts.has_queue(topic, queue_id):
             remark = f"topic {topic[:255]!r}: there is no queue {queue_id}"
             raise RequestRefusedError(remark, ResponseCode.TOPIC_NOT_EXIST)
         parts.offsets.commit_offset(group, topic, queue_id, offset)
-        return success(request)
+        return success_response(request)
 
-    def lock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def lock_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the queues that the client has locked after the call."""
         wish = LockRequest.from_request(request)
         existing = [queue for queue in wish.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
         locked = self._parts.locks.try_lock(wish.group, existing, wish.client_id)
-        return success(request, {"lockOKMQSet": locked})
+        return success_response(request, {"lockOKMQSet": locked})
 
-    def unlock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def unlock_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         wish = LockRequest.from_request(request)
         self._parts.locks.unlock(wish.group, wish.queues, wish.client_id)
-        return success(request)
+        return success_response(request)

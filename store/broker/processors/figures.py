@@ -14,26 +14,26 @@ from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import MessageQueue
 from ...queues.consume_queue import ConsumeQueue
 from ..parts import BrokerParts
-from ..requests import LONG_MAX, ExtFields, RequestRefusedError, success
+from ..requests import LONG_MAX, ExtFields, RequestRefusedError, success_response
 from ..router import Channel
 from ..topics import TopicConfig
 
 ENTRIES_MAX = 1_024
 
 
-class FiguresProcessor:
+class StatisticsProcessor:
     """Processor of requests from operators and monitoring tools."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
 
-    def statistics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def view_statistics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         fields = ExtFields(request.ext_fields)
         name, key = fields.text("statsName"), fields.text("statsKey")
-        found = self._parts.statistics.members(name, key)
+        found = self._parts.statistics.json_members(name, key)
         if found is None:
             raise RequestRefusedError(f"The stats <{name[:255]}> <{key[:255]}> not exist")
-        return success(request, found)
+        return success_response(request, found)
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return each group's progress, in ordered topics only (isOrder) or in all other topics."""
@@ -44,17 +44,17 @@ class FiguresProcessor:
             of_group = []
             for config in self._consumed_topics(group):
                 if config.order is is_order:
-                    offsets = parts.progress(group, config.topic, config.write_queue_nums)
+                    offsets = parts.consume_progress(group, config.topic, config.write_queue_nums)
                     behind += sum(each["brokerOffset"] - each["consumerOffset"] for each in offsets.values())
                     tps = parts.statistics.delivered_per_second(config.topic, group)
                     of_group.append({"consumeTps": tps, "offsetTable": offsets})
             listed.append({group: of_group})
         body = {"brokerAddr": parts.config.address, "consumeStatsList": listed, "totalDiff": behind}
-        return success(request, body)
+        return success_response(request, body)
 
     def _consumed_topics(self, group: str) -> list[TopicConfig]:
         """Return a group's topics; a connected group must also subscribe to each topic."""
-        parts, info = self._parts, self._parts.consumers.group(group)
+        parts, info = self._parts, self._parts.consumers.find_group(group)
         topics = (parts.topics.get(topic) for topic in parts.offsets.topics_of(group))
         wanted = None if info is None or not info.subscriptions else info.subscriptions
         return [each for each in topics if each is not None and (wanted is None or each.topic in wanted)]
@@ -63,7 +63,7 @@ class FiguresProcessor:
         """Return the first and last store time of each queue, and the delay of a group."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, group = fields.text("topic"), fields.text("group")
-        config, now_ms = parts.topic(topic), parts.world.clock.now_ms()
+        config, now_ms = parts.require_topic(topic), parts.world.clock.now_ms()
         spans = []
         for queue_id in range(config.write_queue_nums):
             first, end = parts.min_offset(topic, queue_id), parts.max_offset(topic, queue_id)
@@ -78,7 +78,7 @@ class FiguresProcessor:
                     "minTimeStamp": first_ms,
                 }
             )
-        return success(request, {"consumeTimeSpanSet": spans})
+        return success_response(request, {"consumeTimeSpanSet": spans})
 
     def correction_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the lowest offset of all groups per queue; LONG_MAX if that of `compareGroup` is lower."""
@@ -87,15 +87,15 @@ class FiguresProcessor:
         left_out = set(map(java_trim, fields.text("filterGroups", "").split(",")))
         groups = [group for group in parts.offsets.groups_of(topic) if group not in left_out]
         least = {}
-        for queue_id in range(parts.topic(topic).queue_nums):
+        for queue_id in range(parts.require_topic(topic).queue_nums):
             offsets = [parts.offsets.query_offset(group, topic, queue_id) for group in groups]
             known = [offset for offset in offsets if offset >= 0]
             if known:
                 own = parts.offsets.query_offset(compared, topic, queue_id)
                 least[queue_id] = LONG_MAX if 0 <= own < min(known) else min(known)
-        return success(request, {"correctionOffsets": least})
+        return success_response(request, {"correctionOffsets": least})
 
-    def queue_entries(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def query_queue_entries(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return raw entries and a group's subscription."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, queue_id, group = fields.text("topic"), fields.int32("queueId"), fields.text("consumerGroup", "")
@@ -112,11 +112,11 @@ class FiguresProcessor:
             "queueData": entries,
         }
         if group:
-            info = parts.consumers.group(group)
+            info = parts.consumers.find_group(group)
             subscription = None if info is None else info.subscriptions.get(topic)
             body["filterData"] = f"{group}@{topic} is not online!" if subscription is None else "null"
-            body["subscriptionData"] = None if subscription is None else subscription.members
-        return success(request, body)
+            body["subscriptionData"] = None if subscription is None else subscription.json_members
+        return success_response(request, body)
 
 
 def _raw_entries(queue: ConsumeQueue, index: int, count: int) -> list[dict[str, Any]]:

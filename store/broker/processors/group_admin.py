@@ -28,12 +28,12 @@ from ..requests import (
     RequestRefusedError,
     ResponseCode,
     refuse_field,
-    refuse_if,
+    refuse_request_if,
     response_to,
-    success,
+    success_response,
 )
 from ..router import Channel
-from ..topic_names import group_fault
+from ..topic_names import group_name_fault
 from ..topics import QUEUES_MAX, SubscriptionGroupConfig
 
 _NS_PER_MS = 1_000_000
@@ -48,35 +48,35 @@ class GroupAdminProcessor:
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
 
-    def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        config = SubscriptionGroupConfig.from_members("", decode_json_body(request.body))
-        refuse_if(group_fault(config.group))
+    def update_group(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+        config = SubscriptionGroupConfig.from_json_members("", decode_json_body(request.body))
+        refuse_request_if(group_name_fault(config.group))
         if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
             refuse_field("retryQueueNums", f"0 to {QUEUES_MAX}", str(config.retry_queue_nums))
         self._parts.groups.put(config.group, config)
-        return success(request)
+        return success_response(request)
 
-    def delete(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def delete_group(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         fields = ExtFields(request.ext_fields)
         group = fields.text("groupName")
         self._parts.groups.remove(group)
         if fields.boolean("removeOffset", False):
             self._parts.offsets.remove_group(group)
-        return success(request)
+        return success_response(request)
 
     def consumer_connections(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         info = self._group_with_members(ExtFields(request.ext_fields).text("consumerGroup"))
         body = {
-            "connectionSet": [client.members for client in info.clients.values()],
+            "connectionSet": [client.json_members for client in info.clients.values()],
             "consumeFromWhere": info.said.consume_from_where,
             "consumeType": info.said.consume_type,
             "messageModel": info.said.message_model,
-            "subscriptionTable": {topic: each.members for topic, each in info.subscriptions.items()},
+            "subscriptionTable": {topic: each.json_members for topic, each in info.subscriptions.items()},
         }
-        return success(request, body)
+        return success_response(request, body)
 
     def _group_with_members(self, group: str) -> ConsumerGroupInfo:
-        info = self._parts.consumers.group(group)
+        info = self._parts.consumers.find_group(group)
         if info is None:
             remark = f"group {group[:255]!r}: nobody consumes for it"
             raise RequestRefusedError(remark, ResponseCode.CONSUMER_NOT_ONLINE)
@@ -84,47 +84,47 @@ class GroupAdminProcessor:
 
     def producer_connections(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         group = ExtFields(request.ext_fields).text("producerGroup")
-        clients = self._parts.producers.clients(group)
+        clients = self._parts.producers.clients_of_group(group)
         if not clients:
             raise RequestRefusedError(f"group {group[:255]!r}: nobody produces for it")
-        return success(request, {"connectionSet": [client.members for client in clients]})
+        return success_response(request, {"connectionSet": [client.json_members for client in clients]})
 
     def all_producers(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         groups = self._parts.producers.groups
-        data = {group: [self._producer(client) for client in clients] for group, clients in groups.items()}
-        return success(request, {"data": data})
+        data = {group: [self._require_producer(client) for client in clients] for group, clients in groups.items()}
+        return success_response(request, {"data": data})
 
-    def _producer(self, client: ClientChannelInfo) -> dict[str, Any]:
+    def _require_producer(self, client: ClientChannelInfo) -> dict[str, Any]:
         clock = self._parts.world.clock
         silent_ms = (clock.monotonic_ns() - client.heartbeat_ns) // _NS_PER_MS
         return {
             "clientId": client.client_id,
-            "language": client.members["language"],
+            "language": client.json_members["language"],
             "lastUpdateTimestamp": clock.now_ms() - silent_ms,
             "remoteIP": f"/{client.channel.remote_address}",  # Java writes a socket address with a slash
             "version": client.version,
         }
 
-    def consumed_by(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def groups_consuming_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return a topic's groups, including groups that only have offsets in the topic."""
         topic = ExtFields(request.ext_fields).text("topic")
         groups = {*self._parts.consumers.groups_of(topic), *self._parts.offsets.groups_of(topic)}
-        return success(request, {"groupList": sorted(groups)})
+        return success_response(request, {"groupList": sorted(groups)})
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Without a topic, use all topics where the group has offsets."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic", "")
-        info = parts.consumers.group(group)
+        info = parts.consumers.find_group(group)
         table: dict[MessageQueue, dict[str, int]] = {}
         given_per_second = 0.0
         for name in [topic] if not is_java_blank(topic) else parts.offsets.topics_of(group):
             config = parts.topics.get(name)
             if config is None or (info is not None and info.subscriptions and name not in info.subscriptions):
                 continue
-            table |= parts.progress(group, name, config.read_queue_nums)
+            table |= parts.consume_progress(group, name, config.read_queue_nums)
             given_per_second += parts.statistics.delivered_per_second(name, group)
-        return success(request, {"consumeTps": given_per_second, "offsetTable": table})
+        return success_response(request, {"consumeTps": given_per_second, "offsetTable": table})
 
     def reset_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Move a group to the messages stored at a given time, forwards only if `isForce` is set."""
@@ -147,14 +147,14 @@ class GroupAdminProcessor:
         pushed = {"topic": topic, "group": group, "timestamp": str(timestamp_ms), "isForce": "false"}
         body = encode_json_body({"offsetTable": offsets})
         for each in self._group_with_members(group).clients:
-            parts.pushes.send(each, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, pushed, body)
+            parts.pushes.push(each, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, pushed, body)
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
     def clone_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Copy a group's offsets to another group, in one topic or in all topics."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         source, target = fields.text("srcGroup"), fields.text("destGroup")
-        refuse_if(parts.group_fault(target))
+        refuse_request_if(parts.group_name_fault(target))
         topic = java_trim(fields.text("topic", ""))
         for name in [topic] if topic else parts.offsets.topics_of(source):
             config = parts.topics.get(name)
@@ -162,7 +162,7 @@ class GroupAdminProcessor:
                 offset = parts.offsets.query_offset(source, name, queue_id)
                 if offset >= 0:
                     parts.offsets.commit_offset(target, name, queue_id, offset)
-        return success(request)
+        return success_response(request)
 
     def consumer_status(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Ask the members of a group for their offsets. Members that do not respond are missing from the result."""
@@ -171,29 +171,29 @@ class GroupAdminProcessor:
         clients = {each.channel: each.client_id for each in self._group_with_members(group).clients.values()}
         wanted = [each for each, client_id in clients.items() if only in ("", client_id)]
         asked = {"topic": topic, "group": group}
-        answers = self._parts.calls.call_each(wanted, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, asked)
+        answers = self._parts.calls.call_clients(wanted, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, asked)
         table = {}
         for each, answer in answers.items():
             if answer.code == ResponseCode.SUCCESS and answer.body:
                 with suppress(CorruptFileError):
                     table[clients[each]] = decode_queue_offsets(answer.body, "messageQueueTable")
-        return success(request, {"consumerTable": table, "messageQueueTable": {}})
+        return success_response(request, {"consumerTable": table, "messageQueueTable": {}})
 
-    def ask_consumer(self, request: RemotingCommand, _: Channel) -> RemotingCommand:
+    def forward_to_consumer(self, request: RemotingCommand, _: Channel) -> RemotingCommand:
         fields = ExtFields(request.ext_fields)
         group, client_id = fields.text("consumerGroup"), fields.text("clientId")
-        info = self._parts.consumers.group(group)
+        info = self._parts.consumers.find_group(group)
         clients = [] if info is None else list(info.clients.values())
         found = next((client for client in clients if client.client_id == client_id), None)
         if found is None:
             raise RequestRefusedError(f"client {client_id[:255]!r}: it does not consume for {group[:255]!r}")
-        answer = self._parts.calls.call(found.channel, request.code, request.ext_fields, request.body)
+        answer = self._parts.calls.call_client(found.channel, request.code, request.ext_fields, request.body)
         return response_to(request, answer.code, answer.remark, answer.ext_fields, answer.body)
 
-    def consume_directly(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def consume_message_directly(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Send one message to a consumer for immediate processing, and return the result."""
         fields = ExtFields(request.ext_fields)
         record = self._parts.store.look_message_by_offset(fields.message_offset("msgId"))
         if record is None:
             refuse_field("msgId", "that of a message", fields.text("msgId"))
-        return self.ask_consumer(replace(request, body=encode_message_record(record)), channel)
+        return self.forward_to_consumer(replace(request, body=encode_message_record(record)), channel)

@@ -19,7 +19,7 @@ from ...world import World
 from ..broker_config import MASTER_ID
 from ..kv_config import ORDER_TOPIC_CONFIG, TooManyKeysError
 from ..name_server import NameServer, RegisteredBroker
-from ..requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, response_to, success
+from ..requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, response_to, success_response
 from ..router import Channel, Processor
 from ..setting_changes import SettingChangeError, properties_text, wanted_settings
 from ..topics import UNIT_FLAG, UNIT_SUB_FLAG, TopicConfig
@@ -47,11 +47,11 @@ class NameServerProcessor:
         if found is None:
             remark = f"No topic route info in name server for the topic: {topic[:255]}"
             raise RequestRefusedError(remark, ResponseCode.TOPIC_NOT_EXIST)
-        return success(request, found)
+        return success_response(request, found)
 
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         self._name_server.forget_topic(ExtFields(request.ext_fields).text("topic"))
-        return success(request)
+        return success_response(request)
 
     def set_writeable(self, request: RemotingCommand, *, writeable: bool) -> int:
         """Return the number of the broker's topics."""
@@ -85,57 +85,57 @@ class NameServerProcessor:
         is_slave = master is not None and broker.broker_id != MASTER_ID
         known = {"haServerAddr": master.ha_address, "masterAddr": master.address} if master and is_slave else {}
         ordered = self._name_server.kv.namespace(ORDER_TOPIC_CONFIG)
-        return success(request, None if ordered is None else {"table": ordered}, **known)
+        return success_response(request, None if ordered is None else {"table": ordered}, **known)
 
     def unregister(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         fields = ExtFields(request.ext_fields)
         self._name_server.unregister(fields.text("brokerName"), fields.int64("brokerId"))
-        return success(request)
+        return success_response(request)
 
     def query_version(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return whether the topics of a broker have changed since the broker registered."""
         fields = ExtFields(request.ext_fields)
-        theirs = DataVersion.from_members(decode_json_body(request.body))
+        theirs = DataVersion.from_json_members(decode_json_body(request.body))
         known = self._name_server.version_of(fields.text("brokerName"), fields.int64("brokerId"))
         changed = str(known != theirs).lower()
-        return success(request, None if known is None else known.members, changed=changed)
+        return success_response(request, None if known is None else known.json_members, changed=changed)
 
-    def put_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def put_kv_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         fields = ExtFields(request.ext_fields)
         try:
             self._name_server.kv.put(fields.text("namespace"), fields.text("key"), fields.text("value"))
         except TooManyKeysError as error:
             raise RequestRefusedError(str(error)) from error
-        return success(request)
+        return success_response(request)
 
-    def get_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def get_kv_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         fields = ExtFields(request.ext_fields)
         namespace, key = fields.text("namespace"), fields.text("key")
         value = self._name_server.kv.get(namespace, key)
         if value is None:
             remark = f"No config item, Namespace: {namespace[:255]} Key: {key[:255]}"
             raise RequestRefusedError(remark, ResponseCode.QUERY_NOT_FOUND)
-        return success(request, value=value)
+        return success_response(request, value=value)
 
-    def delete_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def delete_kv_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         fields = ExtFields(request.ext_fields)
         self._name_server.kv.delete(fields.text("namespace"), fields.text("key"))
-        return success(request)
+        return success_response(request)
 
-    def list_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def list_kv_configs(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         namespace = ExtFields(request.ext_fields).text("namespace")
         values = self._name_server.kv.namespace(namespace)
         if values is None:
             remark = f"No config item, Namespace: {namespace[:255]}"
             raise RequestRefusedError(remark, ResponseCode.QUERY_NOT_FOUND)
-        return success(request, {"table": values})
+        return success_response(request, {"table": values})
 
     def update_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         try:
             self._name_server.settings.change(wanted_settings(request.body))
         except SettingChangeError as error:
             raise RequestRefusedError(str(error), error.code) from error
-        return success(request)
+        return success_response(request)
 
 
 def _topics_of(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
@@ -143,46 +143,49 @@ def _topics_of(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
         return {}, DataVersion()
     wrapper = decode_json_body(body).inner_object("topicConfigSerializeWrapper")
     topics = {
-        name: TopicConfig.from_members(name, entry) for name, entry in wrapper.inner_object("topicConfigTable").table()
+        name: TopicConfig.from_json_members(name, entry)
+        for name, entry in wrapper.inner_object("topicConfigTable").table()
     }
     if len(topics) > TOPICS_MAX:
         raise RequestRefusedError(f"topics: expected {TOPICS_MAX} or fewer, found {len(topics)}")
-    return topics, DataVersion.from_members(wrapper.inner_object("dataVersion"))
+    return topics, DataVersion.from_json_members(wrapper.inner_object("dataVersion"))
 
 
 def name_server_processors(world: World, name_server: NameServer) -> dict[int, Processor]:
     names, server = NameServerProcessor(world, name_server), name_server
 
     def topic_list(topics: Callable[[RemotingCommand], list[str]]) -> Processor:
-        return lambda request, _: success(request, {"topicList": topics(request)})
+        return lambda request, _: success_response(request, {"topicList": topics(request)})
 
     def system_topics(request: RemotingCommand, _: Channel) -> RemotingCommand:
         topics, address = server.system_topics()
-        return success(request, {"brokerAddr": address, "topicList": topics})
+        return success_response(request, {"brokerAddr": address, "topicList": topics})
 
     def config(request: RemotingCommand, _: Channel) -> RemotingCommand:
         return response_to(request, ResponseCode.SUCCESS, body=properties_text(server.settings.table))
 
     return {
-        RequestCode.PUT_KV_CONFIG: names.put_kv,
-        RequestCode.GET_KV_CONFIG: names.get_kv,
-        RequestCode.DELETE_KV_CONFIG: names.delete_kv,
-        RequestCode.GET_KVLIST_BY_NAMESPACE: names.list_kv,
-        RequestCode.GET_BROKER_CLUSTER_INFO: lambda request, _: success(request, server.cluster_info()),
+        RequestCode.PUT_KV_CONFIG: names.put_kv_config,
+        RequestCode.GET_KV_CONFIG: names.get_kv_config,
+        RequestCode.DELETE_KV_CONFIG: names.delete_kv_config,
+        RequestCode.GET_KVLIST_BY_NAMESPACE: names.list_kv_configs,
+        RequestCode.GET_BROKER_CLUSTER_INFO: lambda request, _: success_response(request, server.cluster_info()),
         RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: topic_list(lambda _: server.topics()),
         RequestCode.GET_TOPICS_BY_CLUSTER: topic_list(
             lambda request: server.topics(ExtFields(request.ext_fields).text("cluster"))
         ),
         RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: system_topics,
-        RequestCode.GET_UNIT_TOPIC_LIST: topic_list(lambda _: server.unit_topics(having=UNIT_FLAG)),
-        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: topic_list(lambda _: server.unit_topics(having=UNIT_SUB_FLAG)),
-        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: topic_list(
-            lambda _: server.unit_topics(having=UNIT_SUB_FLAG, lacking=UNIT_FLAG)
+        RequestCode.GET_UNIT_TOPIC_LIST: topic_list(lambda _: server.topics_with_unit_flag(having=UNIT_FLAG)),
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: topic_list(
+            lambda _: server.topics_with_unit_flag(having=UNIT_SUB_FLAG)
         ),
-        RequestCode.WIPE_WRITE_PERM_OF_BROKER: lambda request, _: success(
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: topic_list(
+            lambda _: server.topics_with_unit_flag(having=UNIT_SUB_FLAG, lacking=UNIT_FLAG)
+        ),
+        RequestCode.WIPE_WRITE_PERM_OF_BROKER: lambda request, _: success_response(
             request, wipeTopicCount=names.set_writeable(request, writeable=False)
         ),
-        RequestCode.ADD_WRITE_PERM_OF_BROKER: lambda request, _: success(
+        RequestCode.ADD_WRITE_PERM_OF_BROKER: lambda request, _: success_response(
             request, addTopicCount=names.set_writeable(request, writeable=True)
         ),
         RequestCode.DELETE_TOPIC_IN_NAMESRV: names.delete_topic,

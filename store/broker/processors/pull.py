@@ -52,21 +52,23 @@ class PullMessageProcessor:
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
         self._again = with_error_responses(
-            lambda request, channel: self._pull_with_hooks(request, channel, may_hold=False)
+            lambda request, channel: self._pull_calling_hooks(request, channel, may_hold=False)
         )
-        parts.held_pulls.answer = self._answer_held
+        parts.held_pulls.answer = self._answer_held_pull
 
     def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
         """Answer a pull, or hold the pull and return None."""
-        return self._pull_with_hooks(request, channel, may_hold=True)
+        return self._pull_calling_hooks(request, channel, may_hold=True)
 
-    def _pull_with_hooks(self, request: RemotingCommand, channel: Channel, *, may_hold: bool) -> RemotingCommand | None:
+    def _pull_calling_hooks(
+        self, request: RemotingCommand, channel: Channel, *, may_hold: bool
+    ) -> RemotingCommand | None:
         response = self._pull(request, channel, may_hold=may_hold)
         if response is not None:
             self._parts.hooks.before_consume(request, channel, response)
         return response
 
-    def _answer_held(self, request: RemotingCommand, channel: Channel) -> None:
+    def _answer_held_pull(self, request: RemotingCommand, channel: Channel) -> None:
         response = self._again(request, channel)
         assert response is not None, "a pull is held once"
         channel.send(response)
@@ -77,8 +79,8 @@ class PullMessageProcessor:
         queue_id, offset = fields.int32("queueId"), fields.int64("queueOffset")
         most, sys_flag = fields.int32("maxMsgNums"), fields.int32("sysFlag")
         commit_offset, suspend_ms = fields.int64("commitOffset"), fields.int64("suspendTimeoutMillis")
-        group = self._readable_group(group_name)
-        self._check_queue(topic, queue_id)
+        group = self._require_readable_group(group_name)
+        self._require_queue(topic, queue_id)
         wanted = self._message_filter(fields, group, topic, sys_flag)
         if parts.is_slave and not parts.config.slave_read_enable:
             return self._redirect_to_master(request, (topic, queue_id), offset)
@@ -94,31 +96,31 @@ class PullMessageProcessor:
         code = _response_code_of(result, offset)
         may_hold = may_hold and bool(sys_flag & SUSPEND_FLAG) and not request.is_one_way
         if may_hold and code is ResponseCode.PULL_NOT_FOUND:
-            kept, due_ns = replace(request, body=b"", remark=None), self._due_ns(suspend_ms)
+            kept, due_ns = replace(request, body=b"", remark=None), self._suspend_deadline_ns(suspend_ms)
             pull = HeldPull(kept, channel, (topic, queue_id), offset, wanted, due_ns)
-            if fields.size_characters <= HELD_CHARACTERS_MAX and parts.held_pulls.hold(pull):
+            if fields.size_characters <= HELD_CHARACTERS_MAX and parts.held_pulls.hold_pull(pull):
                 return None
         if code is ResponseCode.PULL_OFFSET_MOVED:
             if parts.is_slave and not parts.store.config.offset_check_in_slave:
-                return _answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, group.broker_id, result)
+                return _make_pull_response(request, ResponseCode.PULL_RETRY_IMMEDIATELY, group.broker_id, result)
             self._store_offset_moved_event(group_name, (topic, queue_id), offset, result)
-        return _answer(request, code, self._suggested_broker(result, group), result)
+        return _make_pull_response(request, code, self._suggested_broker(result, group), result)
 
-    def _due_ns(self, suspend_ms: int) -> int:
+    def _suspend_deadline_ns(self, suspend_ms: int) -> int:
         if not self._parts.store.config.long_polling_enable:
             suspend_ms = self._parts.config.short_polling_time_ms
         return self._parts.world.clock.monotonic_ns() + max(0, suspend_ms) * _NS_PER_MS
 
-    def _readable_group(self, name: str) -> SubscriptionGroupConfig:
+    def _require_readable_group(self, name: str) -> SubscriptionGroupConfig:
         if not self._parts.config.broker_permission & PERM_READ:
             raise RequestRefusedError("this broker may not be pulled from", ResponseCode.NO_PERMISSION)
-        group = self._parts.group(name)
+        group = self._parts.require_group(name)
         if not group.consume_enable:
             raise RequestRefusedError(f"group {name!r} may not consume", ResponseCode.NO_PERMISSION)
         return group
 
-    def _check_queue(self, topic: str, queue_id: int) -> None:
-        config = self._parts.topic(topic)
+    def _require_queue(self, topic: str, queue_id: int) -> None:
+        config = self._parts.require_topic(topic)
         if not config.perm & PERM_READ:
             raise RequestRefusedError(f"topic {topic!r} may not be pulled from", ResponseCode.NO_PERMISSION)
         if not 0 <= queue_id < config.read_queue_nums:
@@ -134,16 +136,16 @@ class PullMessageProcessor:
             subscription = SubscriptionData(topic, text, kind, version, bool(sys_flag & CLASS_FILTER_FLAG))
         else:
             subscription = self._registered_subscription(group, topic, version)
-        subscription.check()
+        subscription.check_expression()
         if subscription.is_tag:
-            return subscription.filter()
-        self._parts.check_filters_by(subscription)
+            return subscription.message_filter()
+        self._parts.require_filter_is_enabled(subscription)
         filters = self._parts.filters
-        return subscription.filter(None if filters is None else filters.find(topic, group.group))
+        return subscription.message_filter(None if filters is None else filters.find(topic, group.group))
 
     def _registered_subscription(self, group: SubscriptionGroupConfig, topic: str, version: int) -> SubscriptionData:
         """Refuse the pull unless a heartbeat of the group has arrived."""
-        info, name = self._parts.consumers.group(group.group), f"group {group.group!r}"
+        info, name = self._parts.consumers.find_group(group.group), f"group {group.group!r}"
         unknown = ResponseCode.SUBSCRIPTION_NOT_EXIST
         if info is None:
             raise RequestRefusedError(f"{name}: no heartbeat of it has come", unknown)
@@ -164,7 +166,7 @@ class PullMessageProcessor:
         """
         first, end = self._parts.min_offset(*queue), self._parts.max_offset(*queue)
         nothing = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, first, end)
-        return _answer(request, ResponseCode.PULL_RETRY_IMMEDIATELY, MASTER_ID, nothing)
+        return _make_pull_response(request, ResponseCode.PULL_RETRY_IMMEDIATELY, MASTER_ID, nothing)
 
     def _suggested_broker(self, result: GetMessageResult, group: SubscriptionGroupConfig) -> int:
         if not self._parts.config.slave_read_enable:
@@ -191,7 +193,9 @@ class PullMessageProcessor:
             return  # the event is lost
 
 
-def _answer(request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult) -> RemotingCommand:
+def _make_pull_response(
+    request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
+) -> RemotingCommand:
     fields = {
         "suggestWhichBrokerId": str(broker_id),
         "nextBeginOffset": str(result.next_begin_offset),

@@ -10,7 +10,7 @@ Source: RocketMQ QueryMessageProcessor, AdminBrokerProcessor.
 from ...formats.message import encode_message_record
 from ...formats.remoting.command import RemotingCommand
 from ..parts import BrokerParts
-from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to, success
+from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to, success_response
 from ..router import Channel
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
@@ -24,7 +24,7 @@ class QueryMessageProcessor:
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
 
-    def query(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def query_message(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the newest messages with a key."""
         store, fields = self._parts.store, ExtFields(request.ext_fields)
         topic, key, most = fields.text("topic"), fields.text("key"), fields.int32("maxNum")
@@ -40,7 +40,7 @@ class QueryMessageProcessor:
             return response_to(request, ResponseCode.QUERY_NOT_FOUND, _NOT_FOUND, answer)
         return response_to(request, ResponseCode.SUCCESS, None, answer, b"".join(found.records))
 
-    def view(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    def view_message(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         offset = ExtFields(request.ext_fields).int64("offset")
         record = self._parts.store.look_message_by_offset(offset)
         if record is None:
@@ -48,19 +48,19 @@ class QueryMessageProcessor:
         return response_to(request, ResponseCode.SUCCESS, body=encode_message_record(record))
 
     def max_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        return success(request, offset=self._parts.max_offset(*_topic_and_queue_id(request)))
+        return success_response(request, offset=self._parts.max_offset(*_topic_and_queue_id(request)))
 
     def min_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        return success(request, offset=self._parts.min_offset(*_topic_and_queue_id(request)))
+        return success_response(request, offset=self._parts.min_offset(*_topic_and_queue_id(request)))
 
     def offset_by_time(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         queue, timestamp_ms = _topic_and_queue_id(request), ExtFields(request.ext_fields).int64("timestamp")
-        return success(request, offset=self._parts.offset_by_time(*queue, timestamp_ms))
+        return success_response(request, offset=self._parts.offset_by_time(*queue, timestamp_ms))
 
     def earliest_time(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return -1 without a message."""
         queue = _topic_and_queue_id(request)
-        return success(request, timestamp=self._parts.store_time(*queue, self._parts.min_offset(*queue)))
+        return success_response(request, timestamp=self._parts.store_time(*queue, self._parts.min_offset(*queue)))
 
 
 def _topic_and_queue_id(request: RemotingCommand) -> tuple[str, int]:

@@ -42,7 +42,15 @@ from ...log.put_wait import PutWait
 from ...services.transaction_service import EndTransactionStatus
 from ..hooks import SendMessageContext
 from ..parts import BrokerParts
-from ..requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, refuse_if, response_to, success
+from ..requests import (
+    ExtFields,
+    RequestCode,
+    RequestRefusedError,
+    ResponseCode,
+    refuse_request_if,
+    response_to,
+    success_response,
+)
 from ..router import Channel, LateResponse
 from ..sending import (
     MAX_RECONSUME_TIMES_VERSION,
@@ -50,12 +58,12 @@ from ..sending import (
     PUT_CODES,
     SendChecks,
     SendRequest,
-    put_remark,
-    refuse_timed,
-    refuse_timed_batch,
+    put_status_remark,
+    refuse_timer_properties,
+    refuse_timer_properties_in_batch,
 )
-from ..topic_names import PERM_WRITE, RETRY_GROUP_PREFIX, dlq_topic, is_closed_topic, retry_topic
-from ..topics import TopicConfig, unit_flag
+from ..topic_names import PERM_WRITE, RETRY_GROUP_PREFIX, dlq_topic, is_broker_only_topic, retry_topic
+from ..topics import TopicConfig, unit_sys_flag
 
 FIRST_DELAY_LEVEL = 3  # RocketMQ asyncConsumerSendMsgBack: 3 + reconsumeTimes
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
@@ -73,9 +81,11 @@ class SendMessageProcessor:
 
     def send(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Store one message or a batch."""
-        return self._send_with_hooks(request, channel, self._send)
+        return self._send_calling_hooks(request, channel, self._send)
 
-    def _send_with_hooks(self, request: RemotingCommand, channel: Channel, put: _Put) -> RemotingCommand | LateResponse:
+    def _send_calling_hooks(
+        self, request: RemotingCommand, channel: Channel, put: _Put
+    ) -> RemotingCommand | LateResponse:
         self._checks.check_writeable()
         send, hooks = SendRequest.from_request(request), self._parts.hooks
         if not hooks.send:
@@ -107,22 +117,24 @@ class SendMessageProcessor:
         )
 
     def _send(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> RemotingCommand | LateResponse:
-        topic = self._checks.topic(send)
-        message = self._checks.message(send, topic, request.body, channel)
+        topic = self._checks.find_or_create_topic(send)
+        message = self._checks.build_message(send, topic, request.body, channel)
         properties = decode_properties(send.properties)
         if not send.topic.startswith(RETRY_GROUP_PREFIX):  # messages in a retry topic were accepted earlier
-            refuse_timed(send.properties)
+            refuse_timer_properties(send.properties)
         if send.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
-            late = LateResponse(partial(self._answer, request, message.queue_id))
+            late = LateResponse(partial(self._make_send_response, request, message.queue_id))
             return late.response_or_self(self._put_batch(message, properties, late))
         if send.topic.startswith(RETRY_GROUP_PREFIX):
             message = self._retry_or_dead_letter(request, send, message)
-        late = LateResponse(partial(self._answer, request, message.queue_id))
-        return late.response_or_self(self._put_one(message, properties, late))
+        late = LateResponse(partial(self._make_send_response, request, message.queue_id))
+        return late.response_or_self(self._put_single(message, properties, late))
 
-    def _put_one(self, message: Message, properties: dict[str, str], late: LateResponse) -> PutMessageResult | PutWait:
+    def _put_single(
+        self, message: Message, properties: dict[str, str], late: LateResponse
+    ) -> PutMessageResult | PutWait:
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
-        message.wait_store_ok = _wait_property(properties.pop(PROPERTY_WAIT, None))
+        message.wait_store_ok = _parse_wait_property(properties.pop(PROPERTY_WAIT, None))
         message.properties = rebuild_properties(properties)
         is_transactional = properties.get(PROPERTY_TRAN_MSG, "").lower() == "true"
         if not is_transactional or (message.reconsume_times > 0 and PROPERTY_DELAY in properties):
@@ -136,9 +148,9 @@ class SendMessageProcessor:
     ) -> PutMessageResult | PutWait:
         if message.topic.startswith(RETRY_GROUP_PREFIX):
             raise RequestRefusedError("a batch cannot be sent to a retry topic", ResponseCode.MESSAGE_ILLEGAL)
-        refuse_timed_batch(message.body)
+        refuse_timer_properties_in_batch(message.body)
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
-        message.wait_store_ok = _wait_property(properties.get(PROPERTY_WAIT))
+        message.wait_store_ok = _parse_wait_property(properties.get(PROPERTY_WAIT))
         message.properties = rebuild_properties(properties)
         batch = MessageBatch(replace(message, body=b""), message.body)
         return self._parts.store.begin_put(batch, late.notify)
@@ -146,7 +158,7 @@ class SendMessageProcessor:
     def _retry_or_dead_letter(self, request: RemotingCommand, send: SendRequest, message: Message) -> Message:
         """Readdress the message to the dead letter topic after too many retries."""
         group = send.topic.removeprefix(RETRY_GROUP_PREFIX)
-        most = self._parts.group(group).retry_max_times
+        most = self._parts.require_group(group).retry_max_times
         if request.version >= MAX_RECONSUME_TIMES_VERSION and send.max_reconsume_times != NO_LIMIT:
             most = send.max_reconsume_times
         if message.reconsume_times < most:
@@ -157,7 +169,7 @@ class SendMessageProcessor:
         self._checks.check_queues(dead_letters)
         return replace(message, topic=dead_letters.topic, queue_id=0)
 
-    def _answer(self, request: RemotingCommand, queue_id: int, result: PutMessageResult) -> RemotingCommand:
+    def _make_send_response(self, request: RemotingCommand, queue_id: int, result: PutMessageResult) -> RemotingCommand:
         config, put = self._parts.config, result.append
         if put is None:
             self._parts.watch.log_changes()
@@ -166,7 +178,7 @@ class SendMessageProcessor:
         if put is not None:
             fields |= {"msgId": put.message_id, "queueId": str(queue_id)}
             fields["queueOffset"] = str(put.queue_offset)
-        return response_to(request, PUT_CODES[result.status], put_remark(result.status), fields)
+        return response_to(request, PUT_CODES[result.status], put_status_remark(result.status), fields)
 
     def send_back(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         self._checks.check_writeable()
@@ -174,19 +186,19 @@ class SendMessageProcessor:
             raise RequestRefusedError("this broker may not be sent to", ResponseCode.NO_PERMISSION)
         fields = ExtFields(request.ext_fields)
         self._parts.hooks.after_consume(request, channel)
-        group = self._parts.group(fields.text("group"))
+        group = self._parts.require_group(fields.text("group"))
         level = fields.int32("delayLevel")
         if group.retry_queue_nums <= 0:
-            return success(request)
-        record = self._record_at(fields.int64("offset"))
+            return success_response(request)
+        record = self._require_record_at(fields.int64("offset"))
         most = group.retry_max_times
         if request.version >= MAX_RECONSUME_TIMES_VERSION:
             most = fields.int32("maxReconsumeTimes", most)
         if level < 0 or record.reconsume_times >= most:
-            message = self._retry_message(record, self._topic(dlq_topic(group.group), 1, 0), 0)
+            message = self._retry_message(record, self._find_or_create_topic(dlq_topic(group.group), 1, 0), 0)
         else:
-            unit = unit_flag(has_unit_sub=fields.boolean("unitMode", False))
-            topic = self._topic(retry_topic(group.group), group.retry_queue_nums, unit)
+            unit = unit_sys_flag(has_unit_sub=fields.boolean("unitMode", False))
+            topic = self._find_or_create_topic(retry_topic(group.group), group.retry_queue_nums, unit)
             message = self._retry_message(record, topic, level or FIRST_DELAY_LEVEL + record.reconsume_times)
         late = LateResponse(partial(self._answer_send_back, request, record.topic, group.group))
         return late.response_or_self(self._parts.store.begin_put(message, late.notify))
@@ -196,16 +208,16 @@ class SendMessageProcessor:
     ) -> RemotingCommand:
         if put.status is PutMessageStatus.PUT_OK:
             self._parts.statistics.count_sent_back(topic, group)
-            return success(request)
+            return success_response(request)
         return response_to(request, ResponseCode.SYSTEM_ERROR, put.status.value)
 
-    def _record_at(self, offset: int) -> MessageRecord:
+    def _require_record_at(self, offset: int) -> MessageRecord:
         record = self._parts.store.look_message_by_offset(offset)
-        if record is None or is_closed_topic(record.topic):
+        if record is None or is_broker_only_topic(record.topic):
             raise RequestRefusedError(f"offset: expected that of a message, found {offset}")
         return record
 
-    def _topic(self, name: str, queues: int, flag: int) -> TopicConfig:
+    def _find_or_create_topic(self, name: str, queues: int, flag: int) -> TopicConfig:
         topic = self._parts.topics.create(name, queues, sys_flag=flag)
         if topic is None:
             raise RequestRefusedError(f"topic {name!r}: there can be none")
@@ -227,7 +239,7 @@ class SendMessageProcessor:
         return Message(
             topic.topic,
             record.body,
-            self._parts.next_queue_id(topic.write_queue_nums),
+            self._parts.next_round_robin_queue_id(topic.write_queue_nums),
             rebuild_properties(properties),
             record.flag,
             record.sys_flag,
@@ -256,23 +268,23 @@ class SendMessageProcessor:
         if result.status not in _DONE:
             return response_to(request, ResponseCode.SYSTEM_ERROR, result.status.value)
         if result.put is None:
-            return success(request)
-        return response_to(request, PUT_CODES[result.put.status], put_remark(result.put.status))
+            return success_response(request)
+        return response_to(request, PUT_CODES[result.put.status], put_status_remark(result.put.status))
 
-    def reply(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
+    def send_reply(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Push a reply to the producer that waits for it, and store the reply."""
-        return self._send_with_hooks(request, channel, self._reply)
+        return self._send_calling_hooks(request, channel, self._reply)
 
     def _reply(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> RemotingCommand:
-        topic = self._checks.topic(send)
+        topic = self._checks.find_or_create_topic(send)
         properties = decode_properties(send.properties)
-        refused = self._push_reply(request, send, properties, channel)
-        message = self._checks.message(send, topic, request.body, channel)
+        refused = self._push_reply_to_requester(request, send, properties, channel)
+        message = self._checks.build_message(send, topic, request.body, channel)
         put = self._put_reply(message, properties) if self._parts.config.store_reply_message_enable else None
-        refuse_if(refused)
+        refuse_request_if(refused)
         if put is None:
-            return success(request, msgId=0, queueId=message.queue_id, queueOffset=0)
-        return success(request, msgId=put.message_id, queueId=message.queue_id, queueOffset=put.queue_offset)
+            return success_response(request, msgId=0, queueId=message.queue_id, queueOffset=0)
+        return success_response(request, msgId=put.message_id, queueId=message.queue_id, queueOffset=put.queue_offset)
 
     def _put_reply(self, message: Message, properties: dict[str, str]) -> AppendMessageResult | None:
         """Store a reply; return None on failure."""
@@ -284,7 +296,7 @@ class SendMessageProcessor:
         except (StoreError, OSError):
             return None  # the producer has already received the reply
 
-    def _push_reply(
+    def _push_reply_to_requester(
         self, request: RemotingCommand, send: SendRequest, properties: dict[str, str], channel: Channel
     ) -> str | None:
         """Return an error text, or None on success."""
@@ -310,10 +322,10 @@ class SendMessageProcessor:
             "storeTimestamp": str(now_ms),
         }
         code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
-        pushed = self._parts.pushes.send(producer, code, fields, request.body)
+        pushed = self._parts.pushes.push(producer, code, fields, request.body)
         return None if pushed else f"{client_id!r}: its connection has ended"
 
 
-def _wait_property(text: str | None) -> bool:
+def _parse_wait_property(text: str | None) -> bool:
     """A missing property WAIT means true."""
     return text is None or text.lower() == "true"

@@ -44,7 +44,7 @@ import msgspec
 
 from ...errors import CorruptFileError
 from .fastjson import decode_fastjson
-from .json_body import Members
+from .json_body import JsonMembers
 
 RESPONSE_FLAG = 0x1
 ONE_WAY_FLAG = 0x2
@@ -131,7 +131,7 @@ def check_numbers(command: RemotingCommand, **bits: int) -> None:
             raise ValueError(f"{name}: expected {width} bits, found {value}")
 
 
-def decoded_text(raw: bytes, field_name: str, *, file: str, offset: int) -> str:
+def decode_text_field(raw: bytes, field_name: str, *, file: str, offset: int) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -163,7 +163,7 @@ def decode_binary_header(raw: bytes, body: bytes, *, file: str, offset: int) -> 
     if len(raw) < HEADER_BYTES_MIN:
         raise CorruptFileError(file, offset, "headerLength", f"at least {HEADER_BYTES_MIN} bytes", f"{len(raw)} bytes")
     code, language, version, opaque, flag, remark_bytes = _FIXED.unpack_from(raw)
-    remark_end = _value_end(raw, _REMARK_LENGTH_AT, _LENGTH.size, remark_bytes, "remarkLength", file, offset)
+    remark_end = _length_prefixed_end(raw, _REMARK_LENGTH_AT, _LENGTH.size, remark_bytes, "remarkLength", file, offset)
     remark = raw[_FIXED.size : remark_end]
     (fields_bytes,) = _LENGTH.unpack_from(raw, remark_end)
     fields_at = remark_end + _LENGTH.size
@@ -176,7 +176,7 @@ def decode_binary_header(raw: bytes, body: bytes, *, file: str, offset: int) -> 
         flag,
         language,
         version,
-        decoded_text(remark, "remark", file=file, offset=offset + _FIXED.size) or None,
+        decode_text_field(remark, "remark", file=file, offset=offset + _FIXED.size) or None,
         _decode_fields(raw, fields_at, file, offset),
         body,
         HeaderForm.ROCKETMQ,
@@ -196,19 +196,19 @@ def _decode_fields(raw: bytes, at: int, file: str, offset: int) -> dict[str, str
                 f"{len(raw) - at} bytes",
             )
         (key_bytes,) = _KEY_LENGTH.unpack_from(raw, at)
-        key_end = _value_end(raw, at, _LENGTH.size, key_bytes, "keyLength", file, offset, _KEY_LENGTH.size)
+        key_end = _length_prefixed_end(raw, at, _LENGTH.size, key_bytes, "keyLength", file, offset, _KEY_LENGTH.size)
         (value_bytes,) = _LENGTH.unpack_from(raw, key_end)
-        value_end = _value_end(raw, key_end, 0, value_bytes, "valueLength", file, offset)
-        key = decoded_text(raw[key_at:key_end], "key", file=file, offset=offset + key_at)
+        value_end = _length_prefixed_end(raw, key_end, 0, value_bytes, "valueLength", file, offset)
+        key = decode_text_field(raw[key_at:key_end], "key", file=file, offset=offset + key_at)
         if key in fields:
             raise CorruptFileError(file, offset + key_at, "key", "a name that is there once", repr(key[:80]))
         value_at = key_end + _LENGTH.size
-        fields[key] = decoded_text(raw[value_at:value_end], "value", file=file, offset=offset + value_at)
+        fields[key] = decode_text_field(raw[value_at:value_end], "value", file=file, offset=offset + value_at)
         at = value_end
     return fields
 
 
-def _value_end(
+def _length_prefixed_end(
     raw: bytes, at: int, after: int, length: int, name: str, file: str, offset: int, length_bytes: int = 4
 ) -> int:
     """At least `after` bytes must follow the length-prefixed value."""
@@ -255,7 +255,7 @@ def _decode_plain_json(raw: bytes, body: bytes) -> RemotingCommand | None:
         header = _decode(raw)
         fields: Mapping[str, Any] = header.extFields or {}
         if not _TEXTS.issuperset(map(type, fields.values())):
-            fields = Members(fields, "").texts()
+            fields = JsonMembers(fields, "").texts()
     except (msgspec.DecodeError, ValueError):  # not UTF-8, or an integer with more digits than Python converts
         return None
     language = LANGUAGES[0] if header.language is None else header.language
@@ -278,7 +278,7 @@ def _decode_plain_json(raw: bytes, body: bytes) -> RemotingCommand | None:
 
 
 def _decode_any_json(raw: bytes, body: bytes, file: str, offset: int) -> RemotingCommand:
-    members = Members(decode_fastjson(raw, file=file, offset=offset), "", file, offset)
+    members = JsonMembers(decode_fastjson(raw, file=file, offset=offset), "", file, offset)
     return RemotingCommand(
         members.integer("code", bits=32),
         members.integer("opaque", bits=32),

@@ -40,7 +40,7 @@ class MessageQueue(NamedTuple):
     queue_id: int
 
     @property
-    def members(self) -> dict[str, str | int]:
+    def json_members(self) -> dict[str, str | int]:
         return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
 
 
@@ -50,27 +50,27 @@ def encode_json_body(value: Any) -> bytes:
     >>> encode_json_body({"table": {1: "a"}, "remark": None})
     b'{"table":{1:"a"}}'
     """
-    return _encode(value).encode()
+    return _encode_value(value).encode()
 
 
-def _encode(value: Any) -> str:
+def _encode_value(value: Any) -> str:
     if value is None or isinstance(value, str | int | float):  # the common case
         return encode_scalar(value)
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, MessageQueue):
-        return _encode(value.members)
+        return _encode_value(value.json_members)
     if isinstance(value, Mapping):
-        members = (f"{_encode(key)}:{_encode(item)}" for key, item in value.items() if item is not None)
+        members = (f"{_encode_value(key)}:{_encode_value(item)}" for key, item in value.items() if item is not None)
         return "{" + ",".join(members) + "}"
     if isinstance(value, Sequence):
-        return "[" + ",".join(map(_encode, value)) + "]"
+        return "[" + ",".join(map(_encode_value, value)) + "]"
     raise TypeError(f"no JSON value: {value!r}")
 
 
-def decode_json_body(raw: bytes) -> "Members":
+def decode_json_body(raw: bytes) -> "JsonMembers":
     """Raise CorruptFileError at the wrong byte."""
-    return Members(decode_fastjson(raw, file=BODY), "")
+    return JsonMembers(decode_fastjson(raw, file=BODY), "")
 
 
 def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
@@ -89,7 +89,7 @@ def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
     return offsets
 
 
-class Members:
+class JsonMembers:
     """The members of one object, converted like in fastjson. A CorruptFileError has the path of the member.
 
     If no member has exactly the requested name, names are compared without case, `_` and `-`.
@@ -110,7 +110,7 @@ class Members:
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return a string. Numbers and booleans become their literals; objects and lists become JSON."""
-        return self._convert(name, _text_of, "a text", default)
+        return self._convert_value(name, _text_of, "a text", default)
 
     def optional_text(self, name: str) -> str | None:
         """Return None if the member is missing."""
@@ -123,14 +123,14 @@ class Members:
     def integer(self, name: str, default: int | None = None, *, bits: int = 64) -> int:
         """Return an integer. Fractions are truncated; true is 1 and false is 0."""
         expected = f"an integer of {bits} bits"
-        value = self._convert(name, integer_of, expected, default)
+        value = self._convert_value(name, integer_of, expected, default)
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
             raise self._error(name, expected, value)
         return value
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
         """Return a boolean. The number 1 is true, and any other number is false."""
-        return self._convert(name, boolean_of, "true or false", default)
+        return self._convert_value(name, boolean_of, "true or false", default)
 
     def choice(self, name: str, choices: Sequence[str], default: str, other: str | None = None) -> str:
         """Return a member that is one of `choices`, or its index in `choices`, as C++ clients write it.
@@ -147,11 +147,11 @@ class Members:
         named = str(found).upper()
         return named if named in choices else default if other is None else other
 
-    def inner_object(self, name: str) -> "Members":
+    def inner_object(self, name: str) -> "JsonMembers":
         """Return an empty object if the member is missing."""
         return self._sub_members(name, self._require_type(name, dict, "an object", {}))
 
-    def objects(self, name: str, most: int) -> Iterator["Members"]:
+    def objects(self, name: str, most: int) -> Iterator["JsonMembers"]:
         """Yield the objects of a list with at most `most` objects, or a single object, or none if missing."""
         found = self._value_of(name)
         values = [found] if isinstance(found, dict) else self._require_type(name, list, "a list", [])
@@ -162,7 +162,7 @@ class Members:
                 raise self._error(f"{name}[{at}]", "an object", value)
             yield self._sub_members(f"{name}[{at}]", value)
 
-    def table(self) -> Iterator[tuple[str, "Members"]]:
+    def table(self) -> Iterator[tuple[str, "JsonMembers"]]:
         """Yield name and object of each member. All members must be objects."""
         for name, value in self._members.items():
             if not isinstance(value, dict):
@@ -172,11 +172,11 @@ class Members:
     def _value_of(self, name: str) -> Any:
         value = self._members.get(name)
         if value is None and name not in self._members and len(self._members) <= _MEMBERS_MAX:
-            wanted = _spelling(name)
-            value = next((each for key, each in self._members.items() if _spelling(key) == wanted), None)
+            wanted = _normalized_name(name)
+            value = next((each for key, each in self._members.items() if _normalized_name(key) == wanted), None)
         return value
 
-    def _convert(
+    def _convert_value(
         self, name: str, convert: Callable[[Any], _Value | None], expected: str, default: _Value | None
     ) -> _Value:
         found = self._value_of(name)
@@ -198,8 +198,8 @@ class Members:
             raise self._error(name, expected, value)
         return value
 
-    def _sub_members(self, name: str, value: Mapping[str, Any]) -> "Members":
-        return Members(value, self._segment_path_of(name), self._file, self._offset)
+    def _sub_members(self, name: str, value: Mapping[str, Any]) -> "JsonMembers":
+        return JsonMembers(value, self._segment_path_of(name), self._file, self._offset)
 
     def _segment_path_of(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name
@@ -212,8 +212,8 @@ class Members:
 
 
 def _text_of(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else _encode(value)
+    return value if value is None or isinstance(value, str) else _encode_value(value)
 
 
-def _spelling(name: str) -> str:
+def _normalized_name(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")

@@ -191,7 +191,7 @@ def test_a_seed_and_a_replay_of_its_record_give_the_same_crash_image(make_rig: C
             make_unsynced_changes(first)
             make_unsynced_changes(second)
             image = first.cut(profile)
-            replayed = make_rig(choices=Choices.replaying(first.choices.decisions()), image=DURABLE)
+            replayed = make_rig(choices=Choices.for_replay(first.choices.decisions()), image=DURABLE)
             make_unsynced_changes(replayed)
 
             assert image.digest() == second.cut(profile).digest() == replayed.cut(profile).digest()

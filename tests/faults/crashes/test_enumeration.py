@@ -75,10 +75,10 @@ class Odometer(Stream):
         self._wheels: list[int] = []
         self._at = 0
 
-    def record(self, options: int, label: str, proposed: int) -> int:
+    def record_draw(self, options: int, label: str, proposed: int) -> int:
         if label.endswith("bytes kept"):
             parts = sorted({0, 1, options - 1})
-            return parts[self.record(len(parts), "part", 0)]
+            return parts[self.record_draw(len(parts), "part", 0)]
         if options == 1:
             return 0
         if self._at == len(self._digits):
@@ -106,7 +106,7 @@ def all_drawn(disk: Disk, profile: str) -> set[str]:
     odometer, found, injected = Odometer(), set(), Counter[str]()
     for _ in odometer.turns():
         lost = draw_lost_changes(odometer, PROFILES[profile], cut.losable_changes())
-        entries = cut.entries_without(lost, injected)
+        entries = cut.entries_without_changes(lost, injected)
         dirty = cut.dirty_pages(entries)
         page_outcomes = draw_page_outcomes(odometer, dirty, cut.page_sectors)
         found.add(cut.image(entries, dirty, page_outcomes, injected, 0).digest())
@@ -269,11 +269,11 @@ def test_a_state_can_be_replayed_from_its_decisions(left_by: LeftBy, profile: st
     count = 0
     for state in list(states)[::2]:
         decisions = states.decisions(state, "disk")
-        choices = Choices.replaying(decisions)
+        choices = Choices.for_replay(decisions)
         again = left_by(make_one_change_of_each_kind, operation, faults=harm, choices=choices)
 
         assert again.crash(PROFILES[profile]).digest() == state.image.digest()
-        assert choices.unmet() == []
+        assert choices.unused_decisions() == []
         count += 1
     assert count > 2
 
@@ -375,7 +375,7 @@ def test_enumeration_does_not_change_the_disk(left_by: LeftBy) -> None:
         digests(states_of(disk, profile, 50))
 
     assert disk.injected == twin.injected
-    assert disk.settle().digest() == twin.settle().digest()
+    assert disk.image_after_power_off().digest() == twin.image_after_power_off().digest()
 
 
 def test_the_same_disk_gives_the_same_states_in_the_same_order(left_by: LeftBy) -> None:
@@ -469,7 +469,7 @@ def test_a_partial_file_growth_is_tried_with_one_byte_and_with_all_but_one(left_
 def test_a_state_can_be_drawn_again_from_its_decisions(left_by: LeftBy) -> None:
     states = states_of(left_by(make_one_change_of_each_kind), "strict-posix")
     for state in list(states)[::3]:
-        stream = Choices.replaying(states.decisions(state, "disk")).stream("disk")
+        stream = Choices.for_replay(states.decisions(state, "disk")).stream("disk")
 
         assert states.drawn(stream).digest == state.digest
         assert stream.decisions() == states.decisions(state, "disk")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tornlog.faults.crashes.crash import PowerCut, cache_image
+from tornlog.faults.crashes.crash import PowerCut, surviving_cache_image
 from tornlog.faults.crashes.page_outcomes import DirtyPage, PageOutcome
 from tornlog.faults.crashes.profiles import PROFILES, CrashProfile, Metadata, crash_kinds
 from tornlog.faults.disk.changes import Extend, Lost, MakeDirectory
@@ -71,12 +71,12 @@ def all_images(disk: Disk, profile: CrashProfile) -> set[str]:
     """Return the digests of all images that a crash may leave."""
     names = disk._names
     if profile.page_cache_survives:
-        return {cache_image(names.current, 0).digest()}
+        return {surviving_cache_image(names.current, 0).digest()}
     cut = PowerCut(profile, names, PAGE, SECTOR)
     injected: Counter[str] = Counter()
     found = set()
     for lost in lost_sets(cut, profile):
-        entries = cut.entries_without(lost, injected)
+        entries = cut.entries_without_changes(lost, injected)
         dirty = cut.dirty_pages(entries)
         for page_outcomes in product(*(possible_outcomes(page, cut.page_sectors) for page in dirty)):
             found.add(cut.image(entries, dirty, page_outcomes, injected, 0).digest())
@@ -145,7 +145,7 @@ def names_left(profile: str, disk: Disk) -> set[tuple[str, ...]]:
     names: set[tuple[str, ...]] = set()
     cut = PowerCut(PROFILES[profile], disk._names, PAGE, SECTOR)
     for lost in lost_sets(cut, PROFILES[profile]):
-        entries = cut.entries_without(lost, Counter())
+        entries = cut.entries_without_changes(lost, Counter())
         names.add(tuple(sorted(entries.names.keys() - START.files.keys())))
     return names
 

@@ -39,8 +39,8 @@ def test_a_replayed_record_gives_the_same_image_and_an_empty_record_loses_no_dat
     for seed in range(60):
         rig, image = crash_after_writes(make_rig, seed, HARMFUL)
         decisions = [one for one in rig.choices.decisions() if one.stream == "disk"]
-        replayed, again = crash_after_writes(make_rig, 0, HARMFUL, choices=Choices.replaying(decisions))
-        _, plain = crash_after_writes(make_rig, 0, HARMFUL, choices=Choices.replaying([]))
+        replayed, again = crash_after_writes(make_rig, 0, HARMFUL, choices=Choices.for_replay(decisions))
+        _, plain = crash_after_writes(make_rig, 0, HARMFUL, choices=Choices.for_replay([]))
 
         assert again.digest() == image.digest()
         assert [one for one in replayed.choices.decisions() if one.stream == "disk"] == decisions
@@ -57,7 +57,7 @@ def test_each_loss_of_a_power_cut_can_be_undone_separately(make_rig: Rig) -> Non
         decisions = [one for one in rig.choices.decisions() if one.stream == "disk"]
         for left_out in decisions:
             rest = [one for one in decisions if one is not left_out]
-            replayed, _ = crash_after_writes(make_rig, 0, HARMFUL, choices=Choices.replaying(rest))
+            replayed, _ = crash_after_writes(make_rig, 0, HARMFUL, choices=Choices.for_replay(rest))
             found = [one for one in replayed.choices.decisions() if one.stream == "disk"]
             assert set(found) <= set(rest)
             kinds.add(left_out.label.partition(" ")[2].partition(" ")[2])

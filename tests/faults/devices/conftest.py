@@ -51,9 +51,9 @@ class Timed:
 
     def __init__(self, kernel: Kernel, device: BlockDevice, memory: PageCacheLimits, **options: Any) -> None:
         self.kernel = kernel
-        self.machine = kernel.machine("host")
+        self.machine = kernel.create_machine("host")
         self.device = device
-        self.system = StorageSystem(kernel.machine("storage"), device, memory, **options)
+        self.system = StorageSystem(kernel.create_machine("storage"), device, memory, **options)
 
     def sleep(self, ms: float) -> None:
         self.kernel.park(WaitReason("asleep"), self.kernel.now_ns + round(ms * 1e6))

@@ -82,7 +82,7 @@ def test_after_dropping_the_cache_readers_wait_for_the_device_again(run_timed: R
         timed.system.allocate_ahead("/a", 100 * PAGE)
         for _ in range(2):
             timed.system.read("r", "/a", 0, 1)
-            timed.system.reads.drop()
+            timed.system.reads.drop_pages()
         return timed.system.reads.misses
 
     assert run_timed(body) == 2

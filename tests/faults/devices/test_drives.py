@@ -92,7 +92,7 @@ def test_drawn_durations_have_the_measured_distribution() -> None:
 
 
 def test_the_default_draw_is_the_shortest_duration() -> None:
-    assert DurationDistribution([30, 10, 20]).draw(Choices.replaying([]).stream("disk"), "sync") == 10
+    assert DurationDistribution([30, 10, 20]).draw(Choices.for_replay([]).stream("disk"), "sync") == 10
 
 
 def test_a_spread_passes_through_its_points() -> None:

@@ -33,7 +33,7 @@ def test_a_disk_state_separates_durable_and_dirty_bytes(rig: Any) -> None:
         file.store(5000, b"dirty")
 
     rig.run(body)
-    state = rig.disk.state()
+    state = rig.disk.content_state()
     file = state.files["/log"]
     assert (state.page_bytes, state.sector_bytes) == (4096, 512)
     assert file.cache[5000:5005] == b"dirty"
@@ -42,7 +42,7 @@ def test_a_disk_state_separates_durable_and_dirty_bytes(rig: Any) -> None:
     assert file.dirty == ((5000, 5005),)
     assert not file.stale
     assert not file.name_is_durable
-    assert rig.disk.state() == state
+    assert rig.disk.content_state() == state
 
 
 def test_a_name_is_durable_once_all_directories_above_it_are_synced(rig: Any) -> None:
@@ -50,12 +50,12 @@ def test_a_name_is_durable_once_all_directories_above_it_are_synced(rig: Any) ->
     def body() -> list[bool]:
         rig.files.make_directories("/a")
         rig.files.map("/a/one", 10)
-        known = [rig.disk.state().files["/a/one"].name_is_durable]
+        known = [rig.disk.content_state().files["/a/one"].name_is_durable]
         for directory in ("/a", "/"):
             rig.files.sync_directory(directory)
-            known.append(rig.disk.state().files["/a/one"].name_is_durable)
+            known.append(rig.disk.content_state().files["/a/one"].name_is_durable)
         rig.files.rename("/a/one", "/a/two")
-        return [*known, rig.disk.state().files["/a/two"].name_is_durable]
+        return [*known, rig.disk.content_state().files["/a/two"].name_is_durable]
 
     assert rig.run(body) == [False, False, True, False]
 
@@ -72,7 +72,7 @@ def test_pages_that_a_failed_sync_dropped_are_stale(make_rig: Callable[..., Any]
             return
 
     rig.run(body)
-    assert rig.disk.state().files["/log"].stale == {0}
+    assert rig.disk.content_state().files["/log"].stale == {0}
 
 
 def aftermath_of_power_cut(seed: int) -> Aftermath:
@@ -80,7 +80,7 @@ def aftermath_of_power_cut(seed: int) -> Aftermath:
     trace, choices = Listening(), Choices(str(seed))
     kernel = Kernel(RoundRobin(1), trace=trace)
     disk = Disk(kernel, choices.stream("disk"))
-    machine = kernel.machine("m")
+    machine = kernel.create_machine("m")
     files = disk.mount(machine)
 
     def body() -> None:
@@ -125,7 +125,7 @@ def test_lost_names_are_listed(make_rig: Callable[..., Any]) -> None:
         trace, choices = Listening(), Choices(str(seed))
         kernel = Kernel(RoundRobin(1), trace=trace)
         disk = Disk(kernel, choices.stream("disk"))
-        machine = kernel.machine("m")
+        machine = kernel.create_machine("m")
         files = disk.mount(machine)
         kernel.run(machine, lambda files=files: files.map("/log", 512), time_limit_ns=10**12)
         image = disk.crash(PROFILES["strict-posix"])
@@ -140,7 +140,7 @@ def test_a_process_kill_has_no_losses() -> None:
     trace = Listening()
     kernel = Kernel(RoundRobin(1), trace=trace)
     disk = Disk(kernel, Choices("1").stream("disk"))
-    machine = kernel.machine("m")
+    machine = kernel.create_machine("m")
     files = disk.mount(machine)
     kernel.run(machine, lambda: files.map("/log", 512).store(0, b"x"), time_limit_ns=10**12)
     image = disk.crash(PROFILES["process-kill"])

@@ -24,7 +24,7 @@ def simulated() -> Act:
     choices = Choices("names")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 1))
     disk = Disk(kernel, choices.stream("disk"), timing=SyncTiming(0, 0))
-    files = disk.mount(kernel.machine("m"))
+    files = disk.mount(kernel.create_machine("m"))
 
     def act(operation: Operation) -> object:
         kind, path, other = operation

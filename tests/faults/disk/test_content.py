@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tornlog.faults.disk.content import PAGE_BYTES, Content, SparseBytes, first_difference, with_pages
+from tornlog.faults.disk.content import PAGE_BYTES, Content, SparseBytes, first_difference, with_pages_replaced
 from tornlog.faults.disk.sparse_inode import SparseInode
 
 GIB = 1 << 30
@@ -83,8 +83,8 @@ def test_the_memory_of_a_long_sparse_file_is_that_of_its_data() -> None:
 def test_unchanged_content_remains_the_same_object(make: type[bytes]) -> None:
     content: Content = make(b"a" * 5000)
 
-    assert with_pages(content, {0: b"aaa", 4096: b"a"}) is content
-    changed = with_pages(content, {4096: b"b"})
+    assert with_pages_replaced(content, {0: b"aaa", 4096: b"a"}) is content
+    changed = with_pages_replaced(content, {4096: b"b"})
     assert bytes(changed) == b"a" * 4096 + b"b" + b"a" * 903
     assert bytes(content) == b"a" * 5000
 

@@ -174,7 +174,7 @@ def test_a_full_disk_refuses_growth_but_not_overwrites(rig: Any) -> None:
 def test_a_truncated_file_keeps_pending_and_dropped_writes() -> None:
     inode = Inode(0, PAGE, 0)
     inode.write(0, 0, b"0123456789abcdef", 0)
-    inode.drop(0, 0, PAGE)
+    inode.fail_write_back(0, 0, PAGE)
     rest = inode.cut(1, 10, 7)
 
     assert rest.content() == b"0123456789"

@@ -53,7 +53,7 @@ def every_operation(rig: Any) -> Callable[[], None]:
 
 def test_only_mutating_operations_are_numbered(rig: Any) -> None:
     trace = rig.kernel.trace = Trace()
-    trace.attach(rig.kernel, RollingDigest())
+    trace.attach_to_kernel(rig.kernel, RollingDigest())
     rig.run(every_operation(rig))
 
     events = [event.kind for event in trace if event.kind in set(KINDS)]
@@ -89,7 +89,7 @@ def test_a_crash_trigger_selects_the_operation_by_number_or_crash_point(
     assert trigger.selected is not None
     assert trigger.selected.kind == KINDS[operation]
     named = make_rig()
-    named.disk.arm(CrashTrigger(point=CrashPoint.parse(str(trigger.selected))), moment)
+    named.disk.arm_trigger(CrashTrigger(point=CrashPoint.parse(str(trigger.selected))), moment)
     named.run_until_death(every_operation(named))
     assert named.kernel.digest() == rig.kernel.digest()
     assert named.disk.crash(PROFILES["process-kill"]).digest() == image.digest()
@@ -268,7 +268,7 @@ def test_the_page_cache_survives_a_process_kill(make_rig: Callable[..., Any]) ->
         rig = make_rig(seed=str(seed))
         rig.disk.crash_at(3, "before")
         rig.run_until_death(lambda rig=rig: [rig.files.map("/a", 10).store(0, b"one") for _ in range(2)])
-        second = rig.kernel.machine("second")
+        second = rig.kernel.create_machine("second")
         files = rig.disk.mount(second)
         assert rig.kernel.run(second, lambda files=files: files.read("/a"), time_limit_ns=1) == b"one" + bytes(7)
         image = rig.disk.crash(PROFILES["strict-posix"])
@@ -281,9 +281,9 @@ def test_a_disk_is_unusable_after_it_became_a_crash_image(rig: Any) -> None:
         rig.disk.crash(PROFILES["nothing-lost"])
     rig.cut("nothing-lost")
     with pytest.raises(RuntimeError, match="image already"):
-        rig.disk.settle()
+        rig.disk.image_after_power_off()
     with pytest.raises(RuntimeError, match="image already"):
-        rig.disk.mount(rig.kernel.machine("next"))
+        rig.disk.mount(rig.kernel.create_machine("next"))
 
 
 def test_a_crash_trigger_requires_a_future_operation_and_a_moment(rig: Any) -> None:
@@ -295,7 +295,7 @@ def test_a_crash_trigger_requires_a_future_operation_and_a_moment(rig: Any) -> N
 
 
 def test_a_crash_point_without_an_operation_has_no_effect(rig: Any) -> None:
-    rig.disk.arm(CrashTrigger(point=CrashPoint("store", "/of/yore", 1)), "before")
+    rig.disk.arm_trigger(CrashTrigger(point=CrashPoint("store", "/of/yore", 1)), "before")
     rig.run(every_operation(rig))
 
     assert not any(kind.startswith("crash") for kind in rig.injected)
@@ -311,7 +311,7 @@ def test_crash_points_count_operations_from_the_arming_of_the_trigger(rig: Any) 
 
 
 def test_a_disarmed_trigger_has_no_effect(rig: Any) -> None:
-    rig.disk.arm(CrashTrigger(point=CrashPoint("create", "/a", 1)), "before")
+    rig.disk.arm_trigger(CrashTrigger(point=CrashPoint("create", "/a", 1)), "before")
     rig.disk.cancel_crash_trigger()
     rig.files.map("/a", 10)
 

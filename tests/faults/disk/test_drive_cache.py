@@ -85,7 +85,7 @@ def test_a_clean_power_off_flushes_the_drive_cache(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=LIES)
     write_with_lying_sync(rig)
 
-    assert rig.disk.settle().files["/log"].content[:4] == b"data"
+    assert rig.disk.image_after_power_off().files["/log"].content[:4] == b"data"
 
 
 def test_a_sync_without_changes_does_not_count_as_lying(make_rig: Rig) -> None:

@@ -42,7 +42,7 @@ def test_a_failed_sync_loses_data_even_if_the_next_sync_succeeds(make_rig: Rig, 
         mapped.msync(0, PAGE)
 
     assert [one.kind for one in rig.disk.damage] == (["failed sync"] if variant == "btrfs" else [])
-    assert rig.disk.settle().files["/log"].content[:6] == b"oooooo"
+    assert rig.disk.image_after_power_off().files["/log"].content[:6] == b"oooooo"
 
 
 @pytest.mark.parametrize(("variant", "seen"), [("ext4-ordered", b"doomed"), ("xfs", b"doomed"), ("btrfs", b"oooooo")])
@@ -96,7 +96,7 @@ def test_under_data_journaling_the_error_occurs_at_the_next_sync(make_rig: Rig) 
     assert rig.injected == {"late sync error": 1, "failed sync": 1}
     assert bytes(mapped.view(0, 6)) == b"doomed"
     mapped.msync(0, PAGE)
-    assert rig.disk.settle().files["/log"].content[:6] == b"oooooo"
+    assert rig.disk.image_after_power_off().files["/log"].content[:6] == b"oooooo"
 
 
 def test_under_data_journaling_data_survives_a_power_cut_before_the_error(make_rig: Rig) -> None:
@@ -141,7 +141,7 @@ def test_two_syncs_that_only_reached_the_journal_are_lost_together(make_rig: Rig
     expect_eio(rig, lambda: mapped.msync(0, PAGE))
 
     assert rig.injected == {"late sync error": 1, "failed sync": 1}
-    assert rig.disk.settle().files["/log"].content == LOG.files["/log"].content
+    assert rig.disk.image_after_power_off().files["/log"].content == LOG.files["/log"].content
 
 
 def test_a_failed_sync_of_equal_bytes_is_not_damage(make_rig: Rig) -> None:
@@ -252,7 +252,7 @@ def rig_with_failing_write_back(make_rig: Rig, **faults: str) -> Any:
     """Return a disk whose second page of /log cannot be written back."""
     plan = FaultPlan(failed_write_back_chance=1.0, **faults)  # type: ignore[arg-type]
     second = {"disk": [["page of a failed write-back /log", 1, 3, 2]]}
-    return make_rig(image=LOG, faults=plan, choices=Choices.replaying(decisions_from_record(second)))
+    return make_rig(image=LOG, faults=plan, choices=Choices.for_replay(decisions_from_record(second)))
 
 
 @pytest.mark.parametrize("variant", AT_ONCE)
@@ -266,7 +266,7 @@ def test_a_failed_write_back_is_reported_by_one_sync_only(make_rig: Rig, variant
 
     with rig.disk.with_faults(failed_write_back_chance=0.0):
         mapped.msync(0, 2 * PAGE)
-    content = rig.disk.settle().files["/log"].content
+    content = rig.disk.image_after_power_off().files["/log"].content
     assert content[:6] == b"firsto"
     assert content[PAGE : PAGE + 6] == b"oooooo"
 
@@ -284,21 +284,21 @@ def test_btrfs_reverts_the_page_of_a_failed_write_back(make_rig: Rig) -> None:
 
 
 def test_a_rewritten_page_survives_an_earlier_failed_write_back(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=WRITE_BACK, choices=Choices.replaying([]))
+    rig = make_rig(image=LOG, faults=WRITE_BACK, choices=Choices.for_replay([]))
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"again")
     expect_eio(rig, lambda: mapped.msync(0, PAGE))
     with rig.disk.with_faults(failed_write_back_chance=0.0):
         mapped.msync(0, PAGE)
 
-    assert rig.disk.settle().files["/log"].content[:5] == b"again"
+    assert rig.disk.image_after_power_off().files["/log"].content[:5] == b"again"
 
 
 def test_a_failed_write_back_is_reported_to_the_next_process(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=WRITE_BACK)
     rig.files.map("/log", 2 * PAGE).store(0, b"doomed")
     rig.kernel.kill(rig.machine)
-    again = rig.disk.mount(rig.kernel.machine("again"))
+    again = rig.disk.mount(rig.kernel.create_machine("again"))
 
     expect_eio(rig, lambda: again.map("/log", 2 * PAGE).msync(PAGE, 2 * PAGE))
 

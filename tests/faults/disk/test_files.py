@@ -173,7 +173,7 @@ def test_a_clock_step_does_not_change_earlier_mtimes(make_rig: Callable[..., Any
 
 def test_a_file_lock_excludes_others_until_released_or_its_holder_dies(rig: Any) -> None:
     lock = rig.files.lock("/lock")
-    rival = rig.kernel.machine("rival")
+    rival = rig.kernel.create_machine("rival")
     rivals = rig.disk.mount(rival)
 
     with pytest.raises(BlockingIOError) as refusal:

@@ -26,7 +26,7 @@ class FlawedRig:
     ) -> None:
         choices = Choices("flaws")
         self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
-        self.machine = self.kernel.machine("m")
+        self.machine = self.kernel.create_machine("m")
         self.disk = Disk(
             self.kernel,
             choices.stream("disk"),

@@ -147,12 +147,12 @@ def test_most_decay_hits_files_with_data() -> None:
 def test_a_replayed_record_gives_the_same_decay(plan: RotPlan) -> None:
     choices = Choices("again")
     image, damage = decay_image(IMAGE, choices.stream("rot"), plan, Counter())
-    replayed = Choices.replaying(choices.decisions())
+    replayed = Choices.for_replay(choices.decisions())
     again, damage_again = decay_image(IMAGE, replayed.stream("rot"), plan, Counter())
 
     assert again.digest() == image.digest()
     assert damage_again == damage
-    assert replayed.unmet() == []
+    assert replayed.unused_decisions() == []
 
 
 def test_the_decay_of_a_file_does_not_depend_on_other_files() -> None:
@@ -162,7 +162,7 @@ def test_the_decay_of_a_file_does_not_depend_on_other_files() -> None:
     while not {"/d/a", "/small"} <= {found.path for found in damage}:
         choices = Choices(f"files{image.digest()}")
         image, damage = decay_image(IMAGE, choices.stream("rot"), plan, Counter())
-    kept = Choices.replaying(entry for entry in choices.decisions() if "/small" in entry.label)
+    kept = Choices.for_replay(entry for entry in choices.decisions() if "/small" in entry.label)
     again, _ = decay_image(IMAGE, kept.stream("rot"), plan, Counter())
 
     assert again.files["/small"] == image.files["/small"]

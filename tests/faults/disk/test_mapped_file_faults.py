@@ -15,7 +15,7 @@ def disk_with(faults: FaultPlan | None) -> tuple[Disk, Any]:
     choices = Choices("map faults")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     disk = Disk(kernel, choices.stream("disk"), faults=faults)
-    return disk, disk.mount(kernel.machine("broker")).map("/a", 8192)
+    return disk, disk.mount(kernel.create_machine("broker")).map("/a", 8192)
 
 
 def write_all(mapped: Any, data: bytes) -> int:
@@ -91,7 +91,7 @@ def test_without_chances_no_write_fails_and_no_draw_is_made(faults: FaultPlan | 
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     stream = choices.stream("disk")
     disk = Disk(kernel, stream, faults=faults)
-    mapped = disk.mount(kernel.machine("broker")).map("/a", 8192)
+    mapped = disk.mount(kernel.create_machine("broker")).map("/a", 8192)
     for _ in range(100):
         assert mapped.pwrite(0, bytes(100)) == 100
         mapped.mlock()
@@ -103,7 +103,7 @@ def test_without_chances_no_write_fails_and_no_draw_is_made(faults: FaultPlan | 
 def test_a_crash_in_a_short_write_leaves_at_most_the_written_bytes(make_rig: Callable[..., Any]) -> None:
     for seed in range(20):
         rig = make_rig(str(seed))
-        rig.disk._injector.use(FaultPlan(short_write_chance=1.0))
+        rig.disk._injector.set_faults(FaultPlan(short_write_chance=1.0))
 
         def body(rig: Any = rig) -> None:
             mapped = rig.files.map("/a", 4096)

@@ -60,7 +60,7 @@ def test_a_page_beyond_the_surviving_size_is_not_dirty() -> None:
 def test_a_page_dropped_by_a_failed_sync_is_clean_but_not_durable() -> None:
     inode = make_inode()
     inode.write(1, 0, b"lost", 0)
-    inode.drop(2, 0, SIZE)
+    inode.fail_write_back(2, 0, SIZE)
     inode.make_durable(3, 0, SIZE)
 
     assert inode.content()[:4] == b"lost"
@@ -71,7 +71,7 @@ def test_a_page_dropped_by_a_failed_sync_is_clean_but_not_durable() -> None:
 def test_a_failed_sync_drops_only_pages_in_its_range() -> None:
     inode = make_inode()
     inode.write(1, 10, b"a" * 12, 0)
-    inode.drop(2, 16, 32)
+    inode.fail_write_back(2, 16, 32)
     inode.make_durable(3, 0, SIZE)
 
     assert inode.durable_bytes(SIZE) == bytes(10) + b"a" * 6 + bytes(48)
@@ -81,7 +81,7 @@ def test_a_page_written_during_a_failing_sync_stays_dirty_with_all_writes() -> N
     inode = make_inode()
     inode.write(1, 0, b"first", 0)
     inode.write(3, 5, b"second", 0)
-    inode.drop(2, 0, SIZE)
+    inode.fail_write_back(2, 0, SIZE)
     inode.make_durable(4, 0, SIZE)
 
     assert inode.durable_bytes(SIZE)[:11] == b"firstsecond"
@@ -90,7 +90,7 @@ def test_a_page_written_during_a_failing_sync_stays_dirty_with_all_writes() -> N
 def test_writing_any_byte_of_a_dropped_page_makes_the_whole_page_dirty() -> None:
     inode = make_inode()
     inode.write(1, 0, b"lost", 0)
-    inode.drop(2, 0, SIZE)
+    inode.fail_write_back(2, 0, SIZE)
     inode.write(3, 9, b"x", 0)
 
     assert inode.durable_bytes(SIZE) == bytes(SIZE)
@@ -180,7 +180,7 @@ def test_after_failed_syncs_visible_and_durable_content_differ_only_in_stale_pag
         elif kind == "sync":
             inode.make_durable(number - value, start, end)
         else:
-            inode.drop(number, start, end)
+            inode.fail_write_back(number, start, end)
 
     durable = bytearray(inode.durable_bytes(SIZE))
     for _, at, data in inode.pending:
@@ -193,7 +193,7 @@ def test_after_failed_syncs_visible_and_durable_content_differ_only_in_stale_pag
 def test_visible_bytes_of_clean_pages_are_durable() -> None:
     inode = make_inode()
     inode.write(1, 0, b"dropped", 0)
-    inode.drop(2, 0, SIZE)
+    inode.fail_write_back(2, 0, SIZE)
     inode.write(3, 20, b"pending", 0)
 
     assert not inode.has_durable(0, 1)

@@ -12,15 +12,15 @@ from tornlog.faults.disk.image import Image
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.replay import Replay
+from tornlog.sim.policies.replay import ReplayPolicy
 
 
 class Place:
     """A disk with durable /d, /d/f and /g, and its files."""
 
     def __init__(self, *, is_sparse: bool = False) -> None:
-        self.kernel = Kernel(Replay())
-        self.machine = self.kernel.machine("program")
+        self.kernel = Kernel(ReplayPolicy())
+        self.machine = self.kernel.create_machine("program")
         stream = Choices("1").stream("disk")
         self.disk = Disk(self.kernel, stream, timing=SyncTiming(0, 0), is_sparse=is_sparse)
         self.files: SimFiles = self.disk.mount(self.machine)
@@ -140,9 +140,9 @@ def test_a_symbolic_link_survives_a_crash_with_its_target_or_not_at_all(place: P
 
 def test_symbolic_links_of_an_image_survive_a_process_kill() -> None:
     image = Image({}, ("/d",), {"/link": "d"})
-    kernel = Kernel(Replay())
+    kernel = Kernel(ReplayPolicy())
     disk = Disk(kernel, Choices("1").stream("disk"), image=image)
-    machine = kernel.machine("program")
+    machine = kernel.create_machine("program")
     disk.mount(machine).rename("/link", "/d/link")
     kernel.kill(machine)
 

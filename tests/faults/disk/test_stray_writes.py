@@ -25,7 +25,7 @@ def choices_landing_on(file: int, page: int) -> Choices:
     """Return choices with which the first page of /a is written to the given page of the given file."""
     label = "misdirected write /a#0"
     drawn = [("file of a " + label, 2, file), ("page of a " + label, 2, page)]
-    return Choices.replaying(Decision("disk", name, 1, options, value) for name, options, value in drawn)
+    return Choices.for_replay(Decision("disk", name, 1, options, value) for name, options, value in drawn)
 
 
 def test_a_lost_write_becomes_visible_only_after_a_power_off(make_rig: Callable[..., Any]) -> None:

@@ -15,7 +15,7 @@ WAIT = WaitReason("half a sync")
 
 def durable_content(rig: Any, path: str = "/log") -> bytes:
     """Return the bytes that survive every power cut: all pages at their oldest version."""
-    found = rig.disk._names.find(path)
+    found = rig.disk._names.find_file(path)
     return bytes(found.durable_bytes(found.size_bytes))
 
 
@@ -131,14 +131,14 @@ def test_a_failed_sync_is_reported_once_and_loses_its_data(make_rig: Callable[..
     assert failure.value.errno == errno.EIO
     assert rig.injected["failed sync"] == 1
 
-    rig.disk._injector.use(FaultPlan(failed_sync_chance=0.0))
+    rig.disk._injector.set_faults(FaultPlan(failed_sync_chance=0.0))
     mapped.msync(0, 4096)
     mapped.store(5000, b"fine")
     mapped.fdatasync()
 
     assert bytes(mapped.view(0, 6)) == b"doomed"
     assert durable_content(rig) == bytes(5000) + b"fine" + bytes(4096 * 3 - 5004)
-    image = rig.disk.settle()
+    image = rig.disk.image_after_power_off()
     assert image.files["/log"].content[:6] == bytes(6)
 
 
@@ -159,7 +159,7 @@ def test_data_rewritten_after_a_failed_sync_becomes_durable(make_rig: Callable[.
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output"):
         mapped.fdatasync()
-    rig.disk._injector.use(FaultPlan(failed_sync_chance=0.0))
+    rig.disk._injector.set_faults(FaultPlan(failed_sync_chance=0.0))
     mapped.store(0, b"doomed")
     mapped.fdatasync()
 
@@ -233,7 +233,7 @@ def test_latencies_lie_within_their_bounds_and_are_drawn_with_a_label(rig: Any) 
     usual = [SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(200)]
 
     assert set(usual) == set(range(10, 21))
-    assert {draw[0] for draw in rig.choices.recorded()["disk"]} == {"msync /a ns"}
+    assert {draw[0] for draw in rig.choices.to_record()["disk"]} == {"msync /a ns"}
     assert not rig.injected
 
 

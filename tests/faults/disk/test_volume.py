@@ -12,7 +12,7 @@ def names_after_losing(names: Namespace, *lost: int) -> MetadataState:
     entries = names.durable.copy()
     for change in names.journal:
         if change.number in lost:
-            change.lose(entries)
+            change.apply_loss(entries)
         else:
             change.apply(entries)
     entries.remove_orphans()
@@ -22,7 +22,7 @@ def names_after_losing(names: Namespace, *lost: int) -> MetadataState:
 def make_names(*paths: str) -> Namespace:
     """Return the names of a directory /d with durable files."""
     files = {path: FileImage(path.encode(), 0) for path in paths}
-    return Namespace.load(Image(files, ("/d",)), 4096, 0)
+    return Namespace.from_image(Image(files, ("/d",)), 4096, 0)
 
 
 def test_a_file_is_missing_if_its_creation_is_lost() -> None:
@@ -35,7 +35,7 @@ def test_a_file_is_missing_if_its_creation_is_lost() -> None:
 
 def test_a_file_has_its_durable_size_if_its_extension_is_lost() -> None:
     names = make_names("/d/a")
-    inode = names.find("/d/a")
+    inode = names.find_file("/d/a")
     names.extend(1, "/d/a", inode, 100, by_write=False)
     names.extend(2, "/d/a", inode, 200, by_write=False)
 
@@ -47,7 +47,7 @@ def test_a_file_has_its_durable_size_if_its_extension_is_lost() -> None:
 
 def test_a_file_is_restored_if_its_removal_is_lost_unless_its_name_was_reused() -> None:
     names = make_names("/d/a")
-    old = names.find("/d/a")
+    old = names.find_file("/d/a")
     names.unlink(1, "/d/a")
     new = names.create(2, "/d/a", 0)
 
@@ -58,7 +58,7 @@ def test_a_file_is_restored_if_its_removal_is_lost_unless_its_name_was_reused() 
 
 def test_a_lost_rename_restores_both_names() -> None:
     names = make_names("/d/a", "/d/b")
-    a, b = names.find("/d/a"), names.find("/d/b")
+    a, b = names.find_file("/d/a"), names.find_file("/d/b")
     names.rename(1, "/d/a", "/d/b")
 
     assert names.current.inode("/d/b") is a
@@ -78,7 +78,7 @@ def test_a_rename_kept_without_the_creation_still_names_the_file() -> None:
 
 def test_losing_a_truncation_to_empty_restores_the_content_under_the_new_name() -> None:
     names = make_names("/d/a")
-    old = names.find("/d/a")
+    old = names.find_file("/d/a")
     new = names.empty(1, "/d/a", 0)
     names.rename(2, "/d/a", "/d/b")
 
@@ -168,7 +168,7 @@ Rig = Any
 
 
 def make_rival(rig: Rig, name: str = "rival") -> Any:
-    return rig.disk.mount(rig.kernel.machine(name))
+    return rig.disk.mount(rig.kernel.create_machine(name))
 
 
 def test_a_killed_process_releases_its_locks(rig: Any) -> None:

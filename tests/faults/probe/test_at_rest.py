@@ -228,7 +228,7 @@ def test_every_state_damages_synced_data_alone_and_can_be_drawn_again(disk: str)
     assert len(damaged) == len({one.digest for one in damaged}) > 1
     for state in made:
         decisions = states.decisions(state, DISK_STREAM)
-        drawn = states.drawn(Choices.replaying(decisions).stream(DISK_STREAM))
+        drawn = states.drawn(Choices.for_replay(decisions).stream(DISK_STREAM))
         assert (drawn.digest, drawn.damage) == (state.digest, state.damage)
         assert state.image.digest() == state.digest
         assert state.image.files["/files/twin"] == state.image.files["/files/log"]

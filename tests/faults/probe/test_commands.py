@@ -14,7 +14,7 @@ from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.checks.check import BROKEN, DIED, HELD, RAISED, TIMED_OUT, Check, CheckError, CheckOutcome
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer, CommandCheck
-from tornlog.faults.probe.checks.kinds import check_of
+from tornlog.faults.probe.checks.kinds import check_in_file
 from tornlog.faults.probe.record import Answers
 
 Script = Callable[[str], Path]
@@ -169,9 +169,9 @@ def test_an_invalid_check_is_refused(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("echo")
     for make, message in (
-        (lambda: check_of(tmp_path / "none"), "expected a Python file or an executable, found nothing"),
-        (lambda: check_of(plain), "executable with chmod [+]x"),
-        (lambda: check_of(tmp_path / "none.py"), "expected a Python file"),
+        (lambda: check_in_file(tmp_path / "none"), "expected a Python file or an executable, found nothing"),
+        (lambda: check_in_file(plain), "executable with chmod [+]x"),
+        (lambda: check_in_file(tmp_path / "none.py"), "expected a Python file"),
         (lambda: CheckServer(""), "expected a command, found nothing"),
         (lambda: CheckServer("java 'Judge"), "No closing quotation"),
     ):

@@ -213,7 +213,7 @@ def require_agreement(record: ProgramRecord, profile: CrashProfile) -> tuple[int
     in some state. Return the numbers of promises with a listed effect, and of promises with all states.
     """
     effects = UnsyncedEffects(record, EMPTY, [profile])
-    effects.follow()
+    effects.replay_record()
     with_effects = with_all_states = 0
     for promise, replayer in moments(record):
         spans = effects.losses[profile.name].spans

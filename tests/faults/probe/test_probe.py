@@ -15,8 +15,8 @@ from tornlog.faults.probe.record import Answers, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import DISK_STREAM, Replayer
 from tornlog.faults.probe.report import CrashCase, ProbeReport
-from tornlog.faults.probe.shrink import CrashCaseView, NotReproducedError, Scene, shrink
-from tornlog.faults.probe.story import described, step_text, story
+from tornlog.faults.probe.shrink import CrashCaseReplay, CrashCaseView, NotReproducedError, shrink
+from tornlog.faults.probe.story import step_description, step_text, story
 from tornlog.faults.simulation.artefact import ArtefactError
 from tornlog.sim.choices import Choices
 
@@ -91,7 +91,7 @@ def test_breaches_of_two_runs_are_merged_by_signature(unsynced_program_record: P
         probe_report(unsynced_program_record, check, *disks).breaches[LOST]
         for disks in (["strict-posix"], ["xfs", "strict-posix"])
     )
-    joined = one.joined(other, other.smallest)
+    joined = one.merged_with(other, other.smallest)
 
     assert (joined.smallest, joined.states) == (other.smallest, one.states + other.states)
     assert joined.disks == {"strict-posix": 2 * one.states, "xfs": other.states - one.states}
@@ -156,7 +156,7 @@ def test_unneeded_losses_are_shrunk(unsynced_program_record: ProgramRecord, chec
 def _with_more_losses(record: ProgramRecord, case: CrashCase, checkers: Checkers) -> CrashCase:
     """Return a case of the same breach at the same moment with as many losses as possible."""
     replayer = Replayer(record, EMPTY)
-    replayer.upto(case.point)
+    replayer.replay_to(case.point)
     states = replayer.disk.crash_states(PROFILES[case.disk], 1_000, Choices("1").stream("x"))
     answers = Answers(record.acknowledged[: case.point.acknowledged])
     found = []
@@ -171,17 +171,17 @@ def _with_more_losses(record: ProgramRecord, case: CrashCase, checkers: Checkers
 
 def test_a_failure_file_reproduces_its_state(unsynced_program_record: ProgramRecord, check: Path) -> None:
     shown = shrunk_case(unsynced_program_record, check, LOST)
-    upto = unsynced_program_record.upto(shown.case.point.step + 1)
+    upto = unsynced_program_record.with_first_steps(shown.case.point.step + 1)
     text = ProbeFailure(str(check), shown.case, EMPTY, upto).to_json(shown)
     kept = ProbeFailure.from_json(text)
 
     assert kept == ProbeFailure(str(check), shown.case, kept.start, upto)
     assert kept.start.digest() == EMPTY.digest()
-    again = Scene(kept.record, kept.start, kept.case).shown(kept.case)
+    again = CrashCaseReplay(kept.record, kept.start, kept.case).shown(kept.case)
     assert again.image.digest() == shown.image.digest()
     assert again.losses == shown.losses
     other = ProbeFailure.from_json(text.replace(shown.case.digest, "0" * 32))
-    scene = Scene(other.record, other.start, other.case)
+    scene = CrashCaseReplay(other.record, other.start, other.case)
     with pytest.raises(NotReproducedError, match="expected digest 0"):
         scene.shown(other.case)
 
@@ -209,7 +209,7 @@ def test_a_story_has_steps_with_source_lines(unsynced_program_record: ProgramRec
     assert step_text(unsynced_program_record, 2) == "   3 rename new -> value  save.py:3"
     assert list(story(unsynced_program_record, 7))[-1] == "   8 acknowledge 'two'  save.py:9"
     assert len(list(story(unsynced_program_record, 3))) == 4
-    assert described(unsynced_program_record, Step("write", file=1, at=4, data=b"ab")) == "write new [4, 6)"
+    assert step_description(unsynced_program_record, Step("write", file=1, at=4, data=b"ab")) == "write new [4, 6)"
 
 
 def test_between_stores_to_a_map_only_process_kills_are_tried(check_file: CheckFile, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tornlog.faults.probe.record import (
     RecordError,
     SourceLine,
     Step,
-    Unseen,
+    UnseenAction,
     only_promises,
 )
 
@@ -28,7 +28,7 @@ RECORD = ProgramRecord(
         Step("allocate", file=0, at=7, size=9, by=1, call="fallocate"),
     ),
     ((), (SourceLine("script.py", 3, "put"),)),
-    (Unseen("os.fork", "another process", 1),),
+    (UnseenAction("os.fork", "another process", 1),),
     tasks=(ProgramTask(0, 0, "main"), ProgramTask(1, 1, "flusher")),
 )
 

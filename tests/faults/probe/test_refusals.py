@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.faults.probe.checks.command import CheckServer
-from tornlog.faults.probe.checks.kinds import check_of
+from tornlog.faults.probe.checks.kinds import check_in_file
 from tornlog.faults.probe.programs import RecorderChoice
 from tornlog.faults.probe.record import Answers, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
@@ -120,7 +120,7 @@ def test_a_recorded_recovery_gets_the_refused_operations(tmp_path: Path, kind: s
     path = tmp_path / f"check{'' if kind == 'command' else '.py'}"
     path.write_text(lines[kind])
     path.chmod(0o755)
-    check = CheckServer(f"{sys.executable} {path}") if kind == "server" else check_of(path)
+    check = CheckServer(f"{sys.executable} {path}") if kind == "server" else check_in_file(path)
     record, unlike = RecorderChoice("", "step", 60.0).record_check(check, EMPTY, Answers(["seven"], ["eight"]))
 
     assert unlike == []
@@ -157,5 +157,5 @@ def test_answers_keep_their_order_in_a_record_and_load_again() -> None:
     record = ProgramRecord((), tuple(Step("acknowledge", line) for line in lines), ((),)).with_refusals()
 
     assert [step.kind for step in record.steps] == ["acknowledge", "refuse", "acknowledge", "refuse"]
-    assert Answers.of(record.answers) == (["one", "refusedthree"], ["two", "four"])
+    assert Answers.from_steps(record.answers) == (["one", "refusedthree"], ["two", "four"])
     assert ProgramRecord.from_json(record.to_json()) == record

@@ -77,17 +77,17 @@ def test_files_at_the_start_are_durable_and_writable() -> None:
     replayer = Replayer(record_of(Step("write", file=0, at=4, data=b"45")), start)
     list(replayer.points())
 
-    assert replayer.intact().files["/files/old"].content == b"012345"
+    assert replayer.intact_image().files["/files/old"].content == b"012345"
 
 
 def test_a_replay_stops_at_the_requested_crash_point() -> None:
     record = record_of(CREATE, Step("write", file=0, data=b"ab"), Step("write", file=0, at=2, data=b"cd"))
     replayer = Replayer(record, EMPTY)
-    replayer.upto(Point(1, 2, 0, False))
+    replayer.replay_to(Point(1, 2, 0, False))
 
-    assert replayer.intact().files["/files/log"].content == b"ab"
+    assert replayer.intact_image().files["/files/log"].content == b"ab"
     with pytest.raises(RecordError, match="point: expected one of the record's"):
-        Replayer(record, EMPTY).upto(Point(1, 7, 0, False))
+        Replayer(record, EMPTY).replay_to(Point(1, 7, 0, False))
 
 
 def crash_contents(*records: Step, profile: str = "strict-posix", path: str = "/files/log") -> set[bytes | None]:
@@ -218,7 +218,7 @@ def test_an_impossible_step_raises_an_error_with_its_number(steps: list[Step]) -
     with pytest.raises(RecordError, match=f"step {len(steps) - 1}: {steps[-1].kind} is impossible"):
         list(Replayer(record_of(*steps), EMPTY).points())
     with pytest.raises(RecordError, match=f"step {len(steps) - 1}: {steps[-1].kind} is impossible"):
-        Replayer(record_of(*steps), EMPTY).whole()
+        Replayer(record_of(*steps), EMPTY).replay_all()
 
 
 def test_a_stepwise_replay_equals_a_whole_replay() -> None:
@@ -233,10 +233,10 @@ def test_a_stepwise_replay_equals_a_whole_replay() -> None:
     )
     whole, by_points = Replayer(record, EMPTY), Replayer(record, EMPTY)
 
-    whole.whole()
+    whole.replay_all()
     list(by_points.points())
 
-    assert whole.intact().digest() == by_points.intact().digest()
+    assert whole.intact_image().digest() == by_points.intact_image().digest()
 
 
 def image(**files: bytes) -> Image:

@@ -58,7 +58,7 @@ def expected(image: Image, tmp_path: Path) -> tuple[object, ...]:
     """Return the content of a directory that was made for this image only."""
     (tmp_path / "expected").mkdir(exist_ok=True)
     fresh = StateDirectory(tmp_path / "expected")
-    found = content(fresh.show(ImageDifference.between(NOTHING, image)))
+    found = content(fresh.show(ImageDifference.from_images(NOTHING, image)))
     fresh.discard()
     return found
 
@@ -141,46 +141,46 @@ CHANGES: list[Callable[[Path], object]] = [
 def test_next_state_is_exact_after_any_change(
     directory: StateDirectory, tmp_path: Path, change: Callable[[Path], object], then: Image
 ) -> None:
-    root = directory.show(ImageDifference.between(NOTHING, FIRST))
+    root = directory.show(ImageDifference.from_images(NOTHING, FIRST))
     change(root)
-    directory.take_back([os.getpid()])
-    assert content(directory.show(ImageDifference.between(FIRST, then))) == expected(then, tmp_path)
+    directory.find_check_changes([os.getpid()])
+    assert content(directory.show(ImageDifference.from_images(FIRST, then))) == expected(then, tmp_path)
     directory.discard()
 
 
 def test_unchanged_files_are_not_written_again(directory: StateDirectory) -> None:
-    root = directory.show(ImageDifference.between(NOTHING, FIRST))
+    root = directory.show(ImageDifference.from_images(NOTHING, FIRST))
     before = (root / "files/same").stat().st_ino
-    directory.take_back([os.getpid()])
-    root = directory.show(ImageDifference.between(FIRST, SECOND))
+    directory.find_check_changes([os.getpid()])
+    root = directory.show(ImageDifference.from_images(FIRST, SECOND))
     assert (root / "files/same").stat().st_ino == before
     directory.discard()
 
 
 def test_each_state_has_its_own_path(directory: StateDirectory) -> None:
-    first = directory.show(ImageDifference.between(NOTHING, FIRST))
-    directory.take_back([])
-    assert directory.show(ImageDifference.between(FIRST, SECOND)) != first
+    first = directory.show(ImageDifference.from_images(NOTHING, FIRST))
+    directory.find_check_changes([])
+    assert directory.show(ImageDifference.from_images(FIRST, SECOND)) != first
     assert not first.exists()
     directory.discard()
 
 
 def test_file_left_open_does_not_reach_the_next_state(directory: StateDirectory, tmp_path: Path) -> None:
-    root = directory.show(ImageDifference.between(NOTHING, FIRST))
+    root = directory.show(ImageDifference.from_images(NOTHING, FIRST))
     with (root / "files/same").open("r+b", buffering=0) as left_open:
-        directory.take_back([os.getpid()])
-        root = directory.show(ImageDifference.between(FIRST, SECOND))
+        directory.find_check_changes([os.getpid()])
+        root = directory.show(ImageDifference.from_images(FIRST, SECOND))
         left_open.write(b"late")
         assert content(root) == expected(SECOND, tmp_path)
     directory.discard()
 
 
 def test_map_left_open_does_not_reach_the_next_state(directory: StateDirectory, tmp_path: Path) -> None:
-    root = directory.show(ImageDifference.between(NOTHING, FIRST))
+    root = directory.show(ImageDifference.from_images(NOTHING, FIRST))
     with (root / "files/same").open("r+b") as file:
         left_open = mmap.mmap(file.fileno(), 0)
-    directory.take_back([os.getpid()])
-    root = directory.show(ImageDifference.between(FIRST, SECOND))
+    directory.find_check_changes([os.getpid()])
+    root = directory.show(ImageDifference.from_images(FIRST, SECOND))
     left_open[:4] = b"late"
     assert content(root) == expected(SECOND, tmp_path)
     left_open.close()
@@ -188,7 +188,7 @@ def test_map_left_open_does_not_reach_the_next_state(directory: StateDirectory, 
 
 
 def test_process_left_running_does_not_reach_the_next_state(directory: StateDirectory, tmp_path: Path) -> None:
-    root = directory.show(ImageDifference.between(NOTHING, FIRST))
+    root = directory.show(ImageDifference.from_images(NOTHING, FIRST))
     code = (
         "import sys; file = open('same', 'r+b', buffering=0); print(flush=True); sys.stdin.read(1); file.write(b'late')"
     )
@@ -198,8 +198,8 @@ def test_process_left_running_does_not_reach_the_next_state(directory: StateDire
         assert running.stdout is not None
         assert running.stdin is not None
         running.stdout.readline()
-        directory.take_back([running.pid])
-        root = directory.show(ImageDifference.between(FIRST, SECOND))
+        directory.find_check_changes([running.pid])
+        root = directory.show(ImageDifference.from_images(FIRST, SECOND))
         running.stdin.write("x")
         running.stdin.close()
         running.wait()
@@ -213,25 +213,25 @@ def test_files_of_another_users_process_count_as_open(
     def refuse(path: str) -> list[str]:
         raise PermissionError(path)
 
-    root = directory.show(ImageDifference.between(NOTHING, FIRST))
+    root = directory.show(ImageDifference.from_images(NOTHING, FIRST))
     before = (root / "files/same").stat().st_ino
     with monkeypatch.context() as refused, (root / "files/same").open("rb") as kept:
         refused.setattr(state_directory.os, "listdir", refuse)
-        directory.take_back([1])
-        root = directory.show(ImageDifference.between(FIRST, SECOND))
+        directory.find_check_changes([1])
+        root = directory.show(ImageDifference.from_images(FIRST, SECOND))
         assert (root / "files/same").stat().st_ino != before, kept
     assert content(root) == expected(SECOND, tmp_path)
     directory.discard()
 
 
 def test_more_changes_than_the_kernel_reports(directory: StateDirectory, tmp_path: Path) -> None:
-    root = directory.show(ImageDifference.between(NOTHING, FIRST))
+    root = directory.show(ImageDifference.from_images(NOTHING, FIRST))
     reports_max = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     for number in range(reports_max):
         (root / f"tmp/{number % 2}").write_bytes(b"x")
     (root / "files/same").write_bytes(b"the last change")
-    directory.take_back([os.getpid()])
-    assert content(directory.show(ImageDifference.between(FIRST, SECOND))) == expected(SECOND, tmp_path)
+    directory.find_check_changes([os.getpid()])
+    assert content(directory.show(ImageDifference.from_images(FIRST, SECOND))) == expected(SECOND, tmp_path)
     directory.discard()
 
 

@@ -31,9 +31,9 @@ def test_signatures_ignore_numbers_and_quoted_texts(line: str, signature: str) -
 def test_colours_are_removed_from_messages() -> None:
     coloured = CheckOutcome(BROKEN, ("\x1b[1m", "\x1b[31mlost:\x1b[0m \x1b]8;;file:///a\x1b\\a\x1b]8;;\x1b\\"))
 
-    assert coloured.uncoloured == CheckOutcome(BROKEN, ("lost: a",))
-    assert CheckOutcome(BROKEN, ("\x1b[m",)).uncoloured.lines == (NO_TEXT,)
-    assert CheckOutcome(HELD).uncoloured == CheckOutcome(HELD)
+    assert coloured.without_escape_sequences == CheckOutcome(BROKEN, ("lost: a",))
+    assert CheckOutcome(BROKEN, ("\x1b[m",)).without_escape_sequences.lines == (NO_TEXT,)
+    assert CheckOutcome(HELD).without_escape_sequences == CheckOutcome(HELD)
 
 
 def test_every_outcome_except_held_counts_as_broken() -> None:

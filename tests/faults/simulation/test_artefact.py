@@ -17,7 +17,7 @@ from tornlog.faults.simulation.artefact import (
 from tornlog.faults.simulation.record import Record
 from tornlog.faults.simulation.simulation import Crash
 from tornlog.sim.choices import Decision
-from tornlog.sim.schedule import Switch
+from tornlog.sim.schedule import TaskSwitch
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def test_the_error_for_an_artefact_field_of_wrong_type_names_its_path(field: str
 
 RECORD = Record(
     (Decision("ann", "step 3 taken", 1, 2, 1), Decision("disk", 'create "/a b" lost', 1, 2, 1)),
-    (Switch("first/ann", "store", 2, "first/bob"),),
+    (TaskSwitch("first/ann", "store", 2, "first/bob"),),
     (Crash("first", "xfs", "before", "write /a #2"), Crash("second", "os-crash", "after", "")),
     7,
 )

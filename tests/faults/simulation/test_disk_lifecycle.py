@@ -27,7 +27,7 @@ class Bench:
         self.lives = 0
 
     def live(self, disk: Disk, body: Callable[[Files], None]) -> None:
-        machine = self.kernel.machine(f"life-{self.lives}")
+        machine = self.kernel.create_machine(f"life-{self.lives}")
         self.lives += 1
         self.kernel.run(machine, lambda: body(disk.mount(machine)), time_limit_ns=60 * 10**9)
 
@@ -38,7 +38,7 @@ class Bench:
         return disk.injected["slow sync"] > before
 
     def found(self, disk: Disk) -> dict[str, bytes]:
-        return {path: file.content for path, file in disk.settle().files.items()}
+        return {path: file.content for path, file in disk.image_after_power_off().files.items()}
 
 
 @pytest.fixture
@@ -57,21 +57,21 @@ def write_unsynced(files: Files) -> None:
 
 
 def test_after_a_process_kill_the_same_disk_is_mounted_again_and_the_kill_is_counted(bench: Bench) -> None:
-    disk = bench.lasting.find("first", faulty=True)
+    disk = bench.lasting.find_disk("first", faulty=True)
     bench.live(disk, write_unsynced)
     bench.lasting.set_image_after_crash(disk, PROFILES["process-kill"])
 
-    assert bench.lasting.find("second", faulty=True) is disk
+    assert bench.lasting.find_disk("second", faulty=True) is disk
     assert bench.lasting.stream_name == "first"
     assert bench.lasting.injected["crash process-kill"] == 1
 
 
 def test_without_disk_faults_writes_of_a_killed_process_remain(bench: Bench) -> None:
-    disk = bench.lasting.find("first", faulty=True)
+    disk = bench.lasting.find_disk("first", faulty=True)
     bench.live(disk, write_unsynced)
     bench.lasting.set_image_after_crash(disk, PROFILES["process-kill"])
 
-    sound = bench.lasting.find("healed", faulty=False)
+    sound = bench.lasting.find_disk("healed", faulty=False)
     assert sound is not disk
     assert not bench.is_faulty(sound)
     assert bench.found(sound) == {"/a": b"content"}
@@ -79,12 +79,12 @@ def test_without_disk_faults_writes_of_a_killed_process_remain(bench: Bench) -> 
 
 
 def test_a_power_cut_loses_unsynced_data(bench: Bench) -> None:
-    disk = bench.lasting.find("first", faulty=True)
+    disk = bench.lasting.find_disk("first", faulty=True)
     bench.live(disk, write_synced)
     bench.live(disk, lambda files: files.write("/b", b"unsynced"))
     bench.lasting.set_image_after_crash(disk, PROFILES["strict-posix"])
 
-    after = bench.lasting.find("second", faulty=True)
+    after = bench.lasting.find_disk("second", faulty=True)
     assert bench.is_faulty(after)
     found = bench.found(after)
     assert found["/a"] == b"content"
@@ -92,7 +92,7 @@ def test_a_power_cut_loses_unsynced_data(bench: Bench) -> None:
 
 
 def test_changes_made_while_the_machine_is_off_are_visible_in_the_next_life(bench: Bench) -> None:
-    disk = bench.lasting.find("first", faulty=True)
+    disk = bench.lasting.find_disk("first", faulty=True)
     bench.live(disk, write_unsynced)
     left: list[Image] = []
 
@@ -104,17 +104,17 @@ def test_changes_made_while_the_machine_is_off_are_visible_in_the_next_life(benc
     shown: list[Image] = []
     bench.lasting.on_image = shown.append
 
-    assert bench.found(bench.lasting.find("second", faulty=True)) == {"/a": b"content", "/b": b"foreign"}
+    assert bench.found(bench.lasting.find_disk("second", faulty=True)) == {"/a": b"content", "/b": b"foreign"}
     assert {path: file.content for path, file in left[0].files.items()} == {"/a": b"content"}
     assert [sorted(image.files) for image in shown] == [["/a", "/b"]]
 
 
 def test_a_power_cut_after_a_stop_loses_unsynced_data(bench: Bench) -> None:
-    first = bench.lasting.find("first", faulty=True)
+    first = bench.lasting.find_disk("first", faulty=True)
     bench.live(first, write_unsynced)
     bench.lasting.set_image_after_stop(first, power_cut=PROFILES["strict-posix"])
 
-    assert b"content" not in bench.found(bench.lasting.find("second", faulty=True)).values()
+    assert b"content" not in bench.found(bench.lasting.find_disk("second", faulty=True)).values()
     assert bench.lasting.injected["power cut after a stop"] == 1
     assert bench.lasting.injected["crash"] == 0  # a clean stop is no crash
 
@@ -129,12 +129,12 @@ def test_only_disks_with_faults_decay() -> None:
     bench = Bench(rot=rot)
     shown: list[Image] = []
     bench.lasting.on_image = shown.append
-    first = bench.lasting.find("new", faulty=True)
+    first = bench.lasting.find_disk("new", faulty=True)
     bench.live(first, write_unsynced)
     bench.lasting.set_image_after_stop(first)
-    sound = bench.lasting.find("sound", faulty=False)
+    sound = bench.lasting.find_disk("sound", faulty=False)
     bench.lasting.set_image_after_stop(sound)
 
-    assert bench.found(bench.lasting.find("faulty", faulty=True)) == {"/rotten": b""}
+    assert bench.found(bench.lasting.find_disk("faulty", faulty=True)) == {"/rotten": b""}
     assert asked == ["faulty"]
     assert [sorted(image.files) for image in shown] == [["/a"], ["/a"]]

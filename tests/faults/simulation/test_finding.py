@@ -8,13 +8,13 @@ from tornlog.faults.simulation.finding import Finding, steps_taken
 from tornlog.faults.simulation.record import Record
 from tornlog.faults.simulation.simulation import Crash
 from tornlog.sim.choices import Decision
-from tornlog.sim.schedule import Switch
+from tornlog.sim.schedule import TaskSwitch
 
 FINDING = Finding(
     7,
     Record(
         (Decision("ann", "step 3 taken", 1, 2, 1), Decision("disk of first", "create /a lost", 1, 2, 1)),
-        (Switch("first/ann", "store", 2, "first/bob"),),
+        (TaskSwitch("first/ann", "store", 2, "first/bob"),),
         (Crash("first", "xfs", "before", "write /a #2"), Crash("second", "os-crash", "after", "")),
         None,
     ),

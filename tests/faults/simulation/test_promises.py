@@ -63,7 +63,7 @@ def test_the_coverage_report_lists_unreached_events() -> None:
 
 def test_a_failed_promise_is_the_finding_of_its_seed() -> None:
     def scenario(run: Simulation) -> None:
-        always(run.choices.stream("draws").below(4, "number") != 3, "no threes")
+        always(run.choices.stream("draws").randbelow(4, "number") != 3, "no threes")
 
     finding = find(scenario, range(50))
 

@@ -9,11 +9,11 @@ from tornlog.faults.simulation.simulation import CRASHES, Crash, Simulation, Sim
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import NoProgressError, TaskFailedError
 from tornlog.sim.policies.random_walk import draw_policy
-from tornlog.sim.policies.replay import Replay
+from tornlog.sim.policies.replay import ReplayPolicy
 
 
 def simulate(seed: str = "1", crashes: list[Crash] | None = None) -> Simulation:
-    return Simulation(Choices(seed), Replay(), crashes=crashes)
+    return Simulation(Choices(seed), ReplayPolicy(), crashes=crashes)
 
 
 def writing(path: str, data: bytes) -> Callable[[SimWorld], None]:
@@ -110,7 +110,7 @@ def test_operations_are_counted_for_each_life_that_is_to_crash() -> None:
 
 def test_workload_steps_draw_from_separate_streams() -> None:
     run = simulate()
-    taken = [(number, draw.below(1000, "size")) for number, draw in run.steps("client", 3)]
+    taken = [(number, draw.randbelow(1000, "size")) for number, draw in run.steps("client", 3)]
 
     assert [number for number, _ in taken] == [1, 2, 3]
     labels = [decision.label for decision in run.choices.decisions()]
@@ -120,11 +120,11 @@ def test_workload_steps_draw_from_separate_streams() -> None:
 
 def test_omitting_a_workload_step_does_not_change_the_draws_of_others() -> None:
     run = simulate()
-    whole = {number: draw.below(1000, "size") for number, draw in run.steps("client", 4)}
+    whole = {number: draw.randbelow(1000, "size") for number, draw in run.steps("client", 4)}
     kept = [decision for decision in run.choices.decisions() if decision.label != "step 2 taken"]
 
-    again = Simulation(Choices.replaying(kept), Replay())
-    assert {number: draw.below(1000, "size") for number, draw in again.steps("client", 4)} == {
+    again = Simulation(Choices.for_replay(kept), ReplayPolicy())
+    assert {number: draw.randbelow(1000, "size") for number, draw in again.steps("client", 4)} == {
         number: size for number, size in whole.items() if number != 2
     }
 
@@ -195,7 +195,7 @@ def test_attribute_points_raise_the_step_limit() -> None:
             world.tasks.sleep(0)
 
     for points in (True, False):
-        run = Simulation(Choices("1"), Replay(), step_limit=100)
+        run = Simulation(Choices("1"), ReplayPolicy(), step_limit=100)
         if points:
             run.switch_at_attributes(Tally)
             run.switch_at_attributes(Tally)

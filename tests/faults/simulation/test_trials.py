@@ -13,7 +13,7 @@ from tornlog.faults.simulation.trials import TrialOutcome, explore, find, findin
 from tornlog.sim.choices import Choices, Decision
 from tornlog.sim.errors import LeakError, ReplayDivergedError
 from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.sim.schedule import Switch
+from tornlog.sim.schedule import TaskSwitch
 from tornlog.sim.trace import Trace, TraceEvent
 
 LOST = "what was written is there"
@@ -25,7 +25,7 @@ def write_files_without_sync(run: Simulation) -> None:
 
     def write(world: SimWorld) -> None:
         for number, draw in run.steps("files", 3):
-            world.files.write(f"/{number}", b"x" * draw.between(1, 9, "bytes"))
+            world.files.write(f"/{number}", b"x" * draw.randint(1, 9, "bytes"))
             written.append(str(number))
 
     def judge(world: SimWorld) -> None:
@@ -154,7 +154,7 @@ def test_errors_outside_of_tasks_and_deadlocks_are_failures() -> None:
 def test_a_replay_names_decisions_that_were_not_made() -> None:
     finding = found_in(write_files_without_sync)
     decision = Decision("disk of first", "page /gone#0 writes lost", 1, 2, 1)
-    switch = Switch("first/main", "msync", 7, "first/nobody")
+    switch = TaskSwitch("first/main", "msync", 7, "first/nobody")
     crash = Crash("third", "xfs", "before", "create /a #1")
     record = finding.record
     more = Record((*record.decisions, decision), (*record.schedule, switch), (*record.crashes, crash), None)

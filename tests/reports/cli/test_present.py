@@ -15,8 +15,8 @@ from tornlog.scenarios.campaigns.coverage import faults_in
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.failure_text import failure_text
 from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
-from tornlog.scenarios.campaigns.pairs import PairsMet
-from tornlog.scenarios.campaigns.runner import Reach, Tally
+from tornlog.scenarios.campaigns.pairs import OccurredPairs
+from tornlog.scenarios.campaigns.runner import CampaignReach, Tally
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.runs.marks import MARKS
@@ -96,7 +96,7 @@ def test_a_run_without_violations_is_reported_in_five_lines(quiet_scenario: Scen
 def test_a_run_with_violations_has_a_row_for_broken_scenarios_only(quiet_scenario: Scenario) -> None:
     tallies = [Tally(quiet_scenario, seeds=5), Tally(replace(quiet_scenario, name="broke"), seeds=5, violations=1)]
     not_run = ("crash-in-recovery", "segment-rollover-crash")
-    printed = printed_of(run_result(RunResults("", tallies, 1.0, reach=Reach(4, not_run))))
+    printed = printed_of(run_result(RunResults("", tallies, 1.0, reach=CampaignReach(4, not_run))))
 
     assert "  not run  crash-in-recovery, segment-rollover-crash" in lines_of(printed)
     assert lines_of(printed)[-1].split() == ["broke", "5", "0", "0", "1"]
@@ -105,9 +105,9 @@ def test_a_run_with_violations_has_a_row_for_broken_scenarios_only(quiet_scenari
 
 def test_missing_pairs_are_summarised_by_their_most_frequent_names() -> None:
     never = "pairs of features and faults that never met:"
-    found = pairs_lines(PairsMet(1_200, [("batches", "consumers"), ("batches", "filters")]))
+    found = pairs_lines(OccurredPairs(1_200, [("batches", "consumers"), ("batches", "filters")]))
     assert found == [f"{never} 2 of 1,202, most with batches (2)"]
-    assert pairs_lines(PairsMet(3, [])) == []
+    assert pairs_lines(OccurredPairs(3, [])) == []
 
 
 def printed_failure_lines(failure: Failure, *, terminal: bool) -> list[str]:

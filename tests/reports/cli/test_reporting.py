@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from tornlog.reports.cli.options import command_line, was_given
+from tornlog.reports.cli.options import command_line, is_option_given
 
 Tornlog = Callable[..., Result]
 NAME = "sync-flush-power-cut"
@@ -68,7 +68,7 @@ def test_the_shown_command_line_has_only_the_given_options(arguments: tuple[str,
         deep: bool = False,
         one: list[str] = typer.Option([]),  # noqa: B008
     ) -> None:
-        told.append((command_line(context), was_given(context, "number")))
+        told.append((command_line(context), is_option_given(context, "number")))
 
     assert CliRunner().invoke(app, list(arguments), prog_name="run").exit_code == 0
     assert told == [(line, "-n" in arguments or "--number" in arguments)]

@@ -46,14 +46,14 @@ def test_the_mutation_report_lists_every_mutant(mutant_result: Path, outline: Ou
 
 
 def test_a_mutation_report_with_all_mutants_found_passes(failure: Failure, outline: Outlined) -> None:
-    left = {failure.name_of_mutant: FailureLinks(failure, "again", failure.name_of_mutant)}
+    left = {failure.file_stem_of_mutant: FailureLinks(failure, "again", failure.file_stem_of_mutant)}
     results = replace(results_of(replace(FOUND, failure=failure)), failures=left)
     html = mutation_page(results)
     assert '<div class="verdict held">' in html
     page = outline(html)
     assert "1 of 1 mutant found, and the unmodified store kept every promise" in page.text
     assert "missing" not in page.anchors
-    assert failure.name_of_mutant in page.anchors
+    assert failure.file_stem_of_mutant in page.anchors
 
 
 def test_a_mutant_that_was_not_found_counts_as_missing(outline: Outlined) -> None:

@@ -19,7 +19,7 @@ from tornlog.reports.pipeline.analysis.analysis import analyse_rows, find_sweep,
 from tornlog.reports.pipeline.audit.audit import audit
 from tornlog.reports.pipeline.place import is_temporary_name, make_directory, open_place, whole_file
 from tornlog.reports.pipeline.rebuild.rebuilding import rebuild_with
-from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
+from tornlog.reports.pipeline.spark.engine import InProcessEngine, SparkEngine
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import run_sweep
@@ -156,7 +156,7 @@ def test_a_killed_remote_sweep_can_be_resumed_and_merged_like_a_local_one(
     assert " done before" in ended.stdout
     assert names(place, "rows") == [f"{NAME}-0000000000-400.parquet"]
     here = Table(str(tmp_path / "here"))
-    run_sweep(SweepRequest((NAME,), 0, 400), here, InProcess())
+    run_sweep(SweepRequest((NAME,), 0, 400), here, InProcessEngine())
     rows = [table.read().drop(["wall_seconds"]) for table in (Table(place), here)]
     assert rows[0].equals(rows[1])
 
@@ -164,7 +164,7 @@ def test_a_killed_remote_sweep_can_be_resumed_and_merged_like_a_local_one(
 def test_a_remote_sweep_has_the_same_analysis_as_a_local_one(place_of: Callable[[str], str], tmp_path: Path) -> None:
     places = [place_of("sweep"), str(tmp_path / "here")]
     for place in places:
-        run_sweep(SweepRequest((NAME,), 0, 40, block_seeds=16), Table(place), InProcess())
+        run_sweep(SweepRequest((NAME,), 0, 40, block_seeds=16), Table(place), InProcessEngine())
     with spark_of_a_user() as spark:
         there, here = (analyse_rows(rows_of(spark, [find_sweep(place)])) for place in places)
     assert there["pass_rates"].to_pylist() == here["pass_rates"].to_pylist()
@@ -185,7 +185,7 @@ def test_a_remote_file_whose_writer_fails_does_not_appear(place_of: Callable[[st
 def test_a_damaged_remote_row_file_is_named_and_written_again(place_of: Callable[[str], str]) -> None:
     place = place_of("damaged")
     request, table = SweepRequest((NAME,), 0, 8, block_seeds=4), Table(place)
-    run_sweep(request, table, InProcess())
+    run_sweep(request, table, InProcessEngine())
     before = table.read().drop(["wall_seconds"])
     system, root = open_place(place)
     (name, _) = names(place, "rows")
@@ -193,7 +193,7 @@ def test_a_damaged_remote_row_file_is_named_and_written_again(place_of: Callable
         stream.write(b"PAR1")
 
     assert set(table.files().damaged) == {name}
-    assert run_sweep(request, table, InProcess()).done_before == 4
+    assert run_sweep(request, table, InProcessEngine()).done_before == 4
     assert table.read().drop(["wall_seconds"]).equals(before)
 
 
@@ -208,12 +208,12 @@ def test_a_remote_store_is_audited_like_a_local_one(
     put(place, here)
 
     with spark_of_a_user() as spark:
-        assert audit(OnSpark(spark.sparkContext), place).fields() == audit(InProcess(), str(here)).fields()
+        assert audit(SparkEngine(spark.sparkContext), place).fields() == audit(InProcessEngine(), str(here)).fields()
         entries = min((here / "consumequeue").glob("*/*/*"))
         raw = entries.read_bytes()
         with whole_file(system, f"{root}/{entries.relative_to(here)}") as stream:
             stream.write(raw[:7] + bytes([raw[7] ^ 1]) + raw[8:])
-        found = audit(OnSpark(spark.sparkContext), place)
+        found = audit(SparkEngine(spark.sparkContext), place)
     assert (found.counts["records"], found.counts["entries"], found.counts["indexEntries"]) == (145, 145, 138)
     assert [one.promise.value for one in found.findings.violations] == ["CQ-VALID", "CQ-COMPLETE"]
     assert found.findings.violations[0].file == str(entries.relative_to(here))
@@ -302,9 +302,9 @@ def test_a_remote_rebuild_gives_the_same_store_as_a_local_one(
     here = tmp_path / "before"
     put(old, here)
 
-    local = rebuild_with(InProcess(), str(here), str(tmp_path / "local")).fields()
+    local = rebuild_with(InProcessEngine(), str(here), str(tmp_path / "local")).fields()
     with spark_of_a_user() as spark:
-        assert rebuild_with(OnSpark(spark.sparkContext), old, new).fields() == local
+        assert rebuild_with(SparkEngine(spark.sparkContext), old, new).fields() == local
     system, made = open_place(new)
     found = [one for one in system.get_file_info(fs.FileSelector(made, recursive=True)) if one.type == fs.FileType.File]
     there = {one.path.removeprefix(f"{made}/"): system.open_input_file(one.path).read() for one in found}

@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from tornlog.faults.probe.checks.checkers import Checkers
-from tornlog.faults.probe.checks.kinds import check_of
+from tornlog.faults.probe.checks.kinds import check_in_file
 from tornlog.faults.probe.failure import ProbeFinding
 from tornlog.faults.probe.probe import probe
 from tornlog.faults.probe.record import ProgramRecord, ProgramTask, SourceLine, Step
@@ -131,7 +131,7 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> RunRecording:
     )
     tasks = (ProgramTask(0, 0, "save"), ProgramTask(0, 1, "io"))
     record = ProgramRecord(("save.py", "a b"), steps, stacks, tasks=tasks)
-    with Checkers(check_of(check), 0, 10.0) as checkers:
+    with Checkers(check_in_file(check), 0, 10.0) as checkers:
         found = probe(record, EMPTY, checkers, disks=("ext4-ordered",))
         ((signature, group),) = found.in_order
         shown = shrink(record, EMPTY, group.smallest, checkers)

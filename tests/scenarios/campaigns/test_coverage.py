@@ -3,7 +3,7 @@
 from collections import Counter
 
 from tornlog.faults.kinds import FAULTS
-from tornlog.scenarios.campaigns.coverage import faults_in, never_hit, never_injected
+from tornlog.scenarios.campaigns.coverage import faults_in, marks_never_hit, never_injected
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
@@ -23,7 +23,7 @@ def test_without_runs_all_faults_and_marks_are_listed_as_missing(quiet_scenario:
     assert never_injected([Tally(quiet_scenario)]) == list(faults_in([quiet_scenario]))
     assert never_injected(Tally(scenario) for scenario in SCENARIOS.values()) == list(FAULTS)
     for tallies in ([], [Tally(quiet_scenario)]):
-        assert never_hit(tallies) == list(MARKS)
+        assert marks_never_hit(tallies) == list(MARKS)
 
 
 def test_a_fault_or_mark_reached_in_one_scenario_is_not_listed_as_missing(quiet_scenario: Scenario) -> None:
@@ -32,10 +32,10 @@ def test_a_fault_or_mark_reached_in_one_scenario_is_not_listed_as_missing(quiet_
 
     assert never_injected(tallies_of(quiet_scenario, faults)) == [first_fault]
     assert never_injected(tallies_of(quiet_scenario, [first_fault])) == faults
-    assert never_hit(tallies_of(quiet_scenario, marks)) == [first_mark]
-    assert never_hit(tallies_of(quiet_scenario, [first_mark])) == marks
+    assert marks_never_hit(tallies_of(quiet_scenario, marks)) == [first_mark]
+    assert marks_never_hit(tallies_of(quiet_scenario, [first_mark])) == marks
     assert never_injected(tallies_of(quiet_scenario, [first_fault, *faults])) == []
-    assert never_hit(tallies_of(quiet_scenario, list(MARKS))) == []
+    assert marks_never_hit(tallies_of(quiet_scenario, list(MARKS))) == []
 
 
 def test_a_fault_or_mark_with_count_0_is_listed_as_missing(quiet_scenario: Scenario) -> None:
@@ -43,11 +43,11 @@ def test_a_fault_or_mark_with_count_0_is_listed_as_missing(quiet_scenario: Scena
     tally = Tally(quiet_scenario, injected=Counter({name: 0}), marks=Counter({mark: 0}))
 
     assert name in never_injected([tally])
-    assert mark in never_hit([tally])
+    assert mark in marks_never_hit([tally])
 
 
 def test_life_endings_are_counted_separately_from_faults(quiet_scenario: Scenario) -> None:
     tallies = tallies_of(quiet_scenario, ["crash", "crash strict-posix", "crash before sync"])
 
     assert never_injected(tallies) == list(faults_in([quiet_scenario]))
-    assert never_hit(tallies) == list(MARKS)
+    assert marks_never_hit(tallies) == list(MARKS)

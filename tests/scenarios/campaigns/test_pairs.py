@@ -11,8 +11,8 @@ from tornlog.scenarios.campaigns.pairs import (
     LIMITS,
     NAMES,
     SINGLE,
+    count_occurred_pairs,
     features_of,
-    met_pairs,
     pairs_in,
     possible_pairs,
 )
@@ -67,7 +67,7 @@ def test_a_fault_that_was_not_injected_is_in_no_pair() -> None:
 def test_missing_pairs_are_listed_under_the_name_with_more_missing_partners() -> None:
     met = dict.fromkeys(possible_pairs(), 1)
     del met["batches", "consumers"], met["batches", "key index"], met["clock step", "retention"]
-    found = met_pairs(met)
+    found = count_occurred_pairs(met)
     assert found.met == found.possible_count - 3 == len(met)
     assert found.missing_partners() == {"batches": ["consumers", "key index"], "clock step": ["retention"]}
 

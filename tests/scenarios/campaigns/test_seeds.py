@@ -12,7 +12,7 @@ from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
-from tornlog.sim.policies.replay import Replay
+from tornlog.sim.policies.replay import ReplayPolicy
 from tornlog.store.formats.messages import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
 
@@ -30,9 +30,9 @@ def test_a_passing_seed_reports_its_counts(quiet_scenario: Scenario) -> None:
 
 
 def test_a_seed_can_be_run_under_another_schedule(quiet_scenario: Scenario) -> None:
-    default = run_seed(quiet_scenario, 7, policy=Replay())
+    default = run_seed(quiet_scenario, 7, policy=ReplayPolicy())
     assert default.outcome == "held"
-    assert default.digest == run_seed(quiet_scenario, 7, policy=Replay()).digest
+    assert default.digest == run_seed(quiet_scenario, 7, policy=ReplayPolicy()).digest
     assert default.digest != run_seed(quiet_scenario, 7).digest
 
 

@@ -27,7 +27,7 @@ def sample_ledger() -> Ledger:
     ledger = Ledger()
     ledger.promise(answered_put(ledger, "m1", 0))
     answered_put(ledger, "m2", 200)
-    ledger.transactions.prepare("m2", TransactionBehaviour(True, None, False, 0, 1, 0))
+    ledger.transactions.add_transaction("m2", TransactionBehaviour(True, None, False, 0, 1, 0))
     return ledger
 
 
@@ -51,7 +51,7 @@ def test_an_unanswered_put_changes_the_state_digest_only_if_its_offset_is_known(
 
 
 def ask_for_a_commit(ledger: Ledger) -> None:
-    ledger.transactions.ask(ledger.transactions.by_name["m2"], commits=True, now_ns=7)
+    ledger.transactions.record_decision(ledger.transactions.by_name["m2"], commits=True, now_ns=7)
 
 
 CHANGES: dict[str, Callable[[Ledger], object]] = {

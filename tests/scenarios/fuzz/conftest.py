@@ -6,7 +6,7 @@ import pytest
 
 from tornlog.scenarios.fuzz.engine import Fuzzer, FuzzTally
 from tornlog.scenarios.fuzz.judging import address_space_limited
-from tornlog.scenarios.fuzz.mutants import find_fuzzed
+from tornlog.scenarios.fuzz.mutants import find_fuzz_mutant
 from tornlog.scenarios.fuzz.mutation import Draw
 from tornlog.scenarios.fuzz.shape import PLAIN, Shape, ShapePart
 from tornlog.scenarios.fuzz.target import InputOutcome, Target
@@ -26,7 +26,7 @@ class MadeTarget(Target):
         self._inputs = inputs
 
     def valid_input(self, draw: Draw) -> bytes:
-        return draw.pick(self._inputs)
+        return draw.choice(self._inputs)
 
     def shape(self, raw: bytes) -> Shape:
         parts, at = [], 0
@@ -53,7 +53,7 @@ def fuzzed() -> Callable[..., FuzzTally]:
         if mutant is None:
             fuzzer.run(inputs)
             return fuzzer.tally
-        found = find_fuzzed(mutant)
+        found = find_fuzz_mutant(mutant)
         assert found is not None, mutant
         with found.applied(), address_space_limited():
             fuzzer.run(inputs)

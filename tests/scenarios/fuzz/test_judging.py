@@ -10,9 +10,9 @@ from tornlog.scenarios.fuzz.judging import (
     address_space_limited,
     judge_input,
     judge_within_limits,
-    peak_bytes,
+    peak_memory_bytes,
 )
-from tornlog.scenarios.fuzz.target import InputOutcome, TargetViolation, field_of
+from tornlog.scenarios.fuzz.target import InputOutcome, TargetViolation, field_in_error
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.side_json import encode_side_json
 
@@ -76,8 +76,8 @@ def test_an_accepted_input_has_an_outcome(made: Make) -> None:
 
 
 def test_exceeding_the_memory_limit_is_a_violation() -> None:
-    assert peak_bytes(lambda: len(bytearray(3 << 20))) > 3 << 20
-    assert peak_bytes(lambda: None) < 1 << 16
+    assert peak_memory_bytes(lambda: len(bytearray(3 << 20))) > 3 << 20
+    assert peak_memory_bytes(lambda: None) < 1 << 16
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_exceeding_the_memory_limit_is_a_violation() -> None:
 )
 def test_an_error_that_lacks_file_offset_field_or_values_is_a_violation(error: CorruptFileError, kind: str) -> None:
     with pytest.raises(TargetViolation) as caught:
-        field_of(error, "f", 10)
+        field_in_error(error, "f", 10)
 
     assert caught.value.kind == kind
-    assert field_of(CorruptFileError("f", 10, "x", "y", "z"), "f", 10) == "x"
+    assert field_in_error(CorruptFileError("f", 10, "x", "y", "z"), "f", 10) == "x"
 
 
 def test_after_a_hanging_input_later_inputs_are_judged(made: Make) -> None:

@@ -17,7 +17,7 @@ from tornlog.scenarios.fuzz.shape import (
     shape_of_file,
 )
 from tornlog.scenarios.fuzz.targets import TARGETS
-from tornlog.scenarios.oracle.reader import valid_record_at
+from tornlog.scenarios.oracle.reader import valid_record_at_position
 
 RAW = bytes(range(1, 41))
 SHAPE = Shape(
@@ -83,5 +83,5 @@ def test_damaged_records_are_valid_after_their_checksums_are_corrected() -> None
             raw[start + 8] ^= 1
             raw[start + 35] ^= 1
         correct_records(raw, 1000)
-        mended += all(valid_record_at(bytes(raw), start, end, 1000 + start) for start, end in parts)
+        mended += all(valid_record_at_position(bytes(raw), start, end, 1000 + start) for start, end in parts)
     assert mended == 100

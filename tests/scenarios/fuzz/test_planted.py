@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tornlog.scenarios.fuzz.engine import FuzzTally, minimised_input
-from tornlog.scenarios.fuzz.mutants import FUZZED, find_fuzzed
+from tornlog.scenarios.fuzz.mutants import FUZZED, find_fuzz_mutant
 from tornlog.scenarios.fuzz.targets import TARGETS
 
 PLANTED = [
@@ -32,7 +32,7 @@ def test_a_planted_bug_is_found_by_fuzzing(
 
 def test_a_fuzz_finding_is_minimised(fuzzed: Callable[..., FuzzTally]) -> None:
     first = fuzzed("commitlog", 500, mutant="record-crc-unchecked").found["served-unwhole"]
-    target, mutant = TARGETS["commitlog"](), find_fuzzed("record-crc-unchecked")
+    target, mutant = TARGETS["commitlog"](), find_fuzz_mutant("record-crc-unchecked")
     assert mutant is not None
     with mutant.applied():
         small = minimised_input(target, first.raw, first.breach)

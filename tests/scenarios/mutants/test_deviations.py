@@ -100,7 +100,7 @@ def test_with_the_deviation_the_checkpoint_covers_a_put_that_is_only_in_memory(
 ) -> None:
     pool = TransientStorePool(world, LOG_BYTES, 1)
     pool.fill()
-    buffer = pool.borrow()
+    buffer = pool.borrow_buffer()
     assert buffer is not None
     file = world.files.map(str(tmp_path / "segment"), LOG_BYTES)
     segment = BufferedSegment(world.tasks, file, 0, "test", pool=pool, buffer=buffer)

@@ -32,7 +32,7 @@ def excuse_counts(disk: Disk, plan: Plan) -> tuple[int, int, int, int]:
     """Return the counts of a disk's failed syncs, errors, out-of-space errors and delays."""
     return (
         allowances.count_sync_errors(disk),
-        allowances.errors(disk),
+        allowances.count_errors(disk),
         allowances.count_out_of_space(disk),
         allowances.count_delays(disk, plan),
     )
@@ -46,7 +46,7 @@ def test_a_fault_kind_belongs_to_at_most_one_excuse() -> None:
 
 def test_a_disk_without_faults_excuses_no_violation(disk: Disk, quiet_plan: Plan) -> None:
     assert excuse_counts(disk, quiet_plan) == (0, 0, 0, 0)
-    assert not allowances.has_reverted(disk)
+    assert not allowances.has_reverted_data(disk)
 
 
 @pytest.mark.parametrize(
@@ -93,16 +93,16 @@ def test_pauses_allowed_by_the_plan_excuse_delays(disk: Disk, quiet_plan: Plan, 
 def test_only_a_failed_sync_reverts_the_page_cache(disk: Disk, kind: str, *, expected: bool) -> None:
     disk.damage.append(DamagedRange("/store/commitlog/0", 0, 512, kind))
 
-    assert allowances.has_reverted(disk) is expected
+    assert allowances.has_reverted_data(disk) is expected
 
 
 def test_a_store_must_recover_in_the_life_in_which_disk_errors_stop(disk: Disk, quiet_plan: Plan) -> None:
     disk.injected.update({"failed map": 3, "failed sync": 1})
     healing = replace(quiet_plan, heals=True, errors_stop=True)
 
-    assert allowances.must_recover(healing, disk)
-    assert not allowances.must_recover(replace(healing, heals=False), disk)
-    assert not allowances.must_recover(replace(healing, errors_stop=False), disk)
+    assert allowances.must_recover_without_restart(healing, disk)
+    assert not allowances.must_recover_without_restart(replace(healing, heals=False), disk)
+    assert not allowances.must_recover_without_restart(replace(healing, errors_stop=False), disk)
 
 
 @pytest.mark.parametrize("kind", ["latent sector error", "out of memory"])
@@ -112,7 +112,7 @@ def test_after_a_permanent_error_the_store_need_not_recover_in_that_life(
     healing = replace(quiet_plan, heals=True, errors_stop=True)
     disk.injected[kind] = 1
 
-    assert not allowances.must_recover(healing, disk)
+    assert not allowances.must_recover_without_restart(healing, disk)
 
 
 EVERY_CHANCE = FaultPlan(**{field.name: 0.5 for field in fields(FaultPlan) if field.name.endswith("_chance")})

@@ -1,7 +1,7 @@
 import pytest
 
 from tornlog.scenarios.oracle.group_commits import GroupCommits
-from tornlog.scenarios.oracle.invariants.delivery import check_group
+from tornlog.scenarios.oracle.invariants.delivery import check_group_offset
 
 GROUP = ("G0", "T0", 0)
 QUEUE = GROUP[1:]
@@ -32,7 +32,7 @@ class Group(GroupCommits):
 
     def found(self, offset: int) -> list[tuple[str, str]]:
         """Return invariant and expected value of the violation for an offset answered in this life."""
-        return [(one.invariant, one.expected) for one in check_group(self, GROUP, offset, asked_in=self.life)]
+        return [(one.invariant, one.expected) for one in check_group_offset(self, GROUP, offset, asked_in=self.life)]
 
 
 def test_a_group_offset_must_have_been_committed_and_not_precede_the_last_acknowledged_one() -> None:
@@ -60,8 +60,8 @@ def test_an_answer_of_an_ended_life_does_not_limit_later_group_offsets() -> None
     group = Group()
     group.commit(3)
     group.stop()
-    assert not list(check_group(group, GROUP, 0, asked_in=0))
-    assert not list(check_group(group, GROUP, 0, asked_in=None)), "a slave may be behind"
+    assert not list(check_group_offset(group, GROUP, 0, asked_in=0))
+    assert not list(check_group_offset(group, GROUP, 0, asked_in=None)), "a slave may be behind"
 
 
 def test_group_offsets_persisted_by_a_stop_survive_later_crashes() -> None:
@@ -126,8 +126,8 @@ def test_a_start_lowers_the_offset_of_a_group_to_the_end_of_its_queue() -> None:
 def test_an_answer_from_an_earlier_life_or_a_slave_may_have_the_offset_before_it_was_lowered() -> None:
     group = group_with_lowered_offset(5, 3)
     for asked_in in (0, None):
-        assert [list(check_group(group, GROUP, offset, asked_in=asked_in)) for offset in range(6)] == [[]] * 6
-        assert [one.expected for one in check_group(group, GROUP, 6, asked_in=asked_in)] == ["<= 5"]
+        assert [list(check_group_offset(group, GROUP, offset, asked_in=asked_in)) for offset in range(6)] == [[]] * 6
+        assert [one.expected for one in check_group_offset(group, GROUP, 6, asked_in=asked_in)] == ["<= 5"]
     assert group.found(5) == [("META", "<= 3")]
 
 

@@ -56,7 +56,7 @@ def test_a_store_that_cannot_be_opened_is_a_violation_only_if_the_disk_promises_
     for disk, violations in (("strict-posix", 1), ("lying-disk", 0)):
         judge = judge_for_disk(disk)
         with pytest.raises(StopOnViolation):
-            judge.report_broken("META", "the store cannot be opened", "load", "", "")
+            judge.report_and_stop("META", "the store cannot be opened", "load", "", "")
         assert len(judge.violations) == violations
 
 

@@ -155,7 +155,7 @@ def test_a_put_that_a_recovery_does_not_find_must_not_reappear(ledger: Ledger, q
     assert sorted(ledger.gone) == ["did not wait", "in flight", "refused", "timed out", "waited"]
 
     back = recovered_store(puts_named(ledger, "flushed", "timed out"))
-    violations = list(prefix.check(Evidence(ledger, back)))
+    violations = list(prefix.check_log_prefix(Evidence(ledger, back)))
     assert [(violation.field, violation.found) for violation in violations] == [("resurrected record", "timed out")]
     guarantees.note_recovery(ledger, back, durable=True)
     assert "timed out" in ledger.gone
@@ -173,9 +173,9 @@ def test_a_lost_put_whose_client_still_waits_has_no_known_offset(ledger: Ledger,
 def test_a_put_lost_in_a_recovery_is_reported_as_missing_only_once(ledger: Ledger, quiet_plan: Plan) -> None:
     guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     less = recovered_store(puts_named(ledger, "flushed"))
-    assert [violation.expected for violation in dur.check(Evidence(ledger, less))] == ["waited"]
+    assert [violation.expected for violation in dur.check_durable_puts(Evidence(ledger, less))] == ["waited"]
     guarantees.note_recovery(ledger, less, durable=True)
-    assert list(dur.check(Evidence(ledger, less))) == []
+    assert list(dur.check_durable_puts(Evidence(ledger, less))) == []
 
 
 def test_under_sync_flush_consumed_messages_survive_any_crash(ledger: Ledger, quiet_plan: Plan) -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import world_of
-from tornlog.scenarios.oracle.index_model import field_at, file_content
+from tornlog.scenarios.oracle.index_model import file_content, index_field_at
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -17,7 +17,7 @@ PUT = [(4, 100, 5_000), (1, 100, 5_000), (4, 300, 7_500), (2, 500, 9_999)]
 def index_bytes_written_by_store() -> bytes:
     choices = Choices("model")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-    machine = kernel.machine("one")
+    machine = kernel.create_machine("one")
     disk = Disk(kernel, choices.stream("disk"))
 
     def body() -> bytes:
@@ -55,4 +55,4 @@ def test_the_index_model_predicts_the_bytes_that_the_store_writes() -> None:
     ],
 )
 def test_each_byte_of_an_index_file_belongs_to_a_field(position: int, field: tuple[int, int, str]) -> None:
-    assert field_at(position, SLOTS) == field
+    assert index_field_at(position, SLOTS) == field

@@ -112,7 +112,7 @@ def test_removing_a_queue_restarts_finished_consumers_at_once_and_others_at_thei
     over, going, other = (Pull(topic, 0, None, [], 0, 2) for topic in ("T", "T", "U"))
     over.is_over = other.is_over = True
     ledger.pulls += [over, going, other]
-    ledger.end_queue(("T", 0))
+    ledger.record_queue_end(("T", 0))
 
     assert [pull.end_offset for pull in ledger.pulls] == [0, 2, 2]
     assert ledger.queue_ends["T", 0] == 1

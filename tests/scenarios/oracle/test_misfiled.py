@@ -33,7 +33,7 @@ def store_on(image: Image) -> tuple[Kernel, Disk]:
 def log_of(*messages: tuple[int, int]) -> tuple[bytes, list[int]]:
     """Return a log with messages of the given queue ids and sizes, and their positions."""
     kernel, disk = store_on(Image({}, ()))
-    machine = kernel.machine("one")
+    machine = kernel.create_machine("one")
 
     def main() -> tuple[bytes, list[int]]:
         store = MessageStore(world_of(machine, disk), CONFIG)
@@ -50,12 +50,12 @@ def log_of(*messages: tuple[int, int]) -> tuple[bytes, list[int]]:
 def violations_of_log(log: bytes, *, tears: bool) -> list[Violation]:
     """Return the violations in a store after a power cut that lost the queues, but not the log."""
     kernel, disk = store_on(Image({LOG: FileImage(log, 0)}, (ROOT, f"{ROOT}/commitlog")))
-    machine = kernel.machine("one")
+    machine = kernel.create_machine("one")
 
     def breaches(evidence: Evidence) -> Iterator[Violation]:
         yield from consume_queues.check_cq_complete(evidence)
         yield from consume_queues.check_cq_valid(evidence)
-        yield from consume_queues.check_qoff(evidence)
+        yield from consume_queues.check_queue_offsets(evidence)
 
     def main() -> list[Violation]:
         store = MessageStore(world_of(machine, disk), CONFIG)

@@ -178,7 +178,7 @@ def test_an_offset_manager_that_does_not_persist_at_a_stop_breaks_redel(
 def test_an_offset_manager_that_persists_only_at_a_stop_breaks_quiet(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
 ) -> None:
-    monkeypatch.setattr(ConsumerOffsetManager, "step", lambda self: self.signal.wait(1000) or None)
+    monkeypatch.setattr(ConsumerOffsetManager, "run_once", lambda self: self.signal.wait(1000) or None)
     (violation,) = execute(plan).violations
 
     assert (violation.invariant, violation.summary) == ("QUIET", "progress of groups does not come to its end")

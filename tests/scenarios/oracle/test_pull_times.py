@@ -15,12 +15,12 @@ def plan(quiet_plan: Plan) -> Plan:
 
 
 def late_pulls(times: PullTimes, position: int, sent_ms: int, now_ms: int) -> int:
-    return len(list(times.check(QUEUE, position, HOST, sent_ns=sent_ms * MS, now_ns=now_ms * MS)))
+    return len(list(times.check_pull_time(QUEUE, position, HOST, sent_ns=sent_ms * MS, now_ns=now_ms * MS)))
 
 
 def test_a_pull_is_late_only_if_a_message_was_available_after_the_request(plan: Plan) -> None:
     limit_ms, times = late_ms_max(plan, 0), PullTimes(plan)
-    times.note(QUEUE, 3, 1_000 * MS)
+    times.record_answered_put(QUEUE, 3, 1_000 * MS)
 
     assert late_pulls(times, 3, 0, 1_000 + limit_ms) == 0
     assert late_pulls(times, 3, 0, 1_001 + limit_ms) == 1
@@ -32,7 +32,7 @@ def test_a_pull_is_late_only_if_a_message_was_available_after_the_request(plan: 
 
 def test_delays_by_pauses_and_faults_do_not_make_a_pull_late(plan: Plan) -> None:
     limit_ms, times = late_ms_max(plan, 0), PullTimes(plan, {HOST: 5_000 * MS}.__getitem__)
-    times.note(QUEUE, 0, 0)
+    times.record_answered_put(QUEUE, 0, 0)
 
     assert late_pulls(times, 0, 0, 5_000 + limit_ms) == 0
     assert late_pulls(times, 0, 0, 5_001 + limit_ms) == 1
@@ -41,7 +41,7 @@ def test_delays_by_pauses_and_faults_do_not_make_a_pull_late(plan: Plan) -> None
 def test_on_a_disk_that_may_fail_or_be_full_no_pull_is_late(plan: Plan) -> None:
     for other in (plan.replace(faults={"failed_read_chance": 0.1}), plan.replace(capacity_bytes=10_000)):
         times = PullTimes(other)
-        times.note(QUEUE, 0, 0)
+        times.record_answered_put(QUEUE, 0, 0)
         assert late_pulls(times, 0, 0, 1_000_000) == 0
 
 

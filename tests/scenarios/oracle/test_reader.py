@@ -4,7 +4,7 @@ import pytest
 
 from tornlog.scenarios.fuzz.material import random_record
 from tornlog.scenarios.fuzz.mutation import Draw
-from tornlog.scenarios.oracle.reader import in_java_map_order, is_blank, valid_record_at
+from tornlog.scenarios.oracle.reader import in_java_map_order, is_blank, valid_record_at_position
 from tornlog.store.formats.properties import rebuild_properties
 
 VECTOR = bytes.fromhex(
@@ -20,7 +20,7 @@ AT = 4096
 
 
 def test_the_test_vector_record_is_read_correctly() -> None:
-    whole = valid_record_at(VECTOR, 0, len(VECTOR), AT)
+    whole = valid_record_at_position(VECTOR, 0, len(VECTOR), AT)
 
     assert whole is not None
     properties = b"TAGS\x01A\x02KEYS\x01k1"
@@ -57,14 +57,14 @@ def test_a_damaged_record_is_refused(at: int, patch: str) -> None:
     new = bytes.fromhex(patch)
     raw = VECTOR[:at] + new + VECTOR[at + len(new) :]
 
-    assert valid_record_at(raw, 0, len(raw), AT) is None
+    assert valid_record_at_position(raw, 0, len(raw), AT) is None
 
 
 def test_a_record_must_end_before_the_limit_and_name_its_own_offset() -> None:
-    assert valid_record_at(VECTOR, 0, len(VECTOR) - 1, AT) is None
-    assert valid_record_at(VECTOR, 0, len(VECTOR), AT + 1) is None
-    assert valid_record_at(b"", 0, 0, AT) is None
-    assert valid_record_at(b"?" + VECTOR, 1, len(VECTOR) + 1, AT) is not None
+    assert valid_record_at_position(VECTOR, 0, len(VECTOR) - 1, AT) is None
+    assert valid_record_at_position(VECTOR, 0, len(VECTOR), AT + 1) is None
+    assert valid_record_at_position(b"", 0, 0, AT) is None
+    assert valid_record_at_position(b"?" + VECTOR, 1, len(VECTOR) + 1, AT) is not None
 
 
 def test_a_zeroed_byte_at_the_end_of_any_sector_counts_as_torn() -> None:
@@ -73,15 +73,15 @@ def test_a_zeroed_byte_at_the_end_of_any_sector_counts_as_torn() -> None:
     end_of_sector = 511
     torn = raw[:end_of_sector] + b"\0" + raw[end_of_sector + 1 :]
 
-    assert valid_record_at(raw, len(before), len(raw), AT) is not None
-    assert valid_record_at(torn, len(before), len(raw), AT) is None
+    assert valid_record_at_position(raw, len(before), len(raw), AT) is not None
+    assert valid_record_at_position(torn, len(before), len(raw), AT) is None
 
 
 def test_every_drawn_record_is_valid() -> None:
     draw = Draw("records")
     for _ in range(300):
         raw = random_record(draw, AT, 3)
-        whole = valid_record_at(raw, 0, len(raw), AT)
+        whole = valid_record_at_position(raw, 0, len(raw), AT)
         assert whole is not None
         assert whole.record.size_bytes == len(raw)
 

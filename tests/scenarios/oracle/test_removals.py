@@ -29,7 +29,7 @@ class Watched:
     """A store of some full segments with watched removals, and the reported violations."""
 
     def __init__(self, kernel: Kernel, choices: Choices) -> None:
-        self.machine = kernel.machine("one")
+        self.machine = kernel.create_machine("one")
         self.disk = Disk(kernel, choices.stream("disk"))
         self.room = DiskRoom(kernel, self.disk, self._paused_ns)
         self.ledger = Ledger()
@@ -117,10 +117,10 @@ def test_the_removal_of_an_unexpired_segment_is_a_violation(watched: Any, monkey
 
 def test_a_full_disk_at_the_start_of_a_pass_permits_removals(watched: Any) -> None:
     def body(shop: Watched) -> None:
-        shop.room.limit(shop.store.world.files.space(ROOT).used_bytes)
+        shop.room.limit_capacity(shop.store.world.files.space(ROOT).used_bytes)
         shop.store.execute_delete_files_manually()
         shop.store.world.tasks.sleep(250)
-        shop.room.give_back()
+        shop.room.lift_limit()
         shop.store.world.tasks.sleep(5_000)
 
     shop = watched(body)
@@ -132,9 +132,9 @@ def test_a_full_disk_at_the_start_of_a_pass_permits_removals(watched: Any) -> No
 def test_a_removal_pass_that_started_on_a_full_disk_may_continue_after_a_pause(watched: Any, is_paused: bool) -> None:
     def body(shop: Watched) -> None:
         tasks, clock = shop.store.world.tasks, shop.store.world.clock
-        shop.room.limit(shop.store.world.files.space(ROOT).used_bytes)
+        shop.room.limit_capacity(shop.store.world.files.space(ROOT).used_bytes)
         tasks.sleep(10)
-        shop.room.give_back()
+        shop.room.lift_limit()
         began_ns = clock.monotonic_ns()
         tasks.sleep(20_000)
         if is_paused:  # two pauses; the last five seconds contain only the second

@@ -34,14 +34,14 @@ def full(quiet_plan: Plan) -> Plan:
 def answers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Return a count of all answers by life and status, kept while runs go on."""
     counted: Counter[str] = Counter()
-    check = status.check
+    check = status.check_put_status
 
     def count(*arguments: Any, **named: Any) -> Any:
         life = arguments[3].name.partition(".")[0].removeprefix("m")
         counted[f"{life} {arguments[4].status.value}"] += 1
         return check(*arguments, **named)
 
-    monkeypatch.setattr(status, "check", count)
+    monkeypatch.setattr(status, "check_put_status", count)
     return counted
 
 

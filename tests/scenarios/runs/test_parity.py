@@ -34,11 +34,11 @@ def run_in_simulation(body: Body, image: Image | None = None) -> tuple[Any, Imag
     """Return the result of body on a simulated machine, and the disk's content after a clean power-off."""
     choices = Choices("parity")
     with Kernel(RandomWalk(choices.stream("schedule"), 16)) as kernel:
-        machine = kernel.machine("simulated")
+        machine = kernel.create_machine("simulated")
         disk = Disk(kernel, choices.stream("disk"), image=image)
         world = World(machine.clock, machine.tasks, disk.mount(machine))
         value = kernel.run(machine, lambda: body(world), time_limit_ns=3600 * 10**9)
-    return value, disk.settle()
+    return value, disk.image_after_power_off()
 
 
 def tree_of_image(image: Image) -> dict[str, bytes | None]:
@@ -194,7 +194,7 @@ def recover(world: World, config: StoreConfig) -> Recovered | str:
         segments(store.log),
         [
             (queue.topic, queue.queue_id, queue.min_offset, queue.max_offset, segments(queue.queue))
-            for queue in store.queues.all()
+            for queue in store.queues.all_queues()
         ],
     )
     store.close()

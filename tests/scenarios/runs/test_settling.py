@@ -53,7 +53,7 @@ class Waiting:
         self._judge.uncleaned_violations = lambda store, disk: uncleaned()
         self._judge.judge_answers_about_removed = lambda store: None
         disk = SimpleNamespace(injected=Counter(), is_stopped=False)
-        self._settling.clean(self._store, disk)
+        self._settling.await_retention(self._store, disk)
 
     def catch_up(self, disk: object) -> None:
         """Wait until dispatch, the example of a service, has finished."""
@@ -146,10 +146,10 @@ def test_several_stores_have_separate_ledgers_and_one_list_of_violations(quiet_p
     kernel = Kernel(RandomWalk(Choices("judges").stream("schedule"), 4))
     ledger = Ledger(tears=True)
     first = Settling(quiet_plan, kernel, ledger, Judge(quiet_plan, kernel, ledger), Choices("judges").stream)
-    second = first.beside()
+    second = first.for_other_store()
 
-    first.ledger.expire(1024)
+    first.ledger.record_expired_before(1024)
     assert (second.ledger.expired_to, second.ledger.tears) == (0, True)
     with pytest.raises(StopOnViolation):
-        second.judge.report_broken("LIVE", "a service of the second", "field", "expected", "found")
+        second.judge.report_and_stop("LIVE", "a service of the second", "field", "expected", "found")
     assert [violation.invariant for violation in first.judge.violations] == ["LIVE"]

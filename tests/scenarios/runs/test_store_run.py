@@ -15,7 +15,7 @@ from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
-from tornlog.scenarios.workload.store_door import StoreDoor
+from tornlog.scenarios.workload.store_door import StoreSender
 from tornlog.sim.choices import Choices
 from tornlog.sim.policies.replay import LabellingPolicy
 from tornlog.store.errors import CorruptFileError, StoreNotReadableError
@@ -73,10 +73,10 @@ def test_equal_choices_give_equal_run_outcomes(crash_plan: Plan, execute: Execut
 def test_a_run_can_be_repeated_from_its_record(crash_plan: Plan) -> None:
     choices = Choices("1")
     first = Run(crash_plan, simulation_of(crash_plan, choices)).execute()
-    replayed, schedule = Choices.replaying(choices.decisions()), LabellingPolicy(first.schedule)
+    replayed, schedule = Choices.for_replay(choices.decisions()), LabellingPolicy(first.schedule)
     second = Run(crash_plan, simulation_of(crash_plan, replayed, schedule)).execute()
     assert second == first
-    assert (replayed.unmet(), schedule.switches_left) == ([], 0)
+    assert (replayed.unused_decisions(), schedule.remaining_switches) == ([], 0)
 
 
 def test_an_observer_receives_every_mounted_image(crash_plan: Plan) -> None:
@@ -126,7 +126,7 @@ def test_a_recovery_that_rebuilds_no_queue_is_a_violation(
     replace_method: Put, crash_plan: Plan, execute: Execute
 ) -> None:
     replace_method(QueueReplay, "add", lambda *_: None)
-    replace_method(QueueReplay, "end", lambda self, **_: None)
+    replace_method(QueueReplay, "finish_replay", lambda self, **_: None)
     invariant, summary = only_violation(execute(crash_plan))
     assert invariant == "CQ-COMPLETE"
     assert "its queue does not lead to" in summary
@@ -146,10 +146,10 @@ def test_a_recovery_that_truncates_too_much_is_a_violation(
 
 
 def test_a_service_that_dies_is_named_in_the_violation(replace_method: Put, quiet_plan: Plan, execute: Execute) -> None:
-    def step(self: DispatchService) -> None:
+    def run_once(self: DispatchService) -> None:
         raise ZeroDivisionError("of its own accord")
 
-    replace_method(DispatchService, "step", step)
+    replace_method(DispatchService, "run_once", run_once)
     invariant, summary = only_violation(execute(quiet_plan, "2"))
     assert invariant == "LIVE"
     assert summary == "life-0/dispatch died: ZeroDivisionError: of its own accord"
@@ -163,11 +163,11 @@ def test_a_dispatch_without_effect_is_a_violation(replace_method: Put, quiet_pla
 def test_a_service_that_hangs_is_named_with_the_object_it_waits_for(
     replace_method: Put, quiet_plan: Plan, execute: Execute
 ) -> None:
-    def finish(self: FlushConsumeQueueService) -> None:
+    def finish_remaining_work(self: FlushConsumeQueueService) -> None:
         while True:
             self.signal.wait(None)
 
-    replace_method(FlushConsumeQueueService, "finish", finish)
+    replace_method(FlushConsumeQueueService, "finish_remaining_work", finish_remaining_work)
     invariant, summary = only_violation(execute(quiet_plan))
     assert invariant == "LIVE"
     assert summary.startswith("deadlock")
@@ -177,11 +177,11 @@ def test_a_service_that_hangs_is_named_with_the_object_it_waits_for(
 def test_a_service_that_loops_is_named_in_the_violation(
     replace_method: Put, monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Execute
 ) -> None:
-    def finish(self: FlushConsumeQueueService) -> None:
+    def finish_remaining_work(self: FlushConsumeQueueService) -> None:
         while True:
             self.signal.notify()
 
-    replace_method(FlushConsumeQueueService, "finish", finish)
+    replace_method(FlushConsumeQueueService, "finish_remaining_work", finish_remaining_work)
     monkeypatch.setattr("tornlog.faults.simulation.simulation.STEP_LIMIT", 5_000)
     invariant, summary = only_violation(execute(quiet_plan))
     assert invariant == "LIVE"
@@ -271,7 +271,7 @@ METHODS: list[tuple[type, str]] = [
     (MessageStore, "start"),
     (GroupCommitService, "commit"),
     (DispatchService, "dispatch_to_queue"),
-    (FlushConsumeQueueService, "step"),
+    (FlushConsumeQueueService, "run_once"),
     (Segment, "append"),
     (Recovery, "finish_queues"),
 ]
@@ -311,13 +311,13 @@ def test_a_stop_during_traffic_refuses_some_puts_and_loses_none(
     replace_method: Put, busy: Plan, execute: Execute
 ) -> None:
     refused = []
-    answered = StoreDoor._record_answer
+    answered = StoreSender._record_answer
 
-    def watched(self: StoreDoor, entries: Any, result: Any, *rest: Any) -> None:
+    def watched(self: StoreSender, entries: Any, result: Any, *rest: Any) -> None:
         refused.append(result.append is None)
         answered(self, entries, result, *rest)
 
-    replace_method(StoreDoor, "_record_answer", watched)
+    replace_method(StoreSender, "_record_answer", watched)
     for seed in range(20):
         outcome = execute(busy, str(seed))
         assert outcome.violations == []

@@ -36,7 +36,7 @@ def damage_stopped_store(
     """Return a store's image after some traffic and a clean stop, and the damaged image."""
     choices = Choices("damage")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-    machine = kernel.machine("one")
+    machine = kernel.create_machine("one")
     disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
 
     def main() -> MessageStore:
@@ -49,7 +49,7 @@ def damage_stopped_store(
         return store
 
     store = kernel.run(machine, main, time_limit_ns=60 * 10**9)
-    image = disk.settle()
+    image = disk.image_after_power_off()
     return image, zero_late_sector(image, store, sectors_after)
 
 
@@ -137,7 +137,7 @@ def stopped_store(messages: int, body_bytes: int) -> tuple[Image, MessageStore]:
     """Return the image of a store with small segments after a clean stop, and the store."""
     choices = Choices("segments")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-    machine = kernel.machine("one")
+    machine = kernel.create_machine("one")
     disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
 
     def main() -> MessageStore:
@@ -150,7 +150,7 @@ def stopped_store(messages: int, body_bytes: int) -> tuple[Image, MessageStore]:
         return store
 
     store = kernel.run(machine, main, time_limit_ns=60 * 10**9)
-    return disk.settle(), store
+    return disk.image_after_power_off(), store
 
 
 def paths_of(store: MessageStore) -> list[str]:

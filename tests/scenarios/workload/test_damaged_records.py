@@ -9,7 +9,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
-from tornlog.scenarios.oracle.known_damage import Flaw, KnownDamage
+from tornlog.scenarios.oracle.known_damage import DamagedBytes, KnownDamage
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
@@ -31,7 +31,7 @@ def stopped_store(messages: int) -> tuple[Image, MessageStore, list[PutEntry]]:
     """Return a store's image after some messages and a clean stop, the store, and the puts."""
     choices = Choices("records")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-    machine = kernel.machine("one")
+    machine = kernel.create_machine("one")
     disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
     puts = []
 
@@ -53,7 +53,7 @@ def stopped_store(messages: int) -> tuple[Image, MessageStore, list[PutEntry]]:
         return store
 
     store = kernel.run(machine, main, time_limit_ns=60 * 10**9)
-    return disk.settle(), store, puts
+    return disk.image_after_power_off(), store, puts
 
 
 def changed_bytes(before: Image, after: Image) -> list[tuple[str, int]]:
@@ -137,7 +137,7 @@ def test_losing_the_queues_removes_all_their_files_and_the_checkpoint() -> None:
 def test_a_judge_reads_a_damaged_record_as_before_the_damage() -> None:
     put = PutEntry("p", "T", 0, "", b"", b"p", True, 0, physical_offset=16)
     known = KnownDamage()
-    known.note(Flaw(20, b"a", b"b", put), unreadable=True)
+    known.record_damage(DamagedBytes(20, b"a", b"b", put), unreadable=True)
 
     there, gone = memoryview(b"0123b567"), memoryview(b"0123c567")
     assert bytes(known.view_before_damage(there, 16)) == b"0123a567"
@@ -152,10 +152,10 @@ def test_a_judge_reads_a_flipped_queue_offset_as_before() -> None:
     assert damage is not None
     choices = Choices("again")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-    machine = kernel.machine("two")
+    machine = kernel.create_machine("two")
     disk = Disk(kernel, choices.stream("disk"), image=damage.image)
     known = KnownDamage()
-    known.note(damage.flaw, unreadable=False)
+    known.record_damage(damage.flaw, unreadable=False)
 
     def numbers() -> tuple[list[int], list[int]]:
         other = MessageStore(world_of(machine, disk), store.config)
@@ -176,7 +176,7 @@ def run_with_skipped_offsets(image: Image, config: StoreConfig, seed: str) -> tu
     """Let queues skip offsets; return the ledger, their number, the end of T/0, and the next put's queue offset."""
     choices, ledger = Choices(seed), Ledger()
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-    machine = kernel.machine("two")
+    machine = kernel.create_machine("two")
     disk = Disk(kernel, choices.stream("disk"), image=image)
 
     def main() -> tuple[int, int, int]:

@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.recovered import read_store
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
-from tornlog.scenarios.workload.options import DELAYS_MS, draw_level, draw_wait_ms, set_delay
+from tornlog.scenarios.workload.options import DELAYS_MS, draw_delay_level, draw_wait_ms, set_delay_level
 from tornlog.scenarios.workload.skew import EVEN
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -23,14 +23,14 @@ from tornlog.store.message_store import MessageStore
 
 def test_every_delay_level_is_drawn_with_the_planned_chance(quiet_plan: Plan) -> None:
     stream = Choices("levels").stream("levels")
-    drawn = [draw_level(stream, quiet_plan.replace(delay={"chance": 0.5}), EVEN) for _ in range(200)]
+    drawn = [draw_delay_level(stream, quiet_plan.replace(delay={"chance": 0.5}), EVEN) for _ in range(200)]
     assert set(drawn) == {0, *DELAYS_MS}
     assert 70 < drawn.count(0) < 130
 
 
 def test_a_plan_without_delayed_messages_draws_no_delay(quiet_plan: Plan) -> None:
     stream = Choices("levels").stream("levels")
-    assert draw_level(stream, quiet_plan, EVEN) == 0
+    assert draw_delay_level(stream, quiet_plan, EVEN) == 0
     assert stream.draw_count == 0
 
 
@@ -72,7 +72,7 @@ def test_the_ledger_predicts_queue_size_and_properties_of_a_delayed_record_and_i
 
 def test_a_delivered_copy_is_recognised_by_its_queue_and_properties(make_put: Callable[..., PutEntry]) -> None:
     ledger, put = Ledger(), make_put("m")
-    set_delay(put, 2)
+    set_delay_level(put, 2)
     ledger.record_request(put)
     properties = put.properties + b"\2REAL_TOPIC\1T\2REAL_QID\0010"
     own = LogRecord(0, put.record_bytes, SCHEDULE_TOPIC, 1, 0, 0, 0, properties, put.head)

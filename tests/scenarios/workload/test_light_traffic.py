@@ -10,7 +10,7 @@ from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import options
-from tornlog.scenarios.workload.options import set_delay
+from tornlog.scenarios.workload.options import set_delay_level
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.messages import PutMessageStatus
 from tornlog.store.formats.properties import decode_properties, encode_properties
@@ -83,7 +83,7 @@ def test_the_ledger_recognises_a_record_whatever_light_queue_offsets_it_got(ligh
 def test_a_delayed_message_enters_light_queues_at_its_delivery(light_put: PutEntry) -> None:
     ledger = Ledger()
     light_put.wait = False
-    set_delay(light_put, 1)
+    set_delay_level(light_put, 1)
     ledger.record_request(light_put)
     real = {"REAL_TOPIC": "T", "REAL_QID": "0"}
     waiting = record_of(light_put, "SCHEDULE_TOPIC_XXXX", WAIT="false", **real)
@@ -97,18 +97,18 @@ def test_the_largest_record_size_includes_the_longest_light_queue_offsets(light_
     light_put.wait = wait
     plain = 91 + 4 + 1 + len(light_put.properties)
     places = len("\2INNER_MULTI_QUEUE_OFFSET\1") + 2 * 19 + 1
-    assert options.widest_bytes(light_put) == plain + places
-    set_delay(light_put, 1)
+    assert options.longest_record_bytes(light_put) == plain + places
+    set_delay_level(light_put, 1)
     goes_to = len("\2REAL_TOPIC\1T\2REAL_QID\0010")
-    assert options.widest_bytes(light_put) == plain + places + goes_to
+    assert options.longest_record_bytes(light_put) == plain + places + goes_to
     light_put.light_names = ()
-    assert options.widest_bytes(light_put) == light_put.record_bytes
+    assert options.longest_record_bytes(light_put) == light_put.record_bytes
 
 
 def test_a_topic_longer_than_the_schedule_topic_needs_a_larger_record_on_delivery(light_put: PutEntry) -> None:
     light_put.light_names, light_put.topic = (), "t" * 127
-    set_delay(light_put, 1)
-    assert options.widest_bytes(light_put) == light_put.record_bytes + 127 - len("SCHEDULE_TOPIC_XXXX")
+    set_delay_level(light_put, 1)
+    assert options.longest_record_bytes(light_put) == light_put.record_bytes + 127 - len("SCHEDULE_TOPIC_XXXX")
 
 
 def test_a_stored_put_has_a_known_record_size(
@@ -120,4 +120,4 @@ def test_a_stored_put_has_a_known_record_size(
     execute(light_plan)
     stored = [put for put in asked if put.status is PutMessageStatus.PUT_OK and put.light_names]
     assert stored
-    assert all(put.wrote_bytes and put.wrote_bytes < options.widest_bytes(put) for put in stored)
+    assert all(put.wrote_bytes and put.wrote_bytes < options.longest_record_bytes(put) for put in stored)

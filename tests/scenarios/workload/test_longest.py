@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from tornlog.scenarios.oracle.put_entry import PROPERTIES_MAX, code_units, refusal
+from tornlog.scenarios.oracle.put_entry import PROPERTIES_MAX, java_length, refusal
 from tornlog.scenarios.workload.sizes import LongestProperties
 from tornlog.store.formats.messages import PutMessageStatus
 
@@ -21,7 +21,7 @@ def test_properties_are_padded_to_the_required_length(filler: str, by_bytes: boo
     filling = LongestProperties(filler, by_bytes, PROPERTIES_MAX + by).filling_property(pieces, behind)
 
     text = "\2".join((*pieces, filling, *behind))
-    assert (len(text.encode()) if by_bytes else code_units(text)) == PROPERTIES_MAX + by
+    assert (len(text.encode()) if by_bytes else java_length(text)) == PROPERTIES_MAX + by
 
 
 @pytest.mark.parametrize(

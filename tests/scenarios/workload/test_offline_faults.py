@@ -43,11 +43,11 @@ class Bench:
         choices = Choices(seed)
         kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
         disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
-        machine = kernel.machine("one")
+        machine = kernel.create_machine("one")
         self.store = MessageStore(world_of(machine, disk), config_of(plan))
         self.ledger = Ledger()
         kernel.run(machine, lambda: self._fill(messages), time_limit_ns=60 * 10**9)
-        self.image = disk.settle()
+        self.image = disk.image_after_power_off()
         self.judge = Judge(plan, kernel, self.ledger)
         self.groups = self.ledger.group_progress
         self.offline_faults = OfflineFaults(plan, config_of(plan), kernel, self.ledger, self.judge, choices.stream)

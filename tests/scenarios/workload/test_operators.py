@@ -32,7 +32,7 @@ def on_a_store(seed: str, body: Callable[[MessageStore, Stream, Kernel, Disk], T
     """Run a body with a store of ten segments."""
     choices = Choices(seed)
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-    machine, disk = kernel.machine("one"), Disk(kernel, choices.stream("disk"))
+    machine, disk = kernel.create_machine("one"), Disk(kernel, choices.stream("disk"))
 
     def main() -> T:
         config = StoreConfig(
@@ -111,7 +111,7 @@ def test_a_queue_operator_requests_the_removal_of_expired_queues_or_does_nothing
 def test_a_disk_space_operator_frees_space_in_the_end() -> None:
     def body(store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk) -> int:
         room = DiskRoom(kernel, disk, lambda _: 0)
-        room.limit(1)
+        room.limit_capacity(1)
         began_ns = kernel.now_ns
         said: list[Violation] = []
         room_operator(store, stream, room, said.extend)()
@@ -127,7 +127,7 @@ def violations_on_full_disk(
     store: MessageStore, stream: Stream, kernel: Kernel, disk: Disk, *, is_paused: bool = False
 ) -> list[Violation]:
     room = DiskRoom(kernel, disk, lambda since_ns: kernel.now_ns - since_ns if is_paused else 0)
-    room.limit(disk.used_bytes)
+    room.limit_capacity(disk.used_bytes)
     said: list[Violation] = []
     room_operator(store, stream, room, said.extend)()
     return said
@@ -138,7 +138,7 @@ def test_a_disk_space_operator_reports_a_store_that_accepts_puts_on_a_full_disk(
     monkeypatch: pytest.MonkeyPatch, *, refuses: bool
 ) -> None:
     if not refuses:
-        monkeypatch.setattr(RunningFlags, "refuse", lambda self, reason: None)
+        monkeypatch.setattr(RunningFlags, "add_refusal", lambda self, reason: None)
 
     said = [violation for seed in range(12) for violation in on_a_store(str(seed), violations_on_full_disk)]
     told = {(violation.invariant, violation.expected) for violation in said}
@@ -150,7 +150,7 @@ def test_a_disk_space_operator_reports_a_store_that_still_refuses_puts_long_afte
     monkeypatch: pytest.MonkeyPatch, *, allows: bool
 ) -> None:
     if not allows:
-        monkeypatch.setattr(RunningFlags, "allow", lambda self, reason: None)
+        monkeypatch.setattr(RunningFlags, "clear_refusal", lambda self, reason: None)
 
     said = [violation for seed in range(12) for violation in on_a_store(str(seed), violations_on_full_disk)]
     assert {(violation.invariant, violation.found) for violation in said} == (
@@ -158,7 +158,7 @@ def test_a_disk_space_operator_reports_a_store_that_still_refuses_puts_long_afte
     )
 
 
-@pytest.mark.parametrize("forgotten", ["refuse", "allow"])
+@pytest.mark.parametrize("forgotten", ["add_refusal", "clear_refusal"])
 def test_a_disk_space_operator_does_not_judge_a_paused_store(monkeypatch: pytest.MonkeyPatch, forgotten: str) -> None:
     monkeypatch.setattr(RunningFlags, forgotten, lambda self, reason: None)
 

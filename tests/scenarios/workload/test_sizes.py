@@ -46,6 +46,6 @@ def test_sizes_out_of_bounds_are_not_drawn(quiet_plan: Plan) -> None:
 
 
 def test_the_simplest_drawn_body_is_empty(quiet_plan: Plan) -> None:
-    stream = Choices.replaying([]).stream("producer")
+    stream = Choices.for_replay([]).stream("producer")
 
     assert draw_body_bytes(stream, plan_with_sizes(quiet_plan, 300), 1700, OTHER_BYTES) == 0

@@ -41,7 +41,7 @@ def test_no_skew_is_drawn_if_there_is_only_one_of_each(quiet_plan: Plan) -> None
 
 
 def test_the_simplest_drawn_skew_is_even(quiet_plan: Plan) -> None:
-    assert draw_skew(Choices.replaying([]).stream("skew"), plan_with_several_queues(quiet_plan)) == EVEN
+    assert draw_skew(Choices.for_replay([]).stream("skew"), plan_with_several_queues(quiet_plan)) == EVEN
 
 
 def test_with_an_even_skew_all_queues_are_equally_likely(quiet_plan: Plan) -> None:

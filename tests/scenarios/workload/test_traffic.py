@@ -32,7 +32,7 @@ def traffic_of(plan: Plan, seed: str = "1", messages_each: int = 20) -> tuple[Le
         found.extend(violations)
 
     with Kernel(policy_of(plan, choices)) as kernel:
-        machine = kernel.machine("life")
+        machine = kernel.create_machine("life")
         disk = Disk(kernel, choices.stream("disk"))
 
         def body() -> None:

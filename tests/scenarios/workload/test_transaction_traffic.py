@@ -24,13 +24,13 @@ Execute = Callable[..., RunOutcome]
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Transaction]:
     """Return every transaction of the runs of a test."""
     transactions: list[Transaction] = []
-    prepare = Transactions.prepare
+    prepare = Transactions.add_transaction
 
     def watched(self: Transactions, name: str, behaviour: TransactionBehaviour) -> Transaction:
         transactions.append(prepare(self, name, behaviour))
         return transactions[-1]
 
-    monkeypatch.setattr(Transactions, "prepare", watched)
+    monkeypatch.setattr(Transactions, "add_transaction", watched)
     return transactions
 
 
@@ -126,7 +126,7 @@ def test_a_wrongly_refused_decision_is_a_violation(
     transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = EndTransactionStatus.PRODUCER_GROUP_WRONG
-    monkeypatch.setattr(TransactionalMessageService, "_claim", lambda self, request: wrong)
+    monkeypatch.setattr(TransactionalMessageService, "_claim_half_message", lambda self, request: wrong)
     (violation,) = execute(transaction_plan).violations
     assert violation.invariant == "TX"
     assert "was turned away" in violation.summary
@@ -135,7 +135,7 @@ def test_a_wrongly_refused_decision_is_a_violation(
 def test_transactions_that_are_never_checked_are_reported_at_the_end(
     transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TransactionalMessageCheckService, "check", lambda self: None)
+    monkeypatch.setattr(TransactionalMessageCheckService, "check_half_messages", lambda self: None)
     violations = execute(transaction_plan).violations
     assert violations
     assert all("nobody asks about it" in violation.summary for violation in violations)

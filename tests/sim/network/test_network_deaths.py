@@ -33,13 +33,13 @@ class Rig:
     def __init__(self, conditions: LinkConditions | None = None, **network: int) -> None:
         self.kernel = Kernel(RandomWalk(Choices("deaths").stream("schedule"), 4), trace=Trace())
         self.network = SimNetwork(self.kernel, conditions, **network)
-        self.client = self.kernel.machine("client")
-        self.at_client = self.network.join(self.client, CLIENT)
+        self.client = self.kernel.create_machine("client")
+        self.at_client = self.network.connect_machine(self.client, CLIENT)
         self.boot("life-0")
 
     def boot(self, name: str) -> None:
-        self.server = self.kernel.machine(name)
-        self.at_server = self.network.join(self.server, SERVER)
+        self.server = self.kernel.create_machine(name)
+        self.at_server = self.network.connect_machine(self.server, SERVER)
         self.listener = self.at_server.listen(AT)
 
     def die(self, *, silently: bool) -> None:
@@ -274,7 +274,7 @@ def test_a_receiver_without_a_sender_is_named_in_a_deadlock() -> None:
 def test_only_one_running_machine_has_a_host_name() -> None:
     rig = Rig()
     with pytest.raises(ValueError, match="is on"):
-        rig.network.join(rig.kernel.machine("another"), SERVER)
+        rig.network.connect_machine(rig.kernel.create_machine("another"), SERVER)
 
 
 @in_rig()

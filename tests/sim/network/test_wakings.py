@@ -36,8 +36,11 @@ class Rig:
         self.wakings = Wakings()
         self.kernel = Kernel(RandomWalk(Choices("wakings").stream("schedule"), 4), trace=self.wakings)
         network = SimNetwork(self.kernel, LinkConditions(LATENCY_NS), buffer_bytes=buffer_bytes)
-        self.client, self.server = self.kernel.machine("client"), self.kernel.machine("server")
-        self.at_client, self.at_server = network.join(self.client, CLIENT), network.join(self.server, SERVER)
+        self.client, self.server = self.kernel.create_machine("client"), self.kernel.create_machine("server")
+        self.at_client, self.at_server = (
+            network.connect_machine(self.client, CLIENT),
+            network.connect_machine(self.server, SERVER),
+        )
         self.listener = self.at_server.listen(AT)
 
     def run(self, body: Callable[[SimConnection, SimConnection], None]) -> None:

@@ -5,7 +5,7 @@ import pytest
 from tests.sim.rigs import make
 from tornlog.sim.choices import Choices
 from tornlog.sim.policies import Policy
-from tornlog.sim.policies.pct import PCT
+from tornlog.sim.policies.pct import PCTPolicy
 from tornlog.sim.policies.random_walk import RandomWalk
 
 HORIZON_STEPS = 100
@@ -44,19 +44,19 @@ def count_hits(policy_of: Callable[[str], Policy], seeds: int) -> int:
 @pytest.mark.ci
 def test_pct_finds_a_bug_of_depth_2_with_the_guaranteed_probability_and_more_often_than_a_random_walk() -> None:
     seeds = 2000
-    found = count_hits(lambda seed: PCT(Choices(seed).stream("policy"), 2, HORIZON_STEPS), seeds)
+    found = count_hits(lambda seed: PCTPolicy(Choices(seed).stream("policy"), 2, HORIZON_STEPS), seeds)
     by_chance = count_hits(lambda seed: RandomWalk(Choices(seed).stream("policy"), 8), seeds)
     assert found >= 0.7 * seeds / (2 * HORIZON_STEPS)
     assert found > 3 * by_chance
 
 
 def test_pct_of_depth_1_never_preempts_so_it_cannot_find_a_bug_of_depth_2() -> None:
-    assert count_hits(lambda seed: PCT(Choices(seed).stream("policy"), 1, HORIZON_STEPS), 300) == 0
+    assert count_hits(lambda seed: PCTPolicy(Choices(seed).stream("policy"), 1, HORIZON_STEPS), 300) == 0
 
 
 def test_a_task_of_higher_priority_runs_as_soon_as_it_is_woken() -> None:
     def order_of(seed: int) -> str:
-        kernel, machine = make(PCT(Choices(str(seed)).stream("policy"), 1, HORIZON_STEPS))
+        kernel, machine = make(PCTPolicy(Choices(str(seed)).stream("policy"), 1, HORIZON_STEPS))
         signal, cell = machine.tasks.signal("s"), machine.tasks.cell("c")
         order: list[str] = []
 
@@ -80,7 +80,7 @@ def test_a_task_of_higher_priority_runs_as_soon_as_it_is_woken() -> None:
 
 
 def test_each_change_point_lowers_the_running_task_below_all_others() -> None:
-    kernel, machine = make(PCT(Choices("3").stream("policy"), 4, 60))
+    kernel, machine = make(PCTPolicy(Choices("3").stream("policy"), 4, 60))
     cell = machine.tasks.cell("c")
 
     def body() -> None:
@@ -101,4 +101,4 @@ def test_each_change_point_lowers_the_running_task_below_all_others() -> None:
 @pytest.mark.parametrize(("depth", "horizon"), [(0, 10), (2, 0)])
 def test_a_depth_or_horizon_below_one_is_refused(depth: int, horizon: int) -> None:
     with pytest.raises(ValueError, match="depth and horizon_steps"):
-        PCT(Choices("1").stream("policy"), depth, horizon)
+        PCTPolicy(Choices("1").stream("policy"), depth, horizon)

@@ -12,12 +12,12 @@ from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.machine import Machine, SimTask
 from tornlog.sim.policies import Policy
-from tornlog.sim.policies.pos import POS, operation_of
+from tornlog.sim.policies.pos import POSPolicy, parse_operation
 from tornlog.sim.policies.random_walk import RandomWalk
 
 
 def pos_policy(seed: int) -> Policy:
-    return POS(Choices(str(seed)).stream("policy"))
+    return POSPolicy(Choices(str(seed)).stream("policy"))
 
 
 def walk_policy(seed: int) -> Policy:
@@ -72,12 +72,12 @@ def share_of_four_in_a_row(label: str) -> float:
     in_a_row = cases = 0
     for seed in range(8000):
         policy = pos_policy(seed)
-        if policy.choose([one, four], None, "~start", 0) != 0:
+        if policy.choose_task([one, four], None, "~start", 0) != 0:
             continue  # one task has not reached its operation
-        if policy.choose([one, four], one, label, 1) != 1:
+        if policy.choose_task([one, four], one, label, 1) != 1:
             continue  # it has passed its operation
         cases += 1
-        in_a_row += all(policy.choose([one, four], four, "cell c.add", 2 + nth) == 1 for nth in range(4))
+        in_a_row += all(policy.choose_task([one, four], four, "cell c.add", 2 + nth) == 1 for nth in range(4))
     return in_a_row / cases
 
 
@@ -91,11 +91,11 @@ def test_pos_redraws_the_priority_of_racing_operations() -> None:
 def test_pos_is_not_called_while_a_single_task_is_runnable() -> None:
     asked = 0
 
-    class Counting(POS):
-        def choose(self, *arguments: object) -> int:
+    class Counting(POSPolicy):
+        def choose_task(self, *arguments: object) -> int:
             nonlocal asked
             asked += 1
-            return super().choose(*arguments)  # type: ignore[arg-type]
+            return super().choose_task(*arguments)  # type: ignore[arg-type]
 
     kernel, machine = make(Counting(Choices("1").stream("policy")))
     cell, signal = machine.tasks.cell("c"), machine.tasks.signal("s")
@@ -133,7 +133,7 @@ def test_under_pos_operations_made_alone_do_not_race_with_later_ones() -> None:
     def digest(seed: int) -> str:
         kernel = Kernel(pos_policy(seed))
         for life in "12":
-            machine = kernel.machine(life)
+            machine = kernel.create_machine(life)
             kernel.run(machine, partial(live, machine), time_limit_ns=10**9)
         return kernel.digest()
 
@@ -173,5 +173,5 @@ APART = [
     ("one", "other", "race"), [*((*pair, True) for pair in RACING), *((*pair, False) for pair in APART)]
 )
 def test_operations_on_one_object_race_if_one_of_them_changes_it(one: str, other: str, race: bool) -> None:
-    assert operation_of(one).races_with(operation_of(other)) is race
-    assert operation_of(other).races_with(operation_of(one)) is race
+    assert parse_operation(one).races_with(parse_operation(other)) is race
+    assert parse_operation(other).races_with(parse_operation(one)) is race

@@ -35,7 +35,7 @@ def test_a_random_walk_picks_each_runnable_task_equally_often() -> None:
     runnable = cast(list[SimTask], [None, None, None])  # only counted
     counts = [0, 0, 0]
     for _ in range(3000):
-        counts[walk.choose(runnable, None, "x", 0)] += 1
+        counts[walk.choose_task(runnable, None, "x", 0)] += 1
     assert min(counts) > 900
 
 

@@ -8,8 +8,8 @@ from tests.sim.rigs import make, order_of
 from tornlog.sim.errors import MachineDied, ReplayDivergedError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
-from tornlog.sim.policies.replay import DeviatingPolicy, Deviation, LabellingPolicy, Replay
-from tornlog.sim.schedule import Switch, parse_schedule
+from tornlog.sim.policies.replay import DeviatingPolicy, Deviation, LabellingPolicy, ReplayPolicy
+from tornlog.sim.schedule import TaskSwitch, parse_schedule
 
 
 def live_and_crash(policy: Policy, rounds: int = 10, cell_name: str = "sum", extra: str = "") -> Kernel:
@@ -17,7 +17,7 @@ def live_and_crash(policy: Policy, rounds: int = 10, cell_name: str = "sum", ext
 
     extra: a cell that every task reads once more in each round, to simulate changed code."""
     kernel = Kernel(policy)
-    first, victim, second = (kernel.machine(name) for name in ("life-1", "victim", "life-2"))
+    first, victim, second = (kernel.create_machine(name) for name in ("life-1", "victim", "life-2"))
     victim.tasks.spawn("heart", lambda: [victim.tasks.sleep(1) for _ in range(1000)])
 
     def work(machine_name: str) -> None:
@@ -55,14 +55,14 @@ def live_and_crash(policy: Policy, rounds: int = 10, cell_name: str = "sum", ext
     return kernel
 
 
-def labelled(policy: Policy) -> tuple[Kernel, list[Switch]]:
+def labelled(policy: Policy) -> tuple[Kernel, list[TaskSwitch]]:
     """Run under a policy; return that run, and its schedule in labels."""
     recorded = live_and_crash(policy)
     labelling = LabellingPolicy(json.loads(json.dumps(recorded.schedule)))
     again = live_and_crash(labelling)
     assert again.digest() == recorded.digest()
     assert again.schedule == recorded.schedule
-    assert labelling.switches_left == 0
+    assert labelling.remaining_switches == 0
     return recorded, labelling.labelled
 
 
@@ -73,18 +73,18 @@ def test_replaying_a_labelled_schedule_gives_the_same_run(policy_of: Callable[[i
     for seed in range(15):
         recorded, schedule = labelled(policy_of(seed))
         assert schedule
-        replay = Replay(parse_schedule("\n".join(map(str, schedule))))
+        replay = ReplayPolicy(parse_schedule("\n".join(map(str, schedule))))
         replayed = live_and_crash(replay)
 
         assert replayed.digest() == recorded.digest()
         assert (replayed.steps, replayed.now_ns) == (recorded.steps, recorded.now_ns)
         assert replayed.schedule == recorded.schedule
-        assert replay.unmet == []
+        assert replay.unused_switches == []
         assert replay.followed == schedule
 
 
 def test_a_labelled_schedule_without_deviations_is_empty() -> None:
-    default = live_and_crash(Replay())
+    default = live_and_crash(ReplayPolicy())
     labelling = LabellingPolicy(default.schedule)
     assert live_and_crash(labelling).digest() == default.digest()
     assert labelling.labelled == []
@@ -130,10 +130,10 @@ def test_code_under_test_cannot_swallow_the_divergence_error_of_labelling() -> N
 
 def test_a_labelled_schedule_still_replays_after_an_unrelated_world_call() -> None:
     schedule = [
-        Switch("life-1/a", "lock l", 2, "life-1/b"),
-        Switch("life-1/b", "cell sum.set", 1, "life-1/watch"),
+        TaskSwitch("life-1/a", "lock l", 2, "life-1/b"),
+        TaskSwitch("life-1/b", "cell sum.set", 1, "life-1/watch"),
     ]
-    before, after = Replay(schedule), Replay(schedule)
+    before, after = ReplayPolicy(schedule), ReplayPolicy(schedule)
     live_and_crash(before)
     live_and_crash(after, extra="another")
     assert before.followed == after.followed == schedule
@@ -141,24 +141,24 @@ def test_a_labelled_schedule_still_replays_after_an_unrelated_world_call() -> No
 
 def test_unmatched_schedule_entries_are_kept_and_the_default_schedule_runs() -> None:
     gone = [
-        Switch("life-1/nobody", "lock l", 1, "life-1/b"),
-        Switch("life-1/a", "lock of yore", 1, "life-1/b"),
-        Switch("life-1/a", "lock l", 999, "life-1/b"),
-        Switch("life-1/a", "lock l", 1, "life-1/nobody"),
+        TaskSwitch("life-1/nobody", "lock l", 1, "life-1/b"),
+        TaskSwitch("life-1/a", "lock of yore", 1, "life-1/b"),
+        TaskSwitch("life-1/a", "lock l", 999, "life-1/b"),
+        TaskSwitch("life-1/a", "lock l", 1, "life-1/nobody"),
     ]
-    met = Switch("life-1/a", "lock l", 2, "life-1/b")
-    replay = Replay([*gone, met])
+    met = TaskSwitch("life-1/a", "lock l", 2, "life-1/b")
+    replay = ReplayPolicy([*gone, met])
     kernel = live_and_crash(replay)
 
-    assert replay.unmet == gone
+    assert replay.unused_switches == gone
     assert replay.followed == [met]
-    assert kernel.digest() == live_and_crash(Replay([met])).digest()
-    assert kernel.digest() != live_and_crash(Replay()).digest()
+    assert kernel.digest() == live_and_crash(ReplayPolicy([met])).digest()
+    assert kernel.digest() != live_and_crash(ReplayPolicy()).digest()
 
 
 def test_occurrence_numbers_of_a_schedule_entry_also_count_points_without_a_choice() -> None:
-    def second_get(friends: int) -> list[Switch]:
-        replay = Replay([Switch("m/main", "cell c.get", 3, "m/friend")])
+    def second_get(friends: int) -> list[TaskSwitch]:
+        replay = ReplayPolicy([TaskSwitch("m/main", "cell c.get", 3, "m/friend")])
         kernel, machine = make(replay)
         cell = machine.tasks.cell("c")
 
@@ -174,7 +174,7 @@ def test_occurrence_numbers_of_a_schedule_entry_also_count_points_without_a_choi
         kernel.run(machine, main, time_limit_ns=0)
         return replay.followed
 
-    assert second_get(0) == second_get(1) == [Switch("m/main", "cell c.get", 3, "m/friend")]
+    assert second_get(0) == second_get(1) == [TaskSwitch("m/main", "cell c.get", 3, "m/friend")]
 
 
 # Record and digest
@@ -188,7 +188,7 @@ def test_record_and_digest_do_not_depend_on_how_often_a_policy_is_called() -> No
         def __init__(self, quantum: int) -> None:
             self._quantum = quantum
 
-        def choose(self, runnable: list[object], current: object, label: str, step: int) -> int:
+        def choose_task(self, runnable: list[object], current: object, label: str, step: int) -> int:
             return runnable.index(current) if current in runnable else 0
 
         def quantum(self, chosen: object, step: int) -> int:
@@ -201,7 +201,7 @@ def test_record_and_digest_do_not_depend_on_how_often_a_policy_is_called() -> No
 
 
 def test_a_replayed_switch_is_in_the_record() -> None:
-    switches = live_and_crash(Replay([Switch("life-1/a", "lock l", 2, "life-1/b")])).schedule
+    switches = live_and_crash(ReplayPolicy([TaskSwitch("life-1/a", "lock l", 2, "life-1/b")])).schedule
     assert ["lock l", "life-1/b"] in [entry[1:] for entry in switches]
 
 

@@ -3,8 +3,8 @@ import pytest
 from tests.sim.rigs import make
 from tornlog.sim.choices import Choices
 from tornlog.sim.policies import Policy
-from tornlog.sim.policies.pct import PCT
-from tornlog.sim.policies.pos import POS
+from tornlog.sim.policies.pct import PCTPolicy
+from tornlog.sim.policies.pos import POSPolicy
 from tornlog.sim.policies.random_walk import RandomWalk, RoundRobin
 from tornlog.sim.policies.starving import StarvingPolicy
 
@@ -13,8 +13,8 @@ def inner_policy(name: str, choices: Choices) -> Policy:
     stream = choices.stream("schedule")
     return {
         "walk": lambda: RandomWalk(stream, 4),
-        "pct": lambda: PCT(stream, 3, 500),
-        "pos": lambda: POS(stream),
+        "pct": lambda: PCTPolicy(stream, 3, 500),
+        "pos": lambda: POSPolicy(stream),
         "round-robin": lambda: RoundRobin(3),
     }[name]()
 

@@ -23,7 +23,7 @@ from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import response_to
-from tornlog.store.broker.router import Channel, Pool, Route, Routes
+from tornlog.store.broker.router import Channel, Pool, RequestRoute, Routes
 from tornlog.store.broker.server import AccessCheck, RemotingServer
 from tornlog.store.broker.server_counts import ConnectionEnding, RequestRefusal
 from tornlog.store.formats.remoting.command import RemotingCommand
@@ -103,7 +103,7 @@ class Served:
         """Wait until a condition is true."""
         end = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < end, self.server.counts.fields()
+            assert time.monotonic() < end, self.server.counts.counts_by_name()
             time.sleep(0.005)
 
     def until_ended(self, ending: ConnectionEnding, count: int = 1) -> None:
@@ -114,11 +114,11 @@ class Served:
 
     def routes(self) -> Routes:
         return {
-            self.ECHO: Route(Pool.ADMIN, self._echo, FRAME_BYTES_MAX),
-            self.FAIL: Route(Pool.ADMIN, self._fail),
-            self.WAIT: Route(Pool.SEND_MESSAGE, self._wait, FRAME_BYTES_MAX),
-            self.SIZED: Route(Pool.QUERY_MESSAGE, self._sized),
-            self.LATER: Route(Pool.PULL_MESSAGE, self._later),
+            self.ECHO: RequestRoute(Pool.ADMIN, self._echo, FRAME_BYTES_MAX),
+            self.FAIL: RequestRoute(Pool.ADMIN, self._fail),
+            self.WAIT: RequestRoute(Pool.SEND_MESSAGE, self._wait, FRAME_BYTES_MAX),
+            self.SIZED: RequestRoute(Pool.QUERY_MESSAGE, self._sized),
+            self.LATER: RequestRoute(Pool.PULL_MESSAGE, self._later),
         }
 
     def _echo(self, command: RemotingCommand, _: Channel) -> RemotingCommand:
@@ -235,9 +235,9 @@ def run() -> Iterator[Callable[[Callable[[World, World], None]], None]]:
     """Run a body with two simulated machines. The first can listen, and the second can connect to it."""
     kernel = Kernel(RandomWalk(Choices("a server's end").stream("schedule"), 8))
     network = SimNetwork(kernel)
-    here, there = kernel.machine("here"), kernel.machine("there")
+    here, there = kernel.create_machine("here"), kernel.create_machine("there")
     worlds = [
-        World(machine.clock, machine.tasks, None, network.join(machine, host))  # type: ignore[arg-type]
+        World(machine.clock, machine.tasks, None, network.connect_machine(machine, host))  # type: ignore[arg-type]
         for machine, host in ((here, "10.0.0.1"), (there, "10.0.0.2"))
     ]
 

@@ -105,7 +105,7 @@ def test_a_paused_host_has_no_turn_and_keeps_its_items() -> None:
     queue.put("one", "a", 2)
     queue.put("one", "b", 3)
 
-    assert (len(queue), queue.has_turn, sorted(queue.first_items())) == (3, False, [1, 3])
+    assert (len(queue), queue.has_turn, sorted(queue.first_item_of_each_owner())) == (3, False, [1, 3])
     with pytest.raises(KeyError):
         queue.take()
     queue.drop_first("one", "a")

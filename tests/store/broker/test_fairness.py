@@ -7,7 +7,7 @@ import pytest
 
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.machine import Processor
+from tornlog.sim.machine import SimProcessor
 from tornlog.sim.network.hosts import SimNetwork
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.broker.connections import ACCEPTS_MAX, ACCEPTS_PAUSE_MS
@@ -15,7 +15,7 @@ from tornlog.store.broker.fair_queue import HostFairQueue
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import response_to
-from tornlog.store.broker.router import Channel, Pool, Route
+from tornlog.store.broker.router import Channel, Pool, RequestRoute
 from tornlog.store.broker.server import RemotingServer
 from tornlog.store.broker.session import Session
 from tornlog.store.formats.remoting.command import RemotingCommand
@@ -39,14 +39,14 @@ def honest_latencies_ms(
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     network = SimNetwork(kernel, buffer_bytes=4_096)
     worlds = {
-        host: World(machine.clock, machine.tasks, None, network.join(machine, host))  # type: ignore[arg-type]
+        host: World(machine.clock, machine.tasks, None, network.connect_machine(machine, host))  # type: ignore[arg-type]
         for host in sorted({"10.0.0.1", hostile_host, honest_host})
-        for machine in (kernel.machine(host),)
+        for machine in (kernel.create_machine(host),)
     }
-    processor = Processor(kernel)
+    processor = SimProcessor(kernel)
 
     def store(command: RemotingCommand, _: Channel) -> RemotingCommand:
-        processor.work(SEND_MS * 1_000_000)
+        processor.compute(SEND_MS * 1_000_000)
         return response_to(command, 0)
 
     def flood() -> None:
@@ -68,7 +68,7 @@ def honest_latencies_ms(
         limits = limits.with_pool(Pool.SEND_MESSAGE, send_limits)
         server = RemotingServer(worlds["10.0.0.1"], limits)
         server.listen([ADDRESS])
-        server.start({SEND: Route(Pool.SEND_MESSAGE, store)})
+        server.start({SEND: RequestRoute(Pool.SEND_MESSAGE, store)})
         for number in range(HOSTILE):
             worlds[hostile_host].tasks.spawn(f"hostile {number}", flood if pipelines else ask_on_and_on)
         world = worlds[honest_host]
@@ -87,7 +87,7 @@ def honest_latencies_ms(
 
     found: list[float] = []
     try:
-        main = kernel.machine("main")
+        main = kernel.create_machine("main")
         machine = worlds[honest_host]
         kernel.run(main, lambda: found.extend(run_on_machine(machine, honest)), time_limit_ns=3600 * 10**9)
     finally:
@@ -144,7 +144,7 @@ def test_requests_of_one_host_leave_tasks_free_for_another_host(here: World, the
 
     server = RemotingServer(here)
     server.listen([ADDRESS])
-    server.start({SEND: Route(Pool.ADMIN, wait)})
+    server.start({SEND: RequestRoute(Pool.ADMIN, wait)})
     done: list[int] = []
 
     def ask(number: int) -> None:

@@ -8,7 +8,7 @@ from tornlog.store.broker import late_answers
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import ResponseCode, response_to
-from tornlog.store.broker.router import Channel, LateResponse, Pool, Response, Route
+from tornlog.store.broker.router import Channel, LateResponse, Pool, RequestRoute, Response
 from tornlog.store.broker.sending import PUT_CODES
 from tornlog.store.broker.server import DRAIN_MS, RemotingServer
 from tornlog.store.formats.messages import LOOPBACK_BROKER, AppendMessageResult, PutMessageResult
@@ -39,7 +39,7 @@ class Broker:
         limits = ServerLimits(pools={pool: PoolLimits(1, 100) for pool in Pool})
         self.server = RemotingServer(here, limits, self.printed.append)
         self.server.listen([ADDRESS])
-        self.server.start({SEND: Route(Pool.SEND_MESSAGE, self._send)})
+        self.server.start({SEND: RequestRoute(Pool.SEND_MESSAGE, self._send)})
         self.client = RemotingClient(there, ADDRESS)
 
     def _send(self, command: RemotingCommand, _: Channel) -> Response:
@@ -114,7 +114,7 @@ def test_an_fsync_answers_only_the_sends_that_it_covers(here: World, there: Worl
     broker = Broker(here, there)
     broker.ask(3)
     broker.until_taken(3)
-    first = RemotingClient(there, ADDRESS).begin(RemotingCommand(SEND, 0))
+    first = RemotingClient(there, ADDRESS).invoke_async(RemotingCommand(SEND, 0))
     broker.until_taken(4)
     broker.sync([3])
     assert first.wait(1_000).code == ResponseCode.SUCCESS
@@ -141,7 +141,7 @@ def test_each_send_is_answered_at_its_own_timeout(here: World, there: World) -> 
     broker.until_taken(3)
     broker.sync([1])
     here.tasks.sleep(2_000)
-    later = RemotingClient(there, ADDRESS).begin(RemotingCommand(SEND, 0))
+    later = RemotingClient(there, ADDRESS).invoke_async(RemotingCommand(SEND, 0))
     broker.join()
     begun_ns = there.clock.monotonic_ns()
     assert sorted(codes(answers)) == [ResponseCode.SUCCESS] + [ResponseCode.FLUSH_DISK_TIMEOUT] * 2
@@ -155,7 +155,7 @@ def test_each_send_is_answered_at_its_own_timeout(here: World, there: World) -> 
 
 def test_a_shorter_timeout_than_earlier_ones_is_respected(here: World, there: World) -> None:
     broker = Broker(here, there)
-    first = broker.client.begin(RemotingCommand(SEND, 0))
+    first = broker.client.invoke_async(RemotingCommand(SEND, 0))
     broker.until_taken(1)
     broker._timeout_ms = 100
     assert codes([(RemotingClient(there, ADDRESS).invoke(RemotingCommand(SEND, 0), 500).code, 0)]) == [
@@ -207,7 +207,7 @@ def test_a_stop_that_times_out_answers_no_pending_send(here: World, there: World
 
 def test_a_disconnected_client_leaves_no_held_bytes(here: World, there: World) -> None:
     broker = Broker(here, there)
-    broker.client.begin(RemotingCommand(SEND, 0))
+    broker.client.invoke_async(RemotingCommand(SEND, 0))
     broker.until_taken(1)
     broker.client.close()
     here.tasks.sleep(100)
@@ -219,7 +219,7 @@ def test_a_disconnected_client_leaves_no_held_bytes(here: World, there: World) -
 
 def test_a_one_way_send_is_pending_until_its_put_completes(here: World, there: World) -> None:
     broker = Broker(here, there)
-    broker.client.send_one_way(RemotingCommand(SEND, 0, ONE_WAY_FLAG), 1_000)
+    broker.client.invoke_one_way(RemotingCommand(SEND, 0, ONE_WAY_FLAG), 1_000)
     broker.until_taken(1)
     here.tasks.sleep(100)
     assert broker.server.connections.held_bytes > 0
@@ -232,14 +232,14 @@ def test_a_one_way_send_is_pending_until_its_put_completes(here: World, there: W
 def test_a_response_that_cannot_be_sent_affects_only_its_client(here: World, there: World) -> None:
     broker = Broker(here, there)
     broker.breaks = True
-    first = broker.client.begin(RemotingCommand(SEND, 0))
+    first = broker.client.invoke_async(RemotingCommand(SEND, 0))
     broker.until_taken(1)
     broker.sync([0])
     found = first.wait(1_000)
     assert (found.code, found.remark) == (ResponseCode.SYSTEM_ERROR, "LookupError: no such thing")
     assert "LookupError" in broker.printed[-1]
     broker.breaks = False
-    second = broker.client.begin(RemotingCommand(SEND, 0))
+    second = broker.client.invoke_async(RemotingCommand(SEND, 0))
     broker.until_taken(2)
     broker.sync([1])
     assert second.wait(1_000).code == ResponseCode.SUCCESS
@@ -252,11 +252,11 @@ def test_deadlines_of_answered_sends_do_not_accumulate(
     monkeypatch.setattr(late_answers, "_LEFTOVERS_MAX", 3)
     broker = Broker(here, there)
     for number in range(20):
-        waiting = broker.client.begin(RemotingCommand(SEND, 0))
+        waiting = broker.client.invoke_async(RemotingCommand(SEND, 0))
         broker.until_taken(number + 1)
         broker.sync([number])
         assert waiting.wait(1_000).code == ResponseCode.SUCCESS
         assert len(broker.server._late._due) <= 5
-    last = broker.client.begin(RemotingCommand(SEND, 0))
+    last = broker.client.invoke_async(RemotingCommand(SEND, 0))
     assert last.wait(2 * TIMEOUT_MS).code == ResponseCode.FLUSH_DISK_TIMEOUT
     assert broker.server.shutdown()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tornlog.store.broker.long_polling import HeldPull, HeldPulls
+from tornlog.store.broker.long_polling import HeldPull, HeldPullTable
 from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.remoting.command import RemotingCommand
 
@@ -14,7 +14,7 @@ def held_pull(channel: Any, due_ns: int, queue_id: int = 0) -> HeldPull:
 
 
 def test_held_pulls_are_taken_in_order_of_their_deadlines() -> None:
-    held = HeldPulls()
+    held = HeldPullTable()
     pulls = [held_pull("a", due_ns) for due_ns in (30, 10, 20, 10)]
     for each in pulls:
         held.add(each)
@@ -26,25 +26,25 @@ def test_held_pulls_are_taken_in_order_of_their_deadlines() -> None:
 
 
 def test_a_held_pull_is_taken_once() -> None:
-    held = HeldPulls()
+    held = HeldPullTable()
     first, second = held_pull("a", 10), held_pull("b", 10, 1)
     held.add(first)
     held.add(second)
     assert (held.pulls_of_queue(("T", 0)), held.pulls_of_channel("b")) == ([first], [second])  # type: ignore[arg-type]
-    assert held.take([first, first]) == [first]
+    assert held.remove_pulls([first, first]) == [first]
     assert held.take_due(99) == [second]
-    assert held.take([first, second]) == []
+    assert held.remove_pulls([first, second]) == []
     assert (held.count, held.queues, ("T", 0) in held) == (0, [], False)
     assert held.count_of("a") == 0  # type: ignore[arg-type]
 
 
 def test_held_pulls_taken_early_do_not_accumulate() -> None:
-    held = HeldPulls()
+    held = HeldPullTable()
     stays = held_pull("a", 1 << 62)
     held.add(stays)
     for _ in range(10_000):
         passing = held_pull("a", 1 << 61)
         held.add(passing)
-        held.take([passing])
+        held.remove_pulls([passing])
     assert len(held._due) < 2_000
     assert held.take_due(1 << 62) == [stays]

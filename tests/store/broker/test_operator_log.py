@@ -12,12 +12,12 @@ from tornlog.reports.cli.serve import line_writer
 from tornlog.store.broker.operator_log import (
     LINE_CHARACTERS_MAX,
     LINES_MAX,
-    Level,
+    LineLevel,
     OperatorLog,
-    debug,
-    failure,
+    debug_line,
+    failure_line,
     level_of,
-    warning,
+    warning_line,
 )
 from tornlog.store.real.world import real_world
 
@@ -88,23 +88,23 @@ def assert_true(condition: bool) -> None:
 
 def test_log_lines_below_the_level_are_ignored_and_not_counted() -> None:
     lines: list[str] = []
-    log = OperatorLog(real_world(), lines.append, Level.WARNING)
+    log = OperatorLog(real_world(), lines.append, LineLevel.WARNING)
     log.start()
 
     for number in range(LINES_MAX + 5):
-        log.emit(debug(f"{number}"))
+        log.emit(debug_line(f"{number}"))
         log.emit(f"{number}")
-    log.emit(warning("a disk is nearly full"))
-    log.emit(failure("\ta disk is full"))
+    log.emit(warning_line("a disk is nearly full"))
+    log.emit(failure_line("\ta disk is full"))
 
     assert log.close()
     assert lines == ["a disk is nearly full", "?a disk is full"]
-    assert [level_of(line) for line in lines] == [Level.WARNING, Level.ERROR]
+    assert [level_of(line) for line in lines] == [LineLevel.WARNING, LineLevel.ERROR]
 
 
 def test_a_log_line_is_written_as_text_or_json(capsys: pytest.CaptureFixture[str]) -> None:
     at = datetime(2026, 11, 24, 10, 0, 0, 123_000, UTC)
-    line_writer(lambda: at, as_json=False)(warning("a disk is full"))
+    line_writer(lambda: at, as_json=False)(warning_line("a disk is full"))
     line_writer(lambda: at, as_json=True)("now it has room")
     plain, as_json = capsys.readouterr().err.splitlines()
     assert plain == "2026-11-24T10:00:00.123Z WARNING a disk is full"

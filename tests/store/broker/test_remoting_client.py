@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.broker.acl.rules import signer
+from tornlog.store.broker.acl.rules import make_signer
 from tornlog.store.broker.limits import PoolLimits
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.server_counts import ConnectionEnding
@@ -36,7 +36,7 @@ def test_each_invocation_gets_the_response_to_its_own_request(serve: Serve, conn
     client = connect(served.address)
     commands = [RemotingCommand(served.ECHO, 0, body=b"%d" % n) for n in range(200)]
 
-    under_way = [client.begin(command) for command in commands]
+    under_way = [client.invoke_async(command) for command in commands]
 
     assert [one.wait(5_000).body for one in under_way] == [command.body for command in commands]
 
@@ -74,7 +74,7 @@ def test_a_response_after_the_timeout_is_ignored(served: Any, connect: Connect) 
 
 def test_a_broken_connection_ends_every_wait_and_the_next_request_reconnects(served: Any, connect: Connect) -> None:
     client = connect(served.address)
-    under_way = client.begin(RemotingCommand(served.LATER, 0))
+    under_way = client.invoke_async(RemotingCommand(served.LATER, 0))
     served.until(lambda: bool(served.held))
 
     served.held[0][1].close()
@@ -88,7 +88,7 @@ def test_a_broken_connection_ends_every_wait_and_the_next_request_reconnects(ser
 def test_garbage_from_a_server_closes_the_connection(connect: Connect) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = connect(listener.getsockname())
-        under_way = client.begin(RemotingCommand(1, 0))
+        under_way = client.invoke_async(RemotingCommand(1, 0))
         accepted, _ = listener.accept()
         with accepted:
             accepted.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -108,7 +108,7 @@ def test_one_way_requests_work_in_both_directions(served: Any, connect: Connect)
     told: list[RemotingCommand] = []
     client = connect(served.address, on_request=told.append)
 
-    client.send_one_way(RemotingCommand(served.LATER, 0))
+    client.invoke_one_way(RemotingCommand(served.LATER, 0))
     served.until(lambda: bool(served.held))
     command, channel = served.held[0]
     channel.send(RemotingCommand(40, 1, ONE_WAY_FLAG, ext_fields={"consumerGroup": "g"}))
@@ -119,10 +119,10 @@ def test_one_way_requests_work_in_both_directions(served: Any, connect: Connect)
 
 
 def test_every_kind_of_request_is_signed(served: Any, connect: Connect) -> None:
-    client = connect(served.address, sign=signer("RocketMQ", "12345678"))
+    client = connect(served.address, sign=make_signer("RocketMQ", "12345678"))
 
     fields = client.invoke(RemotingCommand(served.ECHO, 0, ext_fields={"topic": "T"}), 5_000).ext_fields
-    client.send_one_way(RemotingCommand(served.LATER, 0))
+    client.invoke_one_way(RemotingCommand(served.LATER, 0))
     served.until(lambda: bool(served.held))
 
     assert {"AccessKey", "Signature", "topic"} == set(fields)
@@ -131,7 +131,7 @@ def test_every_kind_of_request_is_signed(served: Any, connect: Connect) -> None:
 
 def test_a_closed_client_refuses_requests(served: Any, connect: Connect) -> None:
     client = connect(served.address)
-    under_way = client.begin(RemotingCommand(served.LATER, 0))
+    under_way = client.invoke_async(RemotingCommand(served.LATER, 0))
     served.until(lambda: bool(served.held))
 
     client.close()
@@ -151,7 +151,7 @@ def test_closing_a_client_ends_the_tasks_of_a_connection_that_broke_before(serve
         assert gate.wait(60)
 
     client = connect(served.address, on_request=hold_up)
-    client.send_one_way(RemotingCommand(served.LATER, 0))
+    client.invoke_one_way(RemotingCommand(served.LATER, 0))
     served.until(lambda: bool(served.held))
     channel = served.held[0][1]
     channel.send(RemotingCommand(40, 1, ONE_WAY_FLAG))

@@ -232,7 +232,7 @@ def test_pipelined_requests_do_not_starve(serve: Serve) -> None:
 def test_queue_metrics_have_the_names_that_rocketmq_tools_read(serve: Serve) -> None:
     def told(name: str) -> int:
         now_ns = monotonic_ns()
-        fields = {key: value for pool in served.server.pools for key, value in pool.fields(now_ns).items()}
+        fields = {key: value for pool in served.server.pools for key, value in pool.runtime_info_fields(now_ns).items()}
         return int(fields[name])
 
     served = serve(pools=PoolLimits(1, 100))

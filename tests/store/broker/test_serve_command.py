@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from tests.broker_clients.conftest import free_port
 from tornlog.__main__ import application
-from tornlog.store.broker.acl.rules import signer
+from tornlog.store.broker.acl.rules import make_signer
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.real.network import RealNetwork
@@ -121,7 +121,7 @@ def test_serve_enforces_access_control(serve_store: Callable[..., ServeProcess],
     acl = tmp_path / "plain_acl.yml"
     acl.write_text(ACL)
     broker = serve_store("--acl", str(acl))
-    signs = (None, signer("RocketMQ", "87654321"), signer("RocketMQ", "12345678"))
+    signs = (None, make_signer("RocketMQ", "87654321"), make_signer("RocketMQ", "12345678"))
 
     answers = [send_to(broker, sign=sign) for sign in signs]
 
@@ -294,11 +294,11 @@ main()
 """
 ENDS = {
     "connections": ("connections", "Connections", "_handle_events", "True"),
-    "late answers": ("late_answers", "LateAnswers", "step", "True"),
-    "closed channels": ("server", "ClosedChannels", "finish", "True"),
-    "send message": ("request_pool", "RequestPool", "_take_next", "self._pool.name == 'SEND_MESSAGE'"),
-    "pull request hold": ("long_polling", "PullRequestHoldService", "step", "True"),
-    "access control": ("acl.plain_acl", "AccessControl", "step", "True"),
+    "late answers": ("late_answers", "LateAnswerService", "run_once", "True"),
+    "closed channels": ("server", "ClosedChannelService", "finish_remaining_work", "True"),
+    "send message": ("request_pool", "RequestPool", "_take_next_request", "self._pool.name == 'SEND_MESSAGE'"),
+    "pull request hold": ("long_polling", "PullRequestHoldService", "run_once", "True"),
+    "access control": ("acl.plain_acl", "AccessControl", "run_once", "True"),
 }
 OF_BROKERS = ("send message", "pull request hold")
 

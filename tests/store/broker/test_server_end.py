@@ -5,7 +5,7 @@ import pytest
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
 from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import ResponseCode, response_to
-from tornlog.store.broker.router import Channel, Pool, Route
+from tornlog.store.broker.router import Channel, Pool, RequestRoute
 from tornlog.store.broker.server import DRAIN_MS, RemotingServer
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.world import World
@@ -27,12 +27,12 @@ def test_stopping_a_server_waits_for_requests_in_progress(here: World, there: Wo
     limits = ServerLimits(pools={pool: PoolLimits(1, 10) for pool in Pool})
     server = RemotingServer(here, limits, told.append)
     server.listen([ADDRESS])
-    server.start({SEND: Route(Pool.ADMIN, process)})
+    server.start({SEND: RequestRoute(Pool.ADMIN, process)})
     answers: list[int] = []
 
     def ask() -> None:
         client = RemotingClient(there, ADDRESS)
-        first, second = (client.begin(RemotingCommand(SEND, 0)) for _ in range(2))
+        first, second = (client.invoke_async(RemotingCommand(SEND, 0)) for _ in range(2))
         for each in (second, first):
             try:
                 answers.append(each.wait(60_000).code)

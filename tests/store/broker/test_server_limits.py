@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.store.broker.broker_config import BrokerConfig
-from tornlog.store.broker.deadlines import Deadlines
+from tornlog.store.broker.deadlines import TimeoutTable
 from tornlog.store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits, server_limits_of, settings_of_limits
 from tornlog.store.broker.router import Pool
 from tornlog.store.broker.serve import ServedBroker, limits_of_process
@@ -108,7 +108,7 @@ def test_the_servers_own_keys_are_accepted_in_broker_conf() -> None:
 
 
 def test_due_deadlines_are_taken_in_order_up_to_a_count() -> None:
-    deadlines: Deadlines[str] = Deadlines(10)
+    deadlines: TimeoutTable[str] = TimeoutTable(10)
     for at, who in enumerate("abcd"):
         deadlines.set(who, at * 1_000_000)
     deadlines.set("a", 5_000_000)
@@ -116,7 +116,7 @@ def test_due_deadlines_are_taken_in_order_up_to_a_count() -> None:
     deadlines.drop("nobody")
 
     assert (next(iter(deadlines)), deadlines.next_due_ns) == ("b", 11_000_000)
-    assert deadlines.since_ns("b") == 1_000_000
+    assert deadlines.start_ns_of("b") == 1_000_000
     assert deadlines.pop_due(10_999_999, 9) == []
     assert deadlines.pop_due(13_000_000, 1) == ["b"]
     assert deadlines.pop_due(13_000_000, 9) == ["d"]

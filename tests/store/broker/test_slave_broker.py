@@ -12,7 +12,7 @@ from tornlog.store.broker import outer_api as slave_synchronize
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.limits import ServerLimits
-from tornlog.store.broker.operator_log import Level, level_of
+from tornlog.store.broker.operator_log import LineLevel, level_of
 from tornlog.store.broker.outer_api import APART_MS
 from tornlog.store.broker.serve import ServedBroker
 from tornlog.store.broker.server import RemotingServer
@@ -200,7 +200,7 @@ class Logged:
 
     @property
     def warnings(self) -> str:
-        return "\n".join(line for line in list(self.lines) if level_of(line) is Level.WARNING)
+        return "\n".join(line for line in list(self.lines) if level_of(line) is LineLevel.WARNING)
 
     @property
     def ha_address(self) -> str:

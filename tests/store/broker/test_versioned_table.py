@@ -140,7 +140,7 @@ def test_a_copied_table_keeps_its_original_version(world: World) -> None:
     assert topics.replace(theirs)
     assert not topics.replace(theirs)
     assert list(topics.table) == ["Made"]
-    assert decode_json_body(encode_json_body(topics.members)).inner_object("dataVersion").integer("counter") == 7
+    assert decode_json_body(encode_json_body(topics.json_members)).inner_object("dataVersion").integer("counter") == 7
     assert topics_of(world).table == topics.table
 
 

@@ -20,7 +20,7 @@ from tornlog.store.formats.properties import decode_properties
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.files import RealFiles
 from tornlog.store.real.world import ThreadTasks, overlay_world
-from tornlog.store.running_flags import Refusal
+from tornlog.store.running_flags import RefusalReason
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.inspect import inspect_directory
 from tornlog.store.tools.observed import records_of
@@ -252,7 +252,7 @@ def test_after_a_failed_sync_missing_entries_are_not_skipped(
     world.tasks.sleep(10)
     store.queues.find_or_create(SCHEDULE_TOPIC, 0).overwrite_entries(0, entry)
     if failed:
-        store.flags.refuse_for_good(Refusal.WRITE_INDEX_FILE_ERROR)
+        store.flags.refuse_until_restart(RefusalReason.WRITE_INDEX_FILE_ERROR)
     world.tasks.sleep(2_000)
     assert store.schedule.passed_over == passed_over
     assert store.schedule.offsets == ({1: 2} if passed_over else {})

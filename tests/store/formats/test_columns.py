@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tornlog.store.errors import CorruptFileError
-from tornlog.store.formats.columns import COLUMNS, KEY_COLUMNS, ROWS_MAX, Core, PlainRecords
+from tornlog.store.formats.columns import COLUMNS, KEY_COLUMNS, ROWS_MAX, NativeCore, PlainRecords
 from tornlog.store.formats.consume_queue import encode_entry
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC, entry_tags_code, parse_delay_levels
 from tornlog.store.formats.host import Host
@@ -99,7 +99,7 @@ def by_python(log: bytes, *, check_crc: bool = True) -> Scanned:
     return Scanned(taken, None)
 
 
-def by_core(core: Core, log: bytes, *, check_crc: bool = True) -> Scanned:
+def by_core(core: NativeCore, log: bytes, *, check_crc: bool = True) -> Scanned:
     """Scan like recovery: the core until it stops, then one record in Python, then the core again."""
     plain, queues, taken = PlainRecords(core), list[tuple[str, int]](), list[Taken]()
     at = count = 0
@@ -217,7 +217,7 @@ damage_of = st.lists(st.tuples(st.integers(0, 4000), st.binary(min_size=1, max_s
 @settings(max_examples=200)
 @given(st.lists(plain_record, min_size=1, max_size=12))
 def test_both_scanners_agree_on_plain_records_and_python_scans_only_the_first_of_each_queue(
-    core: Core, records: list[dict[str, Any]]
+    core: NativeCore, records: list[dict[str, Any]]
 ) -> None:
     log = log_of(records)
     expected = by_python(log)
@@ -235,7 +235,12 @@ def test_both_scanners_agree_on_plain_records_and_python_scans_only_the_first_of
     check_crc=st.booleans(),
 )
 def test_both_scanners_agree_on_any_log(
-    core: Core, records: list[dict[str, Any]], repeats: int, damage: list[tuple[int, bytes]], cut: int, check_crc: bool
+    core: NativeCore,
+    records: list[dict[str, Any]],
+    repeats: int,
+    damage: list[tuple[int, bytes]],
+    cut: int,
+    check_crc: bool,
 ) -> None:
     log = bytearray(log_of(records * repeats))
     for at, data in damage:
@@ -253,7 +258,7 @@ def three_records(make_record: MakeRecord) -> bytes:
     return b"".join(bytes(make_record(**change)) for change in changes)
 
 
-def test_a_flipped_bit_anywhere_has_the_same_effect_on_both_scanners(core: Core, three_records: bytes) -> None:
+def test_a_flipped_bit_anywhere_has_the_same_effect_on_both_scanners(core: NativeCore, three_records: bytes) -> None:
     left = 0
     for at in range(112, len(three_records)):
         for bit in range(8):
@@ -269,7 +274,9 @@ def test_a_flipped_bit_anywhere_has_the_same_effect_on_both_scanners(core: Core,
 
 @pytest.mark.parametrize("topic_bytes", [0, 128, 255])
 @pytest.mark.parametrize("transaction", [0, TRANSACTION_PREPARED])
-def test_a_record_with_an_invalid_topic_is_scanned_by_python(core: Core, topic_bytes: int, transaction: int) -> None:
+def test_a_record_with_an_invalid_topic_is_scanned_by_python(
+    core: NativeCore, topic_bytes: int, transaction: int
+) -> None:
     first, both = log_of([{}]), log_of([{}, {"topic": b"T", "sys_flag": transaction}])
     second = bytearray(both[len(first) :])
     second[-4:] = bytes([topic_bytes]) + b"t" * topic_bytes + bytes(2)  # topicLength, topic, no properties
@@ -281,12 +288,12 @@ def test_a_record_with_an_invalid_topic_is_scanned_by_python(core: Core, topic_b
     assert "topicLength" in found.error
 
 
-def test_both_scanners_agree_on_a_log_truncated_anywhere(core: Core, three_records: bytes) -> None:
+def test_both_scanners_agree_on_a_log_truncated_anywhere(core: NativeCore, three_records: bytes) -> None:
     for end in range(len(three_records)):
         assert by_core(core, three_records[:end]).found == by_python(three_records[:end]).found, end
 
 
-def test_both_scanners_compute_the_same_checksum_for_bodies_of_every_length(core: Core) -> None:
+def test_both_scanners_compute_the_same_checksum_for_bodies_of_every_length(core: NativeCore) -> None:
     bodies = [bytes(at * 7 % 256 for at in range(size)) for size in [*range(300), 1024, 4095, 65_536]]
     log = log_of([{"body": body} for body in bodies])
 
@@ -295,7 +302,7 @@ def test_both_scanners_compute_the_same_checksum_for_bodies_of_every_length(core
 
 
 @pytest.mark.parametrize("size", [1, 17, 63, 64, 65, 200])
-def test_the_compiled_core_detects_a_flipped_bit_in_a_body(core: Core, size: int) -> None:
+def test_the_compiled_core_detects_a_flipped_bit_in_a_body(core: NativeCore, size: int) -> None:
     log = log_of([{"body": bytes(size)}] * 2)
     body_at = len(log) // 2 + 88
     for bit in range(8 * size):
@@ -319,14 +326,14 @@ def test_the_compiled_core_detects_a_flipped_bit_in_a_body(core: Core, size: int
     ],
     ids=["V2", "topic", "delayed", "tag", "key", "NUL", "light", "keys"],
 )
-def test_records_with_unusual_fields_are_scanned_by_python(core: Core, changes: dict[str, Any]) -> None:
+def test_records_with_unusual_fields_are_scanned_by_python(core: NativeCore, changes: dict[str, Any]) -> None:
     log = log_of([{}, changes, changes, {}])
 
     found = by_core(core, log)
     assert found == Scanned(by_python(log).taken, None, by_core=1)
 
 
-def test_more_records_than_one_table_holds_are_scanned_in_several_batches(core: Core) -> None:
+def test_more_records_than_one_table_holds_are_scanned_in_several_batches(core: NativeCore) -> None:
     keyed = {"properties": b"KEYS\x01" + b" ".join(b"k%d" % number for number in range(100))}
     log = log_of([{}] * (ROWS_MAX + 10) + [keyed] * 200)
 
@@ -334,7 +341,7 @@ def test_more_records_than_one_table_holds_are_scanned_in_several_batches(core: 
     assert found == Scanned(by_python(log).taken, None, by_core=ROWS_MAX + 209)
 
 
-def test_the_key_hash_without_an_absolute_value_is_0_in_the_index(core: Core) -> None:
+def test_the_key_hash_without_an_absolute_value_is_0_in_the_index(core: NativeCore) -> None:
     log = log_of([{}, {"properties": b"KEYS\x01actngdwx"}])
 
     found = by_core(core, log)
@@ -342,7 +349,7 @@ def test_the_key_hash_without_an_absolute_value_is_0_in_the_index(core: Core) ->
     assert (found.taken[1].keys, found.by_core) == ((0,), 1)
 
 
-def test_a_scan_stops_at_a_record_stored_after_the_time_limit(core: Core) -> None:
+def test_a_scan_stops_at_a_record_stored_after_the_time_limit(core: NativeCore) -> None:
     log = log_of([{"store_timestamp_ms": stored_ms} for stored_ms in (1, 5, 5, 6, 5)])
     plain = PlainRecords(core)
     plain.register_queue("T1", 0)
@@ -352,7 +359,7 @@ def test_a_scan_stops_at_a_record_stored_after_the_time_limit(core: Core) -> Non
     assert not plain.scan(memoryview(log), plain.end, BASE, check_crc=True, stored_ms_max=5)
 
 
-def test_runs_group_entries_with_consecutive_queue_offsets(core: Core) -> None:
+def test_runs_group_entries_with_consecutive_queue_offsets(core: NativeCore) -> None:
     places = [("A", 0, 5), ("B", 0, 0), ("A", 0, 6), ("A", 1, 7), ("A", 0, 8), ("B", 0, 1), ("A", 0, 7), ("A", 0, 8)]
     tagged = b"TAGS\x01polygenelubricants"
     records = [
@@ -378,7 +385,7 @@ def test_runs_group_entries_with_consecutive_queue_offsets(core: Core) -> None:
 
 
 @pytest.mark.parametrize("start", [-1, 337])
-def test_a_scan_start_outside_of_the_log_is_refused(core: Core, three_records: bytes, start: int) -> None:
+def test_a_scan_start_outside_of_the_log_is_refused(core: NativeCore, three_records: bytes, start: int) -> None:
     with pytest.raises(ValueError, match="start is outside of the log"):
         PlainRecords(core).scan(memoryview(three_records), start, BASE, check_crc=True)
 
@@ -412,7 +419,7 @@ def expected_links(
     skipped=st.integers(0, 1),
 )
 def test_index_entries_are_linked_as_the_format_specifies(
-    core: Core,
+    core: NativeCore,
     names: list[bytes],
     times: tuple[int, int],
     slots: list[int],
@@ -441,7 +448,7 @@ def test_index_entries_are_linked_as_the_format_specifies(
     assert (found, newest) == (expected, expected_newest)
 
 
-def test_invalid_index_tables_are_refused_by_the_core(core: Core) -> None:
+def test_invalid_index_tables_are_refused_by_the_core(core: NativeCore) -> None:
     keys, index = bytearray(8 * len(KEY_COLUMNS) * 4), memoryview(bytes(HEADER_BYTES + 5 * SLOT_BYTES))
     for begin, end, slots, number in [
         (-1, 1, 5, 1),

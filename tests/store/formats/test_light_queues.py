@@ -156,7 +156,7 @@ def test_the_entry_in_a_light_queue_equals_that_in_the_messages_own_queue(
     own_entry, other_entry = own.entry(0), other.entry(0)
     assert own_entry is not None
     assert other_entry == own_entry._replace(tags_code=65)  # only the message's own queue has an extension
-    assert own.unit_at(own_entry.tags_code) is not None
+    assert own.ext_unit_at(own_entry.tags_code) is not None
     assert store.shutdown()
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tornlog.store.errors import CorruptFileError, InvalidMessageError
 from tornlog.store.formats.batch import BatchUnit, encode_batch, encode_batch_records
-from tornlog.store.formats.columns import Core
+from tornlog.store.formats.columns import NativeCore
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import (
     BORN_HOST_V6,
@@ -52,7 +52,7 @@ def with_host_bits(fields: dict[str, Any]) -> dict[str, Any]:
         | {"reconsume_times": ODD_INT32, "prepared_transaction_offset": INT64}
     ).map(with_host_bits)
 )
-def test_the_compiled_core_encodes_a_record_like_python_or_declines(core: Core, fields: dict[str, Any]) -> None:
+def test_the_compiled_core_encodes_a_record_like_python_or_declines(core: NativeCore, fields: dict[str, Any]) -> None:
     found = core.encode(*fields.values())
     if b"\0" in fields["properties"]:
         assert found is None
@@ -91,7 +91,7 @@ def batch_bodies(draw: st.DrawFn) -> bytes:
         | {"reconsume_times": INT32}
     ).map(with_host_bits)
 )
-def test_the_compiled_core_encodes_a_batch_like_python_or_declines(core: Core, fields: dict[str, Any]) -> None:
+def test_the_compiled_core_encodes_a_batch_like_python_or_declines(core: NativeCore, fields: dict[str, Any]) -> None:
     found = core.encode_batch(*fields.values())
     try:
         expected = encode_batch_records(**fields, clean=None)
@@ -112,7 +112,12 @@ def test_the_compiled_core_encodes_a_batch_like_python_or_declines(core: Core, f
     born_host_v6=st.booleans(),
 )
 def test_the_compiled_core_places_records_like_python(
-    core: Core, starts: tuple[int, ...], queue_offset: int, physical_offset: int, stored_ms: int, born_host_v6: bool
+    core: NativeCore,
+    starts: tuple[int, ...],
+    queue_offset: int,
+    physical_offset: int,
+    stored_ms: int,
+    born_host_v6: bool,
 ) -> None:
     found, expected = bytearray(1000), bytearray(1000)
     given_places = starts, queue_offset, physical_offset, stored_ms, born_host_v6
@@ -122,7 +127,7 @@ def test_the_compiled_core_places_records_like_python(
 
 
 @pytest.mark.parametrize("start", [-1, 937, 1000, 2**40])
-def test_placing_at_a_start_without_room_for_a_record_is_refused(core: Core, start: int) -> None:
+def test_placing_at_a_start_without_room_for_a_record_is_refused(core: NativeCore, start: int) -> None:
     with pytest.raises(ValueError, match="in front of a record"):
         core.place(bytearray(1000), (start,), 0, 0, 0, False)
 
@@ -131,7 +136,7 @@ def test_placing_at_a_start_without_room_for_a_record_is_refused(core: Core, sta
     "change", [{"body": None}, {"born_host": (b"1234",)}, {"topic": "t"}, {"store_host": Host(b"12345", 1)}]
 )
 def test_the_compiled_core_refuses_wrong_types_and_declines_hosts_of_unusual_length(
-    core: Core, change: dict[str, Any]
+    core: NativeCore, change: dict[str, Any]
 ) -> None:
     host = Host(b"1234", 1)
     arguments: dict[str, Any] = {"topic": b"t", "properties": b"", "body": b"", "queue_id": 0, "flag": 0, "sys_flag": 0}

@@ -86,7 +86,7 @@ def test_a_reopened_index_file_continues_after_the_last_entry_in_its_header(make
 def test_an_index_file_after_a_full_one_begins_with_its_end_time_and_offset(make: Callable[..., IndexFile]) -> None:
     full, file = make("20200913122640123"), make("20200913122640124")
     full.put_key(7, 100, T)
-    file.continue_from(full)
+    file.start_after_full_file(full)
     preset = HEADER.unpack_from(file.view)
     file.put_key(8, 200, T + 1_700)
     file.put_key(8, 200, T + 1_700)
@@ -335,7 +335,7 @@ def test_a_bulk_built_file_after_a_full_one_counts_times_from_its_end(make: Call
     full, built, plain = (make(f"2020091312264012{number}") for number in range(3))
     full.put_key(7, 100, T)
     for file in (built, plain):
-        file.continue_from(full)
+        file.start_after_full_file(full)
         file.is_building = file is built
         for second in (1, 3):
             file.put_key(8, 200, T + 1000 * second)

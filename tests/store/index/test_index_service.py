@@ -10,7 +10,7 @@ from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.index.index_service import IndexFiles
 from tornlog.store.log.checkpoint import read_checkpoint
 from tornlog.store.message_store import MessageStore
-from tornlog.store.running_flags import Refusal
+from tornlog.store.running_flags import RefusalReason
 from tornlog.store.world import World
 
 EVER = (0, 1 << 62)
@@ -281,7 +281,7 @@ def test_if_no_index_file_can_be_created_puts_are_refused_and_consumers_continue
     put(store, "a")
     put(store, "b")
     world.tasks.sleep(5_000)
-    assert store.flags.bits & Refusal.WRITE_INDEX_FILE_ERROR
+    assert store.flags.bits & RefusalReason.WRITE_INDEX_FILE_ERROR
     assert store.put_message(Message.create("T", b"")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     assert store.get_max_offset_in_queue("T", 0) == 2
     assert names(store) == []

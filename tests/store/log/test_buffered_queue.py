@@ -19,7 +19,7 @@ def queue_of(world: World, *buffered: bool) -> BufferedSegmentQueue:
     for number, is_buffered in enumerate(buffered):
         base = (BASE // 100 + number) * 100
         file = world.files.map(queue.path(base), 100)
-        buffer = pool.borrow() if is_buffered else None
+        buffer = pool.borrow_buffer() if is_buffered else None
         if buffer is None:
             queue.add(Segment(world.tasks, file, base, "test"))
         else:

@@ -17,7 +17,7 @@ def segment_in(
 ) -> tuple[BufferedSegment, TransientStorePool]:
     pool = TransientStorePool(world, size_bytes, 1)
     pool.fill()
-    buffer = pool.borrow()
+    buffer = pool.borrow_buffer()
     assert buffer is not None
     buffer[: len(leftover)] = leftover
     file = world.files.map("/segment", size_bytes)

@@ -12,7 +12,7 @@ from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.log_time import LogTime
 from tornlog.store.log.transient_pool import BufferedSegment
 from tornlog.store.message_store import MessageStore
-from tornlog.store.running_flags import Refusal
+from tornlog.store.running_flags import RefusalReason
 from tornlog.store.world import World
 
 OK = PutMessageStatus.PUT_OK
@@ -139,7 +139,7 @@ def test_after_a_failed_commit_puts_are_refused_and_the_buffer_is_written_again(
             world.tasks.sleep(10)
         assert store.commit.last_error is not None
         assert store.max_phy_offset == 0
-        assert store.flags.bits == Refusal.NOT_WRITEABLE
+        assert store.flags.bits == RefusalReason.NOT_WRITEABLE
         refused = store.put_message(Message.create("T", b"refused"))
         assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
 
@@ -170,7 +170,7 @@ def test_a_commit_on_a_full_disk_succeeds_when_space_returns_and_the_stop_is_cle
         assert store.put_message(Message.create("T", b"told ok")).status is OK
         while store.flags.is_writeable:
             world.tasks.sleep(10)
-        assert store.flags.bits == Refusal.DISK_FULL
+        assert store.flags.bits == RefusalReason.DISK_FULL
         assert not store.flags.has_failed
         assert not store.is_clean(), "nothing of it is in the file"
         refused = store.put_message(Message.create("T", b"refused"))

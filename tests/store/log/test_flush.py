@@ -9,7 +9,7 @@ from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.flush import GroupCommitRequest
 from tornlog.store.message_store import MessageStore
-from tornlog.store.running_flags import Refusal
+from tornlog.store.running_flags import RefusalReason
 from tornlog.store.world import World
 
 SYNC, ASYNC = FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH
@@ -36,7 +36,7 @@ def test_after_a_failed_sync_no_put_is_acknowledged_and_no_second_sync_is_truste
         assert lost.status is PutMessageStatus.FLUSH_DISK_TIMEOUT
         assert lost.append is not None
         assert late.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-        assert store.flags.bits == Refusal.NOT_WRITEABLE
+        assert store.flags.bits == RefusalReason.NOT_WRITEABLE
         assert count_log_msyncs(bench.failures) == asked + 1
         assert store.log.flushed_where.get() == lost.append.wrote_offset
         assert store.checkpoint.physic_msg_timestamp_ms == before

@@ -16,10 +16,10 @@ class Slave:
     """A slave that was sent the log from one offset on and has reported another offset."""
 
     began: int
-    reported: int
+    reported_offset: int
 
-    def has(self, start_offset: int, end_offset: int) -> bool:
-        return self.began <= start_offset and end_offset <= self.reported
+    def has_range(self, start_offset: int, end_offset: int) -> bool:
+        return self.began <= start_offset and end_offset <= self.reported_offset
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def test_a_slave_report_of_the_end_of_a_put_answers_it(transfer: GroupTransfer) 
     slave = Slave(0, 0)
     transfer.add_replica(slave)
     request = transfer.submit(0, 100)
-    slave.reported = 100
-    transfer.reported(slave)
+    slave.reported_offset = 100
+    transfer.complete_reported_requests(slave)
 
     assert transfer.wait(request) is PutMessageStatus.PUT_OK
 
@@ -52,8 +52,8 @@ def test_a_slave_report_about_unsent_bytes_answers_no_put(transfer: GroupTransfe
     slave = Slave(150, 150)
     transfer.add_replica(slave)
     request = transfer.submit(0, 100)
-    slave.reported = 200
-    transfer.reported(slave)
+    slave.reported_offset = 200
+    transfer.complete_reported_requests(slave)
 
     assert transfer.wait(request) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
@@ -78,8 +78,8 @@ def test_a_put_that_waits_for_a_slave_does_not_delay_other_puts(transfer: GroupT
     slave = Slave(0, 0)
     transfer.add_replica(slave)
     far, near = transfer.submit(100, 900), transfer.submit(0, 100)
-    slave.reported = 100
-    transfer.reported(slave)
+    slave.reported_offset = 100
+    transfer.complete_reported_requests(slave)
 
     assert transfer.wait(near) is PutMessageStatus.PUT_OK
     assert transfer.wait(far) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT

@@ -18,7 +18,7 @@ from tornlog.store.formats.scan import scan_records
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import UNDISPATCHED
 from tornlog.store.real.world import overlay_world, real_world
-from tornlog.store.tools.dump import BodyText, Selection, dump_log
+from tornlog.store.tools.dump import BodyText, DumpSelection, dump_log
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.inspect import inspect_directory
 from tornlog.store.tools.verify import verify_directory
@@ -61,7 +61,7 @@ def records_in(root: Path) -> list[tuple[str, int, int]]:
 
 
 def pulled_records(store: MessageStore) -> Iterator[tuple[str, int, int]]:
-    for queue in store.queues.all():
+    for queue in store.queues.all_queues():
         at = queue.min_offset
         while True:
             result = store.get_message(queue.topic, queue.queue_id, at, 32)
@@ -133,7 +133,7 @@ def test_retention_removes_old_segments_before_and_after_a_log_gap(
     names = log_names(root)
     store.flush_queues.flush_thoroughly()  # otherwise no segment would be removed
     store.execute_delete_files_manually()
-    store.retention.clean()
+    store.retention.run_clean_pass()
     assert store.log.min_offset > int(FOLLOWING)
     assert len(store.log.segments) == 1
     assert not {MISSING, FOLLOWING, names[0]} & set(log_names(root))
@@ -144,7 +144,7 @@ def test_offline_tools_report_a_log_gap_once(restored: Any) -> None:
     root, geometry = str(restored.before), Geometry()
     inspection = inspect_directory(overlay_world(), root, geometry, lambda: overlay_world().files)
     verification = verify_directory(overlay_world().files, root, geometry, lambda read_bytes: None)
-    dumped = dump_log(lambda: overlay_world().files, restored.config(restored.before), Selection(), BodyText.NONE)
+    dumped = dump_log(lambda: overlay_world().files, restored.config(restored.before), DumpSelection(), BodyText.NONE)
     damage = [one for one in dumped if isinstance(one, CorruptFileError)]
 
     assert [str(one).removeprefix(f"{root}/") for one in inspection.findings] == [GAP]

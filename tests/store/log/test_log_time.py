@@ -26,7 +26,7 @@ class SetClock:
 def test_log_time_equals_a_wall_clock_without_steps() -> None:
     clock = SetClock()
     time = LogTime(clock)
-    time.begin_at(clock.wall_ms)
+    time.continue_after(clock.wall_ms)
     for _ in range(3):
         clock.pass_ms(700)
         assert time.now_ms() == time.next_ms() == clock.wall_ms
@@ -58,6 +58,6 @@ def test_log_time_may_step_back_by_half_of_the_time_elapsed_since_the_last_store
 def test_log_time_does_not_exceed_the_greatest_store_timestamp() -> None:
     clock = SetClock()
     time = LogTime(clock)
-    time.begin_at((1 << 63) - 1)
+    time.continue_after((1 << 63) - 1)
     clock.pass_ms(10_000)
     assert time.next_ms() == (1 << 63) - 1

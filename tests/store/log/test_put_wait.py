@@ -26,10 +26,10 @@ UNITS = encode_batch([BatchUnit(0, b"body", b"")])
 class Slave:
     """A slave that was sent all of the log."""
 
-    reported: int = 0
+    reported_offset: int = 0
 
-    def has(self, start_offset: int, end_offset: int) -> bool:
-        return end_offset <= self.reported
+    def has_range(self, start_offset: int, end_offset: int) -> bool:
+        return end_offset <= self.reported_offset
 
 
 def started(world: World, config: Any) -> MessageStore:
@@ -135,8 +135,8 @@ def test_a_put_on_a_sync_master_waits_for_disk_and_slave_and_reports_the_slave_f
 
         def report() -> None:
             world.tasks.sleep(reports_ms or 0)
-            slave.reported = store.log.put_offset
-            transfer.reported(slave)
+            slave.reported_offset = store.log.put_offset
+            transfer.complete_reported_requests(slave)
 
         if reports_ms is not None:
             world.tasks.spawn("report", report)

@@ -35,7 +35,7 @@ def test_an_empty_segment_queue_has_an_end_offset_and_no_first_offset(world: Wor
     queue.load()
 
     assert (queue.min_offset, queue.max_offset) == (-1, 0)
-    assert queue.find(0) is queue.last() is None
+    assert queue.find(0) is queue.last_segment() is None
     assert not queue.flush()
     assert not queue.truncate(0)
 

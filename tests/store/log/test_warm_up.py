@@ -7,7 +7,7 @@ from tests.store.simulated import Make, simulated
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
-from tornlog.store.log.allocate import WarmUp
+from tornlog.store.log.allocate import SegmentWarmUp
 from tornlog.store.log.segment import PAGE_BYTES
 from tornlog.store.world import World
 
@@ -32,7 +32,9 @@ def test_warming_a_segment_touches_and_syncs_every_page_as_configured_and_locks_
     bench = lab()
 
     def body(world: World) -> None:
-        warm_up = WarmUp(world, small(flush_disk_type=flush, flush_least_pages_when_warm_mapped_file=pages_between))
+        warm_up = SegmentWarmUp(
+            world, small(flush_disk_type=flush, flush_least_pages_when_warm_mapped_file=pages_between)
+        )
         file = world.files.map("/segment", 6 * PAGE_BYTES + 100)
         warm_up.warm(0, file)
         assert bytes(file.view(0, file.size_bytes)) == bytes(file.size_bytes)
@@ -50,7 +52,7 @@ def test_warming_a_segment_touches_and_syncs_every_page_as_configured_and_locks_
 @simulated()
 def test_a_warmed_segment_is_durable(world: World, bench: Any, small: Make) -> None:
     file = world.files.map("/segment", 5 * PAGE_BYTES)
-    WarmUp(world, small(flush_disk_type=SYNC, flush_least_pages_when_warm_mapped_file=2)).warm(0, file)
+    SegmentWarmUp(world, small(flush_disk_type=SYNC, flush_least_pages_when_warm_mapped_file=2)).warm(0, file)
     assert bench.disk.is_durable("/segment", 0, 5 * PAGE_BYTES)
 
 
@@ -103,13 +105,13 @@ def test_a_failed_sync_while_warming_fails_the_segment(world: World, bench: Any,
 
 @simulated()
 def test_a_segment_removed_before_its_unlock_is_not_unlocked(world: World, small: Make) -> None:
-    warm_up = WarmUp(world, small())
+    warm_up = SegmentWarmUp(world, small())
     first, second = (world.files.map(f"/{name}", 100) for name in ("first", "second"))
     warm_up.warm(0, first)
     warm_up.warm(100, second)
     warm_up.unlock_later(0)
     warm_up.unlock_later(0)
-    warm_up.forget(100)
+    warm_up.forget_segment(100)
     warm_up.unlock_later(100)
     first.close()
     assert warm_up.unlock_due() == 6_000

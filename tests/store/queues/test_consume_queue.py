@@ -179,7 +179,7 @@ def test_a_queue_table_creates_each_queue_once_and_lists_all_in_order(world: Wor
     for topic, queue_id in (("U", 0), ("T", 10), ("T", 9), ("T", 9)):
         assert table.find_or_create(topic, queue_id) is table.find(topic, queue_id)
 
-    assert [(queue.topic, queue.queue_id) for queue in table.all()] == [("T", 9), ("T", 10), ("U", 0)]
+    assert [(queue.topic, queue.queue_id) for queue in table.all_queues()] == [("T", 9), ("T", 10), ("U", 0)]
     assert not world.files.status("/store/consumequeue")  # in memory only
 
 
@@ -261,7 +261,7 @@ def test_foreign_files_among_the_queues_are_reported_and_kept(world: World) -> N
     told = table.load()
     assert sorted(error.field for error in told) == sorted(strays.values())
     assert all(any(path.startswith(error.file) for path in strays) for error in told)
-    assert [(queue.topic, queue.queue_id) for queue in table.all()] == [("T", 0)]
+    assert [(queue.topic, queue.queue_id) for queue in table.all_queues()] == [("T", 0)]
     assert not table.lost_entries
     for path in strays:
         assert world.files.read(path) == b"stray"

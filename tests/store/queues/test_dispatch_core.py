@@ -10,7 +10,7 @@ import pytest
 
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.batch import BatchUnit, encode_batch
-from tornlog.store.formats.columns import Core
+from tornlog.store.formats.columns import NativeCore
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from tornlog.store.formats.messages import Message, MessageBatch
 from tornlog.store.log.segment import Segment
@@ -46,7 +46,7 @@ class Dispatched:
     arrived: list[MessageArrival]
 
 
-def opened_store(place: Path, core: Core | None) -> Dispatched:
+def opened_store(place: Path, core: NativeCore | None) -> Dispatched:
     """Open an empty store with small files, so that each kind of file becomes full between the records of a put."""
     clock = SteppedClock()
     config = StoreConfig(
@@ -116,7 +116,7 @@ def dispatch_results(made: Dispatched, place: Path) -> dict[str, Any]:
     found: dict[str, Any] = {
         "passed over": (dispatch.passed_over_count, str(dispatch.passed_over).replace(str(place), "")),
         "dispatched": (dispatch.reput_from.get(), dispatch.dispatched_store_timestamp_ms),
-        "queues": {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in store.queues.all()},
+        "queues": {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in store.queues.all_queues()},
         "index": [(file.name, file.header) for file in store.index.table.files],
         "awaited": sorted(one[:5] for one in made.arrived if one.queue_id == 1),
     }
@@ -128,7 +128,7 @@ def dispatch_results(made: Dispatched, place: Path) -> dict[str, Any]:
 
 
 def results_with_and_without_core(
-    tmp_path: Path, core: Core, seed: int, wrap: Callable[[], None] = lambda: None
+    tmp_path: Path, core: NativeCore, seed: int, wrap: Callable[[], None] = lambda: None
 ) -> tuple[Any, Any]:
     """Return the results of a store with the core and of one without, after the same puts."""
     found = []
@@ -142,7 +142,7 @@ def results_with_and_without_core(
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_dispatch_with_and_without_the_core_gives_the_same_queues_and_index(
-    tmp_path: Path, core: Core, seed: int
+    tmp_path: Path, core: NativeCore, seed: int
 ) -> None:
     found, expected = results_with_and_without_core(tmp_path, core, seed)
     assert found == expected
@@ -160,7 +160,7 @@ def test_the_generated_dispatch_workloads_include_skipped_records_and_filled_gap
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_dispatch_with_and_without_the_core_is_the_same_after_failed_file_creations(
-    tmp_path: Path, core: Core, seed: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, core: NativeCore, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = QueueSegments.create
 
@@ -179,7 +179,7 @@ def test_dispatch_with_and_without_the_core_is_the_same_after_failed_file_creati
 
 
 def test_the_core_dispatches_plain_records_in_batches(
-    tmp_path: Path, core: Core, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, core: NativeCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = opened_store(tmp_path / "store", core)
     runs: list[int] = []

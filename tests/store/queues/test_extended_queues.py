@@ -96,8 +96,8 @@ def test_each_extended_entry_leads_to_a_unit_with_the_code_and_time_of_its_recor
         assert entry is not None
         record = store.look_message_by_offset(entry.physical_offset)
         assert record is not None
-        assert queue.unit_at(code) == ExtUnit(tags_code("AB"[number % 2]), record.store_timestamp_ms, b"")
-    assert queue.unit_at(65) is None
+        assert queue.ext_unit_at(code) == ExtUnit(tags_code("AB"[number % 2]), record.store_timestamp_ms, b"")
+    assert queue.ext_unit_at(65) is None
     assert store.shutdown()
 
 
@@ -294,7 +294,7 @@ def test_after_any_crash_every_extension_address_leads_to_its_own_unit(
         queue = store.queues.find_or_create("T", 0)
         for index, code in enumerate(tags_codes_of(store)):
             expected = tags_code("AB"[found[index] % 2])
-            unit = queue.unit_at(code)
+            unit = queue.ext_unit_at(code)
             if is_ext_address(code):
                 assert unit is not None
                 assert unit.tags_code == expected
@@ -347,7 +347,7 @@ def test_bit_maps_avoid_reading_unwanted_records_for_registered_consumers(
     assert pulled_numbers(store, wanted=SqlMessageFilter.parse(data.expression.text)) == list(range(10, 23, 2))
     assert len(reads) == 23
     queue = store.queues.find_or_create("T", 0)
-    units = [queue.unit_at(code) for code in tags_codes_of(store)]
+    units = [queue.ext_unit_at(code) for code in tags_codes_of(store)]
     assert [len(unit.bit_map) for unit in units if unit is not None] == [0] * 3 + [14] * 20
     assert store.shutdown()
 

@@ -164,7 +164,7 @@ def reverted(lab: Make, small: Make) -> Callable[..., None]:
             store = started(world, small(flush_disk_type=FlushDiskType.ASYNC_FLUSH))
             for _ in range(2):
                 store.log.flush_all()
-                for queue in store.queues.all():
+                for queue in store.queues.all_queues():
                     queue.flush(0)
                 for number in range(4):
                     store.put_message(Message.create("T", bytes(20), tags="AB"[number % 2]))

@@ -237,14 +237,14 @@ def test_connect_tries_the_next_address_after_a_failed_one(opened: ExitStack, mo
     (good,) = find_addresses(listener.address)
     dead = (good[0], ("127.0.0.1", 1))
     monkeypatch.setattr(real_network, "find_addresses", lambda address: [dead, good])
-    connect = real_network._connect
+    connect = real_network._connect_socket
 
     def gives_up(opened: socket.socket, place: tuple[object, ...], address: str, deadline: Deadline) -> None:
         if place == dead[1]:
             raise OSError(errno.ETIMEDOUT, "the system's own time is up")
         connect(opened, place, address, deadline)
 
-    monkeypatch.setattr(real_network, "_connect", gives_up)
+    monkeypatch.setattr(real_network, "_connect_socket", gives_up)
     opened.callback(RealNetwork().connect(listener.address, PATIENCE_MS).close)
 
 
@@ -329,7 +329,7 @@ def test_a_poller_keeps_no_reference_to_a_forgotten_connection(opened: ExitStack
     entry = poller._watched[listener]
     poller.forget(listener)
 
-    poller._update(entry)  # a wait that found the connection ready calls this
+    poller._update_watched_events(entry)  # a wait that found the connection ready calls this
 
     assert not poller._hidden
 

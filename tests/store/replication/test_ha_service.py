@@ -28,7 +28,7 @@ def started_slave(node: Start, master: Node, name: str = "slave", **settings: ob
     """Start a slave and wait for its connection to the master."""
     known = len(master.ha.connections)
     slave = node(name, BrokerRole.SLAVE, master, **settings)
-    eventually(lambda: [each.reported >= 0 for each in master.ha.connections][known:] == [True], "a report")
+    eventually(lambda: [each.reported_offset >= 0 for each in master.ha.connections][known:] == [True], "a report")
     return slave
 
 
@@ -89,7 +89,7 @@ def test_a_put_waits_for_an_unresponsive_slave_until_timeout_or_limit(
 ) -> None:
     master = node("master", BrokerRole.SYNC_MASTER, slave_timeout_ms=50, **settings)
     connect(master).send(bytes(8), 30_000)
-    eventually(lambda: any(each.reported == 0 for each in master.ha.connections), "a report")
+    eventually(lambda: any(each.reported_offset == 0 for each in master.ha.connections), "a report")
     results = [put(master.store, number, 600) for number in range(2)]
 
     assert [result.status for result in results] == expected
@@ -252,7 +252,7 @@ def test_runtime_info_has_slaves_and_replication_client_state(node: Start, maste
     put(master.store, 0)
     wait_until_caught_up(slave, master)
     end = master.store.log.max_offset
-    eventually(lambda: master.ha.connections[0].reported == end, "the report")
+    eventually(lambda: master.ha.connections[0].reported_offset == end, "the report")
     (told,) = [value for key, value in master.ha.runtime_info().items() if key.startswith("haSlave_")]
 
     assert told == f"{end},{end}"

@@ -82,7 +82,7 @@ def test_a_real_slave_has_the_bytes_of_our_master_and_answers_its_puts(
     master = node("master", BrokerRole.SYNC_MASTER, slave_timeout_ms=20_000)
     slave = real("slave", BrokerRole.SLAVE, master.ha.address)
     eventually(lambda: bool(master.ha.connections), "a slave", _PATIENCE_S)
-    eventually(lambda: master.ha.connections[0].reported >= 0, "its report", _PATIENCE_S)
+    eventually(lambda: master.ha.connections[0].reported_offset >= 0, "its report", _PATIENCE_S)
     results = [put(master.store, number) for number in range(60)]
     end = master.store.log.max_offset
 
@@ -149,7 +149,7 @@ def test_a_killed_real_slave_catches_up(node: Start, real: Callable[..., RealNod
     master = node("master", BrokerRole.SYNC_MASTER, slave_timeout_ms=20_000)
     slave = real("slave", BrokerRole.SLAVE, master.ha.address)
     eventually(lambda: bool(master.ha.connections), "a slave", _PATIENCE_S)
-    eventually(lambda: master.ha.connections[0].reported >= 0, "its report", _PATIENCE_S)
+    eventually(lambda: master.ha.connections[0].reported_offset >= 0, "its report", _PATIENCE_S)
     put_all(master.store, range(20))
     eventually(lambda: slave.end == master.store.log.max_offset, "the end", _PATIENCE_S)
     slave.kill()

@@ -70,7 +70,7 @@ def test_replicated_bytes_in_pieces_of_any_size_become_the_same_log(
     master: MessageStore, slave: MessageStore, step: int
 ) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
-    assert log.begin(EVERYTHING) == 0
+    assert log.start_stream(EVERYTHING) == 0
     transfer_bytes(log, data, 0, len(data), step)
 
     assert log_bytes(slave) == data
@@ -80,7 +80,7 @@ def test_replicated_bytes_in_pieces_of_any_size_become_the_same_log(
 def test_only_complete_records_are_appended(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     first_bytes = int.from_bytes(data[:4], "big")
-    log.begin(EVERYTHING)
+    log.start_stream(EVERYTHING)
     transfer_bytes(log, data, 0, first_bytes + 50)
 
     assert slave.log.max_offset == first_bytes
@@ -91,34 +91,36 @@ def test_only_complete_records_are_appended(master: MessageStore, slave: Message
 def test_a_partial_record_is_dropped_and_requested_again(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     second = int.from_bytes(data[:4], "big")
-    log.begin(EVERYTHING)
+    log.start_stream(EVERYTHING)
     transfer_bytes(log, data, 0, second + 50)
 
-    assert log.begin(EVERYTHING) == 1, "of the record at 0 from its second byte on: 0 would mean that there is none"
+    assert log.start_stream(EVERYTHING) == 1, (
+        "of the record at 0 from its second byte on: 0 would mean that there is none"
+    )
     transfer_bytes(log, data, 1, len(data))
     assert log_bytes(slave) == data
 
 
 def test_a_slave_requests_its_last_record_again(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
-    log.begin(EVERYTHING)
+    log.start_stream(EVERYTHING)
     transfer_bytes(log, data, 0, len(data))
-    begin = ReplicaLog(slave.commit_log).begin(EVERYTHING)
+    begin = ReplicaLog(slave.commit_log).start_stream(EVERYTHING)
 
     assert begin == last_record_offset(slave.log) == last_record_offset(master.log)
     assert 0 < begin < len(data)
-    assert log.begin(EVERYTHING) == begin
+    assert log.start_stream(EVERYTHING) == begin
     assert not log.is_verified
 
 
 def test_a_slave_requests_no_more_than_its_durable_end(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
-    assert log.begin(0) == 0
+    assert log.start_stream(0) == 0
     transfer_bytes(log, data, 0, len(data))
     second = int.from_bytes(data[:4], "big")
 
-    assert log.begin(0) == 1
-    assert log.begin(second) == second
+    assert log.start_stream(0) == 1
+    assert log.start_stream(second) == second
     transfer_bytes(log, data, second, len(data), 1000)
     assert log.is_verified
     assert log_bytes(slave) == data
@@ -132,9 +134,9 @@ def test_replicated_records_are_checked_for_torn_sectors_by_file_position(
     master.put_message(Message.create("T", b"body", properties={"KEYS": "k" * 1_200}))
     data = bytearray(log_bytes(master))
     log = ReplicaLog(slave.commit_log)
-    log.begin(EVERYTHING)
+    log.start_stream(EVERYTHING)
     transfer_bytes(log, bytes(data), 0, begin)
-    again = log.begin(EVERYTHING)
+    again = log.start_stream(EVERYTHING)
     assert again % 512 != begin % 512
 
     key = data.index(b"k" * 1_200)
@@ -151,9 +153,9 @@ def test_replicated_records_are_checked_for_torn_sectors_by_file_position(
 def begun_log(slave: MessageStore, data: bytes, end: int) -> tuple[ReplicaLog, int]:
     """Return a slave's log with the records before `end`, at the start of a new stream."""
     log = ReplicaLog(slave.commit_log)
-    log.begin(EVERYTHING)
+    log.start_stream(EVERYTHING)
     transfer_bytes(log, data, 0, end)
-    return log, log.begin(EVERYTHING)
+    return log, log.start_stream(EVERYTHING)
 
 
 def test_a_different_last_record_is_a_divergence(master: MessageStore, slave: MessageStore) -> None:
@@ -212,7 +214,7 @@ def test_an_invalid_record_is_never_appended(
     second = int.from_bytes(data[:4], "big")
     data[second + at] = value
     log = ReplicaLog(slave.commit_log)
-    log.begin(EVERYTHING)
+    log.start_stream(EVERYTHING)
     transfer_bytes(log, bytes(data), 0, second)
 
     with pytest.raises(DivergedError, match=expected):
@@ -223,7 +225,7 @@ def test_an_invalid_record_is_never_appended(
 
 def test_an_empty_slave_starts_only_at_the_start_of_a_segment(slave: MessageStore) -> None:
     log = ReplicaLog(slave.commit_log)
-    log.begin(EVERYTHING)
+    log.start_stream(EVERYTHING)
 
     with pytest.raises(DivergedError, match="a file that begins here"):
         log.compare_or_append(TransferPiece(100, memoryview(b"x")))
@@ -235,7 +237,7 @@ def test_an_empty_log_has_no_last_record(slave: MessageStore) -> None:
 
 def test_a_closed_log_is_not_appended_to(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
-    log.begin(EVERYTHING)
+    log.start_stream(EVERYTHING)
     slave.commit_log.close()
 
     with pytest.raises(OSError, match="no segment for what belongs at log offset 0"):
@@ -251,9 +253,9 @@ def test_a_slave_that_cannot_create_a_segment_continues_later_at_the_same_record
     master: MessageStore, slave: MessageStore, monkeypatch: pytest.MonkeyPatch, records: int
 ) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
-    log.begin(EVERYTHING)
+    log.start_stream(EVERYTHING)
     transfer_bytes(log, data, 0, SEGMENT_BYTES)
-    last = log.begin(EVERYTHING)
+    last = log.start_stream(EVERYTHING)
     end = SEGMENT_BYTES
     for _ in range(records):
         end += int.from_bytes(data[end : end + 4], "big")
@@ -263,17 +265,17 @@ def test_a_slave_that_cannot_create_a_segment_continues_later_at_the_same_record
         with pytest.raises(OSError, match="no segment"):
             transfer_bytes(log, data, last, end)
 
-    assert log.begin(EVERYTHING) == last == last_record_offset(slave.log)
+    assert log.start_stream(EVERYTHING) == last == last_record_offset(slave.log)
     transfer_bytes(log, data, last, len(data))
     assert log_bytes(slave) == data
 
 
 def test_a_corrupt_record_before_the_last_record_is_a_divergence(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
-    log.begin(EVERYTHING)
+    log.start_stream(EVERYTHING)
     transfer_bytes(log, data, 0, len(data))
     segment = slave.log.segments[-1]
     segment.file.store(4, bytes(4))  # clears the magic of the first record
 
     with pytest.raises(DivergedError, match=r"damage here: .*magicCode"):
-        ReplicaLog(slave.commit_log).begin(EVERYTHING)
+        ReplicaLog(slave.commit_log).start_stream(EVERYTHING)

@@ -180,14 +180,14 @@ def test_segments_expire_in_a_log_without_its_first_segments(world: World, shop:
 @simulated()
 def test_pulls_before_the_min_offset_are_redirected_to_it(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle().age(2, 2)
-    found.store.retention.queues.run = lambda: None  # type: ignore[method-assign]
+    found.store.retention.queues.remove_expired = lambda: None  # type: ignore[method-assign]
     found.clean()
     assert found.store.min_phy_offset == 2 * 1024
     gone = found.store.get_message("T", 0, 0, 2)
     assert (gone.status, gone.queue_offsets) == (GetMessageStatus.FOUND, [4, 5])
     nothing = found.store.get_message("T", 0, 0, 2, "B")
     assert nothing.status is GetMessageStatus.NO_MATCHED_MESSAGE
-    del found.store.retention.queues.run
+    del found.store.retention.queues.remove_expired
     found.clean(ms=15_000)
     early = found.store.get_message("T", 0, 1)
     assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 4)

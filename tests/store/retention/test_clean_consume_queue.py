@@ -203,14 +203,14 @@ def test_a_put_during_the_removal_of_its_queue_starts_a_new_queue_and_can_be_pul
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.age(2, 8).clean()
     queues, tasks = found.store.queues, []
-    forget = queues.forget
+    forget = queues.forget_queue
 
     def put_and_wait(queue: Any) -> None:
         tasks.append(world.tasks.spawn("put", lambda: found.put(range(30, 31), "Old")))
         world.tasks.sleep(50)  # the put waits, otherwise it would be dispatched to the removed queue
         forget(queue)
 
-    monkeypatch.setattr(queues, "forget", put_and_wait)
+    monkeypatch.setattr(queues, "forget_queue", put_and_wait)
     found.store.clean_expired_consumer_queue()
     tasks[0].join(None)
     found.settle()
@@ -259,7 +259,7 @@ def test_a_queue_that_cannot_be_removed_keeps_its_queue_offsets(
     world: World, bench: Any, shop: Make, method: str, times: int
 ) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
-    found.store.retention.queues.run = lambda: None
+    found.store.retention.queues.remove_expired = lambda: None
     found.age(2, 8).clean()
     for _ in range(times):
         bench.failures.plan(method, "consumequeue/Old")
@@ -275,7 +275,7 @@ def test_a_queue_restarts_if_the_removal_of_its_last_file_may_not_be_durable(
     world: World, bench: Any, shop: Make
 ) -> None:
     found = shop(world).start().put(range(4), "Old").put(range(4, 20)).settle()
-    found.store.retention.queues.run = lambda: None
+    found.store.retention.queues.remove_expired = lambda: None
     found.age(2, 8).clean()
     bench.failures.plan("sync_directory", "consumequeue/Old")
     with pytest.raises(OSError, match="Input/output error"):
@@ -317,8 +317,8 @@ def test_stopping_does_not_wait_for_the_cleaning_of_queues(world: World, shop: M
 def test_queues_can_be_listed_while_a_queue_is_removed(world: World, shop: Make) -> None:
     queues = shop(world).store.queues
     made = [queues.find_or_create(topic, 0) for topic in ("B", "A", "C")]
-    queues.forget(made[0])
-    assert [queue.topic for queue in queues.all()] == ["A", "C"]
+    queues.forget_queue(made[0])
+    assert [queue.topic for queue in queues.all_queues()] == ["A", "C"]
     assert queues.find_or_create("B", 0) is not made[0]
 
 

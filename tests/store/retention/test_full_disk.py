@@ -8,7 +8,7 @@ from tests.store.simulated import Make, simulated
 from tornlog.faults.disk.image import Image
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
-from tornlog.store.running_flags import Refusal
+from tornlog.store.running_flags import RefusalReason
 from tornlog.store.world import World
 
 from .conftest import body_of
@@ -118,7 +118,7 @@ def test_a_store_opens_on_a_full_disk_and_builds_queues_and_index_once_space_ret
         found = shop(world, config)
         assert isinstance(found.report.lacks_room, OSError)
         assert found.report.dispatched_to < found.report.end_offset
-        assert found.store.flags.bits & Refusal.DISK_FULL
+        assert found.store.flags.bits & RefusalReason.DISK_FULL
         found.start()
         visible = found.bodies(0)
         assert visible == list(range(len(visible)))
@@ -126,7 +126,7 @@ def test_a_store_opens_on_a_full_disk_and_builds_queues_and_index_once_space_ret
         put = found.store.put_message(Message.create("T", body_of(COUNT)))
         assert put.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
         world.tasks.sleep(20_000)
-        assert found.store.flags.bits & Refusal.DISK_FULL
+        assert found.store.flags.bits & RefusalReason.DISK_FULL
 
         bench.disk.capacity_bytes = None
         world.tasks.sleep(15_000)
@@ -174,7 +174,7 @@ def test_a_put_after_a_load_on_a_full_disk_continues_the_queue_offsets(lab: Make
         bench.disk.capacity_bytes = world.files.space("/store").used_bytes + 64
         found = shop(world, config).start()
         bench.disk.capacity_bytes = None
-        found.store.flags.allow(Refusal.DISK_FULL)
+        found.store.flags.clear_refusal(RefusalReason.DISK_FULL)
         append = found.store.put_message(Message.create("T", body_of(COUNT))).append
         assert append is not None
         assert append.queue_offset == COUNT

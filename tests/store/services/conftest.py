@@ -64,7 +64,7 @@ class Broker:
         self.world.tasks.sleep(after_ms)
         self.settle()
         seen = len(self.asked)
-        self.transactions.checker.check()
+        self.transactions.checker.check_half_messages()
         self.settle()
         return [record.body.decode() for record in self.asked[seen:]]
 

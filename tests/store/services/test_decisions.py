@@ -1,4 +1,4 @@
-"""Decisions: only the first decision of a transaction counts. Settled decisions are forgotten."""
+"""TransactionDecisions: only the first decision of a transaction counts. Settled decisions are forgotten."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from tornlog.store.formats.half_message import HALF_TOPIC, HalfMessage
 from tornlog.store.formats.message import MessageRecord
 from tornlog.store.formats.messages import LOOPBACK_BROKER
 from tornlog.store.real.world import real_world
-from tornlog.store.services.transaction_queues import Decisions
+from tornlog.store.services.transaction_queues import TransactionDecisions
 from tornlog.store.services.transaction_service import EndTransactionStatus
 
 VISIBLE_OPS = 10
 
 
 @pytest.fixture
-def decisions() -> Decisions:
-    return Decisions(real_world())
+def decisions() -> TransactionDecisions:
+    return TransactionDecisions(real_world())
 
 
 def half_at(queue_offset: int, first_offset: int | None = None) -> HalfMessage:
@@ -27,21 +27,21 @@ def half_at(queue_offset: int, first_offset: int | None = None) -> HalfMessage:
     return HalfMessage(record, {}, queue_offset if first_offset is None else first_offset)
 
 
-def decide(decisions: Decisions, half: HalfMessage) -> bool:
+def decide(decisions: TransactionDecisions, half: HalfMessage) -> bool:
     """Decide a half message whose op is visible at once. Return whether the decision counts."""
-    if not decisions.begin(half, VISIBLE_OPS):
+    if not decisions.claim_half_message(half, VISIBLE_OPS):
         return False
     decisions.record_decision(half, dict.fromkeys(half.offsets, VISIBLE_OPS - 1))
     return True
 
 
-def pass_and_forget(decisions: Decisions, passed: range) -> None:
+def pass_and_forget(decisions: TransactionDecisions, passed: range) -> None:
     """Let the check pass half messages, and let it forget their decisions."""
     with decisions.lock:
-        decisions.forget(lambda offset: offset < passed.stop and not decisions.is_put_back(offset), passed)
+        decisions.forget_settled(lambda offset: offset < passed.stop and not decisions.is_put_back(offset), passed)
 
 
-def test_the_first_transaction_decision_counts_before_and_after_a_check_pass(decisions: Decisions) -> None:
+def test_the_first_transaction_decision_counts_before_and_after_a_check_pass(decisions: TransactionDecisions) -> None:
     half = half_at(3)
 
     assert decide(decisions, half)
@@ -51,7 +51,7 @@ def test_the_first_transaction_decision_counts_before_and_after_a_check_pass(dec
     assert decide(decisions, half_at(4)), "the check has not come upon it"
 
 
-def test_the_first_decision_counts_for_half_messages_of_earlier_lives(decisions: Decisions) -> None:
+def test_the_first_decision_counts_for_half_messages_of_earlier_lives(decisions: TransactionDecisions) -> None:
     assert decide(decisions, half_at(1))
     pass_and_forget(decisions, range(2, 4))
 
@@ -59,7 +59,7 @@ def test_the_first_decision_counts_for_half_messages_of_earlier_lives(decisions:
     assert not decide(decisions, half_at(7, first_offset=1)), "it is the same one"
 
 
-def test_a_put_back_half_message_can_be_decided_at_any_time(decisions: Decisions) -> None:
+def test_a_put_back_half_message_can_be_decided_at_any_time(decisions: TransactionDecisions) -> None:
     with decisions.lock:
         decisions.record_put_back(half_at(2), 7)
     pass_and_forget(decisions, range(2, 6))
@@ -73,7 +73,7 @@ def test_a_put_back_half_message_can_be_decided_at_any_time(decisions: Decisions
     assert not decide(decisions, half_at(2))
 
 
-def test_a_check_pass_over_an_older_copy_keeps_the_newest_undecided(decisions: Decisions) -> None:
+def test_a_check_pass_over_an_older_copy_keeps_the_newest_undecided(decisions: TransactionDecisions) -> None:
     with decisions.lock:
         decisions.record_put_back(half_at(2), 5)
         decisions.record_put_back(half_at(5, first_offset=2), 7)
@@ -83,7 +83,7 @@ def test_a_check_pass_over_an_older_copy_keeps_the_newest_undecided(decisions: D
     assert decide(decisions, half_at(7, first_offset=2))
 
 
-def test_a_given_up_half_message_can_still_be_decided(decisions: Decisions) -> None:
+def test_a_given_up_half_message_can_still_be_decided(decisions: TransactionDecisions) -> None:
     with decisions.lock:
         decisions.record_given_up(half_at(2))
     pass_and_forget(decisions, range(2, 4))
@@ -94,16 +94,16 @@ def test_a_given_up_half_message_can_still_be_decided(decisions: Decisions) -> N
     assert not decide(decisions, half_at(2)), "once is enough, however far the check has come"
 
 
-def test_an_abandoned_decision_leaves_the_half_message_undecided(decisions: Decisions) -> None:
+def test_an_abandoned_decision_leaves_the_half_message_undecided(decisions: TransactionDecisions) -> None:
     half = half_at(7, first_offset=2)
-    assert decisions.begin(half, VISIBLE_OPS)
-    assert not decisions.begin(half_at(2), VISIBLE_OPS)
+    assert decisions.claim_half_message(half, VISIBLE_OPS)
+    assert not decisions.claim_half_message(half_at(2), VISIBLE_OPS)
     decisions.release_claim(half)
 
     assert decide(decisions, half_at(2))
 
 
-def test_clearing_the_half_queue_clears_its_decisions(decisions: Decisions) -> None:
+def test_clearing_the_half_queue_clears_its_decisions(decisions: TransactionDecisions) -> None:
     assert decide(decisions, half_at(2))
     pass_and_forget(decisions, range(4))
     with decisions.lock:

@@ -347,7 +347,7 @@ def test_check_progress_is_published_only_after_its_log_is_durable(broker: Any) 
     assert broker.check() == ["two"]
     assert broker.progress() == (-1, -1)
     broker.flush()
-    broker.transactions.checker.finish()
+    broker.transactions.checker.finish_remaining_work()
     assert broker.progress() == (3, 1)
 
 
@@ -368,12 +368,12 @@ def test_with_a_transient_pool_check_progress_is_published_after_its_buffers_are
     broker.settle()
     broker.flush()
     broker.store.commit.shutdown()  # and the pool is not committed
-    broker.transactions.checker.check()
+    broker.transactions.checker.check_half_messages()
     assert broker.store.log.flushed_where.get() == broker.store.max_phy_offset, "all that is in the files"
     assert broker.progress() == (-1, -1)
     broker.store.log.commit()
     broker.flush()
-    broker.transactions.checker.finish()
+    broker.transactions.checker.finish_remaining_work()
     assert broker.progress() == (1, -1)
 
 
@@ -402,7 +402,7 @@ def test_a_check_pass_waits_a_limited_time_for_a_buffer(broker: Any) -> None:
     broker.world.tasks.sleep(7_000)
     broker.store.commit.shutdown()
     began_ms = broker.world.clock.now_ms()
-    broker.transactions.checker.check()
+    broker.transactions.checker.check_half_messages()
     assert [record.body for record in broker.asked] == [b"one"]
     assert broker.world.clock.now_ms() - began_ms == pytest.approx(5_000, abs=100)
 
@@ -415,7 +415,7 @@ def test_an_op_message_is_kept_while_its_half_message_may_be_checked_again(broke
     broker.commit(first)
     broker.flush()
     broker.transactions.checker._ops.read()
-    broker.transactions.checker._ops.forget(broker.transactions.checker._is_settled)
+    broker.transactions.checker._ops.forget_settled(broker.transactions.checker._is_settled)
     assert broker.transactions.checker._ops.first_needed_offset == 1
     assert broker.check() == []
     broker.flush()
@@ -457,7 +457,7 @@ def test_a_decision_whose_op_message_is_not_visible_ends_the_check_pass(broker: 
     broker.world.tasks.sleep(10_000)
     dispatch, broker.store.dispatch.dispatch_available = (broker.store.dispatch.dispatch_available, lambda: False)
     broker.commit(request)
-    broker.transactions.checker.check()
+    broker.transactions.checker.check_half_messages()
     assert broker.asked == []
     broker.store.dispatch.dispatch_available = dispatch
     broker.store.dispatch.wake()

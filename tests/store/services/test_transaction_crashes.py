@@ -115,7 +115,7 @@ def test_after_a_kill_the_check_continues_at_its_persisted_progress(lab: Make, l
         broker.prepare("two")
         assert broker.check() == ["two"]
         broker.flush()
-        broker.transactions.checker.finish()
+        broker.transactions.checker.finish_remaining_work()
         broker.offsets.persist()
 
     image, _ = run_and_kill(lab, live, first)
@@ -134,7 +134,7 @@ def test_an_op_message_of_an_earlier_life_also_decides_later_copies(lab: Make, l
         assert broker.check() == []
         broker.commit(request)
         broker.flush()
-        broker.transactions.checker.finish()
+        broker.transactions.checker.finish_remaining_work()
         broker.offsets.persist()
 
     image, _ = run_and_kill(lab, live, first)
@@ -155,7 +155,7 @@ def test_op_messages_are_kept_while_copies_of_an_earlier_life_may_exist(lab: Mak
         assert broker.check(after_ms=0) == []  # the pass ends at "young", and the copy of "one" is after it
         broker.commit(request)
         broker.flush()
-        broker.transactions.checker.finish()
+        broker.transactions.checker.finish_remaining_work()
         broker.offsets.persist()
 
     image, _ = run_and_kill(lab, live, first)
@@ -166,7 +166,7 @@ def test_op_messages_are_kept_while_copies_of_an_earlier_life_may_exist(lab: Mak
         assert broker.progress() == (1, -1)
         assert broker.check(after_ms=0) == []
         broker.flush()
-        broker.transactions.checker.finish()
+        broker.transactions.checker.finish_remaining_work()
         assert broker.progress() == (1, -1)
         assert broker.check() == ["young"]
         assert broker.visible() == ["one"]

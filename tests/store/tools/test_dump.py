@@ -17,7 +17,7 @@ from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.overlay import OverlayFiles
-from tornlog.store.tools.dump import BodyText, Selection, dump_log
+from tornlog.store.tools.dump import BodyText, DumpSelection, dump_log
 
 SEGMENT_BYTES = 16384
 MAGIC = bytes.fromhex("daa320a7")
@@ -104,7 +104,7 @@ def test_segments_outside_of_the_selected_offsets_are_not_opened(root: Path, cas
             self.paths.append(path)
             return super().map(path, size_bytes)
 
-    selection = Selection(begin=2 * SEGMENT_BYTES, end=3 * SEGMENT_BYTES)
+    selection = DumpSelection(begin=2 * SEGMENT_BYTES, end=3 * SEGMENT_BYTES)
     found = list(dump_log(Opened, case.config(root), selection, BodyText.NONE))
     assert found
     assert [Path(path).name for path in Opened.paths] == [f"{2 * SEGMENT_BYTES:020d}"]
@@ -336,7 +336,7 @@ CASES = sorted(path.name for path in (Path(__file__).parents[2] / "golden").glob
 def test_with_any_damage_a_dump_contains_only_messages_that_were_put(golden: Callable[[str], Any], name: str) -> None:
     case = golden(name)
     config = case.config(case.before)
-    found = list(dump_log(OverlayFiles, config, Selection(), BodyText.HEX))
+    found = list(dump_log(OverlayFiles, config, DumpSelection(), BodyText.HEX))
     seen = [one for one in found if not isinstance(one, CorruptFileError)]
     assert len({one["offset"] for one in seen}) == len(seen)
     assert [one["offset"] for one in seen] == sorted(one["offset"] for one in seen)
@@ -370,11 +370,11 @@ def test_dumping_a_long_log_uses_memory_for_one_segment(started: Callable[..., M
     program = (
         "import resource, sys\n"
         "from tornlog.store.config import StoreConfig\n"
-        "from tornlog.store.tools.dump import BodyText, Selection, dump_log\n"
+        "from tornlog.store.tools.dump import BodyText, DumpSelection, dump_log\n"
         "from tornlog.store.real.overlay import OverlayFiles\n"
         f"config = StoreConfig({str(tmp_path / 's')!r}, mapped_file_size_commit_log={segment_bytes})\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "found = sum(1 for _ in dump_log(OverlayFiles, config, Selection(), BodyText.NONE))\n"
+        "found = sum(1 for _ in dump_log(OverlayFiles, config, DumpSelection(), BodyText.NONE))\n"
         "print(found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60).stdout

@@ -283,7 +283,7 @@ def test_a_too_long_segment_is_reported_before_anything_is_copied(
     root = golden("08-clean-shutdown").before
     victim = sorted((root / "commitlog").iterdir())[2]
     os.truncate(victim, 1 << 32)
-    monkeypatch.setattr(rebuild_module, "_copy", None)
+    monkeypatch.setattr(rebuild_module, "_copy_file", None)
     result = run(root, "--to", tmp_path / "new")
     assert result.exit_code == 1
     assert result.stderr == f"commitlog/{victim.name} @ 0: file size: expected 16384, found {1 << 32}\n"

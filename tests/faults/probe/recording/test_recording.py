@@ -7,7 +7,7 @@ import pytest
 
 from tests.faults.probe.steps import as_short_texts, steps_of, stories
 from tornlog.faults.probe.record import FILES, TEMPORARY, ProgramRecord, Step
-from tornlog.faults.probe.recording.run import ProgramError, record_program, start_of
+from tornlog.faults.probe.recording.run import ProgramError, record_program, start_image_of
 
 Recorded = Callable[..., tuple[ProgramRecord, list[str]]]
 Taken = Callable[..., list[Step]]
@@ -217,7 +217,7 @@ def test_a_module_runs_as_with_python_m(recorded: Recorded, tmp_path: Path, monk
     )
     (tmp_path / "app" / "there.py").write_text("X = 1\n")
     monkeypatch.chdir(tmp_path)
-    record, unlike = record_program(["-m", "app", "file"], start_of(_empty(tmp_path)), 60.0)
+    record, unlike = record_program(["-m", "app", "file"], start_image_of(_empty(tmp_path)), 60.0)
 
     assert unlike == []
     assert record.steps[-1].data == b"__main__ app 1"
@@ -238,7 +238,7 @@ def test_a_recorded_program_may_start_with_existing_files(recorded_steps: Taken,
         with open("d/old", "r+") as file: file.write("O")
         open("new", "w").close()
         """,
-        start=start_of(begin),
+        start=start_image_of(begin),
     )
 
     assert as_short_texts(steps) == ["write #0 'O'", "create /files/new #1"]
@@ -388,7 +388,7 @@ def test_a_program_that_exceeds_the_time_limit_is_killed(tmp_path: Path) -> None
     script = tmp_path / "script.py"
     script.write_text("while True: pass")
     with pytest.raises(ProgramError, match="not ended within"):
-        record_program([str(script)], start_of(_empty(tmp_path)), 0.5)
+        record_program([str(script)], start_image_of(_empty(tmp_path)), 0.5)
 
 
 def test_the_recorded_open_raises_the_same_errors_as_open(recorded: Recorded, tmp_path: Path) -> None:

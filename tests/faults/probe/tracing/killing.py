@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from tests.faults.probe.tracing.programs import python
 from tornlog.faults.disk.export import export_image
 from tornlog.faults.probe.record import STORE, ProgramRecord, Step
-from tornlog.faults.probe.recording.run import EMPTY, unlike
+from tornlog.faults.probe.recording.run import EMPTY, record_differences
 from tornlog.faults.probe.tracing import plain_stores, ptrace
 from tornlog.faults.probe.tracing.notes import ProgramNotes
 from tornlog.faults.probe.tracing.process import trace
@@ -124,8 +124,8 @@ class KillingNotes(ProgramNotes):
         self._at = at
         self.killed = 0
 
-    def _add(self, step: object) -> None:
-        super()._add(step)  # type: ignore[arg-type]
+    def _append_step(self, step: object) -> None:
+        super()._append_step(step)  # type: ignore[arg-type]
         if len(self.steps) == self._at:
             for process in list(_descendants(os.getpid())):
                 os.kill(process, signal.SIGKILL)
@@ -153,7 +153,7 @@ def record_and_compare(name: str, notes: ProgramNotes) -> tuple[ProgramRecord, l
         root.mkdir()
         export_image(EMPTY, "/", root)
         record, _ = trace(os.path.realpath(root), command[0], command, 60.0, "step", notes)
-        return record, list(unlike(record, EMPTY, root))
+        return record, list(record_differences(record, EMPTY, root))
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from tests.faults.probe.tracing.programs import python
 from tornlog.faults.kinds import FaultKind
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.tracing.control import AS_IT_IS, CALL_FAULTS, CallFault, RunControl
-from tornlog.faults.probe.tracing.rules import parsed_rule
+from tornlog.faults.probe.tracing.rules import parse_rule
 from tornlog.faults.probe.tracing.run import TracedRun, run_traced
 
 TRY = """
@@ -163,7 +163,7 @@ def test_an_injected_fault_has_its_documented_effect(sentence: str) -> None:
 @pytest.mark.parametrize("sentence", AIMED)
 def test_a_rule_aims_a_fault_at_the_calls_that_it_names(sentence: str) -> None:
     lines, expected = AIMED[sentence]
-    rule = parsed_rule(sentence.partition(":")[0])
+    rule = parse_rule(sentence.partition(":")[0])
     assert isinstance(rule, CallFault)
     run = run_with_call_faults(lines, RunControl(rule))
 

@@ -4,7 +4,7 @@ import pytest
 
 from tornlog.faults.kinds import FaultKind
 from tornlog.faults.probe.tracing.control import ALL_CALLS, CallFault
-from tornlog.faults.probe.tracing.rules import CrashRule, RuleError, glob_matches, parsed_rule
+from tornlog.faults.probe.tracing.rules import CrashRule, RuleError, glob_matches, parse_rule
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ from tornlog.faults.probe.tracing.rules import CrashRule, RuleError, glob_matche
     ],
 )
 def test_a_rule_is_parsed(text: str, rule: CallFault | CrashRule) -> None:
-    assert parsed_rule(f" {text} ") == rule._replace(text=text)
-    assert str(parsed_rule(text)) == text
+    assert parse_rule(f" {text} ") == rule._replace(text=text)
+    assert str(parse_rule(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_rule_is_parsed(text: str, rule: CallFault | CrashRule) -> None:
 )
 def test_an_invalid_rule_is_refused_with_its_place(text: str, message: str) -> None:
     with pytest.raises(RuleError) as refused:
-        parsed_rule(text)
+        parse_rule(text)
     assert str(refused.value).startswith(f"rule {text!r}: {message}")
 
 

@@ -78,7 +78,7 @@ def recorded(program: Path) -> ProgramRecord:
 @pytest.fixture
 def built(tmp_path: Path) -> Built:
     """Build the program in C with some options."""
-    if shutil.which("gcc") is None or not source_lines.is_there():
+    if shutil.which("gcc") is None or not source_lines.is_addr2line_installed():
         pytest.skip("no gcc with binutils to build a program in C with")
 
     def built(*options: str) -> Path:

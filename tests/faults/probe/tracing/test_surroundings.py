@@ -453,7 +453,7 @@ def test_a_yama_restriction_names_the_setting(
     path.write_text(f"{scope}\n")
     monkeypatch.setattr(ptrace, "_SCOPE", str(path))
 
-    found = ptrace._refusal(OSError(errno.EPERM, "Operation not permitted"))
+    found = ptrace._refusal_text(OSError(errno.EPERM, "Operation not permitted"))
 
     assert found == f"ptrace: Operation not permitted: {path} is {scope}: {how}"
 

@@ -46,7 +46,7 @@ def sweep_of(tmp_path: Path) -> SweepOf:
     def make(*rows: Row, name: str = "sweep [1]", **begun: Any) -> str:
         place = str(tmp_path / name)
         table = Table(place)
-        table.begin(StartedSweep(SweepRequest(("a", "b"), 0, 100), **begun))
+        table.start_sweep(StartedSweep(SweepRequest(("a", "b"), 0, 100), **begun))
         code = {"code": begun["code"]} if "code" in begun else {}
         for number, row in enumerate(rows):  # one file per row, so that tests cannot depend on the order of rows
             table.write(Block("a", number, 1), [{**_PLAIN, **code, "seed": number, **row}])

@@ -15,7 +15,7 @@ from tornlog.reports.pipeline.analysis.analysis import (
     rows_of,
     write_tables,
 )
-from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.spark.engine import InProcessEngine
 from tornlog.reports.pipeline.sweep.request import StartedSweep, SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import run_sweep
 from tornlog.reports.pipeline.sweep.table import Table
@@ -142,7 +142,7 @@ def test_the_tables_of_a_real_sweep_agree_with_its_rows(
     analysis: Analysis, spark: SparkSession, tmp_path: Path
 ) -> None:
     table = Table(str(tmp_path / "real"))
-    run_sweep(SweepRequest(("clean-shutdown", "torn-record"), 0, 15), table, InProcess())
+    run_sweep(SweepRequest(("clean-shutdown", "torn-record"), 0, 15), table, InProcessEngine())
     tables, rows = analysis(table.place), table.read().to_pylist()
 
     cells = Counter((row["scenario"], row["disk"], row["policy"]) for row in rows)

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tornlog.reports.pipeline.analysis.analysis import analyse_rows, find_sweep, rows_of
-from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.spark.engine import InProcessEngine
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.summed import detections, sum_sweep
 from tornlog.reports.pipeline.sweep.sweep import run_sweep
@@ -20,7 +20,7 @@ def test_totals_computed_without_spark_equal_those_of_spark(
     spark: SparkSession, tmp_path: Path, mutant: str | None
 ) -> None:
     table = Table(str(tmp_path / "sweep"))
-    run_sweep(SweepRequest(NAMES, 0, 20, mutant=mutant, block_seeds=7), table, InProcess())
+    run_sweep(SweepRequest(NAMES, 0, 20, mutant=mutant, block_seeds=7), table, InProcessEngine())
     by_spark = {
         name: found.to_pylist() for name, found in analyse_rows(rows_of(spark, [find_sweep(table.place)])).items()
     }

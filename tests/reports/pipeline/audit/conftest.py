@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.reports.pipeline.spark.engine import OnSpark
+from tornlog.reports.pipeline.spark.engine import SparkEngine
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.messages import Message
@@ -14,9 +14,9 @@ from tornlog.store.real.world import real_world
 
 
 @pytest.fixture(scope="module")
-def on_spark() -> Iterator[OnSpark]:
+def on_spark() -> Iterator[SparkEngine]:
     with session("local[2]") as spark:
-        yield OnSpark(spark.sparkContext)
+        yield SparkEngine(spark.sparkContext)
 
 
 @pytest.fixture

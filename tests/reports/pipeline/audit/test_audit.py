@@ -15,11 +15,11 @@ from tornlog.reports.pipeline.audit import engine_spread, place_files
 from tornlog.reports.pipeline.audit.audit import audit, select_violations
 from tornlog.reports.pipeline.audit.engine_spread import EngineSpread
 from tornlog.reports.pipeline.audit.place_files import PlaceFiles
-from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.spark.engine import InProcessEngine
 from tornlog.store.real.native import load_core
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
-from tornlog.store.tools.spread import one_after_another
+from tornlog.store.tools.spread import spread_in_process
 from tornlog.store.tools.verify import verify_directory
 from tornlog.store.tools.violation import DirectoryPromise, DirectoryViolation
 
@@ -47,7 +47,7 @@ def test_violations_are_printed_and_written_as_a_table(store_at: Path, tmp_path:
     done = run(str(store_at), "--json", str(tmp_path / "audit.json"), "--out", str(out), "--limit", "3")
     assert done.exit_code == 1
     document, rows = json.loads((tmp_path / "audit.json").read_text()), pq.read_table(out).to_pylist()
-    expected = audit(InProcess(), str(store_at)).fields()["violations"]
+    expected = audit(InProcessEngine(), str(store_at)).fields()["violations"]
     assert rows == expected
     assert sum(document["by_promise"].values()) == len(expected) > 3
     assert [one for one in expected if one in document["violations"]] == document["violations"]
@@ -66,7 +66,7 @@ def test_damage_from_an_unclean_exit_is_reported_as_notes(store_at: Path) -> Non
 
 def test_auditing_a_directory_without_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no store"):
-        audit(InProcess(), str(tmp_path))
+        audit(InProcessEngine(), str(tmp_path))
     done = run(str(tmp_path))
     assert done.exit_code == 2
     assert "no store" in done.output
@@ -111,7 +111,7 @@ def test_the_order_of_task_results_does_not_change_the_audit_findings(
     monkeypatch.setattr(audits, "_SPLIT_BYTES", 3000)
     for defect in CLEAN["more entries of queues"]:
         defect.plant(store_at)
-    assert audit(OutOfOrder(), str(store_at)).fields() == audit(InProcess(), str(store_at)).fields()
+    assert audit(OutOfOrder(), str(store_at)).fields() == audit(InProcessEngine(), str(store_at)).fields()
 
 
 def test_a_read_error_of_a_file_is_raised(store_at: Path) -> None:
@@ -119,14 +119,14 @@ def test_a_read_error_of_a_file_is_raised(store_at: Path) -> None:
         raise PermissionError(13, "refused", f"file {item}")
 
     with pytest.raises(PermissionError, match="file 7"):
-        list(EngineSpread(InProcess(), str(store_at))(refused, [7]))
+        list(EngineSpread(InProcessEngine(), str(store_at))(refused, [7]))
 
 
 def test_short_audit_parts_are_processed_in_bundles(store_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, bundles = [0.0], list[int]()
     monkeypatch.setattr(engine_spread, "perf_counter", lambda: clock[0])
 
-    class Counting(InProcess):
+    class Counting(InProcessEngine):
         def results(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
             for bundle in items:
                 bundles.append(len(bundle))
@@ -151,7 +151,7 @@ def test_a_remote_store_has_the_same_findings_as_a_local_one(
         defect.plant(store_at)
     here = verify_directory(overlay_world().files, str(store_at), Geometry(), lambda read_bytes: None)
     files = PlaceFiles(fs.SubTreeFileSystem(str(store_at.parent), fs.LocalFileSystem()))
-    spread = one_after_another(files, load_core())
+    spread = spread_in_process(files, load_core())
     there = verify_directory(files, store_at.name, Geometry(), lambda read_bytes: None, spread=spread)
     assert there.fields() == here.fields()
 

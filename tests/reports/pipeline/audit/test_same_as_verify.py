@@ -7,7 +7,7 @@ import pytest
 
 from tornlog.reports.pipeline.audit import audit as audits
 from tornlog.reports.pipeline.audit.audit import audit
-from tornlog.reports.pipeline.spark.engine import OnSpark
+from tornlog.reports.pipeline.spark.engine import SparkEngine
 from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import verify_directory
@@ -24,7 +24,7 @@ Judged = Callable[[Path], dict[str, Any]]
 
 
 @pytest.fixture
-def judge_both_ways(on_spark: OnSpark, monkeypatch: pytest.MonkeyPatch) -> Judged:
+def judge_both_ways(on_spark: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> Judged:
     """Return a function that runs verify and the audit in parts, and returns their common result."""
     monkeypatch.setattr(audits, "_SPLIT_BYTES", SPLIT_BYTES)
 

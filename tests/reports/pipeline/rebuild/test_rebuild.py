@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.reports.pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
-from tornlog.reports.pipeline.spark.engine import Engine, InProcess, OnSpark
+from tornlog.reports.pipeline.spark.engine import Engine, InProcessEngine, SparkEngine
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
@@ -78,7 +78,7 @@ def test_a_rebuild_accepts_every_undamaged_golden_store() -> None:
 @pytest.mark.parametrize("name", [name for name in CASES if name not in REFUSED])
 def test_a_rebuilt_golden_store_equals_that_of_the_local_command(tmp_path: Path, name: str) -> None:
     root, geometry = extracted(name, tmp_path)
-    require_same(root, tmp_path, InProcess(), geometry)
+    require_same(root, tmp_path, InProcessEngine(), geometry)
 
 
 @pytest.mark.parametrize("name", ["06-transaction", "12-index-roll"])
@@ -87,7 +87,7 @@ def test_the_rebuild_without_the_compiled_core_is_the_same(
 ) -> None:
     monkeypatch.setenv(PURE_PYTHON, "1")
     root, geometry = extracted(name, tmp_path)
-    require_same(root, tmp_path, InProcess(), geometry)
+    require_same(root, tmp_path, InProcessEngine(), geometry)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -101,7 +101,7 @@ def test_a_damaged_log_is_refused_and_the_rebuild_leaves_no_files(tmp_path: Path
     assert not (tmp_path / "new").exists()
     assert contents(root) == before
     with pytest.raises((UnsoundStoreError, CorruptFileError), match=r"expected|no segment"):
-        rebuild_with(InProcess(), str(root), str(tmp_path / "new"), geometry)
+        rebuild_with(InProcessEngine(), str(root), str(tmp_path / "new"), geometry)
 
 
 # -- stores of our own -----------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def store_at(tmp_path: Path) -> Path:
 
 
 def test_light_queues_and_full_files_are_rebuilt_as_by_the_local_command(store_at: Path, tmp_path: Path) -> None:
-    require_same(store_at, tmp_path, InProcess())
+    require_same(store_at, tmp_path, InProcessEngine())
     assert (tmp_path / "there/consumequeue/%LMQ%1/0").is_dir()
     assert len(list((tmp_path / "there/index").iterdir())) == 14
     verified = CliRunner().invoke(application(), ["verify", str(tmp_path / "there")])
@@ -151,7 +151,7 @@ def test_a_torn_log_is_truncated_as_by_the_local_command(store_at: Path, tmp_pat
     raw[half:] = bytes(half) if kind == "zeros" else bytes(one ^ 0xFF for one in raw[half:])
     segments[2].write_bytes(raw)
 
-    require_same(store_at, tmp_path, InProcess())
+    require_same(store_at, tmp_path, InProcessEngine())
     assert len(segments) > 3
     assert len(list((tmp_path / "there/commitlog").iterdir())) == 3
     command = ["rebuild", str(store_at), "--to", str(tmp_path / "new"), "--master", "in-process"]
@@ -172,7 +172,7 @@ def test_a_wrong_checkpoint_is_handled_as_by_the_local_command(
     if not is_clean:
         (store_at / "abort").touch()
 
-    require_same(store_at, tmp_path, InProcess())
+    require_same(store_at, tmp_path, InProcessEngine())
     assert (tmp_path / "there/checkpoint").read_bytes()[24:] == bytes(4096 - 24)
     verified = CliRunner().invoke(application(), ["verify", str(tmp_path / "there")])
     assert verified.exit_code == 0, verified.output
@@ -213,7 +213,7 @@ def test_a_gap_in_the_queue_offsets_is_filled_as_by_the_local_command(
     monkeypatch.setenv(PURE_PYTHON, pure)
     renumber(store_at, rule)
 
-    require_same(store_at, tmp_path, InProcess())
+    require_same(store_at, tmp_path, InProcessEngine())
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_invalid_queue_offsets_are_refused_with_the_queue_and_both_values(
     renumber(store_at, rule)
     said = rf"record \d+: queueOffset in T/0: expected {expected}, found {found}$"
     with pytest.raises(UnsoundStoreError, match=said):
-        rebuild_with(InProcess(), str(store_at), str(tmp_path / "new"))
+        rebuild_with(InProcessEngine(), str(store_at), str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
 
 
@@ -255,11 +255,11 @@ def test_a_rebuild_into_a_nonempty_place_is_refused_and_changes_nothing(store_at
 @pytest.mark.slow
 def test_a_rebuild_on_spark_is_the_same(store_at: Path, tmp_path: Path) -> None:
     with session("local[2]") as spark:
-        require_same(store_at, tmp_path, OnSpark(spark.sparkContext))
+        require_same(store_at, tmp_path, SparkEngine(spark.sparkContext))
         shutil.rmtree(tmp_path / "there")
         for name in ("02-multi-rollover", "14-abn-combo"):
             root, geometry = extracted(name, tmp_path / name)
-            require_same(root, tmp_path / name, OnSpark(spark.sparkContext), geometry)
+            require_same(root, tmp_path / name, SparkEngine(spark.sparkContext), geometry)
 
 
 @pytest.mark.parametrize(("old", "new"), [("", "file://"), ("file://", ""), ("file://", "file://")])

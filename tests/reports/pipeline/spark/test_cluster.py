@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tornlog.reports.pipeline.audit.audit import audit
-from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
+from tornlog.reports.pipeline.spark.engine import InProcessEngine, SparkEngine
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import SweepProgress, run_sweep
@@ -166,7 +166,7 @@ def test_two_workers_audit_a_store_with_the_shipped_wheel(
     root = tmp_path / "before"
     settings = {**SMALL, "spark.pyspark.python": str(bare_python)}
     with session_of_two(cluster.master, settings, [str(wheel)]) as spark:
-        engine = OnSpark(spark.sparkContext)
+        engine = SparkEngine(spark.sparkContext)
         found = audit(engine, str(root))
         assert (found.counts["records"], found.counts["entries"], found.counts["indexEntries"]) == (145, 145, 138)
         assert found.findings.violations == []
@@ -184,8 +184,8 @@ def test_two_workers_audit_a_store_with_the_shipped_wheel(
 def test_two_workers_run_a_sweep_with_the_shipped_wheel(spark: SparkSession, wheel: Path, tmp_path: Path) -> None:
     request = SweepRequest(tuple(SCENARIOS), 0, 6, block_seeds=3)
     shipped, here = Table(str(tmp_path / "shipped")), Table(str(tmp_path / "here"))
-    assert run_sweep(request, shipped, OnSpark(spark.sparkContext)).is_complete
-    run_sweep(request, here, InProcess())
+    assert run_sweep(request, shipped, SparkEngine(spark.sparkContext)).is_complete
+    run_sweep(request, here, InProcessEngine())
 
     assert rows_of(shipped).num_rows == 6 * len(SCENARIOS)
     assert rows_of(shipped).equals(rows_of(here))
@@ -224,8 +224,8 @@ def test_every_seed_has_a_row_even_if_an_executor_dies(spark: SparkSession, clus
             os.kill(victim, signal.SIGKILL)
 
     broken, here = Table(str(tmp_path / "broken")), Table(str(tmp_path / "here"))
-    assert run_sweep(request, broken, OnSpark(spark.sparkContext), on_progress=at_the_third_block).is_complete
-    run_sweep(request, here, InProcess())
+    assert run_sweep(request, broken, SparkEngine(spark.sparkContext), on_progress=at_the_third_block).is_complete
+    run_sweep(request, here, InProcessEngine())
 
     assert victim not in cluster.executors()
     assert rows_of(broken).equals(rows_of(here))

@@ -4,13 +4,13 @@ import pytest
 import typer
 
 from tornlog.reports.cli.options import IN_PROCESS
-from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.spark.engine import InProcessEngine
 from tornlog.reports.pipeline.spark.options import engine_for, session_for
 
 
 def test_without_spark_the_options_ship_and_conf_are_usage_errors() -> None:
     with engine_for(IN_PROCESS) as engine:
-        assert isinstance(engine, InProcess)
+        assert isinstance(engine, InProcessEngine)
     for options in ({"ship": ["tornlog.whl"]}, {"conf": ["spark.executor.memory=2g"]}):
         with pytest.raises(typer.BadParameter, match="without Spark"), engine_for(IN_PROCESS, **options):
             pass

@@ -54,7 +54,7 @@ def test_the_code_hash_ignores_files_that_a_wheel_does_not_have(package: Path, m
 
 
 def test_the_code_hash_covers_all_modules_of_tornlog() -> None:
-    sources = list(engine._sources(files("tornlog")))
+    sources = list(engine._module_sources(files("tornlog")))
 
     assert Path(engine.__file__ or "").read_bytes() in sources
     assert {b"__main__.py", b"kernel.py", b"message_store.py"} <= set(sources)

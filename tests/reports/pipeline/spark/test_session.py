@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tornlog.reports.pipeline.spark.engine import InProcess, OnSpark
+from tornlog.reports.pipeline.spark.engine import InProcessEngine, SparkEngine
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import run_sweep
@@ -22,7 +22,7 @@ def spark() -> Iterator[SparkSession]:
 def test_a_sweep_has_the_same_rows_on_spark_and_in_this_process(spark: SparkSession, tmp_path: Path) -> None:
     request = SweepRequest(("clean-shutdown", "segment-rollover-crash"), 0, 12, block_seeds=5)
     tables = []
-    for name, engine in (("spark", OnSpark(spark.sparkContext)), ("here", InProcess())):
+    for name, engine in (("spark", SparkEngine(spark.sparkContext)), ("here", InProcessEngine())):
         table = Table(str(tmp_path / name))
         assert run_sweep(request, table, engine).is_complete
         tables.append(table.read().drop(["wall_seconds"]))
@@ -33,7 +33,7 @@ def test_a_sweep_has_the_same_rows_on_spark_and_in_this_process(spark: SparkSess
 
 @pytest.mark.ci
 def test_results_are_yielded_as_soon_as_they_are_ready_and_an_error_ends_the_work(spark: SparkSession) -> None:
-    engine = OnSpark(spark.sparkContext)
+    engine = SparkEngine(spark.sparkContext)
     assert sorted(engine.results(abs, [-3, 2, -1, 0])) == [0, 1, 2, 3]
     assert list(engine.results(abs, [])) == []
 
@@ -49,7 +49,7 @@ def test_no_tasks_are_submitted_after_the_iterator_is_closed(spark: SparkSession
             handed_out.append(number)
             yield number
 
-    results = OnSpark(spark.sparkContext).results(abs, items())
+    results = SparkEngine(spark.sparkContext).results(abs, items())
     next(results)
     results.close()
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
-from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.spark.engine import InProcessEngine
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import run_sweep
 from tornlog.reports.pipeline.sweep.sweeping import spark_properties_with_ui
@@ -181,7 +181,7 @@ def test_a_spark_sweep_that_is_killed_twice_produces_the_same_table(tmp_path: Pa
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     whole = Table(str(tmp_path / "whole"))
-    run_sweep(SweepRequest((NAME,), 0, seeds), whole, InProcess())
+    run_sweep(SweepRequest((NAME,), 0, seeds), whole, InProcessEngine())
     rows = [table.read().drop(["wall_seconds"]) for table in (Table(str(out)), whole)]
     assert rows[0].num_rows == seeds
     assert rows[0].equals(rows[1])

@@ -30,7 +30,7 @@ WRITER = """
     os.fsync = fsync
     request = SweepRequest(("a",), 0, 4, block_seeds=2)
     table = Table(os.getcwd() + "/sweep")
-    table.begin(Begun(request))
+    table.start_sweep(Begun(request))
     acknowledge("begun")
     for block in Begun(request).blocks():
         seeds = range(block.first, block.first + block.count)
@@ -63,7 +63,7 @@ CHECK = """
 MERGER = """
     import os
 
-    from tornlog.reports.pipeline.spark.engine import InProcess
+    from tornlog.reports.pipeline.spark.engine import InProcessEngine
     from tornlog.reports.pipeline.sweep import request as module
     from tornlog.reports.pipeline.sweep.merging import merge_table
     from tornlog.reports.pipeline.sweep.request import Begun, SweepRequest
@@ -73,16 +73,16 @@ MERGER = """
 
     module.MERGED_SEEDS = 4
     begun, table = Begun(SweepRequest(("a",), 0, 6, block_seeds=2)), Table(os.getcwd() + "/sweep")
-    table.begin(begun)
+    table.start_sweep(begun)
     for block in begun.blocks():
         seeds = range(block.first, block.first + block.count)
         table.write(block, [row_of(SeedResult("a", seed, "held"), None) for seed in seeds])
     print("written", flush=True)
-    assert merge_table(table, InProcess()) == 2
+    assert merge_table(table, InProcessEngine()) == 2
     print("merged", flush=True)
 """
 MERGER_CHECK = """
-    from tornlog.reports.pipeline.spark.engine import InProcess
+    from tornlog.reports.pipeline.spark.engine import InProcessEngine
     from tornlog.reports.pipeline.sweep import request
     from tornlog.reports.pipeline.sweep.merging import merge_table
     from tornlog.reports.pipeline.sweep.table import Table
@@ -99,7 +99,7 @@ MERGER_CHECK = """
             yield "a file is not whole"
         if seen(table) != list(range(6)):
             yield f"the rows are those of seeds {seen(table)}"
-        if merge_table(table, InProcess()) != 2 or seen(table) != list(range(6)):
+        if merge_table(table, InProcessEngine()) != 2 or seen(table) != list(range(6)):
             yield f"merged again, the rows are those of seeds {seen(table)}"
 """
 

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from tornlog.reports.pipeline.spark.engine import InProcess
+from tornlog.reports.pipeline.spark.engine import InProcessEngine
 from tornlog.reports.pipeline.sweep.request import (
     BLOCK_SECONDS,
     BLOCK_SEEDS_MAX,
@@ -56,7 +56,7 @@ def test_block_sizes_are_measured_on_the_engine_of_the_sweep() -> None:
     name = "clean-shutdown"
     asked: list[Block] = []
 
-    class Noting(InProcess):
+    class Noting(InProcessEngine):
         def results(self, function, items):  # type: ignore[no-untyped-def]
             asked.extend(items := list(items))
             return super().results(function, items)
@@ -64,8 +64,8 @@ def test_block_sizes_are_measured_on_the_engine_of_the_sweep() -> None:
     sizes = measured_sizes(SweepRequest((name,), 50, 10**6), Noting())
     assert [(block.scenario, block.first) for block in asked] == [(name, 50)]
     assert 45 / 2 < sizes[name] <= BLOCK_SEEDS_MAX
-    assert measured_sizes(SweepRequest((name,), 0, 100), InProcess()) == {}
-    assert measured_sizes(SweepRequest((name,), 0, 10**6, block_seeds=7), InProcess()) == {}
+    assert measured_sizes(SweepRequest((name,), 0, 100), InProcessEngine()) == {}
+    assert measured_sizes(SweepRequest((name,), 0, 10**6, block_seeds=7), InProcessEngine()) == {}
 
 
 def test_the_measured_time_of_a_seed_is_plausible() -> None:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tornlog.reports.pipeline.spark.engine import InProcess, own_code_version
+from tornlog.reports.pipeline.spark.engine import InProcessEngine, own_code_version
 from tornlog.reports.pipeline.sweep.request import StartedSweep, SweepFileError, SweepRequest
 from tornlog.reports.pipeline.sweep.row_files import RowFiles
 from tornlog.reports.pipeline.sweep.rows import SCHEMA
@@ -45,7 +45,7 @@ def rows(table: Table) -> Any:
 
 
 def test_every_seed_of_every_scenario_has_a_row(table: Table, request_of: RequestOf) -> None:
-    progress = run_sweep(request_of(), table, InProcess())
+    progress = run_sweep(request_of(), table, InProcessEngine())
 
     found = table.read()
     assert found.schema.equals(SCHEMA)
@@ -66,11 +66,11 @@ def test_a_killed_sweep_can_be_resumed_and_produces_the_same_table(
     run_sweep(
         request_of(),
         table,
-        InProcess(),
+        InProcessEngine(),
         on_progress=lambda progress: seen.append((progress.done_before, progress.done)),
     )
     whole = Table(str(tmp_path / "whole"))
-    run_sweep(request_of(), whole, InProcess())
+    run_sweep(request_of(), whole, InProcessEngine())
 
     assert rows(table).equals(rows(whole))
     assert seen[0] == (16, 0)
@@ -78,7 +78,7 @@ def test_a_killed_sweep_can_be_resumed_and_produces_the_same_table(
 
 
 def test_a_block_that_is_written_twice_is_stored_once(table: Table, request_of: RequestOf) -> None:
-    run_sweep(request_of(), table, InProcess())
+    run_sweep(request_of(), table, InProcessEngine())
     before = rows(table)
     for block in StartedSweep(request_of()).blocks():
         table.write(block, table.read().filter(_rows_of_block(block)).to_pylist())
@@ -96,13 +96,13 @@ def _rows_of_block(block: Any) -> Any:
 
 
 def test_an_unfinished_row_file_is_ignored_and_deleted(table: Table, request_of: RequestOf) -> None:
-    table.begin(StartedSweep(request_of()))
+    table.start_sweep(StartedSweep(request_of()))
     rows_at = Path(table.place) / "rows"
     orphan = rows_at / f".segment-rollover-crash-0000000000-4.parquet.{'0' * 32}"
     orphan.write_bytes(b"PAR1")
 
     assert table.files() == RowFiles()
-    run_sweep(request_of(), table, InProcess())
+    run_sweep(request_of(), table, InProcessEngine())
     assert table.read().num_rows == 20
     assert not orphan.exists()
     assert len(list(rows_at.iterdir())) == 6
@@ -137,7 +137,7 @@ def write_other_columns(path: Path) -> None:
 def test_a_damaged_row_file_is_named_and_written_again(
     table: Table, request_of: RequestOf, damage: Callable[[Path], None]
 ) -> None:
-    run_sweep(request_of(), table, InProcess())
+    run_sweep(request_of(), table, InProcessEngine())
     before, whole = rows(table), table.files()
     damaged = Path(table.place) / "rows" / sorted(whole.whole)[1]
     damage(damaged)
@@ -145,13 +145,13 @@ def test_a_damaged_row_file_is_named_and_written_again(
     found = table.files(every_page=True)
     assert (set(found.damaged), found.whole) == ({damaged.name}, whole.whole - {damaged.name})
     assert found.damaged[damaged.name]
-    progress = run_sweep(request_of(), table, InProcess())
+    progress = run_sweep(request_of(), table, InProcessEngine())
     assert (progress.done_before, progress.done) == (16, 4)
     assert rows(table).equals(before)
 
 
 def test_a_row_file_that_belongs_to_no_block_is_damaged_and_not_read(table: Table, request_of: RequestOf) -> None:
-    run_sweep(request_of(), table, InProcess())
+    run_sweep(request_of(), table, InProcessEngine())
     (Path(table.place) / "rows" / "notes.txt").write_text("seen by hand")
 
     assert set(table.files().damaged) == {"notes.txt"}
@@ -161,25 +161,25 @@ def test_a_row_file_that_belongs_to_no_block_is_damaged_and_not_read(table: Tabl
 def test_a_sweep_started_by_other_code_of_the_same_version_is_refused(
     table: Table, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_sweep(request_of(4), table, InProcess())
+    run_sweep(request_of(4), table, InProcessEngine())
     described = Path(table.place) / "sweep.json"
     text = described.read_text()
     described.write_text(text.replace(own_code_version(), "tornlog 0.1.0 (0123456789abcdef)"))
 
     with pytest.raises(SweepFileError, match=r"started by tornlog 0\.1\.0 \(0123456789abcdef\), this is tornlog"):
-        run_sweep(request_of(4), table, InProcess())
+        run_sweep(request_of(4), table, InProcessEngine())
 
 
 def test_rows_without_a_sweep_description_are_refused(table: Table, request_of: RequestOf) -> None:
-    run_sweep(request_of(4), table, InProcess())
+    run_sweep(request_of(4), table, InProcessEngine())
     (Path(table.place) / "sweep.json").unlink()
 
     with pytest.raises(SweepFileError, match=r"sweep\.json is gone"):
-        run_sweep(request_of(4), table, InProcess())
+        run_sweep(request_of(4), table, InProcessEngine())
 
 
 def test_a_place_with_a_running_sweep_is_refused_and_not_changed(table: Table, request_of: RequestOf) -> None:
-    run_sweep(request_of(4), table, InProcess())
+    run_sweep(request_of(4), table, InProcessEngine())
     lines = """
         import sys
         from tornlog.reports.pipeline.sweep.table import RowFiles, Table
@@ -193,17 +193,17 @@ def test_a_place_with_a_running_sweep_is_refused_and_not_changed(table: Table, r
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(SweepFileError, match=f"another sweep is running there, process {other.pid}"):
-            run_sweep(request_of(4), table, InProcess())
+            run_sweep(request_of(4), table, InProcessEngine())
         other.kill()
-    assert run_sweep(request_of(4), table, InProcess()).done_before == 8, "a death gives the place back"
+    assert run_sweep(request_of(4), table, InProcessEngine()).done_before == 8, "a death gives the place back"
 
 
 def test_a_place_with_another_sweep_is_refused_and_not_changed(table: Table, request_of: RequestOf) -> None:
-    run_sweep(request_of(4), table, InProcess())
+    run_sweep(request_of(4), table, InProcessEngine())
     with pytest.raises(SweepFileError, match="of other seeds or with other options"):
-        run_sweep(request_of(5), table, InProcess())
+        run_sweep(request_of(5), table, InProcessEngine())
     with pytest.raises(SweepFileError, match="of other seeds or with other options"):
-        run_sweep(request_of(4, disk="xfs"), table, InProcess())
+        run_sweep(request_of(4, disk="xfs"), table, InProcessEngine())
 
     assert table.read().num_rows == 8
 
@@ -212,7 +212,7 @@ def test_a_sweep_stops_after_a_number_of_failures_and_keeps_the_smallest_of_each
     table: Table, request_of: RequestOf
 ) -> None:
     request = request_of(40, mutant="ack-before-flush")
-    progress = run_sweep(request, table, InProcess(), stop_after=2)
+    progress = run_sweep(request, table, InProcessEngine(), stop_after=2)
 
     assert 2 <= progress.failures <= 6
     assert not progress.is_complete
@@ -222,7 +222,7 @@ def test_a_sweep_stops_after_a_number_of_failures_and_keeps_the_smallest_of_each
     for failure in failures:
         sizes = [row["size"] for row in broken if row["signature"] == failure.signature]
         assert failure.original.size.messages == min(size["messages"] for size in sizes)
-    small = list(shrunk_failures(failures, InProcess(), seconds=5.0))
+    small = list(shrunk_failures(failures, InProcessEngine(), seconds=5.0))
     assert all(failure.shrunk is not None for failure in small)
     assert [failure.signature for failure in small] == [failure.signature for failure in failures]
 

@@ -18,7 +18,7 @@ from tornlog.reports.studies.topics.layouts import (
     put_factor,
 )
 from tornlog.reports.studies.topics.timed_machine import TimedMachine, run_timed
-from tornlog.reports.studies.topics.workload import catch_up, closed_loop, few_topics_of, open_loop
+from tornlog.reports.studies.topics.workload import closed_loop, few_topics_of, open_loop, run_late_consumers
 from tornlog.store.formats.message import decode_record
 
 SMALL = PageCacheLimits(dirty_bytes_max=1 << 20)
@@ -101,7 +101,7 @@ def test_the_same_setup_gives_identical_results(layout: str) -> None:
     def body(machine: TimedMachine, running: TopicLayout) -> Any:
         latencies = list(open_loop(machine, running, 2_000.0))
         machine.settle(running)
-        return latencies, catch_up(machine, running, range(16)), machine.kernel.digest()
+        return latencies, run_late_consumers(machine, running, range(16)), machine.kernel.digest()
 
     setup = TopicsSetup(layout, "async", 16, puts=400, seed=3, memory=SMALL)
     one, other, third = (run_on("sata-ssd", each, body) for each in (setup, setup, replace(setup, seed=4)))
@@ -114,7 +114,9 @@ def late_consumer_figures(layout: str, topics: int, disk: str, **others: Any) ->
     def body(machine: TimedMachine, running: TopicLayout) -> Any:
         closed_loop(machine, running)
         machine.settle(running)
-        return catch_up(machine, running, few_topics_of(topics)), catch_up(machine, running, range(topics))
+        return run_late_consumers(machine, running, few_topics_of(topics)), run_late_consumers(
+            machine, running, range(topics)
+        )
 
     return run_on(disk, TopicsSetup(layout, "async", topics, puts=4_000, memory=SMALL, **others), body)
 

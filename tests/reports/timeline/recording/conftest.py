@@ -41,7 +41,7 @@ class Workshop:
 
         killed: whether it is killed at the end. If `cut` is set it is killed too, and the crash image is returned.
         """
-        machine = self.kernel.machine(name)
+        machine = self.kernel.create_machine(name)
 
         def live() -> Any:
             done = body(world_of(machine, disk))

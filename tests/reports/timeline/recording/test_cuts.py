@@ -124,7 +124,7 @@ def test_a_process_kill_keeps_the_page_cache(workshop: Any) -> None:
 def test_changes_while_a_machine_is_off_are_recorded(workshop: Any) -> None:
     disk = workshop.disk()
     workshop.live("one", disk, write_some_sectors)
-    image = disk.settle()
+    image = disk.image_after_power_off()
     rotten = image.files["/log"].content[:SECTOR] + b"!" * SECTOR + image.files["/log"].content[2 * SECTOR :]
     changed = type(image)({"/log": type(image.files["/log"])(rotten, image.files["/log"].mtime_ms)}, image.directories)
     workshop.live("two", workshop.disk(changed), read_log)
@@ -137,7 +137,7 @@ def test_changes_while_a_machine_is_off_are_recorded(workshop: Any) -> None:
 def test_a_clean_stop_without_changes_is_not_recorded_as_a_crash(workshop: Any) -> None:
     disk = workshop.disk()
     workshop.live("one", disk, write_some_sectors)
-    workshop.live("two", workshop.disk(disk.settle()), read_log)
+    workshop.live("two", workshop.disk(disk.image_after_power_off()), read_log)
     assert workshop.run_recording().cuts == []
 
 

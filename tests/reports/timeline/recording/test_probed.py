@@ -8,7 +8,7 @@ from tornlog.faults.probe.record import ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import Replayer
 from tornlog.faults.probe.report import CrashCase
-from tornlog.faults.probe.shrink import Scene
+from tornlog.faults.probe.shrink import CrashCaseReplay
 from tornlog.reports.timeline.recording.probed import record_probe
 from tornlog.reports.timeline.recording.record import RunRecording
 
@@ -24,9 +24,9 @@ def killed() -> Recorded:
         record = ProgramRecord(("program",), steps, ((),))
         *_, last = Replayer(record, EMPTY).points()
         replayer = Replayer(record, EMPTY)
-        replayer.upto(last)
-        case = CrashCase(last, "process-kill", (), replayer.intact().digest(), verdict, 0)
-        shown = Scene(record, EMPTY, case).shown(case)
+        replayer.replay_to(last)
+        case = CrashCase(last, "process-kill", (), replayer.intact_image().digest(), verdict, 0)
+        shown = CrashCaseReplay(record, EMPTY, case).shown(case)
         return record_probe(ProbeFinding("", record, EMPTY, shown, **more), "check.sh")  # type: ignore[arg-type]
 
     return killed
@@ -122,9 +122,9 @@ def test_a_crash_inside_a_write_shows_the_written_part() -> None:
     record = ProgramRecord(("program",), steps, ((),))
     point = next(one for one in Replayer(record, EMPTY).points() if one.is_inside)
     replayer = Replayer(record, EMPTY)
-    replayer.upto(point)
-    case = CrashCase(point, "process-kill", (), replayer.intact().digest(), LOST, 0)
-    shown = Scene(record, EMPTY, case).shown(case)
+    replayer.replay_to(point)
+    case = CrashCase(point, "process-kill", (), replayer.intact_image().digest(), LOST, 0)
+    shown = CrashCaseReplay(record, EMPTY, case).shown(case)
     run = record_probe(ProbeFinding("", record, EMPTY, shown), "check")
     assert run.subject.claim == "crash inside step 2: write a [0, 8192), on process-kill"
     assert run.cuts[0].files[0].bytes_before == 4096

@@ -46,7 +46,7 @@ def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyP
 
     def took_and_paused(self: RunRecorder, lock: WatchedLock) -> None:
         took(self, lock)
-        self._moments.kernel.point("a point that the run does not have")
+        self._moments.kernel.scheduling_point("a point that the run does not have")
 
     monkeypatch.setattr(RunRecorder, "on_lock_acquired", took_and_paused)
     assert execute(quiet_scenario, 1, RunRecorder()) != execute(quiet_scenario, 1, None)
@@ -54,7 +54,7 @@ def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyP
 
 def test_without_a_recorder_the_world_is_not_wrapped() -> None:
     kernel = Kernel(RoundRobin(1))
-    machine = kernel.machine("m")
+    machine = kernel.create_machine("m")
     disk = Disk(kernel, Choices("1").stream("disk"))
     world = world_of(machine, disk)
     assert world.tasks is machine.tasks

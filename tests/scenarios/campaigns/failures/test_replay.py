@@ -23,7 +23,7 @@ from tornlog.scenarios.mutants.known import applied_mutant, mutant_named
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.sim.choices import Decision
 from tornlog.sim.errors import ReplayDivergedError
-from tornlog.sim.schedule import Switch
+from tornlog.sim.schedule import TaskSwitch
 from tornlog.sim.trace import Trace
 from tornlog.store.recovery.recovery import Recovery
 
@@ -97,12 +97,12 @@ def test_the_story_of_a_crash_has_the_crash_and_the_recovery(monkeypatch: pytest
 # Records and code that do not fit
 
 
-def with_extra_decisions(failure: Failure, *more: Decision | Switch) -> Failure:
+def with_extra_decisions(failure: Failure, *more: Decision | TaskSwitch) -> Failure:
     record = failure.original.record
     record = replace(
         record,
         decisions=record.decisions + tuple(part for part in more if isinstance(part, Decision)),
-        schedule=record.schedule + tuple(part for part in more if isinstance(part, Switch)),
+        schedule=record.schedule + tuple(part for part in more if isinstance(part, TaskSwitch)),
     )
     return replace(failure, original=replace(failure.original, record=record))
 
@@ -115,11 +115,13 @@ def with_extra_decisions(failure: Failure, *more: Decision | Switch) -> Failure:
             "decision life-0/producer-0: m0.0.0 of yore #1: 2 of 3",
         ),
         (Decision("disk-99", "msync /a ns", 4, 9, 8), "decision disk-99: msync /a ns #4: 8 of 9"),
-        (Switch("life-0/nobody", "store", 1, "life-0/main"), "switch life-0/nobody @ store #1 -> life-0/main"),
-        (Switch("life-0/main", "spawn", 99, "life-0/main"), "switch life-0/main @ spawn #99 -> life-0/main"),
+        (TaskSwitch("life-0/nobody", "store", 1, "life-0/main"), "switch life-0/nobody @ store #1 -> life-0/main"),
+        (TaskSwitch("life-0/main", "spawn", 99, "life-0/main"), "switch life-0/main @ spawn #99 -> life-0/main"),
     ],
 )
-def test_a_replay_names_a_missing_decision_and_continues(failure: Failure, part: Decision | Switch, line: str) -> None:
+def test_a_replay_names_a_missing_decision_and_continues(
+    failure: Failure, part: Decision | TaskSwitch, line: str
+) -> None:
     replayed = replay_with_its_mutant(with_extra_decisions(failure, part))
     assert replayed.unmet_lines == [line]
     assert not is_same_run(replayed, failure.original)

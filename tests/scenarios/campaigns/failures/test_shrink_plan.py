@@ -9,20 +9,20 @@ from tornlog.scenarios.campaigns.failures.failure import RunRecord
 from tornlog.scenarios.campaigns.failures.shrink_plan import shrink_lives, shrink_workload, without_life
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.sim.choices import Decision
-from tornlog.sim.schedule import Switch
-from tornlog.sim.shrink import Search
+from tornlog.sim.schedule import TaskSwitch
+from tornlog.sim.shrink import ShrinkSearch
 
 LIVES = tuple(Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", count) for count in (1, 2, 3))
 
 
 def smallest(
-    plan: Plan, still_fails: Callable[[Plan], bool], shrink: Callable[[Search[RunRecord]], None] = shrink_workload
+    plan: Plan, still_fails: Callable[[Plan], bool], shrink: Callable[[ShrinkSearch[RunRecord]], None] = shrink_workload
 ) -> Plan:
     """Shrink a record with only a plan until it gets no smaller. A plan fails if `still_fails` is true."""
     best, before = Record((), (), (), plan), None
     while best != before:
         before = best
-        search = Search(best, lambda record: record if still_fails(record.setup) else None, tries_max=1000)
+        search = ShrinkSearch(best, lambda record: record if still_fails(record.setup) else None, tries_max=1000)
         shrink(search)
         best = search.best
     return best.setup
@@ -39,10 +39,10 @@ def test_after_a_life_is_removed_later_lives_get_lower_numbers(quiet_plan: Plan)
         Decision("healed", "msync /store/commitlog/1 ns", 1, 9, 1),
     )
     schedule = (
-        Switch("life-0/main", "store", 1, "life-0/flush"),
-        Switch("life-1/main", "store", 1, "life-1/flush"),
-        Switch("life-2/main", "~join life-2/producer-0", 1, "life-2/flush#2"),
-        Switch("heal/main", "store", 1, "healed/flush"),
+        TaskSwitch("life-0/main", "store", 1, "life-0/flush"),
+        TaskSwitch("life-1/main", "store", 1, "life-1/flush"),
+        TaskSwitch("life-2/main", "~join life-2/producer-0", 1, "life-2/flush#2"),
+        TaskSwitch("heal/main", "store", 1, "healed/flush"),
     )
     plan = replace(quiet_plan, lives=LIVES, left_out=("m0.1.0", "m1.0.0", "m2.0.1", "m3.0.0"))
     crashes = tuple(Crash(f"life-{number}", "xfs", "after", "") for number in range(3))
@@ -128,7 +128,7 @@ def test_shrinking_replaces_life_endings_by_a_stop_or_a_crash_in_traffic(quiet_p
     start = Record((), (), (Crash("life-0", "strict-posix", "during", "store /store/a #40"),), plan)
 
     def smallest_of(still_fails: Callable[[RunRecord], bool]) -> RunRecord:
-        search = Search(start, lambda record: record if still_fails(record) else None, tries_max=1000)
+        search = ShrinkSearch(start, lambda record: record if still_fails(record) else None, tries_max=1000)
         shrink_lives(search)
         return search.best
 

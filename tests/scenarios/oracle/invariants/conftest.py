@@ -14,7 +14,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundQueue, FoundRecord, RecoveredStore
-from tornlog.scenarios.workload.options import set_delay
+from tornlog.scenarios.workload.options import set_delay_level
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -69,7 +69,7 @@ def delayed_evidence() -> Evidence:
     for number, put in enumerate(puts):
         put.name = f"d{number}"
         put.properties = f"KEYS\1{put.name}\2DELAY\0011".encode()
-        set_delay(put, 1)
+        set_delay_level(put, 1)
         ledger.record_request(put)
     for topic, store_ms in ((SCHEDULE_TOPIC, 1000), ("T0", 2000)):
         for number, put in enumerate(puts):
@@ -109,7 +109,7 @@ def on_a_store_of_either_queues(request: pytest.FixtureRequest) -> Callable[...,
 def _run_on_a_store(body: Body[T], *, indexed: bool, extended: bool = False) -> T:
     choices = Choices("judges")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-    machine = kernel.machine("one")
+    machine = kernel.create_machine("one")
     disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
 
     def main() -> T:

@@ -36,13 +36,25 @@ def test_a_log_without_its_removed_segments_is_no_violation(evidence: Evidence) 
     puts = list(evidence.ledger.puts)
     evidence.ledger.stable = [ConsumedMessage("T0", 0, number, put) for number, put in enumerate(puts)]
     expire_records(evidence, 2)
-    for check in (clean.check, dur.check, prefix.check, consume_queues.check_qoff, consumers.check_vis):
+    for check in (
+        clean.check_log_start,
+        dur.check_durable_puts,
+        prefix.check_log_prefix,
+        consume_queues.check_queue_offsets,
+        consumers.check_visibility,
+    ):
         assert list(check(evidence)) == [], check
 
 
 def test_removed_segments_that_reappear_after_a_crash_are_no_violation(evidence: Evidence) -> None:
     evidence.ledger.expired_to = evidence.store.records[2].record.physical_offset
-    for check in (clean.check, dur.check, prefix.check, consume_queues.check_qoff, consumers.check_vis):
+    for check in (
+        clean.check_log_start,
+        dur.check_durable_puts,
+        prefix.check_log_prefix,
+        consume_queues.check_queue_offsets,
+        consumers.check_visibility,
+    ):
         assert list(check(evidence)) == [], check
 
 
@@ -52,7 +64,7 @@ def test_a_log_that_begins_after_more_than_the_removed_segments_is_a_violation(
 ) -> None:
     begins = expire_records(evidence)
     evidence.ledger.expired_to = asked_for
-    (violation,) = clean.check(evidence)
+    (violation,) = clean.check_log_start(evidence)
     assert violation.invariant == "CLEAN"
     assert (violation.expected, violation.found) == (f"<= {asked_for}", str(begins))
 
@@ -63,19 +75,19 @@ def test_a_log_whose_first_segment_was_never_created_is_no_violation(evidence: E
     for put in evidence.ledger.puts:
         put.physical_offset = None
     assert evidence.store.min_offset == begins
-    assert list(clean.check(evidence)) == []
+    assert list(clean.check_log_start(evidence)) == []
 
 
 def test_a_log_that_retention_emptied_is_a_violation(evidence: Evidence) -> None:
     expire_records(evidence, 3)
     evidence.store.min_offset = -1
-    assert [violation.found for violation in clean.check(evidence)] == ["-1"]
+    assert [violation.found for violation in clean.check_log_start(evidence)] == ["-1"]
 
 
 def test_a_queue_that_hides_a_record_is_a_violation(evidence: Evidence) -> None:
     expire_records(evidence)
     evidence.store.queues["T0", 0].min_offset = 2
-    (violation,) = clean.check(evidence)
+    (violation,) = clean.check_log_start(evidence)
     assert violation.summary == "a queue begins behind a record that is there"
     assert (violation.expected, violation.found) == ("<= 1", "2")
 
@@ -83,7 +95,7 @@ def test_a_queue_that_hides_a_record_is_a_violation(evidence: Evidence) -> None:
 def test_a_queue_that_begins_with_an_expired_entry_after_a_recovery_is_a_violation(evidence: Evidence) -> None:
     begins = expire_records(evidence, 2)
     evidence.store.queues["T0", 0].min_offset = 1
-    (violation,) = clean.check(evidence)
+    (violation,) = clean.check_log_start(evidence)
     assert violation.summary == "a queue leads to what was removed"
     assert violation.expected == f">= {begins}"
 
@@ -93,14 +105,14 @@ def test_only_removed_messages_may_be_missing(evidence: Evidence) -> None:
     evidence.ledger.stable = [ConsumedMessage("T0", 0, 1, m1)]
     expire_records(evidence, 2)
     evidence.ledger.expired_to = m1.physical_offset or 0
-    assert [violation.expected for violation in dur.check(evidence)] == ["m1"]
-    assert [violation.expected for violation in consumers.check_vis(evidence)] == ["m1"]
+    assert [violation.expected for violation in dur.check_durable_puts(evidence)] == ["m1"]
+    assert [violation.expected for violation in consumers.check_visibility(evidence)] == ["m1"]
 
 
 def test_a_truncated_record_after_the_removed_segments_must_not_reappear(evidence: Evidence) -> None:
     evidence.ledger.expired_to = evidence.store.records[1].record.physical_offset
     evidence.ledger.gone = {put.name: put for put in evidence.ledger.puts}
-    assert [violation.found for violation in prefix.check(evidence)] == ["m1", "m2"]
+    assert [violation.found for violation in prefix.check_log_prefix(evidence)] == ["m1", "m2"]
 
 
 def test_a_queue_that_reuses_offsets_of_its_expired_messages_is_a_violation(evidence: Evidence) -> None:
@@ -108,7 +120,7 @@ def test_a_queue_that_reuses_offsets_of_its_expired_messages_is_a_violation(evid
     (last,) = evidence.store.records
     last.record = last.record._replace(queue_offset=1)
     evidence.ledger.puts[2].queue_offset = 1
-    (violation,) = consume_queues.check_qoff(evidence)
+    (violation,) = consume_queues.check_queue_offsets(evidence)
     assert (violation.expected, violation.found) == ("2", "1")
 
 
@@ -117,9 +129,9 @@ def test_queue_offsets_may_restart_at_0_in_a_removed_queue(evidence: Evidence) -
     (last,) = evidence.store.records
     last.record = last.record._replace(queue_offset=0)
     evidence.ledger.puts[2].queue_offset = 0
-    assert [violation.expected for violation in consume_queues.check_qoff(evidence)] == ["2"]
+    assert [violation.expected for violation in consume_queues.check_queue_offsets(evidence)] == ["2"]
     evidence.ledger.ended_queues.add(("T0", 0))
-    assert list(consume_queues.check_qoff(evidence)) == []
+    assert list(consume_queues.check_queue_offsets(evidence)) == []
 
 
 @pytest.mark.parametrize("given", [(0, 1, 2), (1, 2), (2,)])
@@ -127,13 +139,13 @@ def test_a_consumer_may_or_may_not_have_received_expired_messages(evidence: Evid
     puts = evidence.ledger.puts
     expire_records(evidence, 2)
     evidence.ledger.pulls = [Pull("T0", 0, None, [puts[number] for number in given], 0, 3)]
-    assert list(consumers.check_read(evidence.ledger, evidence.store)) == []
+    assert list(consumers.check_queue_walks(evidence.ledger, evidence.store)) == []
 
 
 def test_a_consumer_that_missed_an_existing_message_is_a_violation(evidence: Evidence) -> None:
     expire_records(evidence)
     evidence.ledger.pulls = [Pull("T0", 0, None, [evidence.ledger.puts[1]], 0, 3)]
-    assert [found.expected for found in consumers.check_read(evidence.ledger, evidence.store)] == ["m1, m2"]
+    assert [found.expected for found in consumers.check_queue_walks(evidence.ledger, evidence.store)] == ["m1, m2"]
 
 
 # -- removals --------------------------------------------------------------------------------------
@@ -184,7 +196,7 @@ def test_removing_the_last_undurable_undispatched_segment_is_three_violations(st
 @on_a_store
 def test_the_removal_of_a_queue_file_with_an_existing_record_is_a_violation(store: MessageStore, disk: Disk) -> None:
     put_messages(store)
-    (queue,) = store.queues.all()
+    (queue,) = store.queues.all_queues()
     assert summaries_of(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path, None)) == [
         "a queue's file goes that leads to a record"
     ]
@@ -203,7 +215,7 @@ def remove_first_segments(store: MessageStore) -> None:
 @on_a_store
 def test_a_queue_file_without_existing_records_may_be_removed(store: MessageStore, disk: Disk) -> None:
     put_messages(store, 30)
-    (queue,) = store.queues.all()
+    (queue,) = store.queues.all_queues()
     first = queue.queue.segments[0].file.path
     store.log.segments = store.log.segments[5:]
     assert summaries_of(clean.check_queue_removal(store, disk, first, None)) == []
@@ -212,14 +224,14 @@ def test_a_queue_file_without_existing_records_may_be_removed(store: MessageStor
 @on_a_store
 def test_a_queue_file_may_be_removed_only_after_the_next_name_is_durable(store: MessageStore, disk: Disk) -> None:
     put_messages(store, 30)
-    (queue,) = store.queues.all()
+    (queue,) = store.queues.all_queues()
     first, second = (segment.file.path for segment in queue.queue.segments[:2])
     store.log.segments = store.log.segments[5:]
     store.world.files.sync_directory(queue.queue.directory)
     found = [summaries_of(clean.check_queue_removal(store, disk, first, second))]
     store.world.files.open(f"{queue.queue.directory}/another")
     found.append(summaries_of(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
-    store.queues.forget(queue)
+    store.queues.forget_queue(queue)
     found.append(summaries_of(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
     nameless = ["a queue may have no file after a crash"]
     assert found == [[], nameless, []]
@@ -229,7 +241,7 @@ def test_a_queue_file_may_be_removed_only_after_the_next_name_is_durable(store: 
 def test_the_last_file_of_the_half_message_queue_must_not_be_removed(store: MessageStore, disk: Disk) -> None:
     store.put_message(Message.create("RMQ_SYS_TRANS_HALF_TOPIC", b"half"))
     put_messages(store, 30)
-    paths = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.topic != "T0"]
+    paths = [queue.queue.segments[0].file.path for queue in store.queues.all_queues() if queue.topic != "T0"]
     store.log.segments = store.log.segments[5:]
     assert [
         summaries_of(clean.check_queue_removal(store, disk, path, following))
@@ -280,7 +292,7 @@ def test_a_store_that_answers_requests_for_removed_messages_correctly_is_no_viol
 def test_a_queue_that_begins_with_removed_messages_is_a_violation(store: MessageStore, disk: Disk) -> None:
     put_messages(store)
     remove_first_segments(store)
-    (queue,) = store.queues.all()
+    (queue,) = store.queues.all_queues()
     queue.min_logic_offset = 0
     assert summaries_of(clean.check_queues(store)) == ["a queue leads to what was removed"]
 
@@ -289,7 +301,7 @@ def violations_if_log_begins_at(store: MessageStore, position: int) -> list[str]
     """Return the violations of useless files if that many first segments of the log were removed."""
     segments = store.log.segments
     store.log.segments = segments[position:]
-    found = summaries_of(clean.check_leading(store))
+    found = summaries_of(clean.check_leading_files(store))
     store.log.segments = segments
     return found
 
@@ -308,14 +320,14 @@ def test_a_queue_file_must_be_removed_once_it_and_the_next_one_begin_with_remove
 @on_a_store
 def test_the_last_file_of_a_queue_need_not_be_removed(store: MessageStore, disk: Disk) -> None:
     put_messages(store, 10)
-    assert [len(queue.queue.segments) for queue in store.queues.all()] == [1]
+    assert [len(queue.queue.segments) for queue in store.queues.all_queues()] == [1]
     assert violations_if_log_begins_at(store, 3) == []
 
 
 @on_a_store
 def test_a_queue_file_that_is_not_durable_need_not_be_removed(store: MessageStore, disk: Disk) -> None:
     put_messages(store, 30)
-    (queue,) = store.queues.all()
+    (queue,) = store.queues.all_queues()
     queue.queue.flushed_where.set(queue.queue.segments[0].end_offset - 1)
     assert violations_if_log_begins_at(store, 4) == []
 

@@ -102,7 +102,7 @@ def test_a_received_record_must_have_its_offsets_and_store_time(evidence: Eviden
 def test_an_answer_to_a_pull_must_have_the_offsets_of_the_queue_and_the_next_pull(
     other: dict[str, int], *, passes_over: bool, is_broken: bool
 ) -> None:
-    found = list(consumers.check_bounds(Ledger(), BOUNDS._replace(**other), (0, 0, 2), passes_over=passes_over))
+    found = list(consumers.check_pull_bounds(Ledger(), BOUNDS._replace(**other), (0, 0, 2), passes_over=passes_over))
     assert bool(found) is is_broken
 
 
@@ -110,17 +110,17 @@ def test_an_entry_appended_during_a_pull_that_skips_expired_ones_may_lie_beyond_
     ledger = Ledger()
     ledger.expired_to = 1
     bounds = consumers.PullBounds(0, 3, 2)
-    assert not list(consumers.check_bounds(ledger, bounds, (1, 2, 3), passes_over=False))
-    assert list(consumers.check_bounds(ledger, bounds, (2, 2, 3), passes_over=False))
+    assert not list(consumers.check_pull_bounds(ledger, bounds, (1, 2, 3), passes_over=False))
+    assert list(consumers.check_pull_bounds(ledger, bounds, (2, 2, 3), passes_over=False))
 
 
 def test_a_consumer_may_skip_only_expired_messages(evidence: Evidence) -> None:
     ledger = evidence.ledger
-    (missed,) = consumers.check_skipped(ledger, ("T0", 0), 0, 2)
+    (missed,) = consumers.check_skipped_messages(ledger, ("T0", 0), 0, 2)
     assert (missed.invariant, missed.expected, missed.found) == ("CLEAN", "T0/0 @ 0", "@ 2")
     ledger.expired_to = evidence.store.records[2].record.physical_offset
-    assert not list(consumers.check_skipped(ledger, ("T0", 0), 0, 2))
-    (missed,) = consumers.check_skipped(ledger, ("T0", 0), 0, 3)
+    assert not list(consumers.check_skipped_messages(ledger, ("T0", 0), 0, 2))
+    (missed,) = consumers.check_skipped_messages(ledger, ("T0", 0), 0, 3)
     assert missed.expected == "T0/0 @ 2"
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.guarantees import note_unreadable
-from tornlog.scenarios.oracle.invariants.consume_queues import check_cq_complete, check_cq_valid, check_qoff
-from tornlog.scenarios.oracle.known_damage import Flaw
+from tornlog.scenarios.oracle.invariants.consume_queues import check_cq_complete, check_cq_valid, check_queue_offsets
+from tornlog.scenarios.oracle.known_damage import DamagedBytes
 from tornlog.scenarios.oracle.recovered import FoundQueue
 from tornlog.store.formats.consume_queue import BLANK_ENTRY, tags_code
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -22,7 +22,7 @@ def missing_entry_summaries(evidence: Evidence) -> list[str]:
 
 
 def test_a_queue_with_one_matching_entry_per_record_is_no_violation(evidence: Evidence) -> None:
-    for check in (check_cq_complete, check_cq_valid, check_qoff):
+    for check in (check_cq_complete, check_cq_valid, check_queue_offsets):
         assert list(check(evidence)) == []
 
 
@@ -102,7 +102,7 @@ def test_an_entry_for_a_record_of_another_queue_is_a_violation(evidence: Evidenc
 
 def test_a_rebuilt_entry_for_a_damaged_record_is_a_violation_but_a_kept_one_is_not(evidence: Evidence) -> None:
     put = evidence.ledger.puts[1]
-    flaw = Flaw((put.physical_offset or 0) + 90, b"a", b"b", put)
+    flaw = DamagedBytes((put.physical_offset or 0) + 90, b"a", b"b", put)
     note_unreadable(evidence.ledger, flaw, unfit=False)
     assert list(check_cq_valid(evidence)) == []
 
@@ -170,7 +170,7 @@ def test_a_record_without_an_offset_in_a_named_light_queue_is_a_violation(
 
 
 def offset_violations(evidence: Evidence) -> list[tuple[str, str]]:
-    return [(violation.expected, violation.found) for violation in check_qoff(evidence)]
+    return [(violation.expected, violation.found) for violation in check_queue_offsets(evidence)]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_queue_offset_must_be_the_answered_one_unless_a_torn_sector_may_have_c
     evidence.ledger.tears = tears
     evidence.store.records[1].position = position
 
-    summaries = [violation.summary for violation in check_qoff(evidence)]
+    summaries = [violation.summary for violation in check_queue_offsets(evidence)]
 
     assert summaries == ["m1 has another queue offset than its producer was answered"] * count
 

@@ -3,7 +3,7 @@ from tornlog.scenarios.oracle.invariants import dur
 
 
 def test_a_store_with_every_promised_put_is_no_violation(evidence: Evidence) -> None:
-    assert list(dur.check(evidence)) == []
+    assert list(dur.check_durable_puts(evidence)) == []
 
 
 def test_a_promised_put_after_the_end_of_the_log_is_a_violation_with_its_offset(evidence: Evidence) -> None:
@@ -11,7 +11,7 @@ def test_a_promised_put_after_the_end_of_the_log_is_a_violation_with_its_offset(
     del evidence.store.by_offset[lost.record.physical_offset]
     evidence.store.max_offset = lost.record.physical_offset
 
-    (violation,) = dur.check(evidence)
+    (violation,) = dur.check_durable_puts(evidence)
 
     assert (violation.invariant, violation.expected, violation.found) == ("DUR", "m2", "nothing")
     assert violation.offset == lost.record.physical_offset
@@ -20,13 +20,15 @@ def test_a_promised_put_after_the_end_of_the_log_is_a_violation_with_its_offset(
 def test_every_lost_put_is_a_violation(evidence: Evidence) -> None:
     evidence.store.by_offset.clear()
 
-    assert [violation.expected for violation in dur.check(evidence)] == ["m0", "m1", "m2"]
+    assert [violation.expected for violation in dur.check_durable_puts(evidence)] == ["m0", "m1", "m2"]
 
 
 def test_a_promised_put_with_another_body_is_a_violation(evidence: Evidence) -> None:
     evidence.store.records[1].body = b"another body"
 
-    assert [violation.summary for violation in dur.check(evidence)] == ["m1 was promised and is not what was put"]
+    assert [violation.summary for violation in dur.check_durable_puts(evidence)] == [
+        "m1 was promised and is not what was put"
+    ]
 
 
 def test_a_put_lost_with_the_first_segments_of_the_log_is_a_violation(evidence: Evidence) -> None:
@@ -34,4 +36,4 @@ def test_a_put_lost_with_the_first_segments_of_the_log_is_a_violation(evidence: 
     del evidence.store.by_offset[0]
     evidence.store.min_offset = first.record.size_bytes
 
-    assert [violation.expected for violation in dur.check(evidence)] == ["m0"]
+    assert [violation.expected for violation in dur.check_durable_puts(evidence)] == ["m0"]

@@ -45,7 +45,7 @@ def indexed(evidence: Evidence) -> Evidence:
 
 
 def index_violations(evidence: Evidence) -> list[tuple[str, str]]:
-    return [(violation.file, violation.field) for violation in idx.check(evidence)]
+    return [(violation.file, violation.field) for violation in idx.check_index(evidence)]
 
 
 def with_field(content: bytes, form: str, at: int, value: int) -> bytes:
@@ -72,7 +72,7 @@ def test_a_key_without_an_index_entry_is_a_violation_that_names_it(indexed: Evid
     assert indexed.store.index is not None
     del indexed.store.index.files[1]
 
-    (violation,) = idx.check(indexed)
+    (violation,) = idx.check_index(indexed)
 
     assert violation.summary == "a key that the index does not lead to"
     assert violation.expected.startswith("m2 of the record at ")
@@ -84,13 +84,13 @@ def test_a_duplicate_index_entry_is_a_violation(indexed: Evidence) -> None:
     twice = file_of([m2, m2], front_end_ms=15_000)
     indexed.store.index.files[1] = (SECOND, twice)
 
-    assert [violation.summary for violation in idx.check(indexed)] == ["an entry that is there twice"]
+    assert [violation.summary for violation in idx.check_index(indexed)] == ["an entry that is there twice"]
 
 
 def test_an_index_entry_of_a_missing_record_is_a_violation(indexed: Evidence) -> None:
     m2 = indexed.store.records.pop()
 
-    (violation, *_) = idx.check(indexed)
+    (violation, *_) = idx.check_index(indexed)
 
     assert violation.summary == "an entry that leads to no such key"
     assert violation.found.startswith(f"{m2.record.physical_offset}, with hash ")
@@ -101,7 +101,7 @@ def test_index_entries_out_of_log_order_are_a_violation(indexed: Evidence) -> No
     m0, m1, _ = indexed.store.records
     indexed.store.index.files[0] = (FIRST, file_of([m1, m0]))
 
-    summaries = [violation.summary for violation in idx.check(indexed)]
+    summaries = [violation.summary for violation in idx.check_index(indexed)]
 
     assert summaries[0] == "entries that are not in the log's order"
 
@@ -178,9 +178,9 @@ def test_the_first_index_entry_after_a_removed_file_may_have_any_time(indexed: E
 
 @on_an_indexed_store
 def test_the_index_must_be_durable_only_after_a_clean_stop(store: MessageStore, disk: Disk) -> None:
-    before = [violation.field for violation in idx.check_stopped(store, disk)]
+    before = [violation.field for violation in idx.check_stopped_index(store, disk)]
     store.shutdown()
-    assert (before, [violation.field for violation in idx.check_stopped(store, disk)]) == (["file"], [])
+    assert (before, [violation.field for violation in idx.check_stopped_index(store, disk)]) == (["file"], [])
 
 
 @on_an_indexed_store

@@ -77,7 +77,7 @@ def lookup_violations(
     result = store.query_message("T0", "m1", idx.ANSWERS_MAX, *ALWAYS_MS)
     assert result.physical_offsets == [places[1]]
     dispatched_to = store.dispatch.reput_from.get()
-    found = idx.check_answer(store, ledger, ("T0", "m1"), window_ms, doctor(result), dispatched_to)
+    found = idx.check_lookup_answer(store, ledger, ("T0", "m1"), window_ms, doctor(result), dispatched_to)
     return [violation.summary for violation in found]
 
 
@@ -164,6 +164,6 @@ def test_a_query_answer_of_maximum_size_may_lack_older_messages(
     result = store.query_message("T0", "m1", 1, *ALWAYS_MS)
     empty = QueryMessageResult()
     asked = ("T0", "m1")
-    judged = idx.check_answer(store, ledger, asked, ALWAYS_MS, result, 10_000)
-    missed = idx.check_answer(store, ledger, asked, ALWAYS_MS, empty, 10_000)
+    judged = idx.check_lookup_answer(store, ledger, asked, ALWAYS_MS, result, 10_000)
+    missed = idx.check_lookup_answer(store, ledger, asked, ALWAYS_MS, empty, 10_000)
     assert ([one.summary for one in judged if "look-up" in one.summary], [one.found for one in missed]) == ([], ["[]"])

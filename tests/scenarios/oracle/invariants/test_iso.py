@@ -14,7 +14,7 @@ OnAStore = Callable[..., Any]
 
 def violations_of_second_start(store: MessageStore, disk: Disk) -> dict[str, str]:
     store.put_message(Message.create("T0", b"first come"))
-    return {violation.field: violation.found for violation in iso.check(store)}
+    return {violation.field: violation.found for violation in iso.check_second_instance(store)}
 
 
 def test_a_second_instance_that_is_refused_at_once_is_no_violation(on_a_store: OnAStore) -> None:

@@ -36,14 +36,14 @@ def test_a_put_answered_within_a_few_syncs_is_no_violation(plan: Plan, evidence:
     put = evidence.ledger.puts[0]
     put.answered_ns = 260 * 1_000_000
 
-    assert list(live.check_answer(live.answer_ms_max(plan), put)) == []
+    assert list(live.check_answer_time(live.answer_ms_max(plan), put)) == []
 
 
 def test_a_put_that_waited_longer_than_a_few_syncs_is_a_violation(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
     put.answered_ns = 261 * 1_000_000
 
-    (violation,) = live.check_answer(live.answer_ms_max(plan), put)
+    (violation,) = live.check_answer_time(live.answer_ms_max(plan), put)
 
     assert (violation.expected, violation.found) == ("<= 260 ms", "261 ms")
 
@@ -53,14 +53,14 @@ def test_on_a_slow_or_failing_disk_puts_have_no_time_limit(plan: Plan, evidence:
     put = evidence.ledger.puts[0]
     put.answered_ns = 10**12
 
-    assert list(live.check_answer(live.answer_ms_max(replace(plan, faults=FaultPlan(**{fault: 0.1}))), put)) == []
+    assert list(live.check_answer_time(live.answer_ms_max(replace(plan, faults=FaultPlan(**{fault: 0.1}))), put)) == []
 
 
 def test_a_put_without_an_answer_has_no_time_limit(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
     put.answered_ns = None
 
-    assert list(live.check_answer(live.answer_ms_max(plan), put)) == []
+    assert list(live.check_answer_time(live.answer_ms_max(plan), put)) == []
 
 
 def test_the_time_limit_of_a_put_is_longer_on_a_slow_disk(plan: Plan) -> None:
@@ -76,7 +76,7 @@ def test_the_time_limit_of_a_put_grows_with_each_new_segment(plan: Plan, evidenc
 
     def judge(took_ms: int) -> list[str]:
         put.answered_ns = took_ms * 1_000_000
-        found = live.check_answer(live.answer_ms_max(plan), put, 2 * segment_ms)
+        found = live.check_answer_time(live.answer_ms_max(plan), put, 2 * segment_ms)
         return [violation.expected for violation in found]
 
     assert judge(260 + 40) == []
@@ -90,7 +90,7 @@ def held_pull_violations(store: MessageStore, queue_offset: int, tags: str = "*"
     """Return the violations for a held pull from an offset on."""
     command, wanted = RemotingCommand(RequestCode.PULL_MESSAGE, 1), TagFilter.parse(tags)
     pull = HeldPull(command, cast(Channel, None), (topic, 0), queue_offset, wanted, due_ns=0)
-    return [violation.found for violation in live.check_held(store, pull)]
+    return [violation.found for violation in live.check_held_pull(store, pull)]
 
 
 def test_a_held_pull_with_a_dispatched_matching_message_is_a_violation(
@@ -132,7 +132,7 @@ STOPPED_MS = 40
 def violations_of_put_at_stop(plan: Plan, put: PutEntry, answered_ms: int | None) -> list[tuple[str, str]]:
     """Return the violations for a put that was requested at 0, if the store stopped at STOPPED_MS."""
     put.answered_ns = None if answered_ms is None else answered_ms * 1_000_000
-    found = live.check_left_over(plan, put, STOPPED_MS * 1_000_000)
+    found = live.check_left_over_put(plan, put, STOPPED_MS * 1_000_000)
     return [(violation.expected, violation.found) for violation in found]
 
 
@@ -248,5 +248,5 @@ def test_a_send_must_be_answered_after_the_disk_and_slave_timeouts(short_timeout
 
 
 def test_a_refused_request_does_not_count_as_a_timeout() -> None:
-    assert not list(live.timed_out(7, ConnectionRefusedError()))
-    assert [found.invariant for found in live.timed_out(7, TimeoutError())] == ["LIVE"]
+    assert not list(live.violation_of_time_out(7, ConnectionRefusedError()))
+    assert [found.invariant for found in live.violation_of_time_out(7, TimeoutError())] == ["LIVE"]

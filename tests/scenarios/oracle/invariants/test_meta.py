@@ -52,7 +52,7 @@ def test_delivery_progress_within_the_queues_of_its_levels_is_no_violation(on_a_
         store.put_message(Message("T0", b"later", properties="KEYS\1k\2DELAY\0011"))
         store.world.tasks.sleep(2_000)
         assert store.schedule.offsets == {1: 1}
-        assert list(side_files.check_levels(store)) == []
+        assert list(side_files.check_delay_levels(store)) == []
 
     on_a_store(body)
 
@@ -65,7 +65,7 @@ def test_delivery_progress_outside_of_the_queue_of_its_level_is_a_violation(
         store.put_message(Message("T0", b"later", properties="KEYS\1k\2DELAY\0011"))
         store.world.tasks.sleep(100)
         store.schedule.offsets = {level: offset}
-        (violation,) = side_files.check_levels(store)
+        (violation,) = side_files.check_delay_levels(store)
         assert violation.summary == f"progress of delay level {level} leads out of its queue"
         assert (violation.expected, violation.found) == (expected, str(offset))
 
@@ -79,8 +79,8 @@ def test_a_wrong_offset_of_a_group_is_a_violation(
     def body(store: MessageStore, disk: Disk) -> None:
         store.put_message(Message("T0", b"now", properties="KEYS\1k"))
         store.world.tasks.sleep(100)
-        assert list(side_files.check_clamped(store, {GROUP: found}, {GROUP: min(found, 1)})) == []
-        (violation,) = side_files.check_clamped(store, {GROUP: found}, {GROUP: clamped})
+        assert list(side_files.check_clamped_offsets(store, {GROUP: found}, {GROUP: min(found, 1)})) == []
+        (violation,) = side_files.check_clamped_offsets(store, {GROUP: found}, {GROUP: clamped})
         assert violation.summary == "G0 in T0/0 is not brought into its queue"
         assert (violation.expected, violation.found) == (expected, str(clamped))
 

@@ -19,7 +19,7 @@ def put_messages(store: MessageStore, count: int) -> None:
 
 
 def violated_summaries(store: MessageStore, disk: Disk) -> list[str]:
-    return [violation.summary for violation in pos.check(store, disk)]
+    return [violation.summary for violation in pos.check_positions(store, disk)]
 
 
 def sync_less_than_flushed(store: MessageStore) -> None:
@@ -122,7 +122,7 @@ def test_a_readable_position_after_the_committed_position_is_a_violation(store: 
 def test_truncated_bytes_must_be_durable_zeros_unless_the_exit_was_clean(store: MessageStore, disk: Disk) -> None:
     def found(*, clean_exit: bool) -> list[str]:
         store.last_recovery = RecoveryReport(clean_exit=clean_exit)
-        return [violation.summary for violation in pos.check_cut(store, disk)]
+        return [violation.summary for violation in pos.check_truncated_bytes(store, disk)]
 
     put_messages(store, 3)
     segment = store.log.segments[-1]

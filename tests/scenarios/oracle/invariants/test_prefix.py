@@ -11,7 +11,7 @@ from tornlog.store.formats.messages import PutMessageStatus
 
 
 def summaries_of(evidence: Evidence) -> list[str]:
-    return [violation.summary for violation in prefix.check(evidence)]
+    return [violation.summary for violation in prefix.check_log_prefix(evidence)]
 
 
 def test_a_log_of_all_puts_is_no_violation(evidence: Evidence) -> None:
@@ -27,7 +27,7 @@ def test_a_log_with_a_missing_end_is_no_violation(evidence: Evidence) -> None:
 def test_damage_inside_the_log_is_reported_as_a_gap(evidence: Evidence) -> None:
     evidence.store.damage = CorruptFileError("commitlog/0", 200, "magicCode", "daa320a7", "00000000")
 
-    (violation,) = prefix.check(evidence)
+    (violation,) = prefix.check_log_prefix(evidence)
 
     assert (violation.summary, violation.file, violation.offset) == ("the log has a hole", "commitlog/0", 200)
 
@@ -91,7 +91,7 @@ def test_an_unchecked_field_may_be_zero_where_power_cuts_tear_sectors(
     found.record = found.record._replace(head=found.record.head._replace(born_host=address + host[4:]))
     evidence.ledger.tears = tears
 
-    assert [violation.field for violation in prefix.check(evidence)] == fields
+    assert [violation.field for violation in prefix.check_log_prefix(evidence)] == fields
 
 
 @pytest.mark.parametrize(

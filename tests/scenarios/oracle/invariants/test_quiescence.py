@@ -69,7 +69,7 @@ def test_an_index_without_the_last_record_is_reported_as_late(
 @on_an_indexed_store
 def test_a_late_service_is_named_with_the_known_causes(store: MessageStore, disk: Disk) -> None:
     late = Cursor("queue T0/0", store.flush_queues.name, 0, 60, 10, "/store/consumequeue/T0/0")
-    (violation,) = quiescence.check(late, store, "a cause")
+    (violation,) = quiescence.check_cursor(late, store, "a cause")
     assert str(violation) == (
         "QUIET: queue T0/0 does not come to its end (/store/consumequeue/T0/0 @ 0): queue T0/0: expected 60, found 0"
     )

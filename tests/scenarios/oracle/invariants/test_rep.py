@@ -76,7 +76,7 @@ def unconfirmed_offsets(stores: Stores, number: int, data: bytes | None, *, wait
     """Return the log offsets of violations in the answer to a put. Slaves may have reported some data, or none."""
     replicas = Replicas() if data is None else Replicas(held={"s": ReportedRange(0, data)})
     result = stores.results[number]
-    found = rep.check_answer(stores.master, stores.history, replicas, entry(result, wait=wait), result)
+    found = rep.check_slave_acknowledged(stores.master, stores.history, replicas, entry(result, wait=wait), result)
     return [violation.offset for violation in found]
 
 
@@ -91,10 +91,12 @@ def test_an_acknowledged_put_must_be_in_a_report_of_a_slave(stores: Stores) -> N
 
 def test_a_slave_report_counts_even_if_the_slave_lost_the_bytes_later(stores: Stores) -> None:
     replicas = Replicas(held={"s": ReportedRange(0, stores.data)})
-    replicas.crashed("s", keeps_all=False, flushed_where=0)
+    replicas.record_slave_crash("s", keeps_all=False, flushed_where=0)
 
     assert replicas.held["s"].data == b""
-    assert not rep.check_answer(stores.master, stores.history, replicas, entry(stores.results[0]), stores.results[0])
+    assert not rep.check_slave_acknowledged(
+        stores.master, stores.history, replicas, entry(stores.results[0]), stores.results[0]
+    )
 
 
 def test_a_slave_report_counts_even_if_a_failed_sync_reverted_the_bytes_on_the_master(stores: Stores) -> None:
@@ -174,9 +176,9 @@ def test_a_slave_must_still_have_the_data_that_it_reported(stores: Stores) -> No
     cut = stores.end_of(3)
     slave = stores.slave(stores.data[:cut])
 
-    assert not list(rep.check_kept("s", slave, ReportedRange(0, stores.data[:cut])))
-    assert not list(rep.check_kept("s", slave, None))
-    (violation,) = rep.check_kept("s", slave, ReportedRange(0, stores.data))
+    assert not list(rep.check_reported_data_kept("s", slave, ReportedRange(0, stores.data[:cut])))
+    assert not list(rep.check_reported_data_kept("s", slave, None))
+    (violation,) = rep.check_reported_data_kept("s", slave, ReportedRange(0, stores.data))
     assert violation.found == f"up to {cut}"
 
 
@@ -185,8 +187,8 @@ def test_a_slave_may_lose_the_blank_record_at_the_end_of_its_log(stores: Stores)
     slave = stores.slave(stores.data[:cut])
     blank = encode_blank(50) + bytes(42)
 
-    assert not list(rep.check_kept("s", slave, ReportedRange(0, stores.data[:cut] + blank)))
-    assert list(rep.check_kept("s", slave, ReportedRange(0, stores.data[:cut] + blank[:-1])))
+    assert not list(rep.check_reported_data_kept("s", slave, ReportedRange(0, stores.data[:cut] + blank)))
+    assert list(rep.check_reported_data_kept("s", slave, ReportedRange(0, stores.data[:cut] + blank[:-1])))
 
 
 def test_a_slave_must_follow_if_its_log_equals_that_of_the_master_and_report_divergence_otherwise(
@@ -195,17 +197,17 @@ def test_a_slave_must_follow_if_its_log_equals_that_of_the_master_and_report_div
     fits = stores.slave(stores.data[: stores.end_of(2)])
     differs = stores.slave(b"?" + stores.data[1:])
 
-    assert not list(rep.check_settled("s", fits, stores.master, None, is_logged=True))
-    assert list(rep.check_settled("s", fits, stores.master, "because", is_logged=True))
-    assert not list(rep.check_settled("s", differs, stores.master, "because", is_logged=True))
-    assert list(rep.check_settled("s", differs, stores.master, None, is_logged=True))
+    assert not list(rep.check_slave_settled("s", fits, stores.master, None, is_logged=True))
+    assert list(rep.check_slave_settled("s", fits, stores.master, "because", is_logged=True))
+    assert not list(rep.check_slave_settled("s", differs, stores.master, "because", is_logged=True))
+    assert list(rep.check_slave_settled("s", differs, stores.master, None, is_logged=True))
 
 
 def test_a_slave_whose_next_data_was_removed_by_retention_must_report_it(stores: Stores) -> None:
     master, slave = stores.slave(stores.data, 4096), stores.slave(stores.data[: stores.end_of(2)])
 
-    assert list(rep.check_settled("s", slave, master, None, is_logged=True))
-    assert not list(rep.check_settled("s", slave, master, "because", is_logged=True))
+    assert list(rep.check_slave_settled("s", slave, master, None, is_logged=True))
+    assert not list(rep.check_slave_settled("s", slave, master, "because", is_logged=True))
 
 
 def test_data_removed_by_retention_is_part_of_the_history_of_the_master(stores: Stores) -> None:
@@ -244,7 +246,7 @@ def test_a_master_under_sync_flush_may_send_only_durable_data(store: MessageStor
     end = sum(sizes)
     store.log.segments[0].file.store(end, b"not synced")
     frames = [FrameHeader(0, end), FrameHeader(sizes[0], sizes[1]), FrameHeader(end, 1), FrameHeader(0, end + 1)]
-    assert [[found.found for found in rep.check_sent(store, disk, frame)] for frame in frames] == [
+    assert [[found.found for found in rep.check_sent_frame(store, disk, frame)] for frame in frames] == [
         [],
         [],
         ["before it"],
@@ -257,25 +259,25 @@ def test_heartbeats_and_removed_data_are_not_checked_before_sending(store: Messa
     store.put_message(Message.create("T0", b"x" * 100, keys="k0"))
     store.log.segments[0].file.store(1_000, b"not synced")
     frames = [FrameHeader(1_000, 0), FrameHeader(9 * 2048, 10)]
-    assert [found.summary for frame in frames for found in rep.check_sent(store, disk, frame)] == []
+    assert [found.summary for frame in frames for found in rep.check_sent_frame(store, disk, frame)] == []
 
 
 @on_a_store
 def test_a_master_under_async_flush_may_send_all_of_its_log(store: MessageStore, disk: Disk) -> None:
     store.put_message(Message.create("T0", b"x" * 100, keys="k0"))
     store.log.segments[0].file.store(1_000, b"not synced")
-    under_sync = [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))]
+    under_sync = [found.summary for found in rep.check_sent_frame(store, disk, FrameHeader(1_000, 10))]
     assert under_sync == ["a slave is sent what is not durable at its master"]
     store.config = replace(store.config, flush_disk_type=FlushDiskType.ASYNC_FLUSH)
-    assert [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))] == []
+    assert [found.summary for found in rep.check_sent_frame(store, disk, FrameHeader(1_000, 10))] == []
 
 
 def test_a_master_must_keep_the_durable_data_that_it_sent(stores: Stores) -> None:
     end = len(stores.data)
 
-    assert not list(rep.check_still_has(stores.master, 0))
-    assert not list(rep.check_still_has(stores.master, end))
-    (violation,) = rep.check_still_has(stores.master, end + 8)
+    assert not list(rep.check_sent_data_kept(stores.master, 0))
+    assert not list(rep.check_sent_data_kept(stores.master, end))
+    (violation,) = rep.check_sent_data_kept(stores.master, end + 8)
     assert (violation.invariant, violation.offset, violation.found) == ("REP", end, str(end))
 
 
@@ -296,9 +298,9 @@ def test_a_sync_flush_slave_must_begin_its_stream_within_its_durable_data(stores
     slave = stores.slave(stores.data)
     behind = slave.log.max_offset + 1
 
-    assert not list(rep.check_begin("s", slave, behind))  # an ASYNC_FLUSH slave promises only its page cache
+    assert not list(rep.check_first_request("s", slave, behind))  # an ASYNC_FLUSH slave promises only its page cache
     slave.config = replace(slave.config, flush_disk_type=FlushDiskType.SYNC_FLUSH)
-    (found,) = rep.check_begin("s", slave, behind)
+    (found,) = rep.check_first_request("s", slave, behind)
     assert (found.invariant, found.field, found.found) == ("REP", "report", str(behind))
-    assert not list(rep.check_begin("s", slave, 1))
-    assert not list(rep.check_begin("s", slave, 0))
+    assert not list(rep.check_first_request("s", slave, 1))
+    assert not list(rep.check_first_request("s", slave, 0))

@@ -42,11 +42,11 @@ def test_a_message_that_was_sent_back_must_have_a_retry_record(
     evidence: Evidence, make_returned_record: Callable[[str], FoundRecord], topic: str
 ) -> None:
     evidence.ledger.returned.kept.add("m0")
-    assert violated_fields(dur.check, evidence) == ["returned message"]
+    assert violated_fields(dur.check_durable_puts, evidence) == ["returned message"]
     evidence.store.records.append(make_returned_record(topic))
-    assert violated_fields(dur.check, evidence) == violated_fields(prefix.check, evidence) == []
+    assert violated_fields(dur.check_durable_puts, evidence) == violated_fields(prefix.check_log_prefix, evidence) == []
 
-    assert violated_fields(delivery.check_delivered, evidence) == (["delivery"] if topic == SCHEDULE_TOPIC else [])
+    assert violated_fields(delivery.check_all_delivered, evidence) == (["delivery"] if topic == SCHEDULE_TOPIC else [])
 
 
 def test_a_retry_record_must_keep_the_fields_and_count_the_retry(
@@ -57,7 +57,7 @@ def test_a_retry_record_must_keep_the_fields_and_count_the_retry(
     found.record = found.record._replace(head=head)
     evidence.store.records.append(found)
 
-    assert violated_fields(prefix.check, evidence) == ["flag", "reconsumeTimes"]
+    assert violated_fields(prefix.check_log_prefix, evidence) == ["flag", "reconsumeTimes"]
 
 
 def test_a_record_with_other_properties_is_not_the_retry_record(
@@ -67,7 +67,7 @@ def test_a_record_with_other_properties_is_not_the_retry_record(
     found.record = found.record._replace(properties=found.record.properties.replace(b"TagA", b"TagB"))
     evidence.store.records.append(found)
 
-    assert violated_fields(prefix.check, evidence) == ["record"]
+    assert violated_fields(prefix.check_log_prefix, evidence) == ["record"]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,6 @@ def test_a_returned_message_must_exist_after_recovery_or_stop_until_it_expires(
     guarantees.note_stop(ledger)
     assert ledger.returned.names_to_store_again == ["m0", "m1"]
     evidence.store.records.pop()
-    assert violated_fields(dur.check, evidence) == ["returned message"] * 2
+    assert violated_fields(dur.check_durable_puts, evidence) == ["returned message"] * 2
     ledger.expired_to = 1
-    assert violated_fields(dur.check, evidence) == []
+    assert violated_fields(dur.check_durable_puts, evidence) == []

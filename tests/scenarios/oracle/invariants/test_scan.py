@@ -40,7 +40,7 @@ def scan_violations_of_reload(
     assert before.is_clean is stops
     again.load()
     assert len(again.log.segments) > 3
-    return list(scan.check(again, before))
+    return list(scan.check_scan_start(again, before))
 
 
 @pytest.mark.parametrize("stops", [True, False])

@@ -12,11 +12,11 @@ from tornlog.store.delivery.schedule import ScheduleMessageService
 
 
 def test_messages_delivered_when_due_are_no_violation(delayed_evidence: Evidence) -> None:
-    assert list(delivery.check_sched(delayed_evidence)) == []
+    assert list(delivery.check_delivered_copies(delayed_evidence)) == []
 
 
 def test_a_log_without_delayed_messages_is_no_delivery_violation(evidence: Evidence) -> None:
-    assert list(delivery.check_sched(evidence)) == []
+    assert list(delivery.check_delivered_copies(evidence)) == []
 
 
 def test_a_copy_stored_a_millisecond_before_its_due_time_is_a_violation(delayed_evidence: Evidence) -> None:
@@ -24,7 +24,7 @@ def test_a_copy_stored_a_millisecond_before_its_due_time_is_a_violation(delayed_
     early = copy.record._replace(store_timestamp_ms=copy.record.store_timestamp_ms - 1)
     copy.record = early
 
-    (violation,) = delivery.check_sched(delayed_evidence)
+    (violation,) = delivery.check_delivered_copies(delayed_evidence)
 
     assert violation.summary == "d1 was delivered early"
     assert (violation.expected, violation.found) == ("when due", "1 ms before")
@@ -40,7 +40,7 @@ def test_a_copy_may_be_early_if_the_clock_was_set_back(
     copy.record = copy.record._replace(store_timestamp_ms=due_ms - 1)
     delayed_evidence.ledger.clock_set_back.append(ClockSetBack(due_ms - set_back_by_ms, 0))
 
-    found = list(delivery.check_sched(delayed_evidence))
+    found = list(delivery.check_delivered_copies(delayed_evidence))
 
     assert [violation.summary for violation in found] == ["d1 was delivered early"] * is_found
 
@@ -54,7 +54,7 @@ def test_a_copy_stored_long_after_its_due_time_is_a_violation(
     copy = delayed_evidence.store.records[-1]
     copy.record = copy.record._replace(store_timestamp_ms=copy.record.store_timestamp_ms + late_ms)
 
-    found = list(delivery.check_sched(delayed_evidence))
+    found = list(delivery.check_delivered_copies(delayed_evidence))
 
     assert [violation.summary for violation in found] == ["d1 was delivered late"] * is_found
 
@@ -64,17 +64,17 @@ def test_delivery_delay_counts_from_the_start_of_the_life_and_may_be_excused(
 ) -> None:
     copy = delayed_evidence.store.records[-1]
     copy.record = copy.record._replace(store_timestamp_ms=9_000)
-    assert list(delivery.check_sched(delayed_evidence)) == []
+    assert list(delivery.check_delivered_copies(delayed_evidence)) == []
 
     delayed_evidence.ledger.deliveries.clear()
     delayed_evidence.ledger.begin_delivery(0, {}, began_ms=8_900, late_ms_max=100)
-    assert list(delivery.check_sched(delayed_evidence)) == []
+    assert list(delivery.check_delivered_copies(delayed_evidence)) == []
 
 
 def test_a_copy_without_its_record_is_a_violation(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[0]
 
-    (violation,) = delivery.check_sched(delayed_evidence)
+    (violation,) = delivery.check_delivered_copies(delayed_evidence)
 
     assert violation.summary == "d0 was delivered without having been put"
 
@@ -83,7 +83,7 @@ def test_a_copy_before_its_record_is_a_violation(delayed_evidence: Evidence) -> 
     records = delayed_evidence.store.records
     records.insert(0, records.pop())
 
-    (violation,) = delivery.check_sched(delayed_evidence)
+    (violation,) = delivery.check_delivered_copies(delayed_evidence)
 
     assert violation.summary == "d1 was delivered without having been put"
 
@@ -92,13 +92,13 @@ def test_a_copy_may_outlive_its_record_if_the_first_segments_expire(delayed_evid
     expired = delayed_evidence.store.records.pop(0)
     delayed_evidence.store.min_offset = expired.record.size_bytes
 
-    assert list(delivery.check_sched(delayed_evidence)) == []
+    assert list(delivery.check_delivered_copies(delayed_evidence)) == []
 
 
 def test_a_record_without_a_copy_before_the_delivery_progress_is_a_violation(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[-1]
 
-    (violation,) = delivery.check_sched(delayed_evidence)
+    (violation,) = delivery.check_delivered_copies(delayed_evidence)
 
     assert violation.summary == "d1 was passed over"
     assert (violation.expected, violation.found) == ("one at least", "none")
@@ -108,14 +108,14 @@ def test_a_record_after_the_delivery_progress_needs_no_copy(delayed_evidence: Ev
     del delayed_evidence.store.records[-1]
     delayed_evidence.store.delivered_to = {1: 1}
 
-    assert list(delivery.check_sched(delayed_evidence)) == []
+    assert list(delivery.check_delivered_copies(delayed_evidence)) == []
 
 
 def test_a_copy_that_was_damaged_after_a_stop_may_be_missing(delayed_evidence: Evidence) -> None:
     del delayed_evidence.store.records[-1]
     delayed_evidence.ledger.delivered_into_damage.add("d1")
 
-    assert list(delivery.check_sched(delayed_evidence)) == []
+    assert list(delivery.check_delivered_copies(delayed_evidence)) == []
 
 
 def test_a_store_that_delivers_without_delay_breaks_sched(
@@ -150,7 +150,7 @@ def test_a_delayed_message_that_a_consumer_receives_early_is_a_violation(
     put = delayed_evidence.ledger.puts[0]
     put.asked_ns = 5_999_999
 
-    violations = list(delivery.check_seen(put, now_ms * 1_000_000))
+    violations = list(delivery.check_not_seen_early(put, now_ms * 1_000_000))
 
     assert [violation.found for violation in violations] == ([] if found is None else [found])
     assert all(violation.expected == ">= 1000 ms" for violation in violations)

@@ -44,7 +44,7 @@ class Bench:
 
     def live(self, body: Callable[[WatchedSideFile, Files], T]) -> T:
         self._lives += 1
-        machine = self.kernel.machine(f"life-{self._lives}")
+        machine = self.kernel.create_machine(f"life-{self._lives}")
         files = world_of(machine, self.disk).files
         return self.kernel.run(
             machine,
@@ -100,7 +100,7 @@ def test_a_start_must_find_the_side_file_version_that_the_previous_start_found()
 
     bench.live(body)
     assert bench.versions.loaded == b"one"
-    bench.versions.settle()
+    bench.versions.mark_loaded_durable()
     assert (bench.versions.durable, bench.versions.begun) == (b"one", [])
 
 
@@ -197,7 +197,7 @@ def test_a_backup_stays_required_only_if_a_start_loads_the_durable_version(
     loaded: bytes, begun: tuple[bytes, ...], kept: bytes | None
 ) -> None:
     versions = versions_of(b"two", b"one", loaded, *begun)
-    versions.settle()
+    versions.mark_loaded_durable()
     assert (versions.durable, versions.kept, versions.begun) == (loaded, kept, [])
 
 
@@ -219,5 +219,5 @@ def test_the_side_file_of_a_slave_is_not_compared_with_the_versions_of_its_maste
     assert [found.invariant for found in check_version(versions)] == ["META"]
     versions.is_known = False
     assert not list(check_version(versions))
-    versions.settle()
+    versions.mark_loaded_durable()
     assert (versions.durable, versions.is_known) == (b"other", True)

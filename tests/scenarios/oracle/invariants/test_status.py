@@ -12,7 +12,7 @@ from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
-from tornlog.store.running_flags import Refusal
+from tornlog.store.running_flags import RefusalReason
 
 OnAStore = Callable[..., Any]
 MS = 1_000_000
@@ -42,7 +42,7 @@ def judge(on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]) 
             put = unasked(0)
             result = doctor(store, disk, store.put_message(Message.create("T0", b"body")))
             put.answered_ns = waited_ms * MS
-            return [found.summary for found in status.check(plan, store, disk, put, result, refusal=refusal)]
+            return [found.summary for found in status.check_put_status(plan, store, disk, put, result, refusal=refusal)]
 
         found: list[str] = on_a_store(body)
         return found
@@ -157,7 +157,7 @@ def test_a_full_disk_excuses_refusals_until_the_store_must_have_noticed_free_spa
             put = unasked(0)
             put.asked_ns, put.answered_ns = asked_ms * MS, (asked_ms + 1) * MS
             result = PutMessageResult(refusal)
-            found = status.check(plan, store, disk, put, result, refusal=None, room=room)
+            found = status.check_put_status(plan, store, disk, put, result, refusal=None, room=room)
             return [violation.summary for violation in found]
 
         pauses: list[tuple[int, int]] = []
@@ -167,9 +167,9 @@ def test_a_full_disk_excuses_refusals_until_the_store_must_have_noticed_free_spa
             lambda since_ns: sum(end * MS - max(begin * MS, since_ns) for begin, end in pauses if end * MS > since_ns),
         )
         assert judged(10**6) == ["m0: refused without a reason"]
-        room.limit(1000)
+        room.limit_capacity(1000)
         assert judged(10**6) == []
-        room.give_back()
+        room.lift_limit()
         returned_ms = disk.kernel.now_ns // MS
         assert judged(returned_ms + excused_ms) == []
         assert judged(returned_ms + excused_ms + 1) == ["m0: refused without a reason"]
@@ -191,7 +191,9 @@ def test_a_segment_removed_before_the_answer_need_not_be_durable(
         return [
             [
                 violation.summary
-                for violation in status.check(plan, store, disk, put, result, refusal=None, expired_to=expired_to)
+                for violation in status.check_put_status(
+                    plan, store, disk, put, result, refusal=None, expired_to=expired_to
+                )
             ]
             for expired_to in (0, 2048)
         ]
@@ -212,7 +214,7 @@ def test_a_put_may_be_refused_after_a_stop_has_begun(
     def body(store: MessageStore, disk: Disk) -> list[str]:
         put = unasked(0)
         refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-        found = status.check(plan, store, disk, put, refusal, refusal=None, stopping=stopping)
+        found = status.check_put_status(plan, store, disk, put, refusal, refusal=None, stopping=stopping)
         return [violation.field for violation in found]
 
     assert on_a_store(body) == ([] if stopping else ["status"])
@@ -225,7 +227,7 @@ def busy_violations(store: MessageStore, held_ms: int) -> list[tuple[str, str, s
     """Return the violations for a store in which a put has held the lock for this time; 0: the lock is free."""
     begin_ms = store.world.clock.now_ms() - held_ms if held_ms else 0
     store.commit_log.begin_time_in_lock_ms = begin_ms
-    return [(found.summary, found.expected, found.found) for found in status.check_busy(store)]
+    return [(found.summary, found.expected, found.found) for found in status.check_busy_state(store)]
 
 
 def test_a_store_may_report_busy_only_while_a_put_holds_the_lock_too_long(on_a_store: OnAStore) -> None:
@@ -261,14 +263,14 @@ def test_an_idle_store_that_reports_busy_is_a_violation(on_a_store: OnAStore, mo
 
 def test_a_store_that_accepts_puts_on_a_too_full_disk_is_a_violation(on_a_store: OnAStore) -> None:
     def body(store: MessageStore, disk: Disk) -> None:
-        (violation,) = status.check_refusing(store)
+        (violation,) = status.check_full_disk_refused(store)
         assert (violation.invariant, violation.expected, violation.found) == (
             "STATUS",
             "DISK_FULL",
             "writeable",
         )
-        store.flags.refuse(Refusal.DISK_FULL)
-        assert list(status.check_refusing(store)) == []
+        store.flags.add_refusal(RefusalReason.DISK_FULL)
+        assert list(status.check_full_disk_refused(store)) == []
 
     on_a_store(body)
 
@@ -278,7 +280,7 @@ def test_a_permanent_refusal_requires_an_error_other_than_a_full_disk(on_a_store
     def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
         disk.injected[error] += 1
         before = [found.summary for found in status.check_permanent_refusal(store, disk)]
-        store.flags.refuse_for_good(Refusal.NOT_WRITEABLE)
+        store.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
         return before, [found.summary for found in status.check_permanent_refusal(store, disk)]
 
     lasting = [] if error == "failed write" else ["puts are refused for good without an error"]

@@ -23,7 +23,7 @@ History = Any
 
 
 def summaries_of(history: History) -> list[str]:
-    return [violation.summary for violation in tx.check(history.evidence)]
+    return [violation.summary for violation in tx.check_transaction_records(history.evidence)]
 
 
 def test_correct_transactions_are_no_violation(history: History) -> None:
@@ -242,7 +242,7 @@ def disk() -> Disk:
 def decision_violations(history: History, disk: Disk, status: EndTransactionStatus, *, found: bool = True) -> list[str]:
     history.decide("m", status=status)
     decisions = history.evidence.ledger.transactions.decisions
-    violations = tx.check_answer(decisions[-1], decisions, disk, can_be_found=found)
+    violations = tx.check_decision_answer(decisions[-1], decisions, disk, can_be_found=found)
     return [violation.summary for violation in violations]
 
 

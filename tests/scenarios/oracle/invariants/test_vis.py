@@ -13,13 +13,13 @@ def consumed_evidence(evidence: Evidence) -> Evidence:
 
 
 def test_a_consumed_message_that_is_still_present_is_no_violation(consumed_evidence: Evidence) -> None:
-    assert list(consumers.check_vis(consumed_evidence)) == []
+    assert list(consumers.check_visibility(consumed_evidence)) == []
 
 
 def test_a_consumed_message_without_a_queue_entry_is_a_violation(consumed_evidence: Evidence) -> None:
     consumed_evidence.store.queues["T0", 0].entries.pop()
 
-    (violation,) = consumers.check_vis(consumed_evidence)
+    (violation,) = consumers.check_visibility(consumed_evidence)
 
     assert (violation.expected, violation.found, violation.offset) == ("m2", "nothing", 40)
 
@@ -27,14 +27,14 @@ def test_a_consumed_message_without_a_queue_entry_is_a_violation(consumed_eviden
 def test_a_consumed_message_in_a_missing_queue_is_a_violation(consumed_evidence: Evidence) -> None:
     consumed_evidence.store.queues.clear()
 
-    assert len(list(consumers.check_vis(consumed_evidence))) == 3
+    assert len(list(consumers.check_visibility(consumed_evidence))) == 3
 
 
 def test_another_message_at_a_consumed_offset_is_a_violation(consumed_evidence: Evidence) -> None:
     entries = consumed_evidence.store.queues["T0", 0].entries
     entries[1] = entries[0]
 
-    (violation,) = consumers.check_vis(consumed_evidence)
+    (violation,) = consumers.check_visibility(consumed_evidence)
 
     assert violation.expected == "m1"
     assert "m0" in violation.found

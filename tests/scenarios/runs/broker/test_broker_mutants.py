@@ -12,8 +12,8 @@ from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.mutant import Mutant, Patch
 from tornlog.store.broker.broker import Broker
-from tornlog.store.broker.client_calls import Pushes
-from tornlog.store.broker.late_answers import LateAnswers
+from tornlog.store.broker.client_calls import ClientPushes
+from tornlog.store.broker.late_answers import LateAnswerService
 from tornlog.store.broker.long_polling import PullRequestHoldService
 from tornlog.store.broker.processors.client_manage import ClientManageProcessor
 from tornlog.store.broker.processors.pull import PullMessageProcessor
@@ -71,15 +71,15 @@ RESTARTING = LIVELY.replace(
     lives=(2, 3),
     broker={"consumer_restart_chance": (1.0,)},
 )
-_put_one = SendMessageProcessor._put_one
-_response = RemotingServer._response
+_put_single = SendMessageProcessor._put_single
+_make_response = RemotingServer._make_response
 _commit_offset = ConsumerOffsetManager.commit_offset
 _pull = PullMessageProcessor._pull
 _send = Session.send
 
 
 def answer_before_durable(self: Any, message: Any, properties: dict[str, str], late: Any) -> Any:
-    return _put_one(self, message, {**properties, "WAIT": "false"}, late)
+    return _put_single(self, message, {**properties, "WAIT": "false"}, late)
 
 
 def answer_timeout_early(self: Any, now_ns: int) -> Any:
@@ -91,8 +91,8 @@ def check_no_pending_sends(self: Any, now_ns: int) -> list[int]:
 
 
 def execute_request_twice(self: Any, request: Any) -> Any:
-    _response(self, request)
-    return _response(self, request)
+    _make_response(self, request)
+    return _make_response(self, request)
 
 
 def answer_wrong_request(self: Any, command: Any) -> bool:
@@ -105,7 +105,7 @@ def answer_wrong_request(self: Any, command: Any) -> bool:
 
 def drop_held_pulls_on_arrival(self: Any, pulls: Any) -> None:
     with self._lock:
-        self._held.take(pulls)
+        self._held.remove_pulls(pulls)
 
 
 def commit_greater_offset(self: Any, group: str, topic: str, queue_id: int, offset: int) -> Any:
@@ -149,18 +149,18 @@ BUGS = {
     "rolls back what is committed": Bug(
         TransactionalMessageService, "commit", forget_committed_messages, ("TX", "DUR"), TRANSACTIONAL
     ),
-    "never asks about half messages": Bug(Pushes, "check_transaction", never_check, ("TX",), TRANSACTIONAL),
-    "answers before it is durable": Bug(SendMessageProcessor, "_put_one", answer_before_durable, ("STATUS",), POWER),
+    "never asks about half messages": Bug(ClientPushes, "push_transaction_check", never_check, ("TX",), TRANSACTIONAL),
+    "answers before it is durable": Bug(SendMessageProcessor, "_put_single", answer_before_durable, ("STATUS",), POWER),
     "answers that the time is up before it is": Bug(PutWait, "look", answer_timeout_early, ("STATUS",), POWER),
     "leaves those that wait without an answer": Bug(
-        LateAnswers, "_take_numbers_to_check", check_no_pending_sends, ("LIVE",), POWER.replace(endings=("stop",))
+        LateAnswerService, "_take_numbers_to_check", check_no_pending_sends, ("LIVE",), POWER.replace(endings=("stop",))
     ),
-    "carries a request out twice": Bug(RemotingServer, "_response", execute_request_twice, ("PREFIX", "QOFF")),
+    "carries a request out twice": Bug(RemotingServer, "_make_response", execute_request_twice, ("PREFIX", "QOFF")),
     "answers with what another request was answered": Bug(
         Session, "send", answer_wrong_request, ("QOFF", "DUR", "VIS", "READ", "META", "LIVE")
     ),
     "drops held pulls when something arrives": Bug(
-        PullRequestHoldService, "_end_waits", drop_held_pulls_on_arrival, ("LIVE",), LIVELY
+        PullRequestHoldService, "_schedule_answers", drop_held_pulls_on_arrival, ("LIVE",), LIVELY
     ),
     "commits further than was asked": Bug(
         ConsumerOffsetManager, "commit_offset", commit_greater_offset, ("META", "QUIET"), RESTARTING

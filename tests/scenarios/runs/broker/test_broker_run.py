@@ -44,7 +44,7 @@ def outcome_of(seed: int) -> RunOutcome:
 
 def test_an_unclean_broker_stop_counts_as_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Broker, "shutdown", lambda self: False)
-    monkeypatch.setattr(allowances, "errors", lambda disk: 1)
+    monkeypatch.setattr(allowances, "count_errors", lambda disk: 1)
 
     outcome = outcome_of(0)
     assert outcome.violations == []

@@ -10,7 +10,7 @@ from tornlog.scenarios.oracle.group_delivery import MessagePlace
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.pull_times import PullTimes
 from tornlog.scenarios.oracle.put_entry import PLAIN
-from tornlog.scenarios.oracle.reader import LogRecord, Reading
+from tornlog.scenarios.oracle.reader import LogRecord, ReadRecord
 from tornlog.scenarios.oracle.recovered import RecoveredStore
 from tornlog.scenarios.runs.broker.account import BrokerAccount
 from tornlog.scenarios.runs.broker.client_machine import ClientMachine
@@ -39,7 +39,7 @@ def run_consumer(
     """Run a consumer for the given time with immediate answers; inspect it at its start."""
     choices, reported = Choices("a consumer"), list[Violation]()
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
-    director, network = kernel.machine("director"), SimNetwork(kernel)
+    director, network = kernel.create_machine("director"), SimNetwork(kernel)
     machine = ClientMachine(
         kernel, director, network, choices.stream("machine"), name="consumer-0", host="10.0.0.30", death_chance=0.0
     )
@@ -48,7 +48,7 @@ def run_consumer(
         return Routes(world, [], account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
 
     class Answered(BrokerConsumer):
-        def _invoke_timed(
+        def _send_timed_request(
             self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
         ) -> tuple[RemotingCommand | None, int]:
             return answer(command), 0
@@ -100,10 +100,10 @@ def answer_not_found(command: RemotingCommand) -> RemotingCommand:
     return RemotingCommand(ResponseCode.QUERY_NOT_FOUND, command.opaque)
 
 
-def given(place: MessagePlace, number: int, log_offset: int) -> Reading:
+def given(place: MessagePlace, number: int, log_offset: int) -> ReadRecord:
     """Return a message for the answer to a pull."""
     record = LogRecord(log_offset, 100, *place, 0, 0, b"KEYS\1m%d" % number, PLAIN.head(b"body"))
-    return Reading(record, b"body")
+    return ReadRecord(record, b"body")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class Asked:
         self._pulled = pulled
         times = PullTimes(plan)
         self.account = BrokerAccount(Ledger(), False, EVERYTHING, times)
-        times.note(QUEUE.queue, END, 0)
+        times.record_answered_put(QUEUE.queue, END, 0)
         self.reported: list[str] = []
         self.pulls: list[str] = []
         """The start offsets of all pulls."""
@@ -44,7 +44,7 @@ class Asked:
         """Run a tailing consumer for the given time."""
         choices = Choices("tailing")
         kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
-        director, network = kernel.machine("director"), SimNetwork(kernel)
+        director, network = kernel.create_machine("director"), SimNetwork(kernel)
         stream = choices.stream("machine")
         machine = ClientMachine(kernel, director, network, stream, name="tail", host="10.0.0.50", death_chance=0.0)
 
@@ -62,7 +62,7 @@ class Asked:
         asked = self
 
         class Answering(Routes):
-            def ask(
+            def send_request(
                 self, broker: BrokerAddress, command: RemotingCommand, timeout_ms: int
             ) -> tuple[RemotingCommand, int]:
                 sent_ns = world.clock.monotonic_ns()

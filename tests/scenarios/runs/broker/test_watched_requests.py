@@ -11,7 +11,7 @@ from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import mutant_named
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.store.broker.late_answers import LateAnswers
+from tornlog.store.broker.late_answers import LateAnswerService
 from tornlog.store.broker.long_polling import HeldPull, PullRequestHoldService
 from tornlog.store.broker.parts import BrokerParts
 from tornlog.store.broker.processors.client_manage import ClientManageProcessor
@@ -51,13 +51,13 @@ def test_an_unexpected_processor_error_is_reported_as_a_violation(monkeypatch: p
 
 
 def test_a_send_that_is_not_answered_at_its_timeout_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = LateAnswers._take_numbers_to_check
+    original = LateAnswerService._take_numbers_to_check
 
-    def looks_at_none(self: LateAnswers, now_ns: int) -> list[int]:
+    def looks_at_none(self: LateAnswerService, now_ns: int) -> list[int]:
         original(self, now_ns)
         return []
 
-    monkeypatch.setattr(LateAnswers, "_take_numbers_to_check", looks_at_none)
+    monkeypatch.setattr(LateAnswerService, "_take_numbers_to_check", looks_at_none)
     broken = first_broken(SENDING)
 
     assert (broken.invariant, broken.summary) == ("LIVE", "a send is not answered")
@@ -67,7 +67,7 @@ def test_a_client_that_stays_a_member_after_its_connection_ended_is_a_violation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def forgets_pulls_alone(self: BrokerParts, channel: Channel) -> None:
-        self.held_pulls.forget(channel)
+        self.held_pulls.forget_channel(channel)
 
     monkeypatch.setattr(BrokerParts, "channel_closed", forgets_pulls_alone)
     broken = first_broken(PULLING, range(400))
@@ -84,7 +84,7 @@ def test_a_pull_held_although_a_message_arrived_meanwhile_is_a_violation(monkeyp
         self.wake()
         return True
 
-    monkeypatch.setattr(PullRequestHoldService, "hold", looks_first)
+    monkeypatch.setattr(PullRequestHoldService, "hold_pull", looks_first)
     broken = first_broken(narrowed_scenario(mutant_named("hold-without-second-look")), range(110, 300))
 
     assert broken.invariant == "LIVE"

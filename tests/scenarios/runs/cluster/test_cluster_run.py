@@ -166,7 +166,7 @@ def test_a_slave_report_before_the_sync_is_a_violation(monkeypatch: pytest.Monke
     def kept_offset(self: HAClient) -> int:
         return self._store.log.max_offset
 
-    monkeypatch.setattr(HAClient, "_guaranteed_offset", kept_offset)
+    monkeypatch.setattr(HAClient, "_durable_log_offset", kept_offset)
 
     assert summaries(_sync_scenario(slave_sync_flush=(True,)), 40) == {"report"}
 
@@ -175,7 +175,7 @@ def test_a_slave_report_of_missing_bytes_is_a_violation(monkeypatch: pytest.Monk
     def kept_offset(self: HAClient) -> int:
         return self._store.log.max_offset + 1
 
-    monkeypatch.setattr(HAClient, "_guaranteed_offset", kept_offset)
+    monkeypatch.setattr(HAClient, "_durable_log_offset", kept_offset)
 
     assert summaries(_sync_scenario(slave_sync_flush=(False,)), 40) == {"report"}
 
@@ -203,12 +203,12 @@ def test_a_slave_that_does_not_reconnect_is_a_violation(monkeypatch: pytest.Monk
 
 
 def test_bytes_changed_during_replication_are_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    send: Callable[[HAConnection, bytes], None] = HAConnection._send
+    send: Callable[[HAConnection, bytes], None] = HAConnection._send_bytes
 
     def flip(self: HAConnection, data: bytes) -> None:
         send(self, data[:60] + bytes([data[60] ^ 1]) + data[61:] if len(data) > 60 else data)
 
-    monkeypatch.setattr(HAConnection, "_send", flip)
+    monkeypatch.setattr(HAConnection, "_send_bytes", flip)
 
     assert summaries(_sync_scenario(), 40) <= {"prefix", "replica", "divergence"}
 

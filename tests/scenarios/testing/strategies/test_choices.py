@@ -13,14 +13,14 @@ from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.testing.strategies import choices, plans, schedules
 from tornlog.scenarios.testing.strategies.choices import DrawnChoices, UnusualDraws
 from tornlog.sim.choices import Choices
-from tornlog.sim.policies.replay import Replay
+from tornlog.sim.policies.replay import ReplayPolicy
 
 QUICK = settings(database=None, derandomize=True, max_examples=25)
 
 
 def test_choices_of_0_give_the_simplest_run(crash_plan: Plan) -> None:
-    plain = Run(crash_plan, simulation_of(crash_plan, DrawnChoices(lambda options: 0), Replay())).execute()
-    replayed = Run(crash_plan, simulation_of(crash_plan, Choices.replaying(()), Replay())).execute()
+    plain = Run(crash_plan, simulation_of(crash_plan, DrawnChoices(lambda options: 0), ReplayPolicy())).execute()
+    replayed = Run(crash_plan, simulation_of(crash_plan, Choices.for_replay(()), ReplayPolicy())).execute()
 
     assert plain.violations == []
     assert plain.digest == replayed.digest
@@ -30,12 +30,12 @@ def test_choices_drawn_by_hypothesis_can_be_replayed_without_it(crash_plan: Plan
     numbers = iter(range(1, 100_000))
     drawn = DrawnChoices(lambda options: next(numbers) % options)
 
-    outcome = Run(crash_plan, simulation_of(crash_plan, drawn, Replay())).execute()
-    again = Choices.replaying(drawn.decisions())
+    outcome = Run(crash_plan, simulation_of(crash_plan, drawn, ReplayPolicy())).execute()
+    again = Choices.for_replay(drawn.decisions())
 
     assert len(drawn.decisions()) > 10
-    assert Run(crash_plan, simulation_of(crash_plan, again, Replay())).execute().digest == outcome.digest
-    assert again.unmet() == []
+    assert Run(crash_plan, simulation_of(crash_plan, again, ReplayPolicy())).execute().digest == outcome.digest
+    assert again.unused_decisions() == []
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.01, 0.3, 1.0])
@@ -53,7 +53,7 @@ def test_streams_with_one_subject_draw_from_the_same_function() -> None:
     drawn = DrawnChoices(lambda options: next(numbers))
 
     stream = drawn.stream("s")
-    assert (stream.with_subject("a").below(5, "x"), stream.below(5, "y")) == (3, 1)
+    assert (stream.with_subject("a").randbelow(5, "x"), stream.randbelow(5, "y")) == (3, 1)
     assert [str(decision) for decision in drawn.decisions()] == ["s: a x #1: 3 of 5", "s: y #1: 1 of 5"]
     assert drawn.stream("s") is stream
 
@@ -61,7 +61,7 @@ def test_streams_with_one_subject_draw_from_the_same_function() -> None:
 def test_runs_of_any_generated_plan_keep_every_promise() -> None:
     @QUICK
     @given(plan=plans(), drawn=choices(), schedule=schedules())
-    def check(plan: Plan, drawn: Choices, schedule: Replay) -> None:
+    def check(plan: Plan, drawn: Choices, schedule: ReplayPolicy) -> None:
         assert Run(plan, simulation_of(plan, drawn, schedule)).execute().violations == []
 
     check()

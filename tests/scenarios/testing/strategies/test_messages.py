@@ -12,7 +12,7 @@ from tornlog.scenarios.claims.machine import world_of
 from tornlog.scenarios.testing.strategies import batches, fault_plans, messages, messages_out_of_bounds, topics
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.replay import Replay
+from tornlog.sim.policies.replay import ReplayPolicy
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.message import MAX_TOPIC_BYTES
 from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
@@ -28,12 +28,12 @@ def use() -> Use:
 
     @contextmanager
     def kernel() -> Iterator[Kernel]:
-        with Kernel(Replay()) as made:
+        with Kernel(ReplayPolicy()) as made:
             yield made
 
     def use(body: Callable[[MessageStore], None]) -> None:
         with kernel() as world:
-            machine = world.machine("m")
+            machine = world.create_machine("m")
             config = StoreConfig("/store", mapped_file_size_commit_log=65536, message_index_enable=False)
             store = MessageStore(world_of(machine, Disk(world, Choices("").stream("disk"))), config)
 

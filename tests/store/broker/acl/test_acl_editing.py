@@ -98,7 +98,7 @@ def test_an_invalid_account_change_is_refused_and_the_file_does_not_change(
 def test_an_invalid_acl_file_is_not_overwritten(access: AccessControl) -> None:
     Path(access.path).write_text("accounts: none\n")
     with pytest.raises(PlainAclError):
-        access.change(lambda text: text)
+        access.edit_file(lambda text: text)
     assert Path(access.path).read_text() == "accounts: none\n"
 
 
@@ -121,4 +121,4 @@ def test_only_administrators_may_see_or_change_accounts_and_settings(access: Acc
     codes = [RequestCode[name] for name in ("GET_BROKER_CLUSTER_ACL_CONFIG", "UPDATE_BROKER_CONFIG", "PUT_KV_CONFIG")]
     for code in codes:
         with pytest.raises(Exception, match="No accessKey"):
-            access.rules.check(RemotingCommand(code, 1), "10.0.0.1")
+            access.rules.check_access(RemotingCommand(code, 1), "10.0.0.1")

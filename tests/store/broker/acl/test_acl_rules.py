@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tornlog.store.broker.acl.plain_acl import read_plain_acl
-from tornlog.store.broker.acl.rules import AccessRules, signer
+from tornlog.store.broker.acl.rules import AccessRules, make_signer
 from tornlog.store.errors import AccessDeniedError, CorruptFileError
 from tornlog.store.formats.remoting.command import RemotingCommand
 
@@ -46,9 +46,9 @@ def why_denied(
     command: RemotingCommand, access_key: str | None = "RocketMQ", host: str = "127.0.0.1", rules: AccessRules = RULES
 ) -> str | None:
     """Return why a signed request is denied, or None."""
-    signed = command if access_key is None else signer(access_key, KEYS.get(access_key, "wrong"))(command)
+    signed = command if access_key is None else make_signer(access_key, KEYS.get(access_key, "wrong"))(command)
     try:
-        rules.check(signed, host)
+        rules.check_access(signed, host)
     except AccessDeniedError as error:
         return f"{error.code}: {error}".removeprefix("1: org.apache.rocketmq.acl.common.AclException: ")
     return None
@@ -69,7 +69,7 @@ SEND_B = request(310, a="producers", b="topicB")
 def test_a_request_with_a_missing_unknown_or_wrong_key_is_denied() -> None:
     assert why_denied(SEND_B, None) == "No accessKey is configured"
     assert why_denied(SEND_B, "nobody") == "No acl config for nobody"
-    forged = signer("RocketMQ", "not the key")(SEND_B)
+    forged = make_signer("RocketMQ", "not the key")(SEND_B)
     assert why_denied(forged, None) == "Check signature failed for accessKey=RocketMQ"
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.store.services.one_life import with_settings
-from tornlog.store.broker.housekeeping import DailyTotals
-from tornlog.store.broker.operator_log import Level, level_of
+from tornlog.store.broker.housekeeping import DailyMessageTotals
+from tornlog.store.broker.operator_log import LineLevel, level_of
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.side_json import decode_side_json
-from tornlog.store.running_flags import Refusal
+from tornlog.store.running_flags import RefusalReason
 
 from .conftest import GROUP
 
@@ -111,7 +111,7 @@ def test_a_group_can_be_created_listed_and_removed_with_its_offsets(bench: Any, 
     client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
     client.answer(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName=GROUP, removeOffset="true")
     assert bench.broker.groups.get(GROUP) is None
-    assert bench.broker.offsets.members == {"offsetTable": {}}
+    assert bench.broker.offsets.json_members == {"offsetTable": {}}
 
 
 def test_connections_are_listed_in_the_format_of_rocketmq_tools(bench: Any, client: Any) -> None:
@@ -260,15 +260,15 @@ def test_message_totals_are_reported_for_two_local_midnights_and_now(live: Live,
     def body(bench: Any) -> list[list[str]]:
         client, clock, told = bench.client(), Days(zone_hours), []
         clock.hours = 100 * 24 - zone_hours
-        daily = DailyTotals(replace(bench.world, clock=clock), bench.broker.own_store.stats)
+        daily = DailyMessageTotals(replace(bench.world, clock=clock), bench.broker.own_store.stats)
         for messages in (2, 3, 4):
             for number in range(messages):
                 client.send_message(b"%d" % number)
             client.pulled()
             clock.hours += 23
-            told.append([*daily.fields().values()])
+            told.append([*daily.runtime_info_fields().values()])
             clock.hours += 1
-            daily.note()
+            daily.start_day_if_new()
         return told
 
     assert live(body) == [
@@ -315,7 +315,7 @@ def test_slow_puts_and_long_lock_holds_are_logged_every_ten_seconds(live: Live) 
         "slow puts: 2 took longer than 500 ms, the longest 1,200 ms",
         "slow puts: 1 held the log's lock for longer than 500 ms, the longest 700 ms",
     ]
-    assert {level_of(line) for line in lines} == {Level.WARNING}
+    assert {level_of(line) for line in lines} == {LineLevel.WARNING}
 
 
 def test_a_full_disk_and_a_missing_segment_are_logged_once_and_when_they_end(live: Live) -> None:
@@ -325,10 +325,10 @@ def test_a_full_disk_and_a_missing_segment_are_logged_once_and_when_they_end(liv
         client, store = bench.client(), bench.broker.own_store
         client.send_message(b"room")
 
-        store.flags.refuse(Refusal.DISK_FULL)
+        store.flags.add_refusal(RefusalReason.DISK_FULL)
         refused = [client.send_message(b"m").code for _ in range(3)]
         assert refused == [ResponseCode.SERVICE_NOT_AVAILABLE] * 3
-        store.flags.allow(Refusal.DISK_FULL)
+        store.flags.clear_refusal(RefusalReason.DISK_FULL)
         bench.sleep(11_000)
 
         make = store.allocate.make_segment

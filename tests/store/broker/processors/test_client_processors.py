@@ -24,7 +24,7 @@ def test_a_heartbeat_registers_a_member_and_creates_the_retry_topic(bench: Any, 
     assert client.heartbeat().code == ResponseCode.SUCCESS
     assert member_ids(client) == [client.client_id]
     assert bench.broker.topics.get(f"%RETRY%{GROUP}").read_queue_nums == 1
-    assert [info.client_id for info in bench.broker.producers.clients("sellers")] == [client.client_id]
+    assert [info.client_id for info in bench.broker.producers.clients_of_group("sellers")] == [client.client_id]
 
 
 def test_members_are_notified_only_when_one_joins_or_leaves(bench: Any) -> None:
@@ -41,7 +41,7 @@ def test_members_are_notified_only_when_one_joins_or_leaves(bench: Any) -> None:
     )
     assert (first.codes(), second.codes()) == ([CHANGED] * 3, [CHANGED])
     assert member_ids(first) == [first.client_id]
-    assert len(bench.broker.producers.clients("sellers")) == 1
+    assert len(bench.broker.producers.clients_of_group("sellers")) == 1
 
 
 def test_a_closed_connection_removes_its_client_from_every_group(bench: Any) -> None:
@@ -74,8 +74,8 @@ def test_a_silent_client_expires_after_two_minutes(bench: Any) -> None:
 
 
 def test_a_push_larger_than_a_frame_is_not_sent(bench: Any, client: Any) -> None:
-    assert not bench.broker.pushes.send(client, CHANGED, {"consumerGroup": "g" * (16 << 20)})
-    assert bench.broker.pushes.send(client, CHANGED, {"consumerGroup": GROUP})
+    assert not bench.broker.pushes.push(client, CHANGED, {"consumerGroup": "g" * (16 << 20)})
+    assert bench.broker.pushes.push(client, CHANGED, {"consumerGroup": GROUP})
     assert client.codes() == [CHANGED]
 
 
@@ -172,7 +172,7 @@ def test_offsets_are_stored_only_for_existing_queues(bench: Any, client: Any) ->
         fields = {"topic": "Orders", "queueId": 0, "commitOffset": 1, "consumerGroup": group}
         answer = client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
         assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert bench.broker.offsets.members == {"offsetTable": {}}
+    assert bench.broker.offsets.json_members == {"offsetTable": {}}
 
 
 def lock_queues(client: Any, *queue_ids: int, code: int = RequestCode.LOCK_BATCH_MQ) -> list[int]:
@@ -204,6 +204,6 @@ def test_a_client_can_change_its_id(bench: Any, client: Any) -> None:
     before, client.client_id = client.client_id, "renamed"
     client.heartbeat()
     producers = bench.broker.producers
-    assert [info.client_id for info in producers.clients("sellers")] == ["renamed"]
+    assert [info.client_id for info in producers.clients_of_group("sellers")] == ["renamed"]
     assert producers.find_channel("renamed") is client
     assert producers.find_channel(before) is None

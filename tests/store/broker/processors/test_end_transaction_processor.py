@@ -124,7 +124,7 @@ def test_an_operator_can_resume_a_given_up_transaction(bench: Any) -> None:
     for _ in range(2):
         bench.sleep(10_000)
         bench.settle()
-        bench.broker.transactions.checker.check()
+        bench.broker.transactions.checker.check_half_messages()
     bench.settle()
     (given_up,) = client.pulled(topic="TRANS_CHECK_MAX_TIME_TOPIC")
     resumed = RequestCode.RESUME_CHECK_HALF_MESSAGE
@@ -135,5 +135,5 @@ def test_an_operator_can_resume_a_given_up_transaction(bench: Any) -> None:
         assert (refused.code, refused.remark[:6]) == (ResponseCode.SYSTEM_ERROR, "msgId:")
     assert operator.answer(resumed, msgId=message_id).code == ResponseCode.SUCCESS
     bench.settle()
-    bench.broker.transactions.checker.check()
+    bench.broker.transactions.checker.check_half_messages()
     assert client.codes() == [RequestCode.CHECK_TRANSACTION_STATE] * 2

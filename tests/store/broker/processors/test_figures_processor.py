@@ -19,7 +19,7 @@ def test_messages_are_counted_by_topic_by_group_and_for_the_broker(bench: Any, c
     for number in range(5):
         client.send_message(b"%d" % number)
     given = [client.pulled(offset, q=None, queueId=queue_id) for queue_id in range(4) for offset in (0,)]
-    size_bytes = bench.broker.own_store.stats.put_totals("Orders").size_bytes
+    size_bytes = bench.broker.own_store.stats.topic_put_totals("Orders").size_bytes
     puts = broker_statistics(client, "TOPIC_PUT_NUMS", "Orders")
     assert puts["statsMinute"] == {"avgpt": 1.0, "sum": 5, "tps": 0.5}
     assert puts["statsDay"]["sum"] == puts["statsHour"]["sum"] == 5

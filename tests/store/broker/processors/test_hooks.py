@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tornlog.store.broker.hooks import ConsumeMessageContext, SendMessageContext
-from tornlog.store.broker.operator_log import Level, level_of
+from tornlog.store.broker.operator_log import LineLevel, level_of
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.properties import decode_properties
 from tornlog.store.formats.remoting.command import RemotingCommand
@@ -133,4 +133,4 @@ def test_an_exception_in_a_hook_is_logged_and_fails_no_request(bench: Any, is_fi
     assert client.pulled()[0].body == b"hello"
     assert watch.moments == ["send before", "send after", "consume before"]
     assert lines == ["hook failing: RuntimeError: planted"] * 3
-    assert {level_of(line) for line in lines} == {Level.ERROR}
+    assert {level_of(line) for line in lines} == {LineLevel.ERROR}

@@ -11,7 +11,7 @@ from tornlog.store.broker import live_settings
 from tornlog.store.broker.live_settings import LIVE_KEYS
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.java_properties import parse_properties
-from tornlog.store.settings.conf_file import ConfFile, changed_text
+from tornlog.store.settings.conf_file import ConfFile, change_settings_in_text
 
 Live = Callable[..., Any]
 HANDED_ON = {
@@ -139,7 +139,7 @@ def test_a_changed_setting_is_written_to_the_file_before_it_applies(bench: Any) 
     ],
 )
 def test_only_lines_of_changed_settings_are_rewritten(text: str, wanted: dict[str, str], found: str) -> None:
-    assert changed_text(text, wanted) == found
+    assert change_settings_in_text(text, wanted) == found
     assert {each.key: each.value for each in parse_properties(found)}.items() >= wanted.items()
 
 

@@ -61,7 +61,7 @@ def test_min_max_and_time_offsets_of_a_queue_are_reported(bench: Any, client: An
 
 
 def test_querying_a_missing_queue_returns_an_empty_queue_without_creating_it(bench: Any, client: Any) -> None:
-    before = [queue.topic for queue in bench.broker.own_store.queues.all()]
+    before = [queue.topic for queue in bench.broker.own_store.queues.all_queues()]
     for topic, queue_id in (("Nothing", 0), ("../../etc", 0), ("TBW102", 99), ("TBW102", -1)):
         for code, found in (
             (RequestCode.GET_MAX_OFFSET, {"offset": "0"}),
@@ -71,4 +71,4 @@ def test_querying_a_missing_queue_returns_an_empty_queue_without_creating_it(ben
         ):
             answer = client.answer(code, topic=topic, queueId=queue_id, timestamp=0)
             assert (answer.code, answer.ext_fields) == (ResponseCode.SUCCESS, found)
-    assert [queue.topic for queue in bench.broker.own_store.queues.all()] == before
+    assert [queue.topic for queue in bench.broker.own_store.queues.all_queues()] == before

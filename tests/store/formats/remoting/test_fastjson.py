@@ -61,10 +61,10 @@ def _lock(raw: bytes) -> Any:
 def _topics(raw: bytes) -> Any:
     members = decode_json_body(raw)
     table = members.inner_object("topicConfigTable").table()
-    topics = {name: TopicConfig.from_members(name, entry).members for name, entry in table}
+    topics = {name: TopicConfig.from_json_members(name, entry).json_members for name, entry in table}
     return {
         "topicConfigTable": topics,
-        "dataVersion": DataVersion.from_members(members.inner_object("dataVersion")).members,
+        "dataVersion": DataVersion.from_json_members(members.inner_object("dataVersion")).json_members,
     }
 
 
@@ -76,9 +76,9 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "header": _header,
     "heartbeat": _heartbeat,
     "lock": _lock,
-    "group": lambda raw: SubscriptionGroupConfig.from_members("", decode_json_body(raw)).members,
+    "group": lambda raw: SubscriptionGroupConfig.from_json_members("", decode_json_body(raw)).json_members,
     "topics": _topics,
-    "version": lambda raw: DataVersion.from_members(decode_json_body(raw)).members,
+    "version": lambda raw: DataVersion.from_json_members(decode_json_body(raw)).json_members,
     "offsets": _offsets,
     "any": lambda raw: decode_fastjson(raw, file="body"),
     "register": lambda raw: decode_fastjson(raw, file="body"),
