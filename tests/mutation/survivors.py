@@ -34,10 +34,10 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:segment_queue.SegmentQueue.remove_in_use#1": (
         "equivalent: assigning is one step, and nobody else replaces the row of a queue that is removed"
     ),
-    "drop-lock:transaction_queues.Decisions.record_op_stored#1": (
+    "drop-lock:transaction_queues.TransactionDecisions.record_op_stored#1": (
         "equivalent: assigning to a place in a table is one step"
     ),
-    "drop-lock:transient_pool.TransientStorePool.borrow#1": (
+    "drop-lock:transient_pool.TransientStorePool.borrow_buffer#1": (
         "equivalent: one task borrows, so a buffer that it has seen is there when it takes one"
     ),
     "drop-lock:transient_pool.TransientStorePool.give_back#1": "equivalent: adding to a list is one step",
@@ -110,10 +110,10 @@ SURVIVORS: dict[str, str] = {
     "negate-condition:light_queues.LightPut.exceeds_queue_limit#1": (
         "equivalent: the condition is a short cut; the count behind it comes to the same answer"
     ),
-    "negate-condition:transient_pool.TransientStorePool.borrow#1": (
+    "negate-condition:transient_pool.TransientStorePool.borrow_buffer#1": (
         "equivalent: segments do without a buffer, and puts are seen and durable no later"
     ),
-    "off-by-one:cleaning.CleanConsumeQueue.run#1": (
+    "off-by-one:cleaning.CleanConsumeQueue.remove_expired#1": (
         "equivalent: a pass over queues that have nothing to lose does nothing"
     ),
     "off-by-one:commit_log.CommitLog.record_bytes#1": (
@@ -125,7 +125,7 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:flush.GroupCommitService.commit#1": (
         "equivalent: a request that ends where the durable part does is asked about once more, with the same answer"
     ),
-    "off-by-one:index_recovery.IndexRecovery._keep_files#2": "equivalent: only a mark is hit that should not be",
+    "off-by-one:index_recovery.IndexRecovery._remove_other_files#2": "equivalent: only a mark is hit that should not be",
     "off-by-one:message_store.MessageStore.get_message#1": (
         "equivalent: only a statistic tells a reader at the end from one just in front of it"
     ),
@@ -141,7 +141,7 @@ SURVIVORS: dict[str, str] = {
     "short-by-one:index_file.IndexFile._publish_header#1": (
         "equivalent: readers take the entry at the count for one that is there, and a full file is synced later"
     ),
-    "stale-position:cleaning.CleanCommitLog.run#1": (
+    "stale-position:cleaning.CleanCommitLog.remove_expired#1": (
         "equivalent: an order to delete that comes while the disk is measured counts from the next pass on"
     ),
     "stale-position:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
@@ -220,12 +220,12 @@ UNREACHED: dict[str, str] = {
     ),
     "drop-write:allocate.AllocateMappedFileService.make_segment#1": "no file is in the place of a new segment",
     "ignore-error:checkpoint.StoreCheckpoint.load#1": "nobody damages a checkpoint in its component's runs",
-    "ignore-error:cleaning.CleanConsumeQueue._remove#1": _NO_REFUSAL,
+    "ignore-error:cleaning.CleanConsumeQueue._remove_queue#1": _NO_REFUSAL,
     "ignore-error:consume_queue.ConsumeQueue._check_queue_offset#1": _NO_WRONG_NUMBER,
     "off-by-one:consume_queue.ConsumeQueue._check_queue_offset#2": _NO_WRONG_NUMBER,
     "ignore-error:recovery.Recovery._begin_replay#2": _NO_WRONG_NUMBER,
     "ignore-error:segment_queue.SegmentQueue.make_second_durable#1": "no sync of a file fails in its component's runs",
-    "ignore-error:service.Service._run#1": "no service ends by an error",
+    "ignore-error:service.Service._run_until_stopped#1": "no service ends by an error",
     "ignore-error:transaction_check.TransactionalMessageCheckService._put_question#1": (
         "nobody who is asked raises an error"
     ),

@@ -17,7 +17,7 @@ FOUND_AT_ONCE = [
     "drop-write:index_file.IndexFile.put_key#1",
     "drop-write:message_store.MessageStore._mark_stopped#1",
     "forget-state:commit_log.CommitLog._append_locked#2",
-    "ignore-error:message_store.MessageStore._take_lock#2",
+    "ignore-error:message_store.MessageStore._acquire_file_lock#2",
     "negate-condition:dispatch.DispatchService.dispatch_available#3",
     "off-by-one:cleaning.CleanConsumeQueue.remove_expired_queues#1",
     "short-by-one:message_store.MessageStore.recover#1",
