@@ -71,8 +71,13 @@ def serve(count: Callable[[Path], Sequence[int]]) -> None:
         except Wrong as error:
             broken = [f"wrong: {error}"]
         except Exception as error:
-            broken = [f"unusable: {type(error).__name__}: {error}"]
+            broken = [f"unusable: {type(error).__name__}: {_without_place(str(error), question['directory'])}"]
         print(json.dumps({"broken": broken}), flush=True)
+
+
+def _without_place(text: str, directory: str) -> str:
+    """Return the first line of an error without the path of the tried directory, also if its leading slash is gone."""
+    return text.partition("\n")[0].replace(f"{directory}/", "").replace(f"{directory}/".lstrip("/"), "")
 
 
 def installed(*distributions: str) -> str:
