@@ -84,7 +84,7 @@ class DamagedState(CrashState):
 
     @classmethod
     def from_image(cls, image: Image, damage: Damage | None = None) -> "DamagedState":
-        return cls(SurvivingCache(image), (), image.digest(), damage)
+        return cls(SurvivingCache(image), (), damage)
 
     @property
     def loss_count(self) -> int:
@@ -183,10 +183,10 @@ class DamageStates(PossibleStates):
         """Pages that the damage can strike, by file. Files without such a page are left out."""
 
     def _find_states(self) -> list[CrashState]:
-        states: dict[str, CrashState] = {self._whole.digest(): DamagedState.from_image(self._whole)}
+        states: dict[int, CrashState] = {self._whole.key: DamagedState.from_image(self._whole)}
         for damage in self._representative_damages():
             state = self._damaged_state(damage)
-            states.setdefault(state.digest, state)
+            states.setdefault(state.key, state)
             if len(states) > self._limit:
                 self.was_cut = True
                 break

@@ -7,29 +7,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import compress, count, repeat
-from operator import attrgetter, is_
 
 from ..disk.changes import Change, Lost, MetadataState, RenameDirectory, RenameExchange
 from ..disk.content import Content, with_pages_replaced
 from ..disk.image import DamagedRange, Image
 from ..disk.namespace import Namespace
-from ..disk.page_cache import Inode
+from ..disk.page_cache import Inode, Write
 from ..kinds import FaultKind
 from .page_outcomes import DirtyPage, PageOutcome, apply_outcome, apply_version
 from .profiles import CrashProfile, Metadata
 
-_VISIBLE = attrgetter("visible")
-
 
 def surviving_cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
     """Return the image after a crash in which the page cache survives."""
-    paths, inodes = entries.paths_and_inodes()
-    # Written for speed: a probe of a large program makes an image after each operation, and few files change.
-    files = list(map(_VISIBLE, inodes))
-    for changed in list(compress(count(), map(is_, files, repeat(None)))):
-        files[changed] = inodes[changed].visible_file(wall_start_ms)
-    return Image(dict(zip(paths, files, strict=True)), tuple(entries.directories - {"/"}), entries.symlink_texts())
+    files = {path: inode.visible or inode.visible_file(wall_start_ms) for path, inode in entries.contents()}
+    return Image(files, tuple(entries.directories - {"/"}), entries.symlink_texts())
 
 
 def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
@@ -51,6 +43,8 @@ class PowerCut:
     _sector_bytes: int
     damage: list[DamagedRange] = field(default_factory=list)
     """Sectors that the power cut filled with garbage, even if their bytes were durable."""
+    _dirty: dict[int, list[tuple[int, list[Write]]]] = field(default_factory=dict)
+    """The dirty pages of each file with their writes, by Inode.identity."""
 
     @property
     def page_sectors(self) -> int:
@@ -104,13 +98,19 @@ class PowerCut:
             page
             for path, inode in files
             if inode.pending and first_name[inode.identity] == path
-            for page in self._dirty_pages_of(path, inode, entries)
+            for page in self.dirty_pages_of(path, inode, entries)
         ]
 
-    def _dirty_pages_of(self, path: str, inode: Inode, entries: MetadataState) -> Iterator[DirtyPage]:
+    def dirty_pages_of(self, path: str, inode: Inode, entries: MetadataState) -> Iterator[DirtyPage]:
+        """Yield the surviving pages of one file with several possible versions."""
         size_bytes = entries.sizes.get(inode.identity, 0)
         written = entries.written.get(inode.identity, -1) if self._profile.data_before_size else -1
-        for page, writes in inode.dirty_pages(size_bytes):
+        pages = self._dirty.get(inode.identity)
+        if pages is None:
+            pages = self._dirty[inode.identity] = inode.dirty_pages(inode.size_bytes)
+        for page, writes in pages:
+            if page * self.page_bytes >= size_bytes:
+                break
             least = 0
             # A surviving size implies the data that was appended before it.
             while least < len(writes) and writes[least][0] <= written:

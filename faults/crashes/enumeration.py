@@ -10,34 +10,33 @@ are tried, up to the limit:
 
 A partly lost growth is tried with two lengths: one byte of it survives, or all but one. Tears inside sectors and
 garbage are only sampled, and first if they are the main fault of the kind of crash. Most states equal others, so the
-digest of a state is computed first, and the image only on demand.
+key of a state is computed first, and the image only on demand.
 
 Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (ALICE: prefixes, and single operations left
 out); Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018.
 """
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice, product
+from itertools import compress, islice, product
 from math import prod
 from typing import NamedTuple
 
 from ...sim.choices import Choices, Decision, Stream
-from ..disk.changes import Change, Lost, MetadataState
-from ..disk.content import with_pages_replaced
-from ..disk.image import FileImage, Image, digest_of_pieces, directory_digest_piece, symlink_digest_piece
-from ..disk.page_cache import Inode
+from ..disk.changes import Change, Lost
+from ..disk.image import Image
+from ..kinds import FaultKind
 from .crash import PowerCut
-from .page_outcomes import DirtyPage, PageOutcome, PageOutcomes, SectorFaults
+from .page_contents import PageOutcomes
+from .page_outcomes import DirtyPage, PageOutcome, SectorFaults
 from .profiles import CrashProfile
 from .sampling import decide_lost_changes, draw_lost_changes, draw_page_outcomes, record_page_outcome
+from .variant import Chosen, CrashCache, MetadataVariant
 
+_TEARS = (FaultKind.TORN_PAGE, FaultKind.TORN_SECTOR)
 DRAWN_STATES = 16
 """Number of drawn states if there are too many to try all."""
-Chosen = tuple[int, ...]
-"""For each dirty page, in order, the number of its outcome."""
 
 
 class CrashLosses(NamedTuple):
@@ -53,8 +52,7 @@ class CrashState:
 
     _variant: "MetadataVariant | SurvivingCache"
     _chosen: Chosen
-    digest: str
-    """Digest of the image, computed before the image."""
+    _key: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         assert len(self._chosen) == len(self._variant.pages), (self._chosen, len(self._variant.pages))
@@ -62,6 +60,11 @@ class CrashState:
     @property
     def lost(self) -> Lost:
         return self._variant.lost
+
+    @property
+    def loss_kinds(self) -> frozenset[FaultKind]:
+        """The kinds of the lost changes."""
+        return self._variant.loss_kinds
 
     @property
     def page_outcomes(self) -> list[PageOutcome]:
@@ -83,6 +86,17 @@ class CrashState:
     def image(self) -> Image:
         return self._variant.image(self._chosen)
 
+    @property
+    def key(self) -> int:
+        """The key of the image (`disk.keys`), computed without the image."""
+        if self._key is None:
+            self._key = self._variant.key(self._chosen)
+        return self._key
+
+    @property
+    def digest(self) -> str:
+        return self._variant.digest(self._chosen)
+
 
 @dataclass(frozen=True, slots=True)
 class SurvivingCache:
@@ -90,134 +104,17 @@ class SurvivingCache:
 
     whole: Image
     lost: Lost = field(default_factory=dict)
+    loss_kinds: frozenset[FaultKind] = frozenset()
     pages: tuple[PageOutcomes, ...] = ()
 
     def image(self, _: Chosen) -> Image:
         return self.whole
 
+    def key(self, _: Chosen) -> int:
+        return self.whole.key
 
-class DurableFiles:
-    """The durable files and their digest contributions, shared by all variants."""
-
-    def __init__(self, wall_ms: int) -> None:
-        self._wall_ms = wall_ms
-        self._files: dict[tuple[str, int, int], tuple[FileImage, bytes]] = {}
-
-    def file(self, path: str, inode: Inode, entries: MetadataState) -> tuple[FileImage, bytes]:
-        """Return a file at the length that survives the crash, and its digest contribution."""
-        size_bytes = entries.sizes.get(inode.identity, 0)
-        key = (path, inode.identity, size_bytes)
-        known = self._files.get(key)
-        if known is None:
-            file = inode.file_image_with(inode.durable_bytes(size_bytes), self._wall_ms)
-            known = self._files[key] = (file, file.digest_piece_at(path))
-        return known
-
-
-class MetadataVariant:
-    """The names and sizes after some metadata changes are lost, and all states of the files' pages."""
-
-    def __init__(self, cut: PowerCut, lost: Lost, sector_faults: SectorFaults, durable_files: DurableFiles) -> None:
-        page_bytes = cut.page_bytes
-        entries = cut.entries_without_changes(lost, Counter())
-        self.lost = lost
-        self._directories = tuple(sorted(entries.directories - {"/"}))
-        self._durable: dict[str, FileImage] = {}
-        self._pieces = {path: directory_digest_piece(path) for path in self._directories}
-        """Digest contributions by path, directories first."""
-        self._twins: dict[str, list[str]] = {}  # the other names of a file by its first name
-        first: dict[int, str] = {}
-        for path, file in sorted(entries.names.items()):
-            if file in entries.symlinks:
-                continue
-            self._durable[path], self._pieces[path] = durable_files.file(path, entries.files[file], entries)
-            if first.setdefault(file, path) != path:
-                self._twins.setdefault(first[file], []).append(path)
-        self._symlinks = entries.symlink_texts()
-        for path, text in self._symlinks.items():  # after all files, as in the digest of an image
-            self._pieces[path] = symlink_digest_piece(path, text)
-        self.pages = [
-            PageOutcomes(page, self._durable[page.path].held, page_bytes, cut.page_sectors, sector_faults)
-            for page in cut.dirty_pages(entries)
-        ]
-        self._pages_of: dict[str, list[int]] = {}
-        for index, outcomes in enumerate(self.pages):
-            self._pages_of.setdefault(outcomes.page.path, []).append(index)
-        self._files: dict[tuple[str, Chosen], tuple[FileImage, bytes]] = {}
-        self._tried: set[Chosen] = set()
-
-    def states(self, wanted: Iterable[Chosen]) -> Iterator[CrashState]:
-        for chosen in wanted:
-            if chosen not in self._tried:
-                self._tried.add(chosen)
-                yield self.state(chosen)
-
-    def state(self, chosen: Chosen) -> CrashState:
-        return CrashState(self, chosen, self._image_digest(chosen))
-
-    def drawn(self, page_outcomes: Iterable[PageOutcome]) -> Chosen:
-        return tuple(page.number(one) for page, one in zip(self.pages, page_outcomes, strict=True))
-
-    def outcome_before_operation(self, operation: int) -> Chosen:
-        """Return the choice in which only two kinds of writes survive: durable ones, and those before an operation."""
-        return tuple(page.outcome_before_operation(operation) for page in self.pages)
-
-    @property
-    def extreme_choices(self) -> tuple[Chosen, Chosen]:
-        """The choice in which all writes survive, and the one in which only durable writes survive."""
-        return tuple(page.latest_version for page in self.pages), tuple(page.least for page in self.pages)
-
-    def every_choice(self) -> Iterator[Chosen]:
-        return product(*[range(len(page.contents)) for page in self.pages])
-
-    def single_page_choices(self) -> Iterator[Chosen]:
-        """Yield choices in which one page is torn, or has another version than all other pages."""
-        return self._choices_for_each_page(lambda page: chain(page.versions, page.tears()))
-
-    def with_sector_faults(self) -> Iterator[Chosen]:
-        """Yield choices in which one page is torn inside a sector, or contains garbage."""
-        return self._choices_for_each_page(PageOutcomes.with_sector_faults)
-
-    def _choices_for_each_page(self, numbers: Callable[[PageOutcomes], Iterable[int]]) -> Iterator[Chosen]:
-        """Yield choices in which one page has each of these numbers; all other pages are kept, or all are lost."""
-        everything, nothing = self.extreme_choices
-        for index, page in enumerate(self.pages):
-            for number in numbers(page):
-                yield (*everything[:index], number, *everything[index + 1 :])
-                yield (*nothing[:index], number, *nothing[index + 1 :])
-
-    def image(self, chosen: Chosen) -> Image:
-        assert len(chosen) == len(self.pages), (chosen, len(self.pages))
-        files = dict(self._durable)
-        for path, indexes in self._pages_of.items():
-            files[path] = self._file_with_outcomes(path, indexes, chosen)[0]
-            for twin in self._twins.get(path, ()):
-                files[twin] = files[path]
-        return Image(files, self._directories, self._symlinks)
-
-    def _image_digest(self, chosen: Chosen) -> str:
-        pieces = self._pieces.copy()
-        for path, indexes in self._pages_of.items():
-            file, pieces[path] = self._file_with_outcomes(path, indexes, chosen)
-            for twin in self._twins.get(path, ()):
-                pieces[twin] = file.digest_piece_at(twin)
-        return digest_of_pieces(pieces.values())
-
-    def _file_with_outcomes(self, path: str, indexes: list[int], chosen: Chosen) -> tuple[FileImage, bytes]:
-        key = (path, tuple([chosen[index] for index in indexes]))
-        known = self._files.get(key)
-        if known is None:
-            file = self._build_file(path, indexes, chosen)
-            known = self._files[key] = (file, file.digest_piece_at(path))
-        return known
-
-    def _build_file(self, path: str, indexes: list[int], chosen: Chosen) -> FileImage:
-        durable = self._durable[path]
-        content = with_pages_replaced(
-            durable.held, {self.pages[index].start: self.pages[index].contents[chosen[index]] for index in indexes}
-        )
-        # The digest of the same object is already computed.
-        return durable if content is durable.held else FileImage(content, durable.mtime_ms)
+    def digest(self, _: Chosen) -> str:
+        return self.whole.digest()
 
 
 class PossibleStates(ABC):
@@ -227,6 +124,8 @@ class PossibleStates(ABC):
     """Whether all states are included, except faults inside sectors and some lengths of partial growth."""
     was_cut: bool = False
     """Whether the limit has left out states. Valid after the iteration."""
+    page_faults: frozenset[str] = frozenset()
+    """The faults that pages of a state may show."""
     _made: list[CrashState] | None = None
 
     def __iter__(self) -> Iterator[CrashState]:
@@ -260,7 +159,7 @@ class CrashStates(PossibleStates):
         profile: CrashProfile,
         sector_faults: SectorFaults,
         whole: Image | None,
-        wall_ms: int,
+        cache: CrashCache,
         limit: int,
         stream: Stream,
     ) -> None:
@@ -268,7 +167,7 @@ class CrashStates(PossibleStates):
         self._profile = profile
         self._sector_faults = sector_faults
         self._whole = whole
-        self._durable_files = DurableFiles(wall_ms)
+        self._cache = cache
         self._limit = limit
         self._stream = stream
         self._variants: dict[frozenset[tuple[int, int]], MetadataVariant] = {}
@@ -278,10 +177,13 @@ class CrashStates(PossibleStates):
         self._product = self._find_all_variants() if whole is None else None
         self.is_exhaustive = whole is not None or self._product is not None
         self._tears_sectors = profile.torn_bytes_chance > 0.0
+        if whole is None:
+            has_tears = (cut.page_sectors > 0, cut.page_sectors > 0 and sector_faults.torn_bytes_chance > 0.0)
+            self.page_faults = frozenset((FaultKind.PAGE_LOST, *compress(_TEARS, has_tears)))
 
     def _find_states(self) -> list[CrashState]:
         if self._whole is not None:
-            return [CrashState(SurvivingCache(self._whole), (), self._whole.digest())]
+            return [CrashState(SurvivingCache(self._whole), ())]
         states = self._representative_states() if self._product is None else self._all_states(self._product)
         made = list(islice(states, self._limit))
         self.was_cut = next(states, None) is not None
@@ -302,9 +204,25 @@ class CrashStates(PossibleStates):
 
     def drawn(self, stream: Stream) -> CrashState:
         if self._whole is not None:
-            return CrashState(SurvivingCache(self._whole), (), self._whole.digest())
+            return CrashState(SurvivingCache(self._whole), ())
         variant, chosen = self._draw_state(stream)
-        return variant.state(chosen)
+        return CrashState(variant, chosen)
+
+    @property
+    def oldest(self) -> CrashState:
+        """Return the state that loses every unsure change and write."""
+        if self._whole is not None:
+            return self.newest
+        variant = self._variant(dict.fromkeys([*self._ordered, *self._single], 0))
+        return CrashState(variant, variant.extreme_choices[1])
+
+    @property
+    def newest(self) -> CrashState:
+        """Return the state that loses nothing."""
+        if self._whole is not None:
+            return CrashState(SurvivingCache(self._whole), ())
+        variant = self._variant({})
+        return CrashState(variant, variant.extreme_choices[0])
 
     def losses_of(self, state: CrashState) -> CrashLosses:
         lost = state.lost
@@ -316,9 +234,12 @@ class CrashStates(PossibleStates):
         key = frozenset(lost.items())
         variant = self._variants.get(key)
         if variant is None:
-            variant = MetadataVariant(self._cut, lost, self._sector_faults, self._durable_files)
+            variant = MetadataVariant(self._cut, self._unsure, lost, self._sector_faults, self._cache)
             self._variants[key] = variant
         return variant
+
+    def _states(self, variant: MetadataVariant, wanted: Iterable[Chosen]) -> Iterator[CrashState]:
+        return (CrashState(variant, chosen) for chosen in variant.new_choices(wanted))
 
     # -- all states ----------------------------------------------------------------------------------
 
@@ -357,38 +278,40 @@ class CrashStates(PossibleStates):
     def _all_states(self, variants: list[MetadataVariant]) -> Iterator[CrashState]:
         if self._tears_sectors:
             for variant in variants:
-                yield from variant.states(variant.with_sector_faults())
+                yield from self._states(variant, variant.with_sector_faults())
         for variant in variants:
-            yield from variant.states(list(variant.every_choice()))
+            yield from self._states(variant, list(variant.every_choice()))
         if self._sector_faults.is_possible and not self._tears_sectors:
             for variant in variants:
-                yield from variant.states(variant.with_sector_faults())
+                yield from self._states(variant, variant.with_sector_faults())
 
     # -- some states ---------------------------------------------------------------------------------
 
     def _representative_states(self) -> Iterator[CrashState]:
         kept = self._variant({})
-        yield from kept.states(kept.extreme_choices)
+        yield from self._states(kept, kept.extreme_choices)
         if self._tears_sectors:  # the main fault of this kind of crash, first because the limit drops the last states
-            yield from kept.states(kept.with_sector_faults())
+            yield from self._states(kept, kept.with_sector_faults())
         yield from self._states_before_operations(kept)
         for lost in self._representative_losses():
             variant = self._variant(lost)
-            yield from variant.states(variant.extreme_choices)
-        yield from kept.states(kept.single_page_choices())
+            yield from self._states(variant, variant.extreme_choices)
+        yield from self._states(kept, kept.single_page_choices())
         for _ in range(DRAWN_STATES):
             variant, chosen = self._draw_state(self._stream)
-            yield from variant.states([chosen])
+            yield from self._states(variant, [chosen])
         if self._sector_faults.is_possible and not self._tears_sectors:
-            yield from kept.states(kept.with_sector_faults())
+            yield from self._states(kept, kept.with_sector_faults())
 
     def _states_before_operations(self, kept: MetadataVariant) -> Iterator[CrashState]:
         """Yield states in which all unsure changes and writes after some operation are lost."""
         numbers = {number for page in kept.pages for number, _, _ in page.page.writes}
-        unsure = [*self._ordered, *self._single]
+        unsure = dict.fromkeys([*self._ordered, *self._single], 0)
+        variant = kept
         for operation in sorted(numbers.union(unsure), reverse=True):
-            variant = self._variant(dict.fromkeys([one for one in unsure if one >= operation], 0))
-            yield from variant.states([variant.outcome_before_operation(operation)])
+            if operation in unsure:
+                variant = self._variant({one: 0 for one in unsure if one >= operation})
+            yield from self._states(variant, [variant.outcome_before_operation(operation)])
 
     def _representative_losses(self) -> Iterator[Lost]:
         """Yield the loss of all changes, of one unordered change, of all but one, and of ordered changes after a

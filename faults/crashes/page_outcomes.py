@@ -14,10 +14,8 @@ Sources: Zheng, Tucek, Qin, Lillibridge: "Understanding the Robustness of SSDs u
 flying and corrupted writes); SQLite, "Powersafe Overwrite", for the assumption that is broken here.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import shake_128
-from itertools import combinations
 from typing import NamedTuple
 
 from ..disk.content import Content
@@ -26,7 +24,7 @@ from ..disk.page_cache import Write
 FILLINGS = 1 << 16
 """Count of garbage numbers. 0 means no garbage."""
 _ZEROS, _ONES = 1, 2
-_TRIED_FILLINGS = (1, 2, 3, 4)  # one of each kind: zeros, ones, another sector's bytes, random bytes
+TRIED_FILLINGS = (1, 2, 3, 4)  # one of each kind: zeros, ones, another sector's bytes, random bytes
 
 
 class PageOutcome(NamedTuple):
@@ -41,6 +39,11 @@ class PageOutcome(NamedTuple):
     """If bit s is set, sector s contains garbage if its two versions differ."""
     filling: int = 0
     """Garbage number (see `garbage_bytes`). 0: none."""
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether sectors may differ from `version`."""
+        return self.version != self.other and bool(self.sectors or self.torn_at or self.filling)
 
 
 class DirtyPage(NamedTuple):
@@ -81,126 +84,6 @@ class Tears(NamedTuple):
 _WHOLE = Tears()
 
 
-class PageOutcomes:
-    """The possible contents of one page, numbered in the order found. Equal contents share a number.
-
-    durable_bytes: the durable file at its length after the power cut. page_sectors 0: no tears.
-    """
-
-    def __init__(
-        self, page: DirtyPage, durable_bytes: Content, page_bytes: int, page_sectors: int, sector_faults: SectorFaults
-    ) -> None:
-        self.page = page
-        self.contents: list[bytes] = []
-        self.page_outcomes: list[PageOutcome] = []
-        self.start = page.page * page_bytes
-        self.end = min(self.start + page_bytes, len(durable_bytes))
-        self._durable = durable_bytes
-        self._page_sectors = page_sectors
-        self._sector_faults = sector_faults
-        self._numbers: dict[bytes, int] = {}
-        self._known: dict[PageOutcome, int] = {}
-
-    def number(self, page_outcome: PageOutcome) -> int:
-        number = self._known.get(page_outcome)
-        if number is None:
-            content = self._content_of(page_outcome)
-            number = self._numbers.setdefault(content, len(self.contents))
-            if number == len(self.contents):
-                self.contents.append(content)
-                self.page_outcomes.append(page_outcome)
-            assert len(self.contents) == len(self.page_outcomes) == len(self._numbers), number
-            self._known[page_outcome] = number
-        return number
-
-    @property
-    def latest_version(self) -> int:
-        return self.number(PageOutcome(len(self.page.writes)))
-
-    @property
-    def least(self) -> int:
-        """Number of the page content with durable writes only."""
-        return self.number(PageOutcome(self.page.least))
-
-    @property
-    def versions(self) -> list[int]:
-        latest = len(self.page.writes)
-        return [self.number(PageOutcome(version)) for version in range(self.page.least, latest + 1)]
-
-    def outcome_before_operation(self, operation: int) -> int:
-        """Return the number of the page content with durable writes and the writes before an operation."""
-        earlier = bisect_left(self.page.writes, operation, key=lambda write: write[0])
-        return self.number(PageOutcome(max(self.page.least, earlier)))
-
-    def find_all_contents(self, limit: int) -> bool:
-        """Find every version and every tear between two versions. False: there are more than limit."""
-        versions = range(self.page.least, len(self.page.writes) + 1)
-        for version in versions:
-            self.number(PageOutcome(version))
-        if len(self.contents) > limit:
-            return False
-        for older, newer in combinations(versions, 2):
-            flying = self._sectors_in_flight(older, newer)
-            for chosen in range(
-                1, (1 << len(flying)) - 1
-            ):  # every subset of sectors, except the empty and the full one
-                sectors = sum(1 << sector for index, sector in enumerate(flying) if chosen >> index & 1)
-                self.number(PageOutcome(older, newer, sectors))
-                if len(self.contents) > limit:
-                    return False
-        return True
-
-    def tears(self) -> Iterator[int]:
-        """Yield tears at each sector boundary, of the last write and of all unsynced writes together."""
-        latest = len(self.page.writes)
-        for older in sorted({self.page.least, max(self.page.least, latest - 1)}):
-            flying = self._sectors_in_flight(older, latest)
-            for boundary in range(1, len(flying)):
-                for newer in (flying[:boundary], flying[boundary:]):  # both orders, because drives reorder sectors
-                    yield self.number(PageOutcome(older, latest, sum(1 << sector for sector in newer)))
-
-    def with_sector_faults(self) -> Iterator[int]:
-        """Yield some tears inside sectors and some garbage, for the last write."""
-        latest = len(self.page.writes)
-        older = latest - 1
-        if older < self.page.least:
-            return
-        flying = self._sectors_in_flight(older, latest)
-        for index, sector in enumerate(flying):
-            before = sum(1 << one for one in flying[:index])
-            if self._sector_faults.torn_bytes_chance > 0.0:
-                for torn_at in self._tear_offsets(older, latest, sector):
-                    yield self.number(PageOutcome(older, latest, before, torn_at))
-            if self._sector_faults.garbage_chance > 0.0:
-                for filling in _TRIED_FILLINGS:
-                    yield self.number(PageOutcome(older, latest, before, 0, 1 << sector, filling))
-
-    def _sectors_in_flight(self, older: int, newer: int) -> list[int]:
-        """Return the sectors in which two versions differ; none if the page cannot be torn."""
-        if not self._page_sectors:
-            return []
-        one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
-        size = self._sector_faults.sector_bytes
-        starts = range(0, self.end - self.start, size)
-        return [sector for sector, at in enumerate(starts) if one[at : at + size] != other[at : at + size]]
-
-    def _tear_offsets(self, older: int, newer: int, sector: int) -> list[int]:
-        """Return up to three offsets: after the first differing byte, in the middle, before the last one."""
-        one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
-        first = sector * self._sector_faults.sector_bytes
-        last = min(first + self._sector_faults.sector_bytes, len(one))
-        differing = [at for at in range(first, last) if one[at] != other[at]]
-        begin, end = differing[0], differing[-1]
-        return sorted(at for at in {begin + 1, (begin + end + 1) // 2, end} if begin < at <= end)
-
-    def _content_of(self, page_outcome: PageOutcome) -> bytes:
-        assert self.page.least <= page_outcome.version <= len(self.page.writes), page_outcome
-        content = bytearray(self._durable[self.start : self.end])
-        sector_bytes, writes = self._sector_faults.sector_bytes, self.page.writes
-        apply_outcome(content, self.start, writes, page_outcome, sector_bytes, self._durable)
-        return bytes(content)
-
-
 def apply_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
     """Apply writes within the length of the page. start: file offset of the page."""
     end = start + len(page)
@@ -227,13 +110,19 @@ def apply_outcome(
     The page is not torn if all sectors in flight have the same version. durable: the file's durable bytes, from which
     garbage sectors may be copied.
     """
-    is_torn = page_outcome.sectors or page_outcome.torn_at or page_outcome.filling
-    if page_outcome.version == page_outcome.other or not is_torn:
+    if not page_outcome.is_mixed:
         apply_version(page, start, writes[: page_outcome.version])
         return _WHOLE
     other = page[:]  # from the durable page: the other version may have fewer writes
     apply_version(other, start, writes[: page_outcome.other])
     apply_version(page, start, writes[: page_outcome.version])
+    return mix_versions(page, other, start, page_outcome, sector_bytes, durable)
+
+
+def mix_versions(
+    page: bytearray, other: bytearray, start: int, page_outcome: PageOutcome, sector_bytes: int, durable: Content
+) -> Tears:
+    """Replace parts of a page, which has one version, as a mixed outcome does. Return the damage."""
     chosen = page[:]
     if page_outcome.sectors:
         for sector, first in enumerate(range(0, len(page), sector_bytes)):

@@ -47,8 +47,6 @@ class MetadataState:
     sizes: dict[int, int] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
     symlinks: dict[int, str] = field(default_factory=dict)
-    _paths: list[str] = field(default_factory=list, compare=False, repr=False)
-    """The sorted paths of all files, as of the last use."""
 
     def copy(self) -> "MetadataState":
         """Return a copy that shares the inodes with the original."""
@@ -61,16 +59,8 @@ class MetadataState:
 
     def contents(self) -> list[tuple[str, Inode]]:
         """Return the files that have a name, ordered by path. A file with several names is listed under each."""
-        return list(zip(*self.paths_and_inodes(), strict=True))
-
-    def paths_and_inodes(self) -> tuple[list[str], list[Inode]]:
-        """Return the same as `contents`, as two lists."""
         symlinks = self.symlinks
-        names = {path: file for path, file in self.names.items() if file not in symlinks} if symlinks else self.names
-        if len(names) != len(self._paths) or not all(map(names.__contains__, self._paths)):
-            new = names.keys() - set(self._paths)
-            self._paths = sorted([*filter(names.__contains__, self._paths), *new])  # faster if most are in order
-        return self._paths, list(map(self.files.__getitem__, map(names.__getitem__, self._paths)))
+        return [(path, self.files[file]) for path, file in sorted(self.names.items()) if file not in symlinks]
 
     def symlink_texts(self) -> dict[str, str]:
         """Return the targets of the symbolic links, by path."""

@@ -36,7 +36,8 @@ class SparseBytes:
     def copy(self) -> "SparseBytes":
         twin = SparseBytes(self._size_bytes, self._pages)
         if self._size_bytes > _FLAT_BYTES_MAX:
-            twin._sum = self._digest_sum()  # before copying, so that the copies need not compute it
+            self.page_sum()  # before copying, so that the copies need not compute it
+        twin._sum = self._sum
         return twin
 
     def __len__(self) -> int:
@@ -64,6 +65,32 @@ class SparseBytes:
                 piece = before[: first - at] + piece + before[last - at :]
             self._set_page(page, piece)
 
+    def with_pages_replaced(self, pages: Mapping[int, bytes | bytearray]) -> "SparseBytes":
+        """Return a copy with these bytes at their offsets, or the same object if nothing changes."""
+        changed = {start: page for start, page in pages.items() if self[start : start + len(page)] != page}
+        if not changed:
+            return self
+        twin = self.copy()
+        if self._size_bytes <= _FLAT_BYTES_MAX:
+            twin._sum = None  # a short content is seldom asked for it again
+        for start, page in changed.items():
+            twin[start : start + len(page)] = page
+        return twin
+
+    def changed_pages(self, other: "SparseBytes") -> dict[int, bytes]:
+        """Return the pages of another content that differ, without zeros at their ends (`patched`)."""
+        before, now = self._pages, other._pages
+        changed = {page: now[page].rstrip(b"\0") for page in now if before.get(page) != now[page]}
+        return changed | dict.fromkeys(before.keys() - now.keys(), b"")
+
+    def patched(self, size_bytes: int, pages: Mapping[int, bytes]) -> "SparseBytes":
+        """Return the content that has these pages, from `changed_pages`, and this length."""
+        found = self._pages | {page: content.ljust(PAGE_BYTES, b"\0") for page, content in pages.items()}
+        return SparseBytes(size_bytes, {page: content for page, content in found.items() if pages.get(page) != b""})
+
+    def __reduce__(self) -> tuple[type["SparseBytes"], tuple[int, dict[int, bytes]]]:
+        return SparseBytes, (self._size_bytes, self._pages)
+
     def resize(self, size_bytes: int) -> None:
         if size_bytes < self._size_bytes:
             kept = -(-size_bytes // PAGE_BYTES)
@@ -79,7 +106,7 @@ class SparseBytes:
         assert len(content) == PAGE_BYTES, (page, len(content))
         before = self._pages.get(page, _NOTHING)
         if self._sum is not None and before != content:
-            self._sum += _page_digest(page, content) - _page_digest(page, before)
+            self._sum += page_digest(page, content) - page_digest(page, before)
         if content != _NOTHING:
             self._pages[page] = content
         else:
@@ -109,11 +136,12 @@ class SparseBytes:
         """Return a digest of the content. The digest of long content is updated incrementally."""
         if self._size_bytes <= _FLAT_BYTES_MAX:
             return blake2b(self[0 : self._size_bytes], digest_size=16).digest()
-        return blake2b(f"{self._size_bytes} {self._digest_sum() % (1 << _SUM_BITS)}".encode(), digest_size=16).digest()
+        return blake2b(f"{self._size_bytes} {self.page_sum() % (1 << _SUM_BITS)}".encode(), digest_size=16).digest()
 
-    def _digest_sum(self) -> int:
+    def page_sum(self) -> int:
+        """Return the sum of the digests of all pages, computed once and then updated with each change."""
         if self._sum is None:
-            self._sum = sum(_page_digest(page, content) for page, content in self._pages.items())
+            self._sum = sum(page_digest(page, content) for page, content in self._pages.items())
         return self._sum
 
     def __bytes__(self) -> bytes:
@@ -135,9 +163,9 @@ class SparseBytes:
 Content = bytes | SparseBytes
 
 
-def _page_digest(page: int, content: bytes) -> int:
+def page_digest(page: int, content: bytes) -> int:
     """Return the contribution of a page to the digest sum; 0 for zeros."""
-    if content == _NOTHING:
+    if content == (_NOTHING if len(content) == PAGE_BYTES else bytes(len(content))):
         return 0
     digest = blake2b(content, digest_size=_SUM_BITS // 8, salt=page.to_bytes(8, "little"))
     return int.from_bytes(digest.digest(), "little")
@@ -146,10 +174,7 @@ def _page_digest(page: int, content: bytes) -> int:
 def with_pages_replaced(content: Content, pages: Mapping[int, bytes | bytearray]) -> Content:
     """Return the content with these bytes at their offsets, or the same object if nothing changes."""
     if isinstance(content, SparseBytes):
-        sparse = content.copy()
-        for start, page in pages.items():
-            sparse[start : start + len(page)] = page
-        return content if sparse == content else sparse
+        return content.with_pages_replaced(pages)
     changed = bytearray(content)
     for start, page in pages.items():
         changed[start : start + len(page)] = page

@@ -21,9 +21,11 @@ from ..crashes.enumeration import CrashStates
 from ..crashes.page_outcomes import SectorFaults
 from ..crashes.profiles import PROFILES, CrashProfile
 from ..crashes.sampling import draw_lost_changes, draw_page_outcomes
+from ..crashes.variant import CrashCache
 from ..kinds import FaultKind
 from ..plan import FaultPlan, without_transient_faults
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
+from .cached_images import CachedImages
 from .changes import Change
 from .fault_injector import MOMENTS, CrashSite, CrashTrigger, FaultInjector
 from .files import SimFiles
@@ -70,6 +72,8 @@ class Disk:
                 self._names.mark_holes(sector_bytes)
         self._volume = Volume(self._names, self._injector, sector_bytes, capacity_bytes)
         self._syncs = Syncs(self._injector, self._names, timing or SyncTiming())
+        self._cached_images = CachedImages(self._names, kernel.wall_start_ms) if is_sparse else None
+        self._crash_cache = CrashCache(self._names, page_bytes, sector_bytes, kernel.wall_start_ms)
         self._mounted: list[Machine] = []
         self.is_finished = False
         """Whether the disk has become an image and cannot be mounted."""
@@ -223,7 +227,7 @@ class Disk:
         self._mark_finished()
         wall_start_ms, trace = self.kernel.wall_start_ms, self.kernel.trace
         if profile.page_cache_survives:
-            image = surviving_cache_image(self._names.current, wall_start_ms)
+            image = self._cached_image()
             if trace is not None:
                 trace.emit(Aftermath(profile.name, (), (), image))
             return image
@@ -261,9 +265,8 @@ class Disk:
         The disk does not change.
         """
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
-        wall_ms = self.kernel.wall_start_ms
-        whole = surviving_cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
-        return CrashStates(cut, profile, self._sector_faults(profile), whole, wall_ms, limit, stream)
+        whole = self._cached_image() if profile.page_cache_survives else None
+        return CrashStates(cut, profile, self._sector_faults(profile), whole, self._crash_cache, limit, stream)
 
     def changes_by(self, operations: Iterable[int]) -> list[Change]:
         """Return the changes of names and sizes that these operations made, without those that are durable on every
@@ -288,6 +291,11 @@ class Disk:
         """Return the image after a clean power-off: the page cache without data that failed syncs dropped."""
         self._mark_finished()
         return durable_image(self._names.current, self.operations, self.kernel.wall_start_ms)
+
+    def _cached_image(self) -> Image:
+        if self._cached_images is not None:
+            return self._cached_images.image()
+        return surviving_cache_image(self._names.current, self.kernel.wall_start_ms)
 
     def _sector_faults(self, profile: CrashProfile) -> SectorFaults:
         faults = self._injector.faults

@@ -16,6 +16,7 @@ Latent Sector Errors in Disk Drives", SIGMETRICS 2007; Prabhakaran et al., "IRON
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import compress
@@ -25,6 +26,8 @@ from typing import NamedTuple
 from ...sim.choices import Stream
 from ..kinds import FaultKind
 from .content import Content, SparseBytes
+from .file_tree import FileTree
+from .keys import PRIME, content_key, names_key, path_factor
 
 _SECTOR_BYTES, _PAGE_BYTES = 512, 4096
 _ANYWHERE_CHANCE = 0.25  # otherwise decay affects bytes that are not zero; unwritten zeros decay as well
@@ -34,7 +37,7 @@ _PIECE, _PIECE_PATH = attrgetter("piece"), attrgetter("piece_path")
 class FileImage:
     """The content of a file, and its modification time in wall-clock ms. Immutable."""
 
-    __slots__ = ("_digest", "held", "mtime_ms", "piece", "piece_path")
+    __slots__ = ("_content_key", "_digest", "held", "mtime_ms", "piece", "piece_path")
 
     def __init__(self, content: Content, mtime_ms: int) -> None:
         self.held = content
@@ -43,6 +46,7 @@ class FileImage:
         self.piece = b""
         """The contribution of this file at `piece_path` to the digest of an image."""
         self.piece_path = ""
+        self._content_key: int | None = None
 
     @property
     def content(self) -> bytes:
@@ -65,13 +69,32 @@ class FileImage:
             self.piece, self.piece_path = f"f {path}\0".encode() + self.digest(), path
         return self.piece
 
+    @property
+    def content_key(self) -> int:
+        """The key of the content (`keys`), computed once."""
+        if self._content_key is None:
+            self._content_key = content_key(self.held)
+        return self._content_key
+
+    @content_key.setter
+    def content_key(self, key: int) -> None:
+        """Set the key, if the caller knows it from what it has changed."""
+        self._content_key = key
+
+    def key_at(self, path: str) -> int:
+        """Return the key of the file at a path."""
+        return path_factor(path) * self.content_key % PRIME
+
     def with_mtime(self, mtime_ms: int) -> "FileImage":
         """Return the same file with another modification time."""
         if mtime_ms == self.mtime_ms:
             return self
         twin = FileImage(self.held, mtime_ms)
-        twin._digest = self._digest
+        twin._digest, twin._content_key = self._digest, self._content_key
         return twin
+
+    def __reduce__(self) -> tuple[type["FileImage"], tuple[Content, int]]:
+        return FileImage, (self.held, self.mtime_ms)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FileImage):
@@ -85,19 +108,53 @@ class FileImage:
 class Image:
     """An immutable disk: files and symbolic links by absolute path, and all directories except `/`."""
 
-    __slots__ = ("_digest", "directories", "files", "symlinks")
+    __slots__ = ("_digest", "_files", "_names_key", "_tree", "directories", "symlinks")
 
     def __init__(
         self, files: Mapping[str, FileImage], directories: tuple[str, ...], symlinks: Mapping[str, str] | None = None
     ) -> None:
         # Sorted, so that digests and draws do not depend on the order of creation.
         paths = sorted(files)
-        self.files: Mapping[str, FileImage] = (
+        self._files: Mapping[str, FileImage] | None = (
             dict(files) if paths == list(files) else {path: files[path] for path in paths}
         )
+        self._tree: FileTree[FileImage] | None = None
         self.directories = tuple(sorted(directories))
         self.symlinks: Mapping[str, str] = dict(sorted(symlinks.items())) if symlinks else {}
         self._digest: str | None = None
+        self._names_key: int | None = None
+
+    @classmethod
+    def of_tree(cls, tree: FileTree[FileImage], directories: Iterable[str], symlinks: Mapping[str, str]) -> "Image":
+        return cls({}, tuple(directories), symlinks).with_files(tree)
+
+    @property
+    def files(self) -> Mapping[str, FileImage]:
+        """The files by path, in the order of paths."""
+        if self._files is None:
+            assert self._tree is not None, "an image has its files or their tree"
+            self._files = dict(sorted(self._tree.items()))
+        return self._files
+
+    @property
+    def tree(self) -> FileTree[FileImage]:
+        """The same files as a tree, made on first use."""
+        if self._tree is None:
+            self._tree = FileTree.of(self.files)
+        return self._tree
+
+    @property
+    def key(self) -> int:
+        """The key of names and contents, without times (`keys`)."""
+        if self._names_key is None:
+            self._names_key = names_key(self.directories, self.symlinks.items())
+        return (self.tree.key + self._names_key) % PRIME
+
+    def with_files(self, tree: FileTree[FileImage]) -> "Image":
+        """Return an image with the same directories and links, and other files."""
+        twin = copy(self)
+        twin._files, twin._tree, twin._digest = None, tree, None
+        return twin
 
     def digest(self) -> str:
         """Return a digest of names and contents, without times. Images with equal digests recover equally."""

@@ -13,7 +13,8 @@ Source: Linux, ext4_sync_file() with i_sync_tid and i_datasync_tid; xfs_fsync_fl
 
 import errno
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TypeVar
 
@@ -35,12 +36,47 @@ from .changes import (
     parent_of,
 )
 from .fault_injector import os_error
-from .image import DamagedRange, Image
+from .image import DamagedRange, FileImage, Image
 from .page_cache import Inode
 from .sparse_inode import SparseInode
 
 K = TypeVar("K", int, str)
 _BY_NUMBER = attrgetter("number")
+
+
+@dataclass(slots=True)
+class Touched:
+    """The names and files that changed since `clear`. Inodes of a sparse disk note themselves."""
+
+    names: set[str] = field(default_factory=set)
+    files: set[int] = field(default_factory=set)
+    """Files that got another inode."""
+    inodes: set[int] = field(default_factory=set)
+    has_other_names: bool = False
+    """Whether directories or symbolic links changed."""
+    is_all: bool = False
+    """Whether many names changed at once."""
+
+    def clear(self) -> None:
+        self.names.clear()
+        self.files.clear()
+        self.inodes.clear()
+        self.has_other_names = self.is_all = False
+
+    def note(self, change: Change, symlinks: Container[int]) -> None:
+        match change:
+            case Extend():
+                pass  # the inode notes itself
+            case Empty() | Truncate():
+                self.files.add(change.file)
+            case Link() | Unlink() | Rename():
+                self.names.add(change.target if isinstance(change, Rename) else change.path)
+                self.names.add(change.path)
+                self.has_other_names |= change.file in symlinks
+            case MakeDirectory() | RemoveDirectory():
+                self.has_other_names = True
+            case _:
+                self.is_all = True
 
 
 class Namespace:
@@ -51,11 +87,12 @@ class Namespace:
     """
 
     def __init__(self, page_bytes: int, *, is_sparse: bool = False) -> None:
-        self._inode_kind = SparseInode if is_sparse else Inode
         self.current = MetadataState()
         self.durable = MetadataState()
         self.journal: list[Change] = []
         self.committed = -1
+        self.journal_changes = 0
+        """While this number stays the same, the journal and the durable entries do too, except marks of syncs."""
         self._page_bytes = page_bytes
         self._inodes = 0
         self._children: dict[str, set[str]] = {"/": set()}
@@ -65,6 +102,7 @@ class Namespace:
         self._changed_at: dict[str, int] = {}
         """Directory -> the last operation that changed the directory, in the order of the journal."""
         self._emptied: set[int] = set()  # new contents of emptied files, by Inode.identity
+        self.touched = Touched() if is_sparse else None
 
     @classmethod
     def from_image(cls, image: Image, page_bytes: int, wall_start_ms: int, *, is_sparse: bool = False) -> "Namespace":
@@ -80,7 +118,7 @@ class Namespace:
             children[parent_of(path)].add(path.rpartition("/")[2])
             current.names[path] = file
             mtime_ns = (content.mtime_ms - wall_start_ms) * 1_000_000
-            current.files[file] = namespace._inode_kind(file, page_bytes, mtime_ns, content)
+            current.files[file] = namespace._make_inode(file, mtime_ns, content)
             current.sizes[file] = len(content.held)
         namespace._inodes = len(image.files)
         for path, text in image.symlinks.items():
@@ -145,6 +183,7 @@ class Namespace:
         # states need its content.
         for entries in (self.current, self.durable):
             entries.files[inode.identity] = inode
+        self.journal_changes += 1
         return inode.identity
 
     def empty(self, number: int, path: str, mtime_ns: int) -> Inode:
@@ -357,6 +396,7 @@ class Namespace:
             change.apply(self.durable)
             done += 1
         del self.journal[:done]
+        self.journal_changes += done > 0
         assert not self.journal or not self.journal[0].synced, self.journal[0].label
         if done and not self.journal:  # here the check of the invariant is one comparison
             assert self.durable.names == self.current.names, (self.durable.names, self.current.names)
@@ -367,7 +407,10 @@ class Namespace:
         directory = change.directory
         assert directory is None or directory in self.current.directories, change.path
         change.apply(self.current)
+        if self.touched is not None:
+            self.touched.note(change, self.current.symlinks)
         self.journal.append(change)
+        self.journal_changes += 1
         if directory is not None:
             self._changed_at[directory] = change.number
             self._in_directory.setdefault(directory, []).append(change)
@@ -377,14 +420,20 @@ class Namespace:
         grown = self._unsynced.get(identity, [])
         others: dict[int, Change] = {one.number: one.as_allocated() for one in grown if isinstance(one, Extend)}
         if others:
+            self.journal_changes += 1
             self._unsynced[identity] = [others.get(one.number, one) for one in grown]
             for number, allocated in others.items():
                 self.journal[bisect_left(self.journal, number, key=_BY_NUMBER)] = allocated
 
     def _new_inode(self, mtime_ns: int) -> Inode:
-        inode = self._inode_kind(self._inodes, self._page_bytes, mtime_ns)
+        inode = self._make_inode(self._inodes, mtime_ns)
         self._inodes += 1
         return inode
+
+    def _make_inode(self, identity: int, mtime_ns: int, loaded: FileImage | None = None) -> Inode:
+        if self.touched is None:
+            return Inode(identity, self._page_bytes, mtime_ns, loaded)
+        return SparseInode(identity, self._page_bytes, mtime_ns, loaded, self.touched.inodes)
 
     def _add_child(self, path: str) -> None:
         self._children[parent_of(path)].add(path.rpartition("/")[2])

@@ -39,7 +39,7 @@ class Inode:
 
     __slots__ = (
         *("_durable", "_frozen", "_wrote_at", "cache", "changed_at", "flaws", "identity", "in_drive", "loaded"),
-        *("mtime_ns", "page_bytes", "pending", "readable", "stale", "synced_upto", "visible"),
+        *("mtime_ns", "page_bytes", "pending", "readable", "settlements", "stale", "synced_upto", "visible"),
     )
 
     def __init__(self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None) -> None:
@@ -64,6 +64,8 @@ class Inode:
         self.in_drive: tuple[Range, ...] = ()
         """Pending ranges in the volatile cache of the drive, acknowledged by a lying sync."""
         self._durable = _NOTHING
+        self.settlements = 0
+        """While this number stays the same, durable bytes do too, and `pending` only gets new writes at its end."""
         self.visible: FileImage | None = None
         """The last result of `visible_file`, until the cache or the time changes.
 
@@ -243,6 +245,7 @@ class Inode:
         if not pending:
             return
         self._wrote_at = pending[-1][0]
+        self.settlements += 1
         page_bytes = self.page_bytes
         start -= start % page_bytes  # write-back writes whole pages
         end += -end % page_bytes
@@ -288,6 +291,7 @@ class Inode:
         now = bytes(durable[at:end])
         if now == data:
             return False
+        self.settlements += 1
         durable[at:end] = data
         if any(first < end and at < first + len(late) for _, first, late in self.pending):
             # These bytes count as a write of the page by that operation, so a later sync makes them durable.
@@ -299,6 +303,7 @@ class Inode:
 
     def fail_write_back(self, upto: int, start: int, end: int) -> set[int]:
         """Fail a write-back. Return the lost pages, now clean and stale. Pages written after upto stay dirty."""
+        self.settlements += 1
         self._wrote_at = self.last_write_operation
         early: set[int] = set()
         late: set[int] = set()

@@ -13,11 +13,20 @@ from .page_cache import Inode
 class SparseInode(Inode):
     """One file's content, whose memory cost is proportional to the number of written pages."""
 
-    __slots__ = ()
+    __slots__ = ("_touched",)
 
-    def __init__(self, identity: int, page_bytes: int, mtime_ns: int, loaded: FileImage | None = None) -> None:
+    def __init__(
+        self,
+        identity: int,
+        page_bytes: int,
+        mtime_ns: int,
+        loaded: FileImage | None = None,
+        touched: set[int] | None = None,
+    ) -> None:
+        """touched: the inode adds its identity whenever `visible_file` may return another file."""
         assert page_bytes == PAGE_BYTES, page_bytes
         super().__init__(identity, page_bytes, mtime_ns, loaded)
+        self._touched = set[int]() if touched is None else touched
         self._set_contents(SparseBytes(), SparseBytes())
 
     def _set_contents(self, cache: SparseBytes, durable: SparseBytes) -> None:
@@ -38,11 +47,21 @@ class SparseInode(Inode):
         return self._sparse_cache.copy() if self._frozen is None else self._frozen.held
 
     def visible_file(self, wall_start_ms: int) -> FileImage:
+        if self._frozen is None:
+            self._sparse_cache.page_sum()  # before copying, so that the next copy need not compute it
         self.visible = super().visible_file(wall_start_ms)
         return self.visible
 
-    def revert_stale_page(self, page: int) -> tuple[int, int]:
+    def set_mtime_ns(self, mtime_ns: int) -> None:
+        self._note_change()
+        super().set_mtime_ns(mtime_ns)
+
+    def _note_change(self) -> None:
         self.visible = None
+        self._touched.add(self.identity)
+
+    def revert_stale_page(self, page: int) -> tuple[int, int]:
+        self._note_change()
         return super().revert_stale_page(page)
 
     def durable_bytes(self, size_bytes: int) -> Content:
@@ -53,7 +72,7 @@ class SparseInode(Inode):
         return found
 
     def writable_cache(self, size_bytes: int) -> bytearray:
-        self.visible = None
+        self._note_change()
         if self._frozen is not None:
             self._set_contents(SparseBytes.from_content(self._frozen.held), self._sparse_durable)
             self._frozen = None
@@ -75,7 +94,7 @@ class SparseInode(Inode):
         self.mtime_ns = mtime_ns
 
     def _durable_prefix(self, identity: int, size_bytes: int, mtime_ns: int) -> Inode:
-        rest = SparseInode(identity, self.page_bytes, mtime_ns)
+        rest = SparseInode(identity, self.page_bytes, mtime_ns, touched=self._touched)
         self.writable_cache(0)
         cache, durable = self._sparse_cache.copy(), SparseBytes.from_content(self.durable_bytes(self.size_bytes))
         for content in (cache, durable):

@@ -12,12 +12,13 @@ import sys
 from pathlib import Path
 
 from ..record import FILES, Answers
-from .check import BROKEN, HELD, call_check, load_check
+from .check import BROKEN, HELD, call_check, load_check, takes_refusals
 
 
 def judge(check: str, answers: str) -> None:
     """Run the function of a Python check, and consume all violations that it yields."""
-    list(call_check(load_check(Path(check)), Path.cwd(), _read_answers(answers)) or ())
+    function = load_check(Path(check))
+    list(call_check(function, Path.cwd(), _read_answers(answers), with_refusals=takes_refusals(function)) or ())
 
 
 def ask(place: str, answers: str, seconds_max: str, kind: str, name: str) -> None:

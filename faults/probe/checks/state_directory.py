@@ -15,11 +15,12 @@ import shutil
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from inotify_simple import Event, INotify, flags
 
-from ...disk.difference import ImageDifference
+from ...disk.difference import FilePatch, ImageDifference
 from ...disk.export import write_file
 from ...disk.image import FileImage
 
@@ -56,21 +57,28 @@ class StateDirectory:
 
     def show(self, difference: ImageDifference) -> Path:
         """Change the state by a difference, and return the directory that has it."""
+        if difference.directories is not None:
+            self.discard()  # while the files of the last state are known
         outdated = {path for path in difference.files if path in self._files}
         outdated.update(path for path in difference.symlinks if path in self._symlinks)
         outdated.update(difference.removed)
+        files = {
+            path: file.applied_to(self._files[path]) if isinstance(file, FilePatch) else file
+            for path, file in difference.files.items()
+        }
         for path in difference.removed:
             self._files.pop(path, None)
             self._symlinks.pop(path, None)
-        self._files.update(difference.files)
+        self._files.update(files)
         self._symlinks.update(difference.symlinks)
         if difference.directories is not None:
             self._directories = difference.directories
         if difference.directories is not None or self._root is None:
             return self._create_root()
         try:
-            return self._change_in_place(difference, outdated)
+            return self._change_in_place(files, difference.symlinks, outdated)
         except OSError:  # the check has left something that cannot be removed
+            self.discard()
             return self._create_root()
 
     def find_check_changes(self, processes: Iterable[int]) -> None:
@@ -107,7 +115,7 @@ class StateDirectory:
 
     def discard(self) -> None:
         """Remove the directory. The next state gets a new one."""
-        if self._root is not None:
+        if self._root is not None and not self._is_removed(str(self._root)):
             shutil.rmtree(self._root, ignore_errors=True)
         if self._inotify is not None:
             self._inotify.close()
@@ -115,18 +123,32 @@ class StateDirectory:
         self._watched.clear()
         self._changed.clear()
 
+    def _is_removed(self, root: str) -> bool:
+        """Remove the files and directories of the state, and return whether nothing else was there.
+
+        This is faster than to look for files, and the checks of most states leave no others.
+        """
+        try:
+            for path in chain(self._files, self._symlinks):
+                os.unlink(root + path)
+            for directory in reversed(self._directories):
+                os.rmdir(root + directory)
+            os.rmdir(root)
+        except OSError:
+            return False
+        return True
+
     def _create_root(self) -> Path:
-        self.discard()
         self._root = root = self._next_root()
-        root.mkdir(mode=0o700)
+        os.mkdir(root, 0o700)
         for directory in self._directories:
-            os.makedirs(f"{root}{directory}", exist_ok=True)
+            _make_directory(f"{root}{directory}")
         self._write_files(self._files, self._symlinks)
         if len(self._files) >= FILES_MIN and len(self._directories) < _DIRECTORIES_MAX:
             self._watch_directories()
         return root
 
-    def _change_in_place(self, difference: ImageDifference, outdated: set[str]) -> Path:
+    def _change_in_place(self, files: dict[str, FileImage], symlinks: dict[str, str], outdated: set[str]) -> Path:
         assert self._root is not None, "a state is shown"
         assert self._inotify is not None, "kept only if watched"
         before, root = self._root, self._next_root()
@@ -134,9 +156,9 @@ class StateDirectory:
         self._root, changed = root, self._changed
         for path in outdated | changed:
             _remove_path(f"{root}{path}")
-        files = dict(difference.files)
+        files = files.copy()
         files.update((path, self._files[path]) for path in changed if path in self._files)
-        symlinks = dict(difference.symlinks)
+        symlinks = symlinks.copy()
         symlinks.update((path, self._symlinks[path]) for path in changed if path in self._symlinks)
         self._write_files(files, symlinks)
         changed.clear()
@@ -144,10 +166,11 @@ class StateDirectory:
         return root
 
     def _write_files(self, files: dict[str, FileImage], symlinks: dict[str, str]) -> None:
+        root = str(self._root)
         for path, file in files.items():
-            write_file(f"{self._root}{path}", file)
+            write_file(root + path, file)
         for path, text in symlinks.items():  # links last, so that no file is written through a link
-            os.symlink(text, f"{self._root}{path}")
+            os.symlink(text, root + path)
 
     def _watch_directories(self) -> None:
         """Watch all directories, if the system allows it."""
@@ -164,6 +187,13 @@ class StateDirectory:
     def _next_root(self) -> Path:
         self._number += 1
         return self._parent / f"state-{os.getpid()}-{self._number}"
+
+
+def _make_directory(path: str) -> None:
+    try:
+        os.mkdir(path)
+    except FileNotFoundError:
+        os.makedirs(path)
 
 
 def _remove_path(path: str) -> None:
