@@ -9,10 +9,16 @@ Source: Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees 
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from ..choices import Stream
-from ..machine import SimTask
 from . import ENDLESS
+
+
+class Numbered(Protocol):
+    """A simulated task, or a thread of a recorded program."""
+
+    number: int
 
 
 class PCTPolicy:
@@ -30,13 +36,13 @@ class PCTPolicy:
         self._change_steps = sorted(steps, reverse=True)
         self._priorities: dict[int, float] = {}  # by task number: from 1 to 2 at first, negative after a drop
 
-    def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
+    def choose_task(self, runnable: Sequence[Numbered], current: Numbered | None, label: str, step: int) -> int:
         if current is not None:
             self._drop_priority_if_due(current, step)
         priorities = [self._task_priority(task) for task in runnable]
         return priorities.index(max(priorities))
 
-    def quantum(self, chosen: SimTask, step: int) -> int:
+    def quantum(self, chosen: Numbered, step: int) -> int:
         """Grant the points before the next change step."""
         self._drop_priority_if_due(chosen, step)
         if not self._change_steps:
@@ -45,13 +51,13 @@ class PCTPolicy:
         assert granted >= 0, (self._change_steps[-1], step)
         return granted
 
-    def _task_priority(self, task: SimTask) -> float:
+    def _task_priority(self, task: Numbered) -> float:
         priority = self._priorities.get(task.number)
         if priority is None:
             priority = self._priorities[task.number] = 1.0 + self._draw()
         return priority
 
-    def _drop_priority_if_due(self, running: SimTask, step: int) -> None:
+    def _drop_priority_if_due(self, running: Numbered, step: int) -> None:
         while self._change_steps and self._change_steps[-1] <= step:
             self._change_steps.pop()
             # A task that drops later gets a lower priority than all earlier ones.

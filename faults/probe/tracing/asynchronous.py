@@ -24,7 +24,7 @@ SECONDS_MAX = 2.0
 """Maximum time to wait for a request."""
 _POLL_SECONDS = 0.0002
 _request = struct.Struct("<16xH2xIQQq16x")
-_BUFFER_AT = 24
+_BUFFER_AT, _SIZE_AT = 24, 32
 _ring = struct.Struct("<4xIII")
 _event = struct.Struct("<8xQq8x")
 _RING_HEAD_BYTES, _RESULT_AT = 32, 16
@@ -42,6 +42,9 @@ class Request(NamedTuple):
 
     def set_buffer(self, thread: int, buffer: int) -> None:
         ptrace.write_memory(thread, self.address + _BUFFER_AT, buffer.to_bytes(8, "little"))
+
+    def set_size(self, thread: int, size_bytes: int) -> None:
+        ptrace.write_memory(thread, self.address + _SIZE_AT, size_bytes.to_bytes(8, "little"))
 
 
 class EventRing:

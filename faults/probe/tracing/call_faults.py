@@ -2,8 +2,8 @@
 
 To fail a call, the recorder skips it and sets the error as its result. For a short write, it halves the amount of data,
 or cuts it to the part in the rule. A failed write with a part (torn-write) writes this part, and then returns EIO; only
-write, pwrite, writev, pwritev and pwritev2 can be torn. A disk that is full after some bytes lets all calls fail that
-write, extend or create files.
+write, pwrite, writev, pwritev and pwritev2 can be torn. A disk that is full after some bytes cuts the write that
+crosses this limit short, as a file system does. Later calls that write, extend or create files fail.
 Each kind of fault applies to these calls:
 
     failed write           EIO     writes to files: write, pwrite, writev, sendfile, copy_file_range, io_submit, ...
@@ -28,14 +28,19 @@ it gets EFAULT, and the text of the step says so. Only the first write of such a
 
 import errno
 import os
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Protocol
 
 from msgspec import structs
 
 from ...kinds import FaultKind
 from ..record import FAILED_SYNC, FAULT, LYING_SYNC, WRITE
-from .call_paths import MAKES, OPENS, SYNCS, WRITES, CallPaths, SubmittedWrite
+from . import ptrace
+from .call_paths import MAKES, OPENS, SYNCS, VECTORS, WRITES, CallPaths, SubmittedWrite
 from .control import ALL_CALLS, CALL_FAULTS, CallFault, MatchedCall, RunControl
 from .files import KnownFiles
 from .names import NameCalls
@@ -45,10 +50,11 @@ from .rules import glob_matches
 from .threads import CallInjector, Finish, TracedThread
 
 _SUCCESS = 0
+_buffer = struct.Struct("<8xQ")
+_BUFFER_SIZE_AT = 8
 _MAY_LIE = (*SYNCS, "msync")
 _MAY_SYNC = ("write", "writev", "pwrite64", "pwritev", "pwritev2")
 _RWF_SYNCS = 2 | 4  # RWF_DSYNC, RWF_SYNC
-_SEEK_SET = 0
 _NOWHERE = 0
 _INTERRUPTED = ("ftruncate", "truncate", "fallocate", *SYNCS)
 _ERRORS = {
@@ -61,6 +67,39 @@ _ERRORS = {
     FaultKind.FAILED_DIRECTORY_SYNC: errno.EIO,
     FaultKind.LYING_SYNC: _SUCCESS,
 }
+
+
+class CallChange(Protocol):
+    """Changes a call before it runs, and afterwards its result."""
+
+    def skip_call(self, thread: TracedThread, /) -> None:
+        """Make the call return without being executed."""
+
+    def set_argument(self, thread: TracedThread, index: int, value: int, /) -> None: ...
+
+    def set_result(self, thread: TracedThread, result: int, /) -> None: ...
+
+    def set_position(self, thread: TracedThread, fd: int, position: int, /) -> None:
+        """Set the position of a descriptor."""
+
+
+class RegisterChange:
+    """Changes a system call by the registers of its thread."""
+
+    def __init__(self, injector: CallInjector) -> None:
+        self._injector = injector
+
+    def skip_call(self, thread: TracedThread) -> None:
+        self._injector.cancel_call(thread)
+
+    def set_argument(self, thread: TracedThread, index: int, value: int) -> None:
+        self._injector.set_register(thread, self._injector.machine.arguments[index], value)
+
+    def set_result(self, thread: TracedThread, result: int) -> None:
+        self._injector.set_register(thread, self._injector.machine.result, result)
+
+    def set_position(self, thread: TracedThread, fd: int, position: int) -> None:
+        self._injector.call(thread, "lseek", fd, position, os.SEEK_SET)
 
 
 @dataclass(slots=True)
@@ -93,7 +132,7 @@ class CallFaults:
         self._files = files
         self._paths = CallPaths(files, names)
         self._notes = notes
-        self._injector = injector
+        self._registers = RegisterChange(injector)
         self.matched: list[MatchedCall] = []
         self._can_strike: Mapping[FaultKind, Callable[[TracedThread, EnteredCall, str], bool]] = {
             FaultKind.FAILED_WRITE: lambda *it: self._is_write(*it) or self._paths.submitted(*it) is not None,
@@ -108,10 +147,13 @@ class CallFaults:
         }
         assert self._can_strike.keys() == set(CALL_FAULTS)
 
-    def finish_for_call(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
+    def finish_for_call(
+        self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish, change: CallChange | None = None
+    ) -> Finish:
         """Return the finish function for a call before it runs. If the fault is due, inject it.
 
         finish: the function that records the call without a fault. The thread must then run to the end of the call.
+        change: how to change the call, if it is no system call.
         """
         for kind in self._listed:
             if self._can_strike[kind](thread, call, name):
@@ -120,10 +162,12 @@ class CallFaults:
         due = [one for one in applying if one.meets_call()]
         if not due:
             return finish
-        due[0].injections += 1
-        if due[0].fault is self._fault:
-            self._note_match(self._fault.kind, thread, call, name)
-        return self._inject(due[0].fault, thread, call, name, finish)
+        note_injection = partial(self._note_injection, due[0], thread, call, name)
+        change = change or self._registers
+        if self._bytes_left(due[0].fault) > 0:
+            return self._cut_at_limit(due[0].fault, thread, call, name, finish, change, note_injection)
+        note_injection()
+        return self._inject(due[0].fault, thread, call, name, finish, change)
 
     def add(self, fault: CallFault) -> None:
         """Inject a fault that the program asks for, from now on."""
@@ -134,25 +178,40 @@ class CallFaults:
         """Return the rules that the program asked for, with the number of their injections."""
         return [(str(one.fault), one.injections) for one in self._active if one.fault is not self._fault]
 
+    def _note_injection(self, active: _ActiveFault, thread: TracedThread, call: EnteredCall, name: str) -> None:
+        active.injections += 1
+        if active.fault is self._fault:
+            self._note_match(active.fault.kind, thread, call, name)
+
     def _note_match(self, kind: FaultKind, thread: TracedThread, call: EnteredCall, name: str) -> None:
         path = self._paths.path(thread, call, name)
         self.matched.append(MatchedCall(kind, path, name, thread.stack))
 
-    def _inject(self, fault: CallFault, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
+    def _inject(
+        self,
+        fault: CallFault,
+        thread: TracedThread,
+        call: EnteredCall,
+        name: str,
+        finish: Finish,
+        change: CallChange,
+    ) -> Finish:
         kind = fault.kind
         if kind is FaultKind.SHORT_WRITE or fault.part is not None:
-            return self._cut_write(fault, thread, call, name, finish)
+            return self._cut_write(fault, thread, call, name, finish, change)
         if (submitted := self._paths.submitted(thread, call, name)) is not None:
             return self._fail_on_completion(kind, thread, submitted, finish)
         if kind in (FaultKind.FAILED_SYNC, FaultKind.LYING_SYNC) and name in WRITES:
-            return self._run_without_sync(kind, thread, call, finish)
-        return self._skip_call(kind, thread, call, name, finish)
+            return self._run_without_sync(kind, thread, call, finish, change)
+        return self._skip_call(kind, thread, call, name, finish, change)
 
     # -- which calls ---------------------------------------------------------------------------------
 
     def _fault_applies(self, fault: CallFault, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         if fault.after_bytes is not None:
-            applies = self._notes.data_bytes >= fault.after_bytes and self._needs_space(thread, call, name)
+            left = self._bytes_left(fault)
+            crosses = left > 0 and self._wanted_bytes(thread, call, name) > left
+            applies = crosses or (left <= 0 and self._needs_space(thread, call, name))
         elif fault.part is not None:
             names = WRITES if fault.kind is FaultKind.SHORT_WRITE else _MAY_SYNC
             applies = name in names and self._is_write(thread, call, name) and _kept_amount(fault, call, name) > 0
@@ -163,6 +222,18 @@ class CallFaults:
     def _needs_space(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         kinds = (FaultKind.DISK_FULL, FaultKind.FAILED_CREATION, FaultKind.FAILED_EXTEND)
         return any(self._can_strike[kind](thread, call, name) for kind in kinds)
+
+    def _bytes_left(self, fault: CallFault) -> int:
+        """Return how much can be written before the disk of a fault is full; 0 for other faults."""
+        return 0 if fault.after_bytes is None else fault.after_bytes - self._notes.data_bytes
+
+    def _wanted_bytes(self, thread: TracedThread, call: EnteredCall, name: str) -> int:
+        """Return how much a call is to write into a file."""
+        if (submitted := self._paths.submitted(thread, call, name)) is not None:
+            return submitted.request.size_bytes
+        if not self._is_write(thread, call, name):
+            return 0
+        return sum(_buffer_sizes(thread, call)) if name in VECTORS else call.arguments[WRITES[name].amount]
 
     def _is_write(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         # if -1, the descriptor is standard output
@@ -188,13 +259,21 @@ class CallFaults:
 
     # -- what becomes of them ------------------------------------------------------------------------
 
-    def _skip_call(self, kind: FaultKind, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
+    def _skip_call(
+        self,
+        kind: FaultKind,
+        thread: TracedThread,
+        call: EnteredCall,
+        name: str,
+        finish: Finish,
+        change: CallChange,
+    ) -> Finish:
         """Skip a call and set its result to that of the fault."""
         error, file = _ERRORS[kind], self._paths.file_number(thread, call, name)
-        self._injector.cancel_call(thread)
+        change.skip_call(thread)
 
         def answer(_result: int) -> None:
-            self._injector.set_register(thread, self._injector.machine.result, -error)
+            change.set_result(thread, -error)
             if kind in (FaultKind.FAILED_SYNC, FaultKind.LYING_SYNC):
                 self._note_sync(kind, finish, _SUCCESS)
             else:
@@ -210,21 +289,18 @@ class CallFaults:
         finish(result)
         noted[since:] = [step if step.kind == WRITE else structs.replace(step, kind=noted_as) for step in noted[since:]]
 
-    def _run_without_sync(self, kind: FaultKind, thread: TracedThread, call: EnteredCall, finish: Finish) -> Finish:
+    def _run_without_sync(
+        self, kind: FaultKind, thread: TracedThread, call: EnteredCall, finish: Finish, change: CallChange
+    ) -> Finish:
         """Run a write without its sync."""
         position = self._files.descriptor_state(thread.id, call.arguments[0]).position
 
         def finish_unsynced(count: int) -> None:
             self._note_sync(kind, finish, count)
             if kind is FaultKind.FAILED_SYNC and count > 0:
-                self._fail_after_write(thread, call, position)
+                _fail_after_write(thread, call, position, change)
 
         return finish_unsynced
-
-    def _fail_after_write(self, thread: TracedThread, call: EnteredCall, position: int) -> None:
-        """Set the result of a write that was made to EIO, and restore the position before it."""
-        self._injector.call(thread, "lseek", call.arguments[0], position, _SEEK_SET)
-        self._injector.set_register(thread, self._injector.machine.result, -errno.EIO)
 
     def _fail_on_completion(
         self, kind: FaultKind, thread: TracedThread, submitted: SubmittedWrite, finish: Finish
@@ -244,26 +320,107 @@ class CallFaults:
         return finish_failed
 
     def _cut_write(
-        self, fault: CallFault, thread: TracedThread, call: EnteredCall, name: str, finish: Finish
+        self,
+        fault: CallFault,
+        thread: TracedThread,
+        call: EnteredCall,
+        name: str,
+        finish: Finish,
+        change: CallChange,
     ) -> Finish:
         """Make a call write only a part of its bytes or buffers. A failed write then returns EIO."""
         amount, file = WRITES[name].amount, self._paths.file_number(thread, call, name)
-        register, wanted = self._injector.machine.arguments[amount], call.arguments[amount]
+        wanted = call.arguments[amount]
         kept, fails = _kept_amount(fault, call, name), fault.kind is FaultKind.FAILED_WRITE
         position = self._files.descriptor_state(thread.id, call.arguments[0]).position if fails else 0
-        self._injector.set_register(thread, register, kept)
+        change.set_argument(thread, amount, kept)
 
         def finish_short(count: int) -> None:
             # restored, because the program may rely on unchanged argument registers
-            self._injector.set_register(thread, register, wanted)
-            unit = "buffers" if name in ("writev", "pwritev", "pwritev2") else "bytes"
+            change.set_argument(thread, amount, wanted)
+            unit = "buffers" if name in VECTORS else "bytes"
             detail = f"{'EIO after ' if fails else ''}{kept} of {wanted} {unit}"
             self._notes.add(FAULT, str(fault.kind), detail, file=file)
             finish(count)
             if fails and count > 0:
-                self._fail_after_write(thread, call, position)
+                _fail_after_write(thread, call, position, change)
 
         return finish_short
+
+    def _cut_at_limit(
+        self,
+        fault: CallFault,
+        thread: TracedThread,
+        call: EnteredCall,
+        name: str,
+        finish: Finish,
+        change: CallChange,
+        note_injection: Callable[[], None],
+    ) -> Finish:
+        """Make a call write only as much as the disk takes. The source of a copy may have less than the limit."""
+        left = self._bytes_left(fault)
+        wanted = self._wanted_bytes(thread, call, name)
+        submitted = self._paths.submitted(thread, call, name)
+        file = self._paths.file_number(thread, call, name) if submitted is None else submitted.file
+        if submitted is not None:
+            submitted.request.set_size(thread.id, left)
+            restore: Callable[[], None] = partial(submitted.request.set_size, thread.id, wanted)
+        elif name in VECTORS:
+            restore = _cut_buffers(left, thread, call, name, change)
+        else:
+            restore = _set_amount(left, thread, call, name, change)
+
+        def finish_cut(result: int) -> None:
+            restore()  # because the program may rely on unchanged arguments
+            if result == left or (submitted is not None and result > submitted.before):
+                note_injection()
+                self._notes.add(FAULT, str(FaultKind.DISK_FULL), f"{left} of {wanted} bytes", file=file)
+            finish(result)
+
+        return finish_cut
+
+
+def _set_amount(
+    amount: int, thread: TracedThread, call: EnteredCall, name: str, change: CallChange
+) -> Callable[[], None]:
+    """Change the amount of a call. Return the function that restores it."""
+    index = WRITES[name].amount
+    change.set_argument(thread, index, amount)
+    return partial(change.set_argument, thread, index, call.arguments[index])
+
+
+def _cut_buffers(
+    left: int, thread: TracedThread, call: EnteredCall, name: str, change: CallChange
+) -> Callable[[], None]:
+    """Shorten the buffers of a call to this many bytes. Return the function that restores them."""
+    sizes = _buffer_sizes(thread, call)
+    ends = list(accumulate(sizes))
+    last = next(number for number, end in enumerate(ends) if end >= left)
+    place = call.arguments[1] + last * _buffer.size + _BUFFER_SIZE_AT
+    kept = left - (ends[last] - sizes[last])
+    ptrace.write_memory(thread.id, place, kept.to_bytes(8, "little"))
+    restore_amount = _set_amount(last + 1, thread, call, name, change)
+
+    def restore() -> None:
+        ptrace.write_memory(thread.id, place, sizes[last].to_bytes(8, "little"))
+        restore_amount()
+
+    return restore
+
+
+def _buffer_sizes(thread: TracedThread, call: EnteredCall) -> list[int]:
+    """Return the sizes of the buffers of a call (struct iovec). Empty: the call's arguments are invalid."""
+    try:
+        raw = ptrace.read_memory(thread.id, call.arguments[1], call.arguments[2] * _buffer.size)
+    except OSError:
+        return []
+    return [size for (size,) in _buffer.iter_unpack(raw)]
+
+
+def _fail_after_write(thread: TracedThread, call: EnteredCall, position: int, change: CallChange) -> None:
+    """Set the result of a write that was made to EIO, and restore the position before it."""
+    change.set_position(thread, call.arguments[0], position)
+    change.set_result(thread, -errno.EIO)
 
 
 def _kept_amount(fault: CallFault, call: EnteredCall, name: str) -> int:

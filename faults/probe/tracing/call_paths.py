@@ -27,6 +27,8 @@ WRITES = {
     "sendfile": WriteArguments(0, 3),
     **dict.fromkeys(("splice", "copy_file_range"), WriteArguments(2, 4)),
 }
+VECTORS = ("writev", "pwritev", "pwritev2")
+"""Writes whose amount is a number of buffers."""
 SYNCS = ("fsync", "fdatasync")
 _DESCRIPTORS = {
     **{name: found.descriptor for name, found in WRITES.items()},
@@ -97,6 +99,11 @@ class CallPaths:
             descriptor = submitted.request.descriptor
         else:
             descriptor = call.arguments[_DESCRIPTORS[name]] & 0xFFFF_FFFF
+        if (registered := self._files.registered.get(descriptor)) is not None:
+            file = registered.state.file
+            return (
+                registered.directory if file is None else self._link_target(thread, f"/proc/self/fd/{file.descriptor}")
+            )
         return self._link_target(thread, f"/proc/{thread.id}/fd/{descriptor}")
 
     def _link_target(self, thread: TracedThread, link: str) -> str:

@@ -208,27 +208,32 @@ class ContentCalls:
 
     def on_fsync(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
         """Record fsync(2), of files and directories."""
-        return self._finish_sync(thread, fd, "")
+        return self.finish_sync(thread, fd, "")
 
     def on_fdatasync(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
         """Record fdatasync(2), of files and directories."""
-        return self._finish_sync(thread, fd, DATA)
+        return self.finish_sync(thread, fd, DATA)
 
-    def _finish_sync(self, thread: TracedThread, fd: int, target: str) -> Finish | None:
+    def finish_sync(self, thread: TracedThread, fd: int, target: str, at: int = 0, size: int = 0) -> Finish | None:
+        """Record a sync of a file or directory. size: of a range; 0: the whole file."""
         file = self._files.descriptor_state(thread.id, fd).file
         if file is not None:
-            return self._finish_if_successful(lambda: self._notes.add(SYNC, target=target, file=file.number))
-        path = self._directory_path(thread.id, fd)
+            return self._finish_if_successful(
+                lambda: self._notes.add(SYNC, target=target, file=file.number, at=at, size=size)
+            )
+        path = self.directory_path(thread.id, fd)
         return None if path is None else self._finish_if_successful(lambda: self._notes.add(SYNC_DIRECTORY, path))
 
-    def _directory_path(self, thread: int, fd: int) -> str | None:
+    def directory_path(self, thread: int, fd: int) -> str | None:
+        """Return the path of a recorded directory, or None if the descriptor has another target or none."""
         name = f"/proc/{thread}/fd/{fd & 0xFFFF_FFFF}"
         try:
             return path_below(self._files.root, os.readlink(name)) if S_ISDIR(os.stat(name).st_mode) else None
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
-            return None  # there is no such descriptor, so the call will fail
+            registered = self._files.registered.get(fd)  # else there is no such descriptor, so the call will fail
+            return registered.directory or None if registered else None
 
     def on_sync(self, _thread: TracedThread, *_: int) -> Finish:
         """Record sync(2)."""

@@ -57,18 +57,46 @@ class MatchedCall(NamedTuple):
     stack: int
 
 
+RANDOM = 0
+"""Instead of the depth of PCT: each choice is random."""
+PCT_NAME = "pct"
+POLICIES = ("random", PCT_NAME, f"{PCT_NAME}:DEPTH")
+"""How seeds choose threads. pct: its depth depends on the seed."""
+_DEPTHS = (2, 3, 5, 8)  # few change points leave long gaps to other threads, many try more places in each run
+_DEPTH_MAX = 99
+
+
+def depth_of(policy: str, seed: int) -> int:
+    """Return the depth of PCT for a seed, or RANDOM. ValueError: there is no such policy."""
+    name, _, depth = policy.partition(":")
+    if policy == "random":
+        return RANDOM
+    if policy == PCT_NAME:
+        return _DEPTHS[seed % len(_DEPTHS)]
+    if name == PCT_NAME and depth.isdecimal() and 1 <= int(depth) <= _DEPTH_MAX:
+        return int(depth)
+    raise ValueError(f"expected {', '.join(POLICIES)} with a depth of 1 to {_DEPTH_MAX}, found {policy}")
+
+
 class RunControl(NamedTuple):
     """At most one of a fault, an order and a list. seed: determines the order of the threads' recorded steps."""
 
     fault: CallFault | None = None
     seed: int | None = None
+    depth: int = RANDOM
+    """Depth of PCT, or RANDOM."""
+    horizon_steps: int = 1
+    """Number of steps among which PCT places its change points."""
     listed: tuple[FaultKind, ...] = ()
     """Faults that are not injected: the run lists the calls to which they apply."""
 
     def __str__(self) -> str:
         if self.listed:
             return "list of calls"
-        return str(self.fault) if self.fault is not None else "" if self.seed is None else f"seed {self.seed}"
+        if self.fault is not None:
+            return str(self.fault)
+        by_pct = "" if self.depth == RANDOM else f" ({PCT_NAME}:{self.depth})"
+        return "" if self.seed is None else f"seed {self.seed}{by_pct}"
 
 
 AS_IT_IS = RunControl()

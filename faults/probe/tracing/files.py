@@ -53,6 +53,18 @@ class DescriptorState(NamedTuple):
 
 
 _NOTHING = DescriptorState(None, "", 0, 0)
+_REGISTERED_MIN = 1 << 31  # no descriptor of a program has such a number
+
+
+class RegisteredFile(NamedTuple):
+    """A file that io_uring keeps, perhaps without a descriptor. directory: its path on the program's disk, or "".
+
+    is_prompt: whether it is on a disk, so that no request on it waits for another program.
+    """
+
+    state: DescriptorState
+    directory: str
+    is_prompt: bool
 
 
 class KnownFiles:
@@ -66,6 +78,9 @@ class KnownFiles:
         self._outputs: dict[tuple[int, int], str] = {}
         self._devices: dict[int, int] = {}
         """Device by mount number. Empty for file systems on which one mount has several devices."""
+        self.registered: dict[int, RegisteredFile] = {}
+        """Files without descriptors, by numbers that take the place of descriptors."""
+        self._registrations = 0
         self._kept: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._is_by_mount = _file_system(root) in _NUMBERED_BY_MOUNT
         for path in sorted(_files_below(root)):
@@ -103,7 +118,7 @@ class KnownFiles:
                 kept = self._keep_fdinfo(key)
             position, flags, mount, inode = descriptor_facts(kept)
         except OSError:
-            return _NOTHING
+            return self.registered[key[1]].state if key[1] in self.registered else _NOTHING
         device = self._devices.get(mount) if inode >= 0 else None
         if device is None:
             try:
@@ -123,6 +138,16 @@ class KnownFiles:
             os.close(self._kept.popitem(last=False)[1])
         kept = self._kept[key] = os.open(f"/proc/{key[0]}/fdinfo/{key[1]}", _READ)
         return kept
+
+    def register(self, state: DescriptorState, directory: str, *, is_prompt: bool) -> int:
+        """Return a number that stands for a file in place of a descriptor."""
+        number = _REGISTERED_MIN + self._registrations
+        self._registrations += 1
+        self.registered[number] = RegisteredFile(state, directory, is_prompt)
+        return number
+
+    def unregister(self, number: int) -> None:
+        del self.registered[number]
 
     def forget_thread(self, thread: int) -> None:
         """Close the cached fdinfo files of a thread that has ended or executed another program."""

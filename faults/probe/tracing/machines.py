@@ -66,6 +66,11 @@ class Architecture(NamedTuple):
             self.number: 2**64 - 1,
         }  # -1 as the number prevents the restart of an interrupted call
 
+    def set_result(self, result: int) -> dict[int, int]:
+        """Return the register values, by index, after a call with this result that was not made."""
+        number = {} if self.takes_number_apart else {self.number: 2**64 - 1}
+        return {self.result: result % 2**64} | number
+
     def without_jump(self, state: int) -> int:
         """Return the state without the flag of a jump: guarded code does not allow jumps to a call instruction."""
         return state & ~_ARM_JUMPED
@@ -113,15 +118,15 @@ X86_64 = Architecture(
     audit=0xC000003E,
     calls=_parse_numbers(
         """
-        read 0  write 1  open 2  fstat 5  lseek 8  mmap 9  mprotect 10  munmap 11  ioctl 16  pread64 17  pwrite64 18
-        readv 19  writev 20  mremap 25  msync 26  madvise 28  sendfile 40  recvfrom 45  recvmsg 47  fsync 74
-        fdatasync 75  truncate 76  ftruncate 77  rename 82  mkdir 83  rmdir 84  creat 85  link 86  unlink 87
-        symlink 88  mknod 133  sync 162  io_getevents 208  io_submit 209  remap_file_pages 216  getdents64 217
-        openat 257  mkdirat 258  mknodat 259  newfstatat 262  unlinkat 263  renameat 264  linkat 265  symlinkat 266
-        sched_setaffinity 203  sched_getaffinity 204
+        read 0  write 1  open 2  close 3  fstat 5  lseek 8  mmap 9  mprotect 10  munmap 11  ioctl 16  pread64 17
+        pwrite64 18  readv 19  writev 20  mremap 25  msync 26  madvise 28  sendfile 40  recvfrom 45  recvmsg 47
+        fcntl 72  flock 73  fsync 74  fdatasync 75  truncate 76  ftruncate 77  rename 82  mkdir 83  rmdir 84  creat 85
+        link 86  unlink 87  symlink 88  mknod 133  sync 162  io_getevents 208  io_submit 209  remap_file_pages 216
+        getdents64 217  openat 257  mkdirat 258  mknodat 259  newfstatat 262  unlinkat 263  renameat 264  linkat 265
+        symlinkat 266  sched_setaffinity 203  sched_getaffinity 204
         splice 275  sync_file_range 277  fallocate 285  preadv 295  pwritev 296  recvmmsg 299  syncfs 306
         renameat2 316  seccomp 317  getrandom 318  copy_file_range 326  preadv2 327  pwritev2 328  statx 332
-        io_pgetevents 333  io_uring_setup 425  openat2 437
+        io_pgetevents 333  io_uring_setup 425  io_uring_enter 426  io_uring_register 427  openat2 437
         """
     ),
     register_count=27,
@@ -141,14 +146,15 @@ AARCH64 = Architecture(
     audit=0xC00000B7,
     calls=_parse_numbers(
         """
-        io_submit 2  io_getevents 4  ioctl 29  mknodat 33  mkdirat 34  unlinkat 35  symlinkat 36  linkat 37
-        renameat 38  truncate 45  ftruncate 46  fallocate 47  openat 56  getdents64 61  lseek 62  read 63  write 64
-        readv 65  writev 66  pread64 67  pwrite64 68  preadv 69  pwritev 70  sendfile 71  splice 76  newfstatat 79
-        sched_setaffinity 122  sched_getaffinity 123
+        io_submit 2  io_getevents 4  fcntl 25  ioctl 29  flock 32  mknodat 33  mkdirat 34  unlinkat 35  symlinkat 36
+        linkat 37  renameat 38  truncate 45  ftruncate 46  fallocate 47  openat 56  close 57  getdents64 61  lseek 62
+        read 63
+        write 64  readv 65  writev 66  pread64 67  pwrite64 68  preadv 69  pwritev 70  sendfile 71  splice 76
+        newfstatat 79  sched_setaffinity 122  sched_getaffinity 123
         fstat 80  sync 81  fsync 82  fdatasync 83  sync_file_range 84  recvfrom 207  recvmsg 212  munmap 215  mremap 216
         mmap 222  mprotect 226  msync 227  madvise 233  remap_file_pages 234  recvmmsg 243  syncfs 267
         renameat2 276  seccomp 277  getrandom 278  copy_file_range 285  preadv2 286  pwritev2 287  statx 291
-        io_pgetevents 292  io_uring_setup 425  openat2 437
+        io_pgetevents 292  io_uring_setup 425  io_uring_enter 426  io_uring_register 427  openat2 437
         """
     ),
     register_count=34,

@@ -74,13 +74,14 @@ class NameCalls:
 
     def on_openat(self, thread: TracedThread, _at: int, _path: int, flags: int, *_: int) -> Finish | None:
         """Record openat(2)."""
-        return self._finish_open(thread, flags)
+        return self.finish_open(thread, flags)
 
     def on_openat2(self, thread: TracedThread, _at: int, _path: int, how: int, *_: int) -> Finish | None:
         """Record openat2(2)."""
-        return self._finish_open(thread, int.from_bytes(ptrace.read_memory(thread.id, how, 8), "little"))
+        return self.finish_open(thread, int.from_bytes(ptrace.read_memory(thread.id, how, 8), "little"))
 
-    def _finish_open(self, thread: TracedThread, flags: int) -> Finish | None:
+    def finish_open(self, thread: TracedThread, flags: int) -> Finish | None:
+        """Record a call that opens a file and returns its descriptor."""
         if not flags & (os.O_CREAT | os.O_TRUNC | _UNNAMED):
             return None
 
@@ -89,16 +90,23 @@ class NameCalls:
                 return
             name = f"/proc/{thread.id}/fd/{descriptor}"
             status, path = os.stat(name), path_below(self._files.root, os.readlink(name))
-            if path is None or not S_ISREG(status.st_mode):
-                return
-            known = self._files.of(status)
-            if known is None:
-                self._record_new_file(name, "" if flags & _UNNAMED else path)
-            elif flags & os.O_TRUNC:
-                self._notes.add(steps.TRUNCATE, file=known.number)
-                self._maps.mark_known(known)
+            if path is not None and S_ISREG(status.st_mode):
+                self.record_open(name, path, status, flags)
 
         return finish
+
+    @staticmethod
+    def is_unnamed(flags: int) -> bool:
+        return bool(flags & _UNNAMED)
+
+    def record_open(self, name: str, path: str, status: os.stat_result, flags: int) -> None:
+        """Record that a regular file was opened, if that has changed a file. name: a path for the recorder."""
+        known = self._files.of(status)
+        if known is None:
+            self._record_new_file(name, "" if self.is_unnamed(flags) else path)
+        elif flags & os.O_TRUNC:
+            self._notes.add(steps.TRUNCATE, file=known.number)
+            self._maps.mark_known(known)
 
     def _record_new_file(self, name: str, path: str) -> None:
         """Record a new file. name: a path that the recorder can open."""

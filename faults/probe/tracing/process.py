@@ -143,15 +143,15 @@ class TraceRequest(NamedTuple):
 
 def run_recording_process(results: Connection, asked: TraceRequest) -> None:
     """Run the recording process. Sends a TracedProgram, or a text with the reason if there is no record."""
-    _drop_inherited_resources(results.fileno(), is_quiet=asked.is_quiet)
-    seed = asked.control.seed
-    order = None if seed is None else SeededOrder(seed)
+    drop_inherited_resources(results.fileno(), is_quiet=asked.is_quiet)
+    control = asked.control
+    order = None if control.seed is None else SeededOrder(control.seed, control.depth, control.horizon_steps)
     try:
         real, notes = os.path.realpath(asked.root), ProgramNotes()
         machine = this_machine()
         walker = StackWalker(machine) if asked.takes_stacks and machine is not None else None
         called = (asked.executable, asked.program, asked.seconds_max, asked.stores)
-        record, matched = trace(real, *called, notes, order, asked.control, walker)
+        record, matched = trace(real, *called, notes, order, control, walker)
         counts = (0, 0) if order is None else (order.choices, order.hurried)
         stacks = [] if walker is None else walker.stacks
         results.send(TracedProgram(record, *counts, stacks, notes.last_printed(), notes.refused, matched))
@@ -163,7 +163,7 @@ def run_recording_process(results: Connection, asked: TraceRequest) -> None:
         results.send(f"{asked.program[0]}: {error.strerror}")
 
 
-def _drop_inherited_resources(kept: int, *, is_quiet: bool) -> None:
+def drop_inherited_resources(kept: int, *, is_quiet: bool) -> None:
     """Drop resources inherited from the parent: other descriptors, standard input, signal handlers."""
     gc.disable()  # a collected object of the parent could close a descriptor whose number has been reused
     nothing = os.open(os.devnull, os.O_RDWR)

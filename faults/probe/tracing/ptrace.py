@@ -123,6 +123,11 @@ def wait(thread: int = -1) -> tuple[int, int]:
     return 0, 0
 
 
+def put_back(thread: int, status: int) -> None:
+    """Let `wait` return this stop again, before any other."""
+    _set_aside.appendleft((thread, status))
+
+
 def wait_for(thread: int) -> int:
     """Return the wait status of a thread that is about to stop.
 

@@ -1,7 +1,8 @@
 """Rules of aimed faults and crashes: parses one line of text.
 
     FAULT [GLOB] [PART] [#N]     failed-sync wal*.log #3     the fault at the third sync of a file wal*.log
-    disk-full after SIZE         disk-full after 1MiB        each call that needs space fails after so many bytes
+    disk-full after SIZE         disk-full after 1MiB        the write that crosses so many bytes is cut short there;
+                                                             each later call that needs space fails
     cut at CALL [GLOB] [#N]      cut at rename MANIFEST*     crashes before, inside and after this call
     cut at mark                                              crashes only at the moments that the program has marked
 

@@ -85,13 +85,7 @@ def run_traced(
     is_quiet: whether to discard its standard error.
     """
     assert stores in ("step", "call"), stores
-    if this_machine() is None:
-        known = " or ".join(MACHINES)
-        raise ProgramError(
-            f"programs are recorded on Linux on {known}: this is {platform.system()} on {platform.machine()}"
-        )
-    if (page_bytes := os.sysconf("SC_PAGE_SIZE")) != PAGE_BYTES:
-        raise ProgramError(f"programs are recorded where pages have {PAGE_BYTES} bytes: here they have {page_bytes}")
+    require_recordable()
     if takes_stacks and not is_addr2line_installed():
         raise ProgramError(f"source lines need {TOOL}, which is not installed: it is in binutils")
     executable = shutil.which(program[0])
@@ -118,6 +112,17 @@ def run_traced(
             found.refused,
             found.matched,
         )
+
+
+def require_recordable() -> None:
+    """Raise ProgramError if programs cannot be recorded on this machine."""
+    if this_machine() is None:
+        known = " or ".join(MACHINES)
+        raise ProgramError(
+            f"programs are recorded on Linux on {known}: this is {platform.system()} on {platform.machine()}"
+        )
+    if (page_bytes := os.sysconf("SC_PAGE_SIZE")) != PAGE_BYTES:
+        raise ProgramError(f"programs are recorded where pages have {PAGE_BYTES} bytes: here they have {page_bytes}")
 
 
 def _trace(asked: TraceRequest) -> TracedProgram:

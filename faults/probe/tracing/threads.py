@@ -104,6 +104,8 @@ class TracedThread:
     stack: int = 0
     finish: Finish | None = None
     """Called when the current call has ended."""
+    instructions_left: int = 0
+    """Number of instructions until the thread is held, also without a step; 0: it runs until its next step."""
 
 
 class CallInjector:

@@ -5,7 +5,6 @@ order. If a call sleeps while threads wait (such as a write to a full pipe), the
 when it has ended.
 """
 
-import errno
 import os
 import signal
 import time
@@ -23,7 +22,9 @@ from .maps import MapCalls
 from .names import OLDER_CALLS, NameCalls
 from .notes import ProgramNotes
 from .processor import SharedProcessor
-from .ptrace import ThreadGone
+from .ptrace import EnteredCall, ThreadGone
+from .ring_calls import RingCalls
+from .ring_operations import ENTER, RingOperations
 from .rules import CUT, RuleError, parse_fault_rule
 from .schedule import TICK_SECONDS, SeededOrder
 from .seccomp import AnyBit, filter_of
@@ -36,7 +37,7 @@ write writev pwrite64 pwritev pwritev2 sendfile splice copy_file_range io_submit
 fsync fdatasync sync syncfs truncate ftruncate fallocate
 rename renameat renameat2 link linkat unlink unlinkat mkdir mkdirat rmdir
 symlink symlinkat mknod mknodat creat openat2
-io_uring_setup
+io_uring_setup io_uring_register
 """
 _PROCESSORS = ("sched_getaffinity", "sched_setaffinity")
 """Calls with which a program could notice that it is pinned to the recorder's CPU."""
@@ -46,10 +47,14 @@ _STOPS: dict[str, AnyBit | None] = {
     "open": AnyBit(1, _CREATES.bits),
     "openat": _CREATES,
     "mmap": AnyBit(3, 1),  # MAP_SHARED
+    "io_uring_enter": AnyBit(1, 0xFFFF_FFFF),  # submits requests
 }
 """Calls at which every process stops."""
+_LOCKS = {"fcntl": AnyBit(1, 4), "flock": None}
+"""Calls at which threads stop if their order is seeded: locks. The bit is set in all lock commands of fcntl(2)."""
 _AT_CALL = 0x7F | signal.SIGTRAP << 8 | ptrace.CALLS << 16
-_BEHIND_CALL = 0x7F | (signal.SIGTRAP | 0x80) << 8  # wait statuses of the two most frequent stops
+AFTER_CALL = 0x7F | (signal.SIGTRAP | 0x80) << 8
+_AFTER_INSTRUCTION = 0x7F | signal.SIGTRAP << 8  # wait statuses of the three most frequent stops
 _SLOW_SECONDS = 0.05
 _JOB_CONTROL = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _Handler = Callable[..., Finish | None]
@@ -97,14 +102,17 @@ class Tracer:
         self._kernel_stores = KernelStores(self._maps, injector)
         contents = ContentCalls(self.files, notes, self._maps, self._add_rule)
         names = self._names = NameCalls(self.files, notes, self._maps, contents)
+        operations = RingOperations(self.files, notes, contents, names, self._maps)
+        self._rings = RingCalls(self.files, notes, self._maps, injector, operations)
         self.faults: CallFaults | None = None
         if control.fault is not None or control.listed:
             self.faults = CallFaults(control, self.files, names, notes, injector)
+        owners = (contents, names, self._maps, self._rings)
         self._handlers: dict[int, tuple[str, _Handler | None]] = {}
         for name in (*_STOPS, *maps.CALLS, *kernel_stores.KNOWN):
             if name in machine.calls:
-                self._handlers[machine.calls[name]] = (name, _handler_of(name, (contents, names, self._maps)))
-        self._handlers[machine.calls["io_uring_setup"]] = ("io_uring_setup", self._refuse_ring)
+                self._handlers[machine.calls[name]] = (name, _handler_of(name, owners))
+        self._locks = {machine.calls[name] for name in _LOCKS}
         self._threads: dict[int, TracedThread] = {}
         self._early: set[int] = set()  # threads that stopped before the kernel reported their creation
         self._under_way: TracedThread | None = None
@@ -139,9 +147,8 @@ class Tracer:
         ProgramTimeoutError: the time limit is exceeded. Also raises the errors of ptrace.start.
         """
         self._processor.pin_to_current_cpu()
-        first = self._first = ptrace.start(
-            executable, program, directory, environment, filter_of(self._machine, _STOPS), prepare
-        )
+        code = filter_of(self._machine, _STOPS if self._order is None else _STOPS | _LOCKS)
+        first = self._first = ptrace.start(executable, program, directory, environment, code, prepare)
         self._add_thread(first, first, self._new_process(), AddressSpace())
         ptrace.go_on(first)
         deadline = time.monotonic() + seconds_max
@@ -225,6 +232,7 @@ class Tracer:
         self.files.forget_thread(thread.id)
         self._maps.forget_thread(thread.id)
         self._kernel_stores.forget_thread(thread.id)
+        self._rings.forget_thread(thread.id)
         self._waiting = deque(one for one in self._waiting if one[0] is not thread)
         self._held.pop(thread, None)
         if thread.finish is not None and thread is self._under_way:
@@ -258,11 +266,14 @@ class Tracer:
             self._early.add(number)
             return
         try:
-            if status == _BEHIND_CALL:
+            if status == AFTER_CALL:
                 self._handle_now_or_after_call(thread, self._on_call_exit)
             elif status == _AT_CALL:
                 self._handle_step(thread, self._on_call_entry)
+            elif status == _AFTER_INSTRUCTION and thread.instructions_left:
+                self._count_instruction(thread)
             else:
+                thread.instructions_left = 0
                 self._handle_stop(thread, status)
         except ThreadGone as gone:
             self._handle_killed_thread(gone)
@@ -296,6 +307,17 @@ class Tracer:
             self._held[thread] = look
             self._handle_waiting_threads()
 
+    def _count_instruction(self, thread: TracedThread) -> None:
+        """Hold a thread if it has executed the instructions after which the order wants to choose again."""
+        thread.instructions_left -= 1
+        if thread.instructions_left:
+            ptrace.go_on(thread.id, ptrace.STEP)
+        else:
+            self._handle_step(thread, self._continue)
+
+    def _continue(self, thread: TracedThread, signal_number: int = 0) -> None:
+        ptrace.go_on(thread.id, ptrace.STEP if thread.instructions_left else ptrace.CONTINUE, signal_number)
+
     def _handle_now_or_after_call(self, thread: TracedThread, look: _Look) -> None:
         """Handle a stop now, or when the current call has ended."""
         if self._under_way is None or self._under_way is thread:
@@ -325,17 +347,23 @@ class Tracer:
         self._take_stack(thread)
         self._set_notes_context(thread, "")
         deliver = self._maps.run_store(thread)
-        ptrace.go_on(thread.id, ptrace.CONTINUE, signal.SIGSEGV if deliver is None else deliver)
+        self._continue(thread, signal.SIGSEGV if deliver is None else deliver)
 
     def _on_call_entry(self, thread: TracedThread) -> None:
         call = ptrace.entered(thread.id)
+        if call.number in self._locks:
+            self._continue(thread)
+            return
         name, handler = self._handlers.get(call.number) or (f"call {call.number}", None)
         thread.memory.call_at = call.behind - self._machine.call_bytes
         if handler is None:
             if name in _PROCESSORS:
                 self._processor.release(self._threads)
-            self._set_notes_context(thread, name)
-            thread.finish = self._kernel_stores.entered(thread, call, name)
+            if name == ENTER:
+                thread.finish = self._execute_submission(thread, call)
+            else:
+                self._set_notes_context(thread, name)
+                thread.finish = self._kernel_stores.entered(thread, call, name)
         else:
             thread.finish = handler(thread, *call.arguments)
             if thread.finish is not None:
@@ -346,13 +374,21 @@ class Tracer:
                     thread.finish = self.faults.finish_for_call(thread, call, name, thread.finish)
                 self._maps.record_open_pages()
         thread.call = name
-        ptrace.go_on(thread.id, ptrace.CONTINUE if thread.finish is None else ptrace.TO_EXIT)
+        if thread.finish is None:
+            self._continue(thread)
+        else:
+            ptrace.go_on(thread.id, ptrace.TO_EXIT)
 
-    def _refuse_ring(self, thread: TracedThread, *_: int) -> Finish:
-        """Make io_uring_setup(2) fail with ENOSYS, because the kernel executes ring requests without a stop."""
-        self._injector.cancel_call(thread)
-        self._notes.refused["io_uring"] = "ENOSYS"
-        return lambda _result: self._injector.set_register(thread, self._machine.result, -errno.ENOSYS)
+    def _execute_submission(self, thread: TracedThread, call: EnteredCall) -> Finish | None:
+        """Execute the requests that io_uring_enter(2) submits."""
+
+        def prepare() -> None:
+            self._take_stack(thread)
+            self._set_notes_context(thread, ENTER)
+            self._maps.record_open_pages()
+
+        self._rings.faults = self.faults
+        return self._rings.execute_submission(thread, call, prepare)
 
     def _add_rule(self, text: str) -> None:
         """Mark a crash point, or add a fault, as the program asks. An invalid rule refuses the program."""
@@ -374,7 +410,7 @@ class Tracer:
             self._set_notes_context(thread, thread.call)
             finish(ptrace.result(thread.id))
             self._maps.close_pages(thread)
-        ptrace.go_on(thread.id)
+        self._continue(thread)
         if thread is self._under_way:
             self._under_way = None
             self._handle_waiting_threads()

@@ -113,6 +113,43 @@ PROGRAMS = {
                 database.execute("insert into t values (?)", (number,))
         database.close()
         """,
+    "a log that io_uring appends to": """
+        log, r = file("log", b""), Ring(16)
+        for number in range(6):
+            line = at(b"%d" % number * 9000)
+            r.do(*((WRITE, log, (3 * number + part) * 9000, line, 9000, 0, {"flags": LINK}) for part in range(3)),
+                (FSYNC, log, 0, 0, 0, 1))
+            r.do((WRITE, log, number, line, 1), (FSYNC, log), (ALLOCATE, log, 60000 + number, 10),
+                (FTRUNCATE, log, 70000))
+            print(number, flush=True)
+        """,
+    "values that io_uring replaces by renaming": """
+        r, here, link = Ring(16), -100, {"flags": LINK}
+        r.register(13, at(struct.pack("IIQQQ", 4, 1, 0, 0, 0)), 32)
+        for number in range(6):
+            r.do((OPENAT, here, 0, at(b"new"), 0o644, os.O_CREAT | os.O_WRONLY, link | {"slot": 1}),
+                (WRITE, 0, 0, at(b"%d" % number * 5000), 5000, 0, {"flags": LINK | FIXED}),
+                (FSYNC, 0, 0, 0, 0, 0, {"flags": LINK | FIXED}), (CLOSE, 0, 0, 0, 0, 0, link | {"slot": 1}),
+                (RENAMEAT, here, at(b"value%d" % (number % 2)), at(b"new"), here))
+            r.do((MKDIRAT, here, 0, at(b"d"), 0o755), (LINKAT, here, at(b"d/l"), at(b"value0"), here),
+                (SYMLINKAT, here, at(b"d/s"), at(b"l")), (UNLINKAT, here, 0, at(b"d/l")),
+                (UNLINKAT, here, 0, at(b"d/s")), (UNLINKAT, here, 0, at(b"d"), 0, 0x200))
+        """,
+    "threads with rings, and one that stores to a map": """
+        f = file(content=bytes(16384))
+        m = mmap.mmap(f, 16384)
+        def work(number):
+            r = Ring(4, 1 << 12 | 1 << 13)
+            for turn in range(5):
+                r.do((WRITE, f, number * 4096 + turn, at(b"x"), 1), (WRITE, f, number * 4096 + 99, at(b"%d" % turn), 1))
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for turn in range(30):
+            m[12288 + turn] = turn + 1
+        for thread in threads:
+            thread.join()
+        """,
 }
 
 

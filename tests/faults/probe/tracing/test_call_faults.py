@@ -135,6 +135,22 @@ tried(begun, 'g'); tried(os.posix_fallocate, f, 0, 9); tried(os.fsync, f)
 > ... | write #0 'xxx...1000' | acknowledge 1000 | write #0 @1000 'yyy...24' | acknowledge 24
 > fault disk full ENOSPC #0 | acknowledge ENOSPC | fault disk full ENOSPC | acknowledge ENOSPC
 > fault disk full ENOSPC #0 | acknowledge ENOSPC | sync #0 | acknowledge None
+= disk-full after 1000: a write that crosses the limit is cut short there
+f = begun(); tried(os.write, f, b'x' * 990); tried(os.write, f, b'y' * 24); tried(os.write, f, b'z')
+> ... | write #0 'xxx...990' | acknowledge 990 | fault disk full 10 of 24 bytes #0 | write #0 @990 'yyyyyyyyyy'
+> acknowledge 10 | fault disk full ENOSPC #0 | acknowledge ENOSPC
+= disk-full after 8: buffers that cross the limit are cut inside, and unchanged afterwards
+f = begun(); two = [b'three', b'seventh', b'last']; tried(os.writev, f, two); tried(os.pwritev, f, two, 0)
+> ... | fault disk full 8 of 16 bytes #0 | write #0 'threesev' | acknowledge 8
+> fault disk full ENOSPC #0 | acknowledge ENOSPC
+= disk-full after 4: a copy that crosses the limit is cut short, but not one of a shorter file
+f = begun(); g = begun('g'); os.write(f, b'ab'); tried(os.sendfile, g, f, 1, 9); tried(os.sendfile, g, f, 0, 9)
+tried(os.write, g, b'c')
+> ... | create /files/g #1 | write #0 'ab' | write #1 'b' | acknowledge 1
+> fault disk full 1 of 9 bytes #1 | write #1 @1 'a' | acknowledge 1 | fault disk full ENOSPC #1 | acknowledge ENOSPC
+= disk-full after 5: an asynchronous write that crosses the limit is cut short
+f = begun(); submitted(f, b'sevens7')
+> ... | fault disk full 5 of 7 bytes #0 | write #0 'seven' | acknowledge 5
 """
 AIMED = stories(_AIMED, ["create /files/f #0"])
 STRUCK = stories(_STRUCK, ["create /files/f #0"])

@@ -3,24 +3,31 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from tests.faults.probe.tracing.killing import PROGRAMS, STEPPED
+from tests.faults.probe.tracing.programs import needs_io_uring
 
 KILLS = 24
-"""Kills of each program: with ten programs, 240."""
+"""Kills of each program: with 13 programs, 312."""
 STEPPED_KILLS = 8
 
 
+def _marked(names: Iterable[str]) -> list[ParameterSet]:
+    return [pytest.param(name, marks=needs_io_uring if "Ring(" in PROGRAMS[name] else ()) for name in names]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", _marked(PROGRAMS))
 def test_recorded_steps_up_to_a_kill_equal_the_files_on_disk(name: str, source: Path) -> None:
     assert_exact(name, KILLS, source)
 
 
-@pytest.mark.parametrize("name", [name for name, lines in PROGRAMS.items() if "mmap" in lines])
+@pytest.mark.parametrize("name", _marked(name for name, lines in PROGRAMS.items() if "mmap" in lines))
 def test_single_steps_up_to_a_kill_equal_the_files_on_disk(name: str, source: Path) -> None:
     assert_exact(name, STEPPED_KILLS, source, STEPPED)
 

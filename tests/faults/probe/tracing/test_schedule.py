@@ -1,14 +1,17 @@
 """A seed determines the order of the recorded steps of threads."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.faults.probe.steps import as_short_texts
-from tests.faults.probe.tracing.programs import python
+from tests.faults.probe.tracing.programs import compiled, python
 from tornlog.faults.probe.recording.run import EMPTY
-from tornlog.faults.probe.tracing.control import RunControl
+from tornlog.faults.probe.tracing.control import RANDOM, RunControl
 from tornlog.faults.probe.tracing.run import TracedRun, run_traced
 
 SEEDS = range(5)
+DEPTH, HORIZON_STEPS, GAP_SEEDS = 2, 12, 40
 WRITERS = """
 def work(name):
     f = os.open(name, os.O_RDWR | os.O_CREAT)
@@ -43,6 +46,52 @@ for _ in range(3):
     os.read(read, 1)
     os.write(f, b"used")
 thread.join()
+"""
+GAP = """
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+static volatile int is_open, was_missed;
+static void work(const char *name, int times) {
+    int file = open(name, O_CREAT | O_WRONLY, 0644);
+    while (times--) if (write(file, "x", 1) != 1) _exit(2);
+    close(file);
+}
+static void *gap(void *unused) {
+    for (int time = 0; time < 6; time++) {
+        work("a", 1);
+        is_open = 1;
+        for (volatile int turn = 0; turn < 400; turn++);
+        is_open = 0;
+    }
+    return unused;
+}
+static void *must_fit(void *unused) {
+    int is_inside = 1;
+    for (int turn = 0; turn < 12; turn++) { work("d", 1); is_inside &= is_open; }
+    was_missed = is_inside;
+    return unused;
+}
+int main(void) {
+    pthread_t threads[2];
+    pthread_create(threads, 0, gap, 0);
+    pthread_create(threads + 1, 0, must_fit, 0);
+    pthread_join(threads[0], 0);
+    pthread_join(threads[1], 0);
+    if (was_missed) work("broken", 1);
+    return 0;
+}
+"""
+"""24 steps of one thread must fit between two stores to memory of the other one."""
+LOCKERS = """
+import fcntl
+def work(name):
+    f = os.open(name, os.O_RDWR | os.O_CREAT)
+    for _ in range(4):
+        LOCK
+threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+for one in threads: one.start()
+for one in threads: one.join()
 """
 SPINNER = """
 begun = file("begun")
@@ -96,6 +145,36 @@ def test_every_thread_order_respects_a_wait_between_threads() -> None:
         assert len(used) == 3
         for place in used:
             assert written[:place].count("made") > written[:place].count("used")
+
+
+@pytest.mark.slow
+def test_pct_interrupts_a_thread_between_two_accesses_to_memory_where_random_choice_does_not(tmp_path: Path) -> None:
+    program = [compiled(tmp_path, GAP, "-pthread")]
+
+    def run(seed: int, depth: int) -> TracedRun:
+        control = RunControl(seed=seed, depth=depth, horizon_steps=HORIZON_STEPS)
+        found = run_traced(program, EMPTY, 60.0, control=control)
+        assert (found.record.exit, found.record.unseen, found.unlike) == (0, (), [])
+        return found
+
+    def is_broken(found: TracedRun) -> bool:
+        return any(step.path == "/files/broken" for step in found.record.steps)
+
+    by_pct = {seed: found for seed in range(GAP_SEEDS) if is_broken(found := run(seed, DEPTH))}
+
+    assert by_pct
+    for seed, found in by_pct.items():
+        assert run(seed, DEPTH).record.steps == found.record.steps
+    assert not any(is_broken(run(seed, RANDOM)) for seed in range(GAP_SEEDS))
+
+
+@pytest.mark.parametrize("lock", ["fcntl.lockf(f, fcntl.LOCK_EX)", "fcntl.flock(f, fcntl.LOCK_EX)"])
+def test_threads_take_file_locks_in_a_seeded_order_without_a_step_for_a_lock(lock: str) -> None:
+    locking = run_with_seed(1, LOCKERS.replace("LOCK", lock))
+    other = run_with_seed(1, LOCKERS.replace("LOCK", "f"))
+
+    assert locking.choices > other.choices
+    assert len(locking.record.steps) == len(other.record.steps)
 
 
 def test_a_scheduling_choice_made_while_a_thread_computes_counts_as_hurried() -> None:

@@ -281,11 +281,6 @@ def test_a_store_to_a_read_only_map_is_a_segmentation_fault() -> None:
         traced("f = file(); m = mmap.mmap(f, 4096); ctypes.memset(libc.mmap(None, long(4096), 1, 1, f, long(0)), 1, 1)")
 
 
-def test_a_program_that_needs_io_uring_is_reported() -> None:
-    with pytest.raises(ProgramError, match=r"ended with 3\. The recorder has refused it io_uring \(ENOSYS\)$"):
-        traced("sys.exit(3 if libc.syscall(425, 4, ctypes.create_string_buffer(120)) < 0 else 0)")
-
-
 @pytest.mark.parametrize("promise", ["", "os.write(int(os.environ['TORNLOG_PROMISES']), b'a promise\\n')"])
 def test_a_program_that_ends_with_an_error_shows_the_end_of_its_standard_output(promise: str) -> None:
     with pytest.raises(
@@ -294,13 +289,11 @@ def test_a_program_that_ends_with_an_error_shows_the_end_of_its_standard_output(
         traced(f"{promise}\nfor n in range(8): print(n)\nprint('not locked', end='', flush=True); os._exit(1)")
 
 
-def test_io_uring_and_block_sharing_fail_as_unsupported() -> None:
+def test_block_sharing_fails_as_unsupported() -> None:
     steps_of(
         traced(
             """
             import fcntl
-            assert libc.syscall(425, 4, ctypes.create_string_buffer(120)) == -1
-            assert ctypes.get_errno() == errno.ENOSYS
             f, g = file(), file("g", b"")
             try:
                 fcntl.ioctl(g, 0x40049409, f)

@@ -1,0 +1,310 @@
+"""Submissions to io_uring: executes the requests of one call one after the other, each as a step.
+
+The recorder makes the program's thread submit one request at a time, and waits until it is complete. So each request is
+examined before it runs and recorded before the next one runs, as a system call is. The kernel executes it, so results,
+partial writes and errors are its own. Requests that concern no recorded file are submitted unchanged and not awaited.
+
+    order      in the order of the queue. But a sync that is not linked runs before the other requests of its call,
+               because the kernel executes them in parallel: it "may complete before the write is issued".
+    links      after an error or a partial write the recorder cancels the rest of a chain (ECANCELED), like the kernel
+    results    to cancel a request, or to make it fail, the recorder replaces it by one without effect, and the kernel
+               completes this one with the wanted result (IORING_NOP_INJECT_RESULT, since Linux 6.10). Before, the
+               recorder changes the completion.
+
+Source: io_uring_enter(2); io_uring/io_uring.c of Linux 6.18.
+"""
+
+import errno
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from . import ptrace
+from .call_faults import CallFaults
+from .notes import ProgramNotes
+from .ring_operations import ENTER, FSYNC, LINK_TIMEOUT, RingOperations
+from .rings import DRAIN, HARD_LINK, LINK, SKIP_SUCCESS, Completion, Queues, Ring, RingRequest
+from .threads import TracedThread
+
+SECONDS_MAX = 10.0
+"""Maximum time to wait for a request."""
+_POLL_SECONDS = 0.0002
+_GET_EVENTS = 1
+_MORE = 2  # flag of a completion that further ones of the same request follow
+_TOKEN = 0x746F_726E_6C6F_6721
+_POSITION = 2**64 - 1
+
+
+class _SubmitError(Exception):
+    """A submission has failed, and so the program's call fails, or ends early."""
+
+    def __init__(self, error: int | None) -> None:
+        super().__init__(error)
+        self.errno = error or errno.EIO
+
+
+@dataclass(slots=True)
+class RequestChange:
+    """The change that a fault makes to a request. seek: sets the position of a descriptor."""
+
+    seek: Callable[[int, int], object]
+    is_skipped: bool = False
+    amount: int | None = None
+    result: int | None = None
+
+    def skip_call(self, _thread: TracedThread) -> None:
+        self.is_skipped = True
+
+    def set_argument(self, _thread: TracedThread, _index: int, value: int) -> None:
+        """Set the length of a write, the only argument that faults change."""
+        self.amount = value
+
+    def set_result(self, _thread: TracedThread, result: int) -> None:
+        self.result = result
+
+    def set_position(self, _thread: TracedThread, fd: int, position: int) -> None:
+        self.seek(fd, position)
+
+
+@dataclass(slots=True)
+class Submission:
+    """One call of a thread.
+
+    enter: makes the thread submit so many requests, with these flags; OSError: it fails. seek: sets the position of a
+    descriptor. overflow: returns user data and result of the completions for which the queue has no room.
+    """
+
+    thread: TracedThread
+    ring: Ring
+    queues: Queues
+    operations: RingOperations
+    notes: ProgramNotes
+    settle: Callable[[], None]
+    faults: CallFaults | None
+    enter: Callable[[int, int], int]
+    seek: Callable[[int, int], object]
+    overflow: Callable[[], Sequence[tuple[int, int]]]
+    submitted: int = 0
+    """Number of requests that the kernel has taken."""
+    error: int = 0
+    """Error of the first submission that failed."""
+    _positions: Iterator[int] = field(default_factory=itertools.count)
+
+    def execute_all(self, requests: Sequence[RingRequest]) -> None:
+        """Execute requests. ThreadGone: the thread was killed; only executed requests are recorded then."""
+        self._positions = itertools.count(self.queues.submission_head)
+        try:
+            for chain in _in_execution_order(chains_of(requests)):
+                self._execute_chain(chain)
+        except _SubmitError as error:
+            self.error = error.errno
+        self.queues.restore_requests()
+
+    def _execute_chain(self, chain: Sequence[RingRequest]) -> None:
+        operations, thread, ring = self.operations, self.thread, self.ring
+        refusals = [operations.refusal_reason(thread, ring, one) for one in chain]
+        if any(refusals):
+            self._refuse_chain(chain, refusals)
+            return
+        if not any(operations.equivalent_call(thread, ring, one) for one in chain):
+            self._submit_unchanged(chain)
+            return
+        forget_completed(ring, self.queues)
+        waits = [one for one in chain if not operations.is_prompt(thread, ring, one)]
+        if chain[0].flags & DRAIN and ring.in_flight:
+            self.notes.report_unseen(ENTER, "a change that waits for earlier requests of io_uring (IOSQE_IO_DRAIN)")
+            self._submit_unchanged(chain)
+        elif waits:
+            self.notes.report_unseen(ENTER, f"a change that is linked to operation {waits[0].opcode} of io_uring")
+            self._submit_unchanged(chain)
+        else:
+            self._execute_in_turn(chain)
+
+    def _execute_in_turn(self, chain: Sequence[RingRequest]) -> None:
+        is_cancelled = is_silent = False
+        for request in chain:
+            if is_cancelled:
+                self._complete_without_effect(request, None if is_silent else -errno.ECANCELED)
+            elif request.opcode == LINK_TIMEOUT:
+                self._complete_without_effect(request, -errno.ECANCELED)  # its request has ended in time
+            else:
+                result = self._execute_request(request)
+                is_ended = self.operations.ends_chain(self.thread, self.ring, request, result)
+                if is_ended and not request.flags & HARD_LINK:
+                    is_cancelled, is_silent = True, bool(request.flags & SKIP_SUCCESS)
+
+    def _refuse_chain(self, chain: Sequence[RingRequest], refusals: Sequence[str]) -> None:
+        """Let requests fail that the recorder does not know, and the others of their chain."""
+        for request, why in zip(chain, refusals, strict=True):
+            if why:
+                self.notes.refused[why] = "EINVAL"
+            self._complete_without_effect(request, -errno.EINVAL if why else -errno.ECANCELED)
+
+    def _submit_unchanged(self, chain: Sequence[RingRequest]) -> None:
+        """Submit requests unchanged, and do not wait for them."""
+        for request in chain:
+            self.queues.replace_request(next(self._positions), request)
+        self.ring.in_flight.update(request.user_data for request in chain if not request.flags & SKIP_SUCCESS)
+        self._submit_requests(len(chain))
+
+    def _submit_requests(self, count: int) -> None:
+        try:
+            self.submitted += self._call_enter(count, 0)
+        except ptrace.ThreadGone as gone:
+            if gone.status is not None:  # else it was killed before
+                self._note_kill()
+            raise
+
+    def _note_kill(self) -> None:
+        self.notes.report_unseen(ENTER, "its thread was killed inside: it is not known what it has done")
+
+    def _call_enter(self, count: int, how: int) -> int:
+        try:
+            return self.enter(count, how)
+        except OSError as error:
+            raise _SubmitError(error.errno) from error
+
+    # -- one request ---------------------------------------------------------------------------------
+
+    def _execute_request(self, request: RingRequest) -> int:
+        """Execute a request and record it. Return its result."""
+        found = self.operations.equivalent_call(self.thread, self.ring, request)
+        if found is None:
+            return self._submit_and_wait(request) or 0
+        self.settle()
+        change = RequestChange(self.seek if request.other == _POSITION else lambda *_: None)
+        finish = found.finish
+        if self.faults is not None and found.name:
+            finish = self.faults.finish_for_call(self.thread, found.call, found.name, finish, change)
+        if change.is_skipped:
+            finish(0)
+            result = change.result
+            assert result is not None, "a fault that skips a request gives its result"
+            self._complete_without_effect(request, None if self._is_silent(request, result) else result)
+            return result
+        done = self._submit_and_wait(request if change.amount is None else request._replace(length=change.amount))
+        if done is None:
+            return 0
+        finish(done)
+        if change.result is not None and change.result != done:
+            self._replace_result(request, change.result)
+            return change.result
+        return done
+
+    def _is_silent(self, request: RingRequest, result: int) -> bool:
+        """Return whether a request has no completion, as it has asked for the case of success."""
+        return bool(request.flags & SKIP_SUCCESS) and not self.operations.ends_chain(
+            self.thread, self.ring, request, result
+        )
+
+    def _submit_and_wait(self, request: RingRequest) -> int | None:
+        """Submit a request and wait for its completion. Return its result, or None after SECONDS_MAX."""
+        forget_completed(self.ring, self.queues)
+        is_ambiguous = self.ring.in_flight[request.user_data] > 0
+        user_data = _TOKEN if is_ambiguous else request.user_data
+        flags = request.flags & ~(LINK | HARD_LINK | SKIP_SUCCESS)
+        self.queues.replace_request(next(self._positions), request._replace(flags=flags, user_data=user_data))
+        since, overflown = self.queues.completion_tail, len(self.overflow()) if self.queues.has_overflow else 0
+        self._submit_requests(1)
+        try:
+            found = self._wait_for_completion(user_data, since, overflown)
+        except ptrace.ThreadGone:
+            self._note_kill()
+            raise
+        if found is None:
+            self.notes.report_unseen(ENTER, f"a request of io_uring has not ended within {SECONDS_MAX:g} s")
+            return None
+        is_exact, is_removed = True, False
+        if is_ambiguous and found.position >= 0:
+            is_exact = self.queues.replace_completion(found.position, request.user_data, found.result, found.flags)
+        if self._is_silent(request, found.result):
+            is_removed = found.position >= 0 and self.queues.remove_completion(found.position)
+            is_exact &= is_removed
+        self.ring.in_flight[request.user_data] += not is_removed  # until `forget_completed` finds its completion
+        if not is_exact:
+            self._note_early_read()
+        return found.result
+
+    def _note_early_read(self) -> None:
+        self.notes.report_unseen(ENTER, "a thread has read a completion that the recorder had to change")
+
+    def _wait_for_completion(self, user_data: int, since: int, overflown: int) -> Completion | None:
+        deadline = time.monotonic() + SECONDS_MAX
+        while True:
+            for one in self.queues.completions(since):
+                if one.user_data == user_data:
+                    return one
+            if self.queues.has_overflow:
+                for place, result in self.overflow()[overflown:]:
+                    if place == user_data:
+                        return Completion(-1, user_data, result, 0)
+            if time.monotonic() > deadline:
+                return None
+            self._call_enter(0, _GET_EVENTS)
+            time.sleep(_POLL_SECONDS)
+
+    def _complete_without_effect(self, request: RingRequest, result: int | None) -> None:
+        """Complete a request with this result, without effect. None: without a completion."""
+        self.queues.replace_request(next(self._positions), request.with_only_result(result))
+        since = self.queues.completion_tail
+        self._submit_requests(1)
+        if result is None:
+            return
+        self.ring.in_flight[request.user_data] += 1
+        self._call_enter(0, _GET_EVENTS)
+        for one in self.queues.completions(since):
+            if one.user_data == request.user_data and one.result != result:
+                self._write_result(one, request, result)  # before Linux 6.10
+
+    def _replace_result(self, request: RingRequest, result: int) -> None:
+        """Replace the result of a request that was executed."""
+        last = [
+            one for one in self.queues.completions(self.queues.completion_head) if one.user_data == request.user_data
+        ]
+        if last:
+            self._write_result(last[-1], request, result)
+
+    def _write_result(self, found: Completion, request: RingRequest, result: int) -> None:
+        if not self.queues.replace_completion(found.position, request.user_data, result, found.flags):
+            self._note_early_read()
+
+
+def forget_completed(ring: Ring, queues: Queues) -> None:
+    """Remove the completed requests from those in flight."""
+    if (queues.completion_tail - ring.seen) % 2**32 > ring.completion_entries:  # the kernel has overwritten some
+        ring.seen = queues.completion_tail
+        ring.in_flight.clear()
+    for one in queues.completions(ring.seen):
+        if not one.flags & _MORE:
+            ring.in_flight[one.user_data] -= 1
+            if ring.in_flight[one.user_data] <= 0:
+                del ring.in_flight[one.user_data]
+    ring.seen = queues.completion_tail
+
+
+def chains_of(requests: Iterable[RingRequest]) -> list[list[RingRequest]]:
+    """Return requests in groups: those that are linked, and single ones."""
+    chains: list[list[RingRequest]] = [[]]
+    for request in requests:
+        chains[-1].append(request)
+        if not request.is_linked:
+            chains.append([])
+    return [chain for chain in chains if chain]
+
+
+def _in_execution_order(chains: Sequence[list[RingRequest]]) -> Iterator[list[RingRequest]]:
+    """Yield chains in the order of their execution: single syncs first, but not across IOSQE_IO_DRAIN."""
+    parallel: list[list[RingRequest]] = []
+    for chain in chains:
+        if chain[0].flags & DRAIN:
+            yield from sorted(parallel, key=_is_no_sync)
+            parallel = []
+            yield chain
+        else:
+            parallel.append(chain)
+    yield from sorted(parallel, key=_is_no_sync)
+
+
+def _is_no_sync(chain: Sequence[RingRequest]) -> bool:
+    return len(chain) > 1 or chain[0].opcode != FSYNC
