@@ -1,0 +1,117 @@
+"""Campaign of live runs: one run without events, then one run per seed, and the findings by signature."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ....sim.interruption import EndedEarlyError, current_interruption
+from .outcome import CarriedOut, DiscardedRunError, LiveOutcome, LivePlan
+from .run import LiveRun
+from .schedule import CUT, LiveEvent, StepCount, schedule_of
+
+NO_SEED = -1
+"""Instead of a seed: the run without events."""
+
+
+@dataclass(slots=True)
+class LiveFinding:
+    """The first run with a kind of breach. seeds: all seeds with it."""
+
+    seed: int
+    outcome: LiveOutcome
+    seeds: list[int]
+
+
+@dataclass(slots=True)
+class LiveReport:
+    """The results of a campaign."""
+
+    steps: Mapping[str, StepCount] = field(default_factory=dict)
+    """The steps of each machine in the run without events."""
+    promises: int = 0
+    """Promises of the run without events."""
+    runs: int = 0
+    """Runs of seeds with a verdict."""
+    cuts: int = 0
+    machines_cut: Counter[str] = field(default_factory=Counter)
+    losing: int = 0
+    """Cuts in which some image has lost data."""
+    late: int = 0
+    """Cuts after the end of the program."""
+    pauses: int = 0
+    without_cut: list[int] = field(default_factory=list)
+    discarded: dict[int, LiveOutcome] = field(default_factory=dict)
+    """Runs without a verdict, by seed. The line of their outcome is the reason."""
+    untried: int = 0
+    """Seeds left out because the probe ended early."""
+    findings: dict[str, LiveFinding] = field(default_factory=dict)
+
+    def add(self, seed: int, outcome: LiveOutcome) -> None:
+        self.runs += 1
+        for one in outcome.carried_out:
+            self._count(one)
+        if not outcome.cuts:
+            self.without_cut.append(seed)
+        self.judge(seed, outcome)
+
+    def _count(self, one: CarriedOut) -> None:
+        if one.event.kind != CUT:
+            self.pauses += 1
+            return
+        assert one.images, "a cut leaves an image of each machine"
+        self.cuts += 1
+        self.machines_cut.update(list(one.images))
+        self.losing += any(image.loss_count for image in one.images.values())
+        self.late += one.was_late
+
+    def judge(self, seed: int, outcome: LiveOutcome) -> None:
+        """Note the verdict of a run."""
+        if outcome.verdict.is_broken:
+            found = self.findings.setdefault(outcome.verdict.signature, LiveFinding(seed, outcome, []))
+            found.seeds.append(seed)
+
+
+def run_live(
+    plan: LivePlan,
+    seeds: Sequence[int],
+    disks: Sequence[str],
+    events_max: int,
+    *,
+    stops_at_first: bool = False,
+    on_progress: Callable[[LiveReport, int], None] = lambda report, seed: None,
+) -> LiveReport:
+    """Run without events, then once per seed. A campaign that ends early returns its findings so far.
+
+    DiscardedRunError: the run without events has no verdict.
+    """
+    report = LiveReport()
+    first = _one_run(plan, [], NO_SEED)
+    report.steps, report.promises = first.steps, len(first.answers.acknowledged)
+    report.judge(NO_SEED, first)
+    report.untried = len(seeds)
+    if report.findings:
+        return report
+    with suppress(EndedEarlyError):
+        for seed in seeds:
+            current_interruption().check()
+            on_progress(report, seed)
+            try:
+                report.add(seed, _one_run(plan, schedule_of(seed, report.steps, disks, events_max), seed))
+            except DiscardedRunError as error:
+                report.discarded[seed] = error.outcome
+            report.untried -= 1
+            if report.findings and stops_at_first:
+                break
+    return report
+
+
+def _one_run(plan: LivePlan, events: Sequence[LiveEvent], seed: int) -> LiveOutcome:
+    with TemporaryDirectory(prefix="tornlog-live-", ignore_cleanup_errors=True) as scratch:
+        run = LiveRun(plan, Path(scratch, "run"), events, seed)
+        try:
+            return run.run()
+        finally:
+            run.close()

@@ -1,0 +1,93 @@
+"""Client of a live run: the program whose lines are the promises. It is not recorded, and never cut.
+
+Standard output is a terminal, so that C's stdio flushes each line. Lines written to the descriptor whose number is in
+TORNLOG_PROMISES are promises; if there are any, printed lines are none.
+"""
+
+import os
+import signal
+import subprocess
+import termios
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ..record import REFUSED_PREFIX, Answers
+from ..tracing.process import PROMISES
+
+_CHUNK_BYTES = 1 << 16
+
+
+class LiveClient:
+    """A running client. It must be closed. log: file for its standard error. takes_refusals: as for a recorder."""
+
+    def __init__(
+        self, program: Sequence[str], directory: Path, environment: Mapping[str, str], log: Path, takes_refusals: bool
+    ) -> None:
+        printed, terminal = os.openpty()
+        attributes = termios.tcgetattr(terminal)
+        attributes[1] &= ~termios.OPOST
+        termios.tcsetattr(terminal, termios.TCSANOW, attributes)
+        promised, promising = os.pipe()
+        self._takes_refusals = takes_refusals
+        self._begun = {printed: b"", promised: b""}
+        self._lines: dict[int, list[str]] = {printed: [], promised: []}
+        self._printed, self._promised = printed, promised
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                program,
+                cwd=directory,
+                env={**environment, PROMISES: str(promising)},
+                stdin=subprocess.DEVNULL,
+                stdout=terminal,
+                stderr=errors,
+                pass_fds=(promising,),
+                start_new_session=True,
+            )
+        os.close(terminal)
+        os.close(promising)
+
+    @property
+    def outputs(self) -> list[int]:
+        """Descriptors that are still open: pass each to `read` when it is readable."""
+        return list(self._begun)
+
+    def read(self, output: int) -> None:
+        """Read what is there."""
+        try:
+            data = os.read(output, _CHUNK_BYTES)
+        except OSError:  # EIO: the last process with the terminal has ended
+            data = b""
+        if not data:
+            os.close(output)
+            del self._begun[output]
+            return
+        *lines, self._begun[output] = (self._begun[output] + data).split(b"\n")
+        self._lines[output] += [line.decode(errors="replace").rstrip("\r") for line in lines]
+
+    @property
+    def answers(self) -> Answers:
+        """Return the promises so far, and with `takes_refusals` the refused operations apart."""
+        lines = self._lines[self._promised] or self._lines[self._printed]
+        if not self._takes_refusals:
+            return Answers(list(lines))
+        refused = [line.removeprefix(REFUSED_PREFIX) for line in lines if line.startswith(REFUSED_PREFIX)]
+        return Answers([line for line in lines if not line.startswith(REFUSED_PREFIX)], refused)
+
+    @property
+    def printed(self) -> list[str]:
+        return self._lines[self._printed]
+
+    @property
+    def exit(self) -> int | None:
+        """The exit code, or None while the client runs or has outputs that were not read to their end."""
+        return None if self._begun else self._process.poll()
+
+    def close(self) -> None:
+        """Kill the client and the processes of its session."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for output in self.outputs:
+            os.close(output)
+        self._begun.clear()
