@@ -1,7 +1,6 @@
 """Engine spread: submits the parts of a store to an engine in bundles.
 
-A Spark task and a Spark job each cost about 30 ms, more than the check of a queue file. The duration of earlier
-bundles sets the size of the next.
+A Spark task costs more than the check of a queue file. The duration of earlier bundles sets the size of the next.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,11 +11,8 @@ from typing import Generic
 
 from ....store.real.native import load_core
 from ....store.tools.spread import Item, Judgement, Result
-from ..spark.engine import Engine
+from ..spark.engine import BundleSize, Engine
 from .place_files import files_at
-
-_BUNDLE_SECONDS = 0.5
-"""Target duration of a bundle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +35,10 @@ class JudgementAt(Generic[Item, Result]):
             return error
 
 
-class _BundleSizes(Generic[Item]):
-    def __init__(self, items: Iterable[Item]) -> None:
-        self._numbered = enumerate(items)
-        self._parts = 1
-
-    def __iter__(self) -> Iterator[list[tuple[int, Item]]]:
-        while bundle := list(islice(self._numbered, self._parts)):
-            yield bundle
-
-    def adapt_size(self, parts: int, seconds: float) -> None:
-        """Adapt the number of parts per task, which at most doubles."""
-        assert parts > 0, "an empty bundle was handed out"
-        fitting = int(_BUNDLE_SECONDS * parts / max(seconds, 1e-6))
-        self._parts = max(1, min(fitting, 2 * self._parts))
+def _bundles(items: Iterable[Item], size: BundleSize) -> Iterator[list[tuple[int, Item]]]:
+    numbered = enumerate(items)
+    while bundle := list(islice(numbered, size.items)):
+        yield bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +51,9 @@ class EngineSpread:
     def __call__(self, judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
         early: dict[int, Result | OSError] = {}
         wanted = 0
-        bundles = _BundleSizes(items)
-        for judged, seconds in self.engine.results(JudgementAt(judgement, self.place), bundles):
-            bundles.adapt_size(len(judged), seconds)
+        size = BundleSize()
+        for judged, seconds in self.engine.results(JudgementAt(judgement, self.place), _bundles(items, size)):
+            size.adapt(len(judged), seconds)
             early.update(judged)
             while wanted in early:
                 found = early.pop(wanted)

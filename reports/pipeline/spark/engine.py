@@ -21,6 +21,7 @@ from ....scenarios.campaigns.interpreters import requirements
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Shared_ = TypeVar("Shared_", covariant=True)
 
 LOOPBACK = "127.0.0.1"
 _WORKERS = r"(\*|[1-9][0-9]*)"
@@ -37,6 +38,8 @@ _JOBS = 8
 A job has a thread in this process and one in the driver's Java, and far more overhead than a task. A job returns its
 results only after its slowest task; meanwhile the tasks of other jobs keep the cores busy.
 """
+_BUNDLE_SECONDS = 0.5
+"""Target duration of a task that has several items."""
 _EXECUTOR_COUNT_SECONDS = 1.0
 """Interval for counting the executors, which register after the session has started."""
 _PACKAGE = re.compile(r"[\w.-]+")
@@ -85,6 +88,8 @@ def require_same_code(here: str, found: str) -> None:
 
 
 def raise_known_cause(error: Exception) -> None:
+    if isinstance(error, ExecutorError):
+        raise error
     cause = _CAUSES.search(str(error))
     if cause is not None:
         (said,) = filter(None, cause.groups())
@@ -107,6 +112,32 @@ def _module_sources(package: Traversable) -> Iterator[bytes]:
             yield from _module_sources(part)
 
 
+class Shared(Protocol[Shared_]):
+    """A value that each process of an engine gets once."""
+
+    @property
+    def value(self) -> Shared_: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Generic[Item]):
+    """A shared value of this process."""
+
+    value: Item
+
+
+class BundleSize:
+    """The number of items per task, so that a task lasts long enough. A Spark task and a Spark job each cost 30 ms."""
+
+    def __init__(self, items: int = 1) -> None:
+        self.items = items
+
+    def adapt(self, items: int, seconds: float) -> None:
+        """Adapt to the duration of a task. The size at most doubles."""
+        assert items > 0, "an empty bundle was handed out"
+        self.items = max(1, min(int(_BUNDLE_SECONDS * items / max(seconds, 1e-6)), 2 * self.items))
+
+
 class Engine(Protocol):
     """Runs independent tasks."""
 
@@ -117,6 +148,12 @@ class Engine(Protocol):
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield results in the order of completion. Closing the iterator stops the submission of items."""
 
+    def shared(self, value: Item) -> Shared[Item]:
+        """Return a value that functions refer to, for values that are too long to be sent with each task."""
+
+    def cancel(self) -> None:
+        """Cancel all tasks. Iterators of results may raise any error afterwards."""
+
 
 class InProcessEngine:
     """Runs tasks in this process, one by one."""
@@ -125,6 +162,12 @@ class InProcessEngine:
 
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         yield from map(function, items)
+
+    def shared(self, value: Item) -> Shared[Item]:
+        return Held(value)
+
+    def cancel(self) -> None:
+        """No-op: there is no other process."""
 
 
 class SparkEngine:
@@ -163,12 +206,19 @@ class SparkEngine:
                         del pending[future]
                         yield from future.result()
             except KeyboardInterrupt:
-                self._context.setLogLevel("OFF")  # each cancelled job would print a page of errors
-                self._context.cancelAllJobs()
+                self.cancel()
                 raise
             finally:
                 for future in pending:
                     future.cancel()
+
+    def shared(self, value: Item) -> Shared[Item]:
+        shared: Shared[Item] = self._context.broadcast(value)
+        return shared
+
+    def cancel(self) -> None:
+        self._context.setLogLevel("OFF")  # each cancelled job would print a page of errors
+        self._context.cancelAllJobs()
 
     def _require_packages(self) -> None:
         wanted = ("tornlog", *packages_of_executors())

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
@@ -152,7 +153,8 @@ def test_streamed_tags_codes_equal_those_of_the_queue(tmp_path: Path, opened: Ca
     assert sorted_rows(found) == sorted_rows(entries_in_queue_files(root))
     assert len(found) == 90
     for segment in (root / "commitlog").iterdir():
-        segment.write_bytes(segment.read_bytes().replace(b"\x7f", b"\xff"))
+        # Only in tags: a store time may also have this byte.
+        segment.write_bytes(re.sub(rb"(?<=[\x01\x02a])\x7f", b"\xff", segment.read_bytes()))
     changed = entries_of(root)
     assert changed == entries_in_log(root)
     assert sum(before != after for before, after in zip(found, changed, strict=True)) == 8
