@@ -22,6 +22,7 @@ from tests.conformance.maven import JavaMissing, JavaProgram
 pytest_plugins = ("tests.fixtures",)
 settings.register_profile("unhurried", deadline=None)  # on a busy machine every example may be slow
 settings.load_profile("unhurried")
+os.environ["TORNLOG_NO_CORPUS"] = "1"  # failures of one test must not change the output of another one
 _ROOT = Path(__file__).resolve().parents[1]
 _NOT_BESIDE_TORNLOG = ("tornlog", "__editable__")
 
@@ -125,6 +126,7 @@ def shell(users_python: Path, tmp_path: Path) -> Callable[..., subprocess.Comple
         "PATH": os.pathsep.join((str(users_python.parent), os.defpath)),
         "HOME": str(tmp_path),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "TORNLOG_NO_CORPUS": "1",
     }
 
     def run(line: str, directory: Path, **more: str) -> subprocess.CompletedProcess[str]:

@@ -30,6 +30,7 @@ from ..results.leaving import write_result_and_exit
 from ..timeline.recording.recorder import record_seed
 from .console import print_error, print_note, show_progress
 from .determinism import check_processes
+from .kept_seeds import SeedCorpus
 from .named import require_mutant, scenarios_named
 from .options import (
     ResultFiles,
@@ -72,6 +73,7 @@ def run_campaign(asked: RunOptions) -> NoReturn:
         print_note(f"first seed {first}, drawn {drawn.origin}; the same seeds again: {line}")
     began = perf_counter()
     with interruptible() as interruption:
+        corpus = SeedCorpus(asked, scenarios)
         if asked.schedule is not None:
             assert asked.seed is not None, "checked"
             tallies = [_run_schedule(scenarios[0], asked.seed, mutant, asked.schedule)]
@@ -81,8 +83,16 @@ def run_campaign(asked: RunOptions) -> NoReturn:
                 scenarios, wanted, mutant=mutant, check_determinism=asked.check_determinism, first=first or 0
             )
             total = None if wanted is None else len(wanted) * len(scenarios)
+            corpus.try_first(interruption)
             tallies = _run_all(
-                scenarios, batches, kept, total=total, seconds=seconds, jobs=asked.jobs, interruption=interruption
+                scenarios,
+                batches,
+                kept,
+                corpus,
+                total=total,
+                seconds=seconds,
+                jobs=asked.jobs,
+                interruption=interruption,
             )
         took = perf_counter() - began
         reached = {tally.scenario.name for tally in tallies}
@@ -94,7 +104,10 @@ def run_campaign(asked: RunOptions) -> NoReturn:
         if asked.require_coverage:
             never = {"faults": never_injected(tallies), "marks": marks_never_hit(tallies), "scenarios": list(not_run)}
         reach = CampaignReach.of_campaign(len(scenarios), not_run, interruption)
-        results = RunResults(line, tallies, took, broken, mutant, version, never, reach=reach, first_seed=first)
+        outcome = corpus.record_run({tally.scenario.name: tally for tally in tallies})
+        results = RunResults(
+            line, tallies, took, broken, mutant, version, never, reach=reach, first_seed=first, corpus=outcome
+        )
         results, page, files = _write_failure_files(results, asked, scenarios[0], out)
         interrupted = interruption.exit_code if interruption.is_requested else None
         write_result_and_exit(
@@ -208,6 +221,7 @@ def _run_all(
     scenarios: list[Scenario],
     batches: Iterable[Batch],
     kept: dict[str, Tally],
+    corpus: SeedCorpus,
     *,
     total: int | None,
     seconds: float | None,
@@ -228,6 +242,7 @@ def _run_all(
         found = run_batches(
             batches, jobs=jobs, seconds=seconds, on_progress=on_progress, interruption=interruption, tallies=kept
         )
+    corpus.add_to(found)
     return [found[scenario.name] for scenario in scenarios if scenario.name in found]
 
 

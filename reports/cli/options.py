@@ -57,6 +57,27 @@ Ship = Annotated[
         "environment.tar.gz#environment; repeatable.",
     ),
 ]
+CORPUS = ".tornlog"
+CorpusDir = Annotated[
+    Path,
+    typer.Option(
+        "--corpus",
+        metavar="DIR",
+        file_okay=False,
+        help="Directory that keeps the cases that failed. The next run tries them first.",
+    ),
+]
+NoCorpus = Annotated[
+    bool, typer.Option("--no-corpus", envvar="TORNLOG_NO_CORPUS", help="Neither try nor keep the cases that failed.")
+]
+ShipCheck = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH",
+        help="For a cluster's executors: a directory with the check's files, or code as a wheel, .zip or .py, or an "
+        "environment such as environment.tar.gz#environment; repeatable.",
+    ),
+]
 Conf = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="A Spark property, such as spark.executor.memory=2g; repeatable."),
@@ -64,7 +85,7 @@ Conf = Annotated[
 Given = TypeVar("Given")
 Used = TypeVar("Used")
 _DIRECTORIES = ("out",)
-_FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
+_FILES = ("json_file", "junit", "summary", "timeline", "trace", "small", "write_baseline")
 
 
 def unknown_name_error(what: str, name: str, known: Collection[str], hint: str | None = None) -> typer.BadParameter:

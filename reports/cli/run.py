@@ -4,11 +4,12 @@ JSON, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "claim", "s
 "marks", "violations", "errors", "nondeterministic", "digest", "messages", "steps", "seconds", "disks": {disk: seeds
 with a verdict}, "tried": [{"invariant", "disk", "seeds"}], "broken": [likewise]}], "not_run": [names of scenarios],
 "interrupted": true or false, "first_seed": of a time budget, else null, "failures": [paths], "pairs": {"met", "can",
-"never": [[name, name]]}, "seconds"}`; with --out also "report": path; with --timeline or --trace also "drawn":
-`[paths]`; with --require-coverage also "never": `{"faults": [names], "marks": [names], "scenarios": [names]}`; with
---as also "version": `{"id", "bugs": [{"id", "verdict": "has", "has not" or "not certain", "on", "reason", "left_out"}],
-"deviations": {id: text}, "broken": [{"promise", "kind", "times", "scenarios": {name: times}, "scenario", "seed",
-"causes": [{"id", "tries", "mended", "enough"}], "clean", "again": command}]}`.
+"never": [[name, name]]}, "seconds"}`; with kept seeds (--corpus) also "corpus", as of `probe`; with --out also
+"report": path; with --timeline or --trace also "drawn": `[paths]`; with --require-coverage also "never": `{"faults":
+[names], "marks": [names], "scenarios": [names]}`; with --as also "version": `{"id", "bugs": [{"id", "verdict": "has",
+"has not" or "not certain", "on", "reason", "left_out"}], "deviations": {id: text}, "broken": [{"promise", "kind",
+"times", "scenarios": {name: times}, "scenario", "seed", "causes": [{"id", "tries", "mended", "enough"}], "clean",
+"again": command}]}`.
 """
 
 from dataclasses import dataclass
@@ -18,9 +19,12 @@ from typing import Annotated
 import typer
 
 from .options import (
+    CORPUS,
     AttributePoints,
+    CorpusDir,
     JsonFile,
     JunitFile,
+    NoCorpus,
     SummaryFile,
     TimelineFile,
     TraceFile,
@@ -112,6 +116,8 @@ class RunOptions:
         ),
     ] = False
     verbose: Annotated[bool, typer.Option("--verbose", help="Show a row for every scenario, fault and mark.")] = False
+    corpus: CorpusDir = Path(CORPUS)
+    no_corpus: NoCorpus = False
     out: Annotated[
         Path | None,
         typer.Option(

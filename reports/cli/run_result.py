@@ -35,6 +35,7 @@ from ..results.model import (
     Tone,
     Verdict,
 )
+from .corpus import CorpusOutcome
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC
 from .reporting import FailureLinks, skipped_cases
 
@@ -67,6 +68,8 @@ class RunResults:
     paths: Sequence[Path] = ()
     """Paths of the written failure files."""
     drawn: Sequence[Path] = ()
+    corpus: CorpusOutcome | None = None
+    """What became of the kept seeds of earlier runs, if there were any."""
 
     def total(self, name: str) -> Counter[Any]:
         return sum((getattr(tally, name) for tally in self.tallies), Counter())
@@ -91,9 +94,10 @@ def run_result(results: RunResults, interrupted: int | None = None) -> Result:
         ("seeds a second", f"{seeds / seconds:,.0f}" if seconds else "-"),
     ]
     subject = f"with the bug {results.mutant}" if results.mutant else ""
+    kept = f", {results.corpus.verdict}" if results.corpus is not None and results.corpus.verdict else ""
     return Result(
         "run",
-        f"{count_text(seeds, 'seed')} in {seconds:.1f} s: {verdict_of(tallies, results.reach)}",
+        f"{count_text(seeds, 'seed')} in {seconds:.1f} s: {verdict_of(tallies, results.reach)}{kept}",
         _verdict(results, seeds),
         _exit_code(results) if interrupted is None else interrupted,
         _json_document(results),
@@ -162,6 +166,7 @@ def _blocks(results: RunResults, found: Mapping[str, FailureText]) -> Iterator[R
         promises, ways = len({row.promise for row in results.broken}), len(results.broken)
         broken = f"{version.id} breaks {count_text(promises, 'promise')} in {count_text(ways, 'way')}"
         yield Lines("", On.TERMINAL | On.VERBOSE, lines=[*_bug_lines(version), *([broken] if ways else [])])
+    yield Lines("", On.TERMINAL | On.PAGE | On.SUMMARY, lines=[] if results.corpus is None else results.corpus.lines)
     yield _broken_table(results)
     note = "The first run of each scenario, for each kind of violation."
     yield Failures("Failures", On.PAGE, "failures", note, [_failure_group(row, found) for row in results.broken])
@@ -335,6 +340,8 @@ def _json_document(results: RunResults) -> dict[str, Any]:
         "pairs": {"met": pairs.met, "can": pairs.possible_count, "never": [list(pair) for pair in pairs.never]},
         "seconds": round(results.seconds, 3),
     }
+    if results.corpus is not None:
+        document["corpus"] = results.corpus.to_json()
     if results.drawn:
         document["drawn"] = [str(path) for path in results.drawn]
     if results.never:

@@ -89,6 +89,7 @@ class Tally(RunCounts):
     errors: list[str] = field(default_factory=list)
     nondeterministic: list[str] = field(default_factory=list)
     _digest: Any = field(default_factory=lambda: blake2b(digest_size=16), repr=False)
+    _first_seed: int = 0
     _next_seed: int | None = None
 
     @property
@@ -97,7 +98,14 @@ class Tally(RunCounts):
         folded: str = self._digest.hexdigest()
         return folded
 
-    def add(self, result: SeedResult) -> None:
+    def has_seed(self, seed: int) -> bool:
+        """Return whether a seed was added in its turn."""
+        return (
+            self._first_seed is not None and self._next_seed is not None and self._first_seed <= seed < self._next_seed
+        )
+
+    def add(self, result: SeedResult, *, in_turn: bool = True) -> None:
+        """Add a result. in_turn: whether its seed is the next one. Other seeds are not in the digest."""
         assert result.scenario == self.scenario.name, (result.scenario, self.scenario.name)
         self.seeds += 1
         self.add_counts(result)
@@ -105,7 +113,8 @@ class Tally(RunCounts):
         self.injected += result.injected
         self.marks += result.marks
         self.pairs.update(pairs_in(result.features, result.injected))
-        if self._next_seed in (None, result.seed):
+        if in_turn and self._next_seed in (None, result.seed):
+            self._first_seed = result.seed if self._next_seed is None else self._first_seed
             self._digest.update(result.digest.encode())
             self._next_seed = result.seed + 1
         place = f"{self.scenario.name} --seed {result.seed}"

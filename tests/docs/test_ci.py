@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from tornlog.reports.cli.options import CORPUS
+
 Done = subprocess.CompletedProcess[str]
 _BLOCK = re.compile(r"^```yaml\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _INPUT = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
@@ -167,7 +169,22 @@ def test_the_ci_action_uses_all_inputs_and_always_uploads_results(action: dict[s
     upload = next(step for step in steps if str(step.get("uses")).startswith("actions/upload-artifact@"))
     assert upload is steps[-1]
     assert upload["if"] == "always()"
-    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
+    assert all(re.fullmatch(r"actions/[\w-]+(/\w+)?@v\d+", step["uses"]) for step in steps if "uses" in step)
+
+
+def test_the_ci_action_restores_the_corpus_and_saves_it_after_a_failure(action: dict[str, Any]) -> None:
+    steps = action["runs"]["steps"]
+    restore, save = (
+        next(step for step in steps if step.get("uses") == f"actions/cache/{what}@v4") for what in ("restore", "save")
+    )
+    (run,) = (step for step in steps if step.get("id") == "run")
+
+    assert steps.index(restore) < steps.index(run) < steps.index(save)
+    assert save["if"].startswith("always()")
+    assert restore["with"]["path"] == save["with"]["path"] == CORPUS
+    assert restore["with"]["key"] == save["with"]["key"]
+    assert "run_id" in save["with"]["key"], "a key is saved only once"
+    assert restore["with"]["key"].startswith(restore["with"]["restore-keys"])
 
 
 def test_the_ci_page_lists_exactly_the_inputs_of_the_action(

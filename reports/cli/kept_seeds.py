@@ -1,0 +1,68 @@
+"""Corpus of a campaign: seeds of scenarios that failed in earlier runs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from ...scenarios.campaigns.runner import Tally
+from ...scenarios.campaigns.seeds import SeedResult, run_seed
+from ...scenarios.claims.catalogue import SCENARIOS
+from ...scenarios.claims.scenario import Scenario
+from ...sim.guard import leak_guard
+from ...sim.interruption import Interruption
+from .corpus import CorpusOutcome, FailureCorpus
+from .options import options_text
+from .run import RunOptions
+
+
+class SeedCorpus:
+    """The kept seeds of one choice of disk, policy and mutant. A run of one seed, or of a version, has no corpus."""
+
+    def __init__(self, asked: RunOptions, scenarios: Sequence[Scenario]) -> None:
+        is_search = asked.as_ is None and asked.seed is None
+        self._corpus = FailureCorpus(asked.corpus if is_search and not asked.no_corpus else None, "run")
+        points = " --attribute-points" if asked.attribute_points else ""
+        self._subject = f"run{options_text(disk=asked.disk, policy=asked.policy, mutant=asked.mutant)}{points}"
+        self._scenarios = {one.name: one for one in scenarios}
+        self._mutant = asked.mutant
+        self._checks_determinism = asked.check_determinism
+        self._results: dict[str, SeedResult] = {}
+
+    def try_first(self, interruption: Interruption) -> None:
+        """Run the kept seeds of the scenarios that were asked for."""
+        with leak_guard():
+            for case in self._corpus.cases(self._subject):
+                name, _, seed = case.partition(" --seed ")
+                if name not in self._scenarios:
+                    continue
+                run = partial(
+                    run_seed,
+                    self._scenarios[name],
+                    int(seed),
+                    mutant=self._mutant,
+                    check_determinism=self._checks_determinism,
+                )
+                result = interruption.result_unless_requested(run)
+                if result is None:
+                    return
+                self._results[case] = result
+
+    def add_to(self, tallies: dict[str, Tally]) -> None:
+        """Add the results of seeds that the campaign has not reached."""
+        for result in self._results.values():
+            tally = tallies.setdefault(result.scenario, Tally(self._scenarios[result.scenario]))
+            if not tally.has_seed(result.seed):
+                tally.add(result, in_turn=False)
+
+    def record_run(self, tallies: Mapping[str, Tally]) -> CorpusOutcome | None:
+        """Keep the failed seeds of a campaign, and return the outcome of the kept ones."""
+        tried = self._results.items()
+        failed = [case for case, result in tried if result.outcome != "held"]
+        failed += [case for tally in tallies.values() for case in _first_failures(tally)]
+        gone = [case for case in self._corpus.cases(self._subject) if case.partition(" --seed ")[0] not in SCENARIOS]
+        return self._corpus.record_run(self._subject, failed, [case for case, _ in tried], gone)
+
+
+def _first_failures(tally: Tally) -> Iterator[str]:
+    """Yield the first seed of each signature."""
+    firsts = {failure.signature: failure for failure in reversed(tally.failures)}
+    yield from (f"{failure.scenario} --seed {failure.seed}" for failure in reversed(firsts.values()))
