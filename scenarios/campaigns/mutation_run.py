@@ -1,11 +1,14 @@
 """Mutation runs: measure the CPU time until a scenario finds a bug.
 
 A find counts only if the store without the bug breaks no promise on the same seed. The main figure is for the unchanged
-scenarios that are shipped. Each round runs one seed of each scenario, until one run finds the bug. Swarm scenarios come
-first, because one of their seeds is more likely to find any given bug. Other scenarios with brokers run in every second
-round only, because their runs cost four times as much. Cost is counted in core-seconds: CPU time of the runs with the
-bug. Ranges that are narrowed to a known bug help a developer to work on it, but do not measure how fast unknown bugs
-are found.
+scenarios that are shipped. Each round runs one seed of each scenario, until one run finds the bug. Scenarios with
+brokers, except swarms, run in every second round only, because their runs cost four times as much. Cost is counted in
+core-seconds: CPU time of the runs with the bug. Ranges that are narrowed to a known bug help a developer to work on it,
+but do not measure how fast unknown bugs are found.
+
+The order of scenarios in a round does not matter. Measured with 70 mutants and three seeds of each scenario
+(2026-11-29): the median cost is 3.5 core-seconds in the order of the catalogue, 3.6 with swarms first, 2.9 to 4.2 in
+four random orders, and 4.1 in an order by the finds of other mutants per core-second.
 """
 
 from collections.abc import Iterator, Sequence
@@ -201,8 +204,7 @@ class _MutantSearch:
         self._mutant = mutant
         self._limits = settings.limits
         self._all_scenarios = settings.all_scenarios
-        scenarios = settings.scenarios or (narrowed_scenario(mutant),)
-        self._scenarios = sorted(scenarios, key=lambda scenario: scenario.name not in SWARM)
+        self._scenarios = settings.scenarios or (narrowed_scenario(mutant),)
         self._finds: list[MutantFind] = []
         self._first: Failure | None = None
         self._clean_violation = self._error = ""

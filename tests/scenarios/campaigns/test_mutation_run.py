@@ -67,7 +67,7 @@ def test_scenarios_alternate_and_broker_scenarios_run_in_every_second_round(
     monkeypatch.setattr(mutation_run, "run_seed", held)
     result = run_mutant(MUTANTS["ack-before-flush"], MutationSettings(MutationLimits(2)))
 
-    in_turn = [*(name for name in SCENARIOS if name in SWARM), *(name for name in SCENARIOS if name not in SWARM)]
+    in_turn = list(SCENARIOS)
     dear = [name for name in in_turn if name not in SWARM and SCENARIOS[name].ranges.has_brokers]
     cheap = [name for name in in_turn if name not in dear]
     assert (len(dear), len(cheap)) == (11, 65)

@@ -174,7 +174,7 @@ def test_a_run_stops_at_the_first_wrong_removal(
 def test_a_queue_that_is_never_cleaned_is_a_violation_after_the_last_put(
     monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
 ) -> None:
-    monkeypatch.setattr("tornlog.store.retention.cleaning.CleanConsumeQueue.run", lambda self: None)
+    monkeypatch.setattr("tornlog.store.retention.cleaning.CleanConsumeQueue.remove_expired", lambda self: None)
     plan = quiet_plan.replace(
         retention={"deletes_segments": True}, commit_log_bytes=1024, messages={"body_bytes_max": 300}
     )

@@ -87,6 +87,6 @@ def test_progress_whose_json_white_space_has_rotted_counts_as_persisted(
     raw = encode_side_json(members)
     assert raw.count(b"\t"), "it has blanks that can rot"
     found = SimpleNamespace(content=lambda path: raw.replace(b"\t", rotten, 1))
-    offsets = SimpleNamespace(file=SimpleNamespace(path="/p"), members=members, name="offsets")
+    offsets = SimpleNamespace(file=SimpleNamespace(path="/p"), json_members=members, name="offsets")
     (cursor,) = quiescence.consumer_progress_cursors(store, plan, found, offsets, 0)  # type: ignore[arg-type]
     assert cursor.is_behind is is_behind
