@@ -154,7 +154,7 @@ class History:
         put = PutEntry(name, "T0", 0, "", name.encode(), properties, True, 0)
         put.status, put.detour = PutMessageStatus.PUT_OK, WaitingPlace((HALF_TOPIC, 0))
         self.evidence.ledger.record_request(put)
-        transaction = self.evidence.ledger.transactions.prepare(name, behaviour)
+        transaction = self.evidence.ledger.transactions.add_transaction(name, behaviour)
         half = self.add(HALF_TOPIC, self._waiting(name), put.body)
         put.physical_offset, put.queue_offset = half.record.physical_offset, half.record.queue_offset
         return transaction
@@ -184,7 +184,7 @@ class History:
     ) -> TransactionDecision:
         """Record the decision of the producer."""
         transactions = self.evidence.ledger.transactions
-        decision = transactions.ask(transactions.by_name[name], commits=commits, now_ns=0)
+        decision = transactions.record_decision(transactions.by_name[name], commits=commits, now_ns=0)
         decision.status = status
         return decision
 

@@ -1,5 +1,6 @@
-"""Crash points of rules: finds the moments around the calls that `cut at` rules name."""
+"""Crash points by name: those around the calls that `cut at` rules name, and a lasting name for each one."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
@@ -7,6 +8,7 @@ from ..disk.image import Image
 from . import record as steps
 from .record import ProgramRecord
 from .replay import Point, Replayer
+from .story import named
 from .tracing.control import ALL_CALLS
 from .tracing.rules import MARK, CrashRule, glob_matches
 
@@ -40,6 +42,24 @@ def points_of_rules(rules: Iterable[CrashRule], record: ProgramRecord, start: Im
     if before is not None and nexts and before.step < nexts[-1]:
         found.add(before)
     return found
+
+
+def named_points(record: ProgramRecord, start: Image) -> Iterator[tuple[str, Point]]:
+    """Yield each crash point with a name that stays the same if other steps are added to the program.
+
+    The name has the kind and the paths of the last step, its number among the equal ones, and the operation inside.
+    """
+    texts, counts = [], Counter[str]()
+    for step, names in zip(record.steps, _names_of_steps(record), strict=True):
+        shown = names if step.kind in steps.ANSWERS else map(named, names)
+        text = f"{step.kind} {' '.join(shown)}".rstrip()
+        counts[text] += 1
+        texts.append(f"{text} #{counts[text]}")
+    operations: Counter[int] = Counter()
+    for point in Replayer(record, start).points():
+        operations[point.step] += 1
+        more = f", operation {operations[point.step]}" if point.is_inside or operations[point.step] > 1 else ""
+        yield (f"after {texts[point.step]}{more}" if point.step >= 0 else "before the first step"), point
 
 
 def _names_of_steps(record: ProgramRecord) -> Iterator[list[str]]:

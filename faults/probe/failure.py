@@ -202,7 +202,7 @@ def write_failure_cases(
     places: dict[tuple[str, str], Path] = {}
     if out is None:
         return places
-    names = _directory_names([f"{one.kind} {one.signature}" for one in found])
+    names = directory_names([f"{one.kind} {one.signature}" for one in found])
     for one, name in zip(found, names, strict=True):
         place = places[one.kind, one.signature] = out / "failures" / name
         (place / "files").mkdir(parents=True, exist_ok=True)
@@ -214,7 +214,7 @@ def write_failure_cases(
     return places
 
 
-def _directory_names(signatures: Iterable[str]) -> Iterator[str]:
+def directory_names(signatures: Iterable[str]) -> Iterator[str]:
     """Yield unique directory names."""
     taken: set[str] = set()
     for signature in signatures:

@@ -27,7 +27,9 @@ from . import DISKS, LIMIT
 from . import record as steps
 from .checks.check import CheckOutcome
 from .checks.checkers import Checkers
+from .combinations import CombinedStates
 from .crash_points import points_of_rules
+from .elsewhere import ProbeJob, StatesOf, states_of_disk
 from .record import Answers, ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 from .report import CrashCase, DamageCount, DiskCount, ProbeReport, ViolationGroup, is_breach
@@ -39,8 +41,8 @@ small, because a probe that ends early loses the current batch.
 """
 
 
-Verdicts = dict[tuple[str, int], CheckOutcome]
-"""Outcomes by the digest of a state and the number of answers."""
+Verdicts = dict[tuple[int, int], CheckOutcome]
+"""Outcomes by the key of a state and the number of answers."""
 OnHeld = Callable[[Image, Answers, CrashCase, Verdicts], None]
 """Called for each state that holds, with the answers, the crash, and all verdicts so far."""
 
@@ -66,15 +68,16 @@ def probe(
     verdicts: Verdicts | None = None,
     plan: VisitPlan = EVERY_POINT,
     only: Collection[Point] | None = None,
+    first: Collection[Point] = (),
 ) -> ProbeReport:
     """Try all crashes of a record. limit: states per crash. on_progress(report, done, total): of steps, or of
     points if they are visited evenly.
 
     on_held: called with each state that holds. verdicts: new verdicts are added. only: the crash points to try; None:
-    all. A probe that ends early returns its findings so far.
+    all. first: the crash points to try before the others. A probe that ends early returns its findings so far.
     """
     known_verdicts = {} if verdicts is None else verdicts
-    prober = Prober(record, start, checkers, disks, limit, known_verdicts, on_held, plan=plan, only=only)
+    prober = Prober(record, start, checkers, disks, limit, known_verdicts, on_held, plan=plan, only=only, first=first)
     began = perf_counter()
     with suppress(EndedEarlyError):
         prober.run(on_point=lambda point: on_progress(prober.found, *prober.progress(point)))
@@ -91,7 +94,7 @@ def probe_final_state(record: ProgramRecord, start: Image, checkers: Checkers) -
     prober.found.is_of_end = True
     *_, last = prober.replayer.points()
     with suppress(EndedEarlyError):
-        prober.explore(last, [NOTHING_LOST])
+        prober.explore(last, prober.states_at(last, [NOTHING_LOST]))
         prober.judge()
     return prober.found
 
@@ -114,6 +117,7 @@ class Prober:
         plan: VisitPlan = EVERY_POINT,
         confirmed: set[tuple[str, str]] | None = None,
         only: Collection[Point] | None = None,
+        first: Collection[Point] = (),
     ) -> None:
         self.replayer = Replayer(record, start, disks=disks)
         self._confirmed = set() if confirmed is None else confirmed  # disk and signature of confirmed time-outs
@@ -126,29 +130,33 @@ class Prober:
         self._limit = limit
         self._chances = Choices("probe")
         self._states: dict[str, PossibleStates] = {}
-        """States of the last point, by disk. They are reused for the next point if the disk has not changed."""
+        """States of the replayer's point, by disk. They are reused for the next point if the disk has not changed."""
         self._operations = -1
         self._verdicts = verdicts
         self._on_held = on_held
         self._known = known  # disk and signature of breaches that are already known
         self._plan = plan
+        self._first = frozenset(first)
         self._only = only  # crash points; damage at rest is also tried at others
         self._damage_verdicts: Verdicts = {}  # apart, because a recovery follows each verdict on a crash state
-        self._waiting: dict[tuple[str, int, bool], _QueuedState] = {}
-        """Queued states by digest, number of answers, and whether they are of damage at rest."""
-        self._points: list[tuple[Point, dict[str, PossibleStates]]] = []  # points that are not counted yet
+        self._waiting: dict[tuple[int, int, bool], _QueuedState] = {}
+        """Queued states by key, number of answers, and whether they are of damage at rest."""
+        self._points: list[tuple[Point, StatesOf]] = []  # points that are not counted yet
         self._at_rest = [disk for disk in disks if disk in AT_REST]
         self._has_crashes = len(self._at_rest) < len(disks)
 
     def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
         """Explore all points after a step. EndedEarlyError: the probe was interrupted; the counts are up to date."""
+        visits = ((point, self.states_at(point, disks)) for point, disks in self._visit_points(first_step))
+        job = ProbeJob(self._record, self._start, tuple(self.found.counts), self._limit)
         try:
-            for point, disks in self._visit_points(first_step):
-                current_interruption().check()
-                self._visited_count += 1
-                self.explore(point, disks)
-                on_point(point)
-            self.judge()
+            with closing(self._checkers.looking_ahead(visits, job, self._is_known)) as visited:
+                for point, states_of in visited:
+                    current_interruption().check()
+                    self._visited_count += 1
+                    self.explore(point, states_of)
+                    on_point(point)
+                self.judge()
             self.found.steps, self.found.is_finished = len(self._record.steps), True
         finally:
             self._sum_up_all()
@@ -164,13 +172,21 @@ class Prober:
         if self._plan.is_even:
             yield from self._visit_sample_first(first_step)
             return
+        if self._first:
+            yield from self._visited_in_order(first_step, self._first.__contains__)
+            self._replay_again()
+        yield from self._visited_in_order(first_step, lambda point: point not in self._first)
+
+    def _visited_in_order(
+        self, first_step: int, is_chosen: Callable[[Point], bool]
+    ) -> Iterator[tuple[Point, list[str]]]:
         point = None
         for point in self.replayer.points():
             is_crashed = self._only is None or point in self._only
             disks = self._disks_to_try(point, self._is_promise(point), is_crashed)
-            if point.step >= first_step and (is_crashed or disks):
+            if point.step >= first_step and is_chosen(point) and (is_crashed or disks):
                 yield point, disks
-        if point is not None and self._at_rest and not self._is_promise(point):
+        if point is not None and self._at_rest and not self._is_promise(point) and is_chosen(point):
             yield point, self._at_rest
 
     def _visit_sample_first(self, first_step: int) -> Iterator[tuple[Point, list[str]]]:
@@ -184,21 +200,27 @@ class Prober:
         of_damage = {point for point in points if self._at_rest and (self._is_promise(point) or point == points[-1])}
         self.found.damage_left = len(of_damage)
         self.found.points_of = len(crash_points if self._has_crashes else of_damage)
-        self.found.operations = self.replayer.disk.operations
+        self.found.operations = self.replayer.operations
         sampled = list(self._plan.passes(self._record, crash_points))
         marked = points_of_rules((), self._record, self._start) if self._record.cuts else set()
-        to_crash = marked.intersection(crash_points).union(*sampled)
-        left = (to_crash | of_damage).difference(*sampled)
-        passes = [*sampled, *EVEN.passes(self._record, [point for point in points if point in left])]
+        first = [point for point in crash_points if point in self._first]
+        to_crash = marked.intersection(crash_points).union(first, *sampled)
+        left = (to_crash | of_damage).difference(first, *sampled)
+        after = [[point for point in chosen if point not in self._first] for chosen in sampled]
+        passes = [first, *after, *EVEN.passes(self._record, [point for point in points if point in left])]
         self._visits = sum(map(len, passes))
-        kinds = self.replayer.kinds
-        for chosen in passes:
-            self.replayer = Replayer(self._record, self._start, disks=list(self.found.counts))
-            self.replayer.kinds = kinds
-            # Anew for each pass, so that the drawn states of a point do not depend on the points visited before.
-            self._chances, self._operations = Choices("probe"), -1
+        for chosen in filter(None, passes):
+            self._replay_again()
             for point in self._points_of_replay(chosen):
                 yield point, self._disks_to_try(point, point in of_damage, point in to_crash)
+
+    def _replay_again(self) -> None:
+        """Begin a new pass over the record."""
+        kinds = self.replayer.kinds
+        self.replayer = Replayer(self._record, self._start, disks=list(self.found.counts))
+        self.replayer.kinds = kinds
+        # Anew for each pass, so that the drawn states of a point do not depend on the points visited before.
+        self._chances, self._operations = Choices("probe"), -1
 
     def _points_of_replay(self, chosen: list[Point]) -> Iterator[Point]:
         left = iter(chosen)
@@ -219,21 +241,25 @@ class Prober:
             if (is_damaged if disk in AT_REST else is_crashed and self._may_leave_new_states(disk, point))
         ]
 
-    def explore(self, point: Point, disks: Sequence[str]) -> None:
-        """Queue the states that these disks may leave at the current point."""
+    def states_at(self, point: Point, disks: Sequence[str]) -> StatesOf:
+        """Return the states that these disks may leave. The replayer must be at the point."""
         if point.operations != self._operations:
             self._operations, self._states = point.operations, {}
         for disk in disks:
             if disk not in self._states:
-                stream = self._chances.stream(f"{disk} after {point.operations}")
-                self._states[disk] = self.replayer.states(disk, self._limit, stream)
-            for state in self._states[disk]:
-                key = state.digest, point.answers
-                if key not in self._verdicts_for(disk):
-                    self._waiting.setdefault(
-                        (*key, disk in AT_REST), _QueuedState(point, disk, self._states[disk], state)
-                    )
-        self._points.append((point, {disk: self._states[disk] for disk in disks}))
+                self._states[disk] = states_of_disk(self.replayer, point, disk, self._limit, self._chances)
+        return {disk: self._states[disk] for disk in disks}
+
+    def explore(self, point: Point, states_of: StatesOf) -> None:
+        """Queue the states of a point."""
+        given = point.answers
+        for disk, states in states_of.items():
+            verdicts, is_at_rest = self._verdicts_for(disk), disk in AT_REST
+            for state in states:
+                if (state.key, given) not in verdicts:
+                    key = state.key, given, is_at_rest
+                    self._waiting.setdefault(key, _QueuedState(point, disk, states, state))
+        self._points.append((point, states_of))
         if max(len(self._waiting), len(self._points)) >= _BATCH_PER_JOB * self._checkers.jobs:
             self.judge()
 
@@ -247,6 +273,9 @@ class Prober:
         is_inside_of_run = run == [steps.STORE, steps.STORE]
         return not is_inside_of_run or PROFILES[disk].page_cache_survives
 
+    def _is_known(self, point: Point, disk: str, state: CrashState) -> bool:
+        return (state.key, point.answers) in self._verdicts_for(disk)
+
     def _verdicts_for(self, disk: str) -> Verdicts:
         return self._damage_verdicts if disk in AT_REST else self._verdicts
 
@@ -256,15 +285,15 @@ class Prober:
     def judge(self) -> None:
         """Check the queued states and count them."""
         waiting, self._waiting = self._waiting, {}
-        answers = {key: Answers.from_steps(self._answers[: key[1]]) for key in waiting}
-        questions = [(one.state.image, answers[key]) for key, one in waiting.items()]
+        answers = {given: Answers.from_steps(self._answers[:given]) for _, given, _ in waiting}
+        questions = [(one.state, answers[given]) for (_, given, _), one in waiting.items()]
         keys = list(waiting)
         with closing(self._checkers.judge_each(questions)) as arriving:
             for number, verdict in _in_question_order(arriving) if self._plan.stops_at_first else arriving:
-                (digest, given, _), one = keys[number], waiting[keys[number]]
-                self._verdicts_for(one.disk)[digest, given] = verdict
+                (image_key, given, _), one = keys[number], waiting[keys[number]]
+                self._verdicts_for(one.disk)[image_key, given] = verdict
                 self.found.judged += 1
-                self.found.images.add(digest)
+                self.found.images.add(image_key)
                 is_new = (one.disk, verdict.signature) not in self._known
                 if is_new and not verdict.is_assumed and is_breach(verdict, one.state):
                     self._stop_at_new_breach([verdict.signature])
@@ -273,7 +302,7 @@ class Prober:
             for key, one in waiting.items():
                 verdict = self._verdicts_for(one.disk)[key[:2]]
                 if not verdict.is_broken and one.disk not in AT_REST:
-                    self._on_held(one.state.image, answers[key], _make_case(*one, verdict), self._verdicts)
+                    self._on_held(one.state.image, answers[key[1]], _make_case(*one, verdict), self._verdicts)
         self._sum_up_all()
         self._stop_at_new_breach(self.found.breaches)  # also those found by verdicts of another record, without a check
 
@@ -284,10 +313,10 @@ class Prober:
         for point, states_of in self._points:
             for disk, states in states_of.items():
                 for state in states:
-                    verdicts, key = self._verdicts_for(disk), (state.digest, point.answers)
+                    verdicts, key = self._verdicts_for(disk), (state.key, point.answers)
                     verdict = verdicts[key]
                     if self._is_unconfirmed(disk, verdict):
-                        question = state.image, Answers.from_steps(self._answers[: point.answers])
+                        question = state, Answers.from_steps(self._answers[: point.answers])
                         verdict = verdicts[key] = self._checkers.judge_again(question)
                     if verdict.is_broken and not verdict.is_assumed:
                         self._confirmed.add((disk, verdict.signature))
@@ -308,14 +337,15 @@ class Prober:
             self._count_point(point, states_of)
         self._points.clear()
 
-    def _count_point(self, point: Point, states_of: dict[str, PossibleStates]) -> None:
+    def _count_point(self, point: Point, states_of: StatesOf) -> None:
         """Count a point. After an early end, states without a verdict are not counted, nor are their crashes."""
         is_whole = True
         for disk, states in states_of.items():
             count = self.found.counts[disk]
             is_judged = True
+            verdicts, given = self._verdicts_for(disk), point.answers
             for state in states:
-                verdict = self._verdicts_for(disk).get((state.digest, point.answers))
+                verdict = verdicts.get((state.key, given))
                 if verdict is None or self._is_unconfirmed(disk, verdict):
                     is_judged = False
                     continue
@@ -324,9 +354,14 @@ class Prober:
                 self._count_damage(disk, state, verdict)
                 if is_breach(verdict, state) and (disk, verdict.signature) not in self._known:
                     count.broken += 1
+                    if point in self._first and verdict.signature not in self._plan.known:
+                        self.found.failed_first.add(point)
                     if not verdict.is_assumed:
                         self._confirmed.add((disk, verdict.signature))
                     self._record_breach(point, disk, states, state, verdict)
+            if is_judged and isinstance(states, CombinedStates):
+                self.found.combined += states.tried
+                self.found.combinations += states.possible
             count.crashes += is_judged
             count.exhausted += is_judged and states.is_exhaustive
             count.cut += is_judged and states.was_cut
@@ -338,8 +373,11 @@ class Prober:
             self.found.points += is_damage_only != self._has_crashes
             self.found.damage_left -= self.found.damage_left > 0 and not AT_REST.isdisjoint(states_of)
             if not self.found.points_of:
-                self.found.operations = point.operations
-            self.found.steps = max(0, point.step)  # other points of this step may follow
+                self.found.operations = max(self.found.operations, point.operations)
+            if point in self._first:
+                self.found.tried_first.add(point)
+            else:
+                self.found.steps = max(0, point.step)  # other points of this step may follow
 
     def _count_damage(self, disk: str, state: CrashState, verdict: CheckOutcome) -> None:
         if not isinstance(state, DamagedState) or state.damage is None:
@@ -352,8 +390,10 @@ class Prober:
 
     def _count_losses(self, states: PossibleStates, state: CrashState) -> None:
         injected = self.found.injected
-        if state.lost:
-            injected.update(change.loss_kind(kept_bytes) for change, kept_bytes in states.losses_of(state).changes)
+        if not state.loss_kinds <= injected:
+            injected.update(state.loss_kinds)
+        if states.page_faults <= injected:
+            return
         for page, page_outcome in zip(state.dirty_pages, state.page_outcomes, strict=True):
             if page_outcome.torn_at and page_outcome.version != page_outcome.other:
                 injected.add("torn sector")
@@ -366,7 +406,7 @@ class Prober:
     def _record_breach(
         self, point: Point, disk: str, states: PossibleStates, state: CrashState, verdict: CheckOutcome
     ) -> None:
-        case = CrashCase(point, disk, (), state.digest, verdict, state.loss_count)
+        case = CrashCase(point, disk, (), "", verdict, state.loss_count)  # for its rank
         breach = self.found.breaches.get(verdict.signature)
         if breach is None or case.rank < breach.smallest.rank:
             case = _make_case(point, disk, states, state, verdict)

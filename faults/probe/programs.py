@@ -9,12 +9,12 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from ..disk.image import Image
 from .checks.check import Check
-from .record import ANSWERS, Answers, ProgramRecord
+from .record import ANSWERS, FILES, Answers, CrossDeviceError, ProgramRecord, SeparateDisk
 from .recording.run import ProgramError, record_program
 from .tracing.control import RunControl
 from .tracing.run import TracedRun, record_traced, run_traced
@@ -32,6 +32,7 @@ class RecorderChoice:
 
     seconds_max: time limit of the program. takes_stacks: whether to find the source line of each system call. Python
     calls always have source lines. takes_refusals: whether promises that start with `refused ` are refusals.
+    separate_disks: directories on disks of their own; they must exist at the start.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class RecorderChoice:
     seconds_max: float
     takes_stacks: bool = False
     takes_refusals: bool = False
+    separate_disks: tuple[SeparateDisk, ...] = ()
 
     def record(
         self, program: Sequence[str], start: Image, *, ignores_special_files: bool = False
@@ -61,7 +63,7 @@ class RecorderChoice:
                 takes_stacks=self.takes_stacks,
                 ignores_special_files=ignores_special_files,
             )
-        return (record.with_refusals() if self.takes_refusals else record), unlike
+        return self._converted(record), unlike
 
     def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
         """Run a program with a fault or a seeded thread order, at system calls only. The program may fail."""
@@ -75,7 +77,16 @@ class RecorderChoice:
             takes_stacks=self.takes_stacks,
             ignores_special_files=True,  # after an injected fault the program may leave its sockets
         )
-        return run._replace(record=run.record.with_refusals()) if self.takes_refusals else run
+        return run._replace(record=self._converted(run.record))
+
+    def _converted(self, record: ProgramRecord) -> ProgramRecord:
+        """Return a record with its refusals and disks. ProgramError: a step has names on two disks."""
+        if self.takes_refusals:
+            record = record.with_refusals()
+        try:
+            return record.with_separate_disks(self.separate_disks)
+        except CrossDeviceError as error:
+            raise ProgramError(str(error)) from error
 
     def record_check(self, check: Check, start: Image, answers: Answers) -> tuple[ProgramRecord, list[str]]:
         """Run a check on a crash state and record it as `record` does. It gives no answers.
@@ -95,6 +106,15 @@ class RecorderChoice:
         if self.kind == PYTHON and not is_python:
             raise ProgramError(f"{program[0]}: expected a script, .py, or -m and a module to record calls of Python")
         return self.kind or (PYTHON if is_python else CALLS)
+
+
+def with_mount_points(start: Image, separate_disks: Sequence[SeparateDisk]) -> Image:
+    """Return a disk on which the directory of each separate disk exists, as a mount point does."""
+    made = dict.fromkeys(start.directories)
+    for separate in separate_disks:
+        above = [str(path) for path in PurePosixPath(separate.path).parents if str(path).startswith(f"{FILES}/")]
+        made |= dict.fromkeys([*reversed(above), separate.path])
+    return Image(start.files, tuple(made), start.symlinks)
 
 
 def is_python_program(program: Sequence[str]) -> bool:

@@ -36,15 +36,15 @@ available after a crash" (sync_file_range(2)).
 
 JSON: `{"format": "tornlog-record/2", "program": [arguments], "exit": code, "steps": [{"do": kind, "path", "target",
 "file", "at", "size", "data": base64, "from": stack, "by": task, "call": system call}], "stacks": [[[file, line,
-function], ...]], "tasks": [[process, thread, name]], "unseen": [{"event", "detail", "from"}], "unended": text, "rules":
-[[rule, injections]], "cuts": [step]}`. Steps omit the fields that their kind does not use, and empty `unended`, `rules`
-and `cuts` are omitted. Stacks are innermost first. The recorder of Python's calls omits `call`. The recorder of system
-calls has empty stacks, except on request. In `tornlog-record/1`, which can still be read, `allocate` had the size in
-`at`, and there were no tasks.
+function], ...]], "tasks": [[process, thread, name]], "unseen": [{"event", "detail", "from"}], "unended": text,
+"rules": [[rule, injections]], "cuts": [step], "separate_disks": [[path, kind of crash]]}`. Steps omit the fields that
+their kind does not use, and empty `unended`, `rules`, `cuts` and `separate_disks` are omitted. Stacks are innermost
+first. The recorder of Python's calls omits `call`. The recorder of system calls has empty stacks, except on request.
+In `tornlog-record/1`, which can still be read, `allocate` had the size in `at`, and there were no tasks.
 """
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -67,6 +67,8 @@ ANSWERS = (ACKNOWLEDGE, REFUSE)
 """Steps that tell a user the result of an operation. They change no file."""
 REFUSED_PREFIX = "refused "
 """Start of a promise that becomes a refusal in `with_refusals`."""
+TWO_NAMES = (RENAME, EXCHANGE, LINK)
+"""Steps whose names must be on one disk."""
 KINDS = (
     *(CREATE, WRITE, STORE, TRUNCATE, ALLOCATE, ZERO_RANGE, RENAME, EXCHANGE, LINK, SYMLINK, UNLINK),
     *(MAKE_DIRECTORY, REMOVE_DIRECTORY, SYNC, SYNC_DIRECTORY, SYNC_ALL, *INJECTED, *ANSWERS),
@@ -114,6 +116,28 @@ class ProgramTask(NamedTuple):
     process: int
     thread: int
     name: str
+
+
+class SeparateDisk(NamedTuple):
+    """A directory with a disk of its own. profile: kind of crash of its file system; "" for the one of the crash."""
+
+    path: str
+    profile: str = ""
+
+
+def separate_disk_of(separate_disks: Iterable[SeparateDisk], path: str) -> SeparateDisk | None:
+    """Return the separate disk of a path, or None for the disk with all other files."""
+    return next((one for one in separate_disks if f"{path}/".startswith(f"{one.path}/")), None)
+
+
+class CrossDeviceError(Exception):
+    """A step that is impossible because its names are on two disks, where the kernel returns EXDEV."""
+
+    def __init__(self, number: int, step: Step) -> None:
+        names = " -> ".join(path.removeprefix(f"{FILES}/") for path in (step.path, step.target))
+        super().__init__(
+            f"step {number + 1}, {step.kind} {names}: the names are on two disks, where this call fails with EXDEV"
+        )
 
 
 NOBODY = ProgramTask(-1, -1, "")
@@ -166,6 +190,8 @@ class ProgramRecord:
     """Rules of faults for which the program asked, with the number of their injections."""
     cuts: tuple[int, ...] = ()
     """Crash points that the program has marked, each as the number of the next step."""
+    separate_disks: tuple[SeparateDisk, ...] = ()
+    """Directories on disks of their own. All other files are on one more disk."""
 
     @property
     def acknowledged(self) -> list[str]:
@@ -184,6 +210,14 @@ class ProgramRecord:
         """Return the record in which each promise that starts with `refused ` is a refusal."""
         return replace(self, steps=tuple(map(_as_refusal, self.steps)))
 
+    def with_separate_disks(self, separate_disks: Sequence[SeparateDisk]) -> "ProgramRecord":
+        """Return the record on several disks. CrossDeviceError: a step has names on two of them."""
+        for number, step in enumerate(self.steps):
+            names = (step.path, step.target) if step.kind in TWO_NAMES and step.path else ()
+            if len({separate_disk_of(separate_disks, name) for name in names}) > 1:
+                raise CrossDeviceError(number, step)
+        return replace(self, separate_disks=tuple(separate_disks))
+
     @property
     def injected(self) -> list[int]:
         """Return the numbers of the steps that are injected faults."""
@@ -199,7 +233,7 @@ class ProgramRecord:
         for named, step in zip(document["steps"], self.steps, strict=True):
             named["from"] = step.stack  # written even if 0, because readers require the field
         del document["before"]
-        for name in ("unended", "rules", "cuts"):
+        for name in ("unended", "rules", "cuts", "separate_disks"):
             if not document[name]:
                 del document[name]
         return document

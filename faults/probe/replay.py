@@ -5,12 +5,15 @@ power cut can leave any of the lengths. In a write of up to 8 pages each page is
 operations are the first page, 6 parts of the middle, and the last page. A store through a map is one operation, because
 a kill cannot interrupt it.
 
+Each separate disk of the record has its own operations and losses. An operation is numbered on its disk, and among the
+operations of all disks.
+
 Syncs with an injected failure or lie fail or lie on the simulated disk, too (`disk.syncs`): after a failed sync pages
 are clean, readers see the new bytes, and a power cut restores the old bytes.
 """
 
 import errno
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
@@ -19,18 +22,22 @@ from ...sim.choices import Choices, Stream
 from ...sim.kernel import Kernel
 from ...sim.policies.replay import ReplayPolicy
 from ..crashes.at_rest import AT_REST
-from ..crashes.enumeration import PossibleStates
-from ..crashes.profiles import NOTHING_LOST, PROFILES
+from ..crashes.enumeration import CrashLosses, CrashState, PossibleStates
+from ..crashes.profiles import NOTHING_LOST, PROFILES, CrashProfile
+from ..disk.aftermath import DiskState
 from ..disk.content import PAGE_BYTES
 from ..disk.disk import Disk
-from ..disk.files import SimDescriptor
+from ..disk.files import SimDescriptor, SimFiles
 from ..disk.image import Image
 from ..disk.syncs import SyncTiming
 from . import record as steps
-from .record import ProgramRecord, RecordError, Step
+from .combinations import CombinedStates, merged
+from .record import TWO_NAMES, ProgramRecord, RecordError, SeparateDisk, Step, separate_disk_of
 
 DISK_STREAM = "disk"
 """Name of the disk's stream of choices, which selects the losses of a crash."""
+ALL_OTHERS = "."
+"""Name of the disk with the files that are on no separate disk."""
 _PIECES_MAX = 8
 _IMPOSSIBLE = (OSError, IndexError, KeyError, ValueError)  # the disk's errors for an impossible step
 
@@ -53,8 +60,18 @@ class Point(NamedTuple):
         return self.acknowledged + self.refused
 
 
+class _MountedDisk:
+    """A directory on a disk of its own; "" is the directory of the disk with all other files."""
+
+    def __init__(self, separate: SeparateDisk, disk: Disk, files: SimFiles) -> None:
+        self.path, self.profile = separate
+        self.disk, self.files = disk, files
+        self.steps_of: list[int] = []
+        """For each operation of the disk, the number of its step."""
+
+
 class Replayer:
-    """Executes a record on one disk. start: its durable content before the first step.
+    """Executes a record on simulated disks. start: their durable content before the first step.
 
     disks: the kinds of crash and of damage at rest that `states` will be asked for.
     """
@@ -66,16 +83,47 @@ class Replayer:
         self._kernel = Kernel(ReplayPolicy())
         self._machine = self._kernel.create_machine("program")
         self._choices = choices or Choices("probe")
-        stream = self._choices.stream(DISK_STREAM)
-        timing = SyncTiming(0, 0)
-        self.disk = Disk(self._kernel, stream, image=start, page_bytes=PAGE_BYTES, timing=timing, is_sparse=True)
-        self._files = self.disk.mount(self._machine)
-        self._open = [self._files.open(path) for path in start.files]
-        self.steps_of: list[int] = []
-        """For each operation of the disk, the number of its step."""
+        self._start = start
+        self._mounted = [self._mount(separate) for separate in (SeparateDisk(""), *record.separate_disks)]
+        self._first = self._mounted[0]
+        self._open: list[tuple[_MountedDisk, SimDescriptor]] = []
+        for path in start.files:
+            mounted = self._disk_of(path)
+            self._open.append((mounted, mounted.files.open(path)))
         self.kinds: set[str] = set()
         """The kinds of executed operations, without the growth caused by writes."""
+        assert not record.separate_disks or AT_REST.isdisjoint(disks), "damage at rest is of one disk"
         self._at_rest = None if AT_REST.isdisjoint(disks) else self.disk.data_at_rest()
+
+    def _mount(self, separate: SeparateDisk) -> _MountedDisk:
+        stream = self._choices.stream(DISK_STREAM)
+        image = self._start
+        if self.record.separate_disks:
+            stream = stream.with_subject(separate.path or ALL_OTHERS)
+            image = _part_of(image, separate.path, self.record.separate_disks)
+        timing = SyncTiming(0, 0)
+        disk = Disk(self._kernel, stream, image=image, page_bytes=PAGE_BYTES, timing=timing, is_sparse=True)
+        return _MountedDisk(separate, disk, disk.mount(self._machine))
+
+    def _disk_of(self, path: str) -> _MountedDisk:
+        separate = separate_disk_of(self.record.separate_disks, path)
+        return self._first if separate is None else self._mounted[1 + self.record.separate_disks.index(separate)]
+
+    @property
+    def disk(self) -> Disk:
+        """The disk with the files that are on no separate disk."""
+        return self._first.disk
+
+    @property
+    def operations(self) -> int:
+        """Number of operations of all disks."""
+        return sum(mounted.disk.operations for mounted in self._mounted)
+
+    @property
+    def steps_of(self) -> list[int]:
+        """For each operation of a single disk, the number of its step."""
+        assert len(self._mounted) == 1, "each disk numbers its operations"
+        return self._first.steps_of
 
     def points(self) -> Iterator[Point]:
         """Execute the record. Yield each moment between two operations, including the first and the last.
@@ -88,23 +136,23 @@ class Replayer:
             if step.kind in steps.ANSWERS:
                 acknowledged += step.kind == steps.ACKNOWLEDGE
                 refused += step.kind == steps.REFUSE
-                yield Point(number, self.disk.operations, acknowledged, False, refused)
+                yield Point(number, self.operations, acknowledged, False, refused)
                 continue
             if step.kind == steps.FAULT:
                 continue  # the call failed without effect
             if self._at_rest is not None and step.kind in (steps.SYNC, steps.SYNC_ALL):
                 self._at_rest.note_before_sync()
-            done = self.disk.operations
+            done = self.operations
             for is_inside in self._execute_step(number, step):
-                if self.disk.operations > done:
-                    done = self.disk.operations
-                    self.steps_of += [number] * (done - len(self.steps_of))
-                    assert len(self.steps_of) == done, (number, done)
+                if self.operations > done:
+                    done = self.operations
+                    for mounted in self._mounted:
+                        mounted.steps_of += [number] * (mounted.disk.operations - len(mounted.steps_of))
                     yield Point(number, done, acknowledged, is_inside, refused)
 
     def descriptor_of(self, file: int) -> SimDescriptor:
         """Return the descriptor of a file, by its number in the record."""
-        return self._open[file]
+        return self._open[file][1]
 
     def replay_all(self) -> None:
         """Execute the whole record, one operation per step. RecordError: a step is impossible."""
@@ -127,15 +175,31 @@ class Replayer:
 
     def states(self, disk: str, limit: int, stream: Stream) -> PossibleStates:
         """Return up to `limit` states that a crash or damage at rest could leave at this moment."""
-        if disk not in AT_REST:
-            return self.disk.crash_states(PROFILES[disk], limit, stream)
-        assert self._at_rest is not None, "a replay for damage keeps former contents"
-        return self._at_rest.states(disk, limit, stream)
+        if disk in AT_REST:
+            assert self._at_rest is not None, "a replay for damage keeps former contents"
+            return self._at_rest.states(disk, limit, stream)
+        parts = [mounted.disk.crash_states(_profile(disk, mounted), limit, stream) for mounted in self._mounted]
+        if len(parts) == 1:
+            return parts[0]
+        return CombinedStates([mounted.path or ALL_OTHERS for mounted in self._mounted], parts, limit)
+
+    def losses(self, states: PossibleStates, state: CrashState) -> Iterator[tuple[CrashLosses, Sequence[int]]]:
+        """Yield the losses of each disk in a state of this moment, and the number of the step of each operation."""
+        if isinstance(states, CombinedStates):
+            for (part, own), mounted in zip(states.parts_of(state), self._mounted, strict=True):
+                yield part.losses_of(own), mounted.steps_of
+        else:
+            yield states.losses_of(state), self._first.steps_of
+
+    def state(self) -> DiskState:
+        """Return the content of all disks, durable and not."""
+        first, *others = [mounted.disk.content_state() for mounted in self._mounted]
+        return first._replace(files={path: file for one in (first, *others) for path, file in one.files.items()})
 
     def crash(self, profile: str) -> Image:
         """Return a crash image of this moment; draws select the losses. This ends the replay."""
         self._kernel.kill(self._machine)
-        return self.disk.crash(PROFILES[profile])
+        return merged([mounted.disk.crash(_profile(profile, mounted)) for mounted in self._mounted])
 
     def intact_image(self) -> Image:
         """Return the disk's content with its page cache, as the program sees it. This ends the replay."""
@@ -157,12 +221,12 @@ class Replayer:
 
     def _kind_on_disk(self, step: Step) -> str:
         is_growth = step.kind == steps.TRUNCATE and 0 <= step.file < len(self._open)
-        if step.kind == steps.ALLOCATE or (is_growth and self._open[step.file].size_bytes < step.at):
+        if step.kind == steps.ALLOCATE or (is_growth and self.descriptor_of(step.file).size_bytes < step.at):
             return "extend"
         return step.kind
 
     def _execute_operation(self, step: Step) -> None:
-        files = self._files
+        files = self._files_of(step)
         match step.kind:
             case steps.CREATE:
                 self._create_file(step)
@@ -183,7 +247,8 @@ class Replayer:
                 for number in range(len(self._open)):
                     self._fail_to_sync(structs.replace(step, file=number))
             case steps.LYING_SYNC:
-                with self.disk.with_faults(lying_sync_chance=1.0):
+                mounted = self._disk_of(step.path) if step.path else self._open[step.file][0]
+                with mounted.disk.with_faults(lying_sync_chance=1.0):
                     self._execute_operation(
                         structs.replace(step, kind=steps.SYNC_DIRECTORY if step.path else steps.SYNC)
                     )
@@ -209,7 +274,7 @@ class Replayer:
                 raise AssertionError(step.kind)
 
     def _fail_to_sync(self, step: Step) -> None:
-        with self.disk.with_faults(failed_sync_chance=1.0):
+        with self._open[step.file][0].disk.with_faults(failed_sync_chance=1.0):
             try:
                 self._execute_operation(structs.replace(step, kind=steps.SYNC))
             except OSError as error:
@@ -219,15 +284,26 @@ class Replayer:
         raise AssertionError(f"a sync that was to fail has not: {step}")
 
     def _create_file(self, step: Step) -> None:
-        is_new = not step.path or self._files.status(step.path) is None
+        mounted = self._disk_of(step.path)
+        files = mounted.files
+        is_new = not step.path or files.status(step.path) is None
         if step.file != len(self._open) or not is_new:
             raise OSError(f"expected file {len(self._open)} and a new name, found {step.file} at {step.path}")
-        self._open.append(self._files.open(step.path) if step.path else self._files.open_unnamed())
+        self._open.append((mounted, files.open(step.path) if step.path else files.open_unnamed()))
+
+    def _files_of(self, step: Step) -> SimFiles:
+        """Return the files of a step's disk. OSError: the step has names on two disks."""
+        mounted = self._disk_of(step.path)
+        if step.kind in TWO_NAMES:
+            source = mounted if step.path else self._open[step.file][0]
+            if source is not self._disk_of(step.target):
+                raise OSError(errno.EXDEV, f"{step.kind} from one disk to another: {step.path} {step.target}")
+        return mounted.files
 
     def _open_file(self, step: Step) -> SimDescriptor:
         if step.file < 0:
             raise IndexError(f"file {step.file}")
-        return self._open[step.file]
+        return self._open[step.file][1]
 
     def _write_in_pieces(self, step: Step) -> Iterator[bool]:
         file = self._open_file(step)
@@ -239,12 +315,32 @@ class Replayer:
             yield end < len(step.data)
 
     def _sync_all(self) -> Iterator[bool]:
-        for file in self._open:
+        for _, file in self._open:
             file.sync()
             yield True
-        for directory in self.disk.directories:
-            self._files.sync_directory(directory)
-            yield True
+        for mounted in self._mounted:
+            for directory in mounted.disk.directories:
+                mounted.files.sync_directory(directory)
+                yield True
+
+
+def _part_of(image: Image, path: str, separate_disks: Sequence[SeparateDisk]) -> Image:
+    """Return the files of an image that are on one disk. path: its directory, or "". All directories are kept."""
+
+    def is_here(name: str) -> bool:
+        separate = separate_disk_of(separate_disks, name)
+        return ("" if separate is None else separate.path) == path
+
+    files = {name: file for name, file in image.files.items() if is_here(name)}
+    links = {name: text for name, text in image.symlinks.items() if is_here(name)}
+    above = {name for name in image.directories if f"{path}/".startswith(f"{name}/")}
+    return Image(files, tuple(name for name in image.directories if name in above or is_here(name)), links)
+
+
+def _profile(disk: str, mounted: _MountedDisk) -> CrashProfile:
+    """Return the kind of crash of a disk. A process kill is the same on all."""
+    profile = PROFILES[disk]
+    return PROFILES[mounted.profile] if mounted.profile and not profile.page_cache_survives else profile
 
 
 def _impossible_step_error(number: int, step: Step, error: Exception) -> RecordError:

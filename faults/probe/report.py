@@ -115,11 +115,15 @@ class ProbeReport:
     operations: int = 0
     steps: int = 0
     """Number of steps of which all crashes were tried, if they are visited in order."""
+    tried_first: set[Point] = field(default_factory=set)
+    """Points of the failures of earlier runs of which all crashes were tried."""
+    failed_first: set[Point] = field(default_factory=set)
+    """Points of the failures of earlier runs at which a new breach was found."""
     is_finished: bool = False
     """Whether all crash points were tried, or all of the sample."""
     is_of_end: bool = False
     """Whether only the state at the end of the run was checked, without any crash."""
-    images: set[str] = field(default_factory=set)
+    images: set[int] = field(default_factory=set)
     judged: int = 0
     seconds: float = 0.0
     injected: set[str] = field(default_factory=set)
@@ -128,6 +132,10 @@ class ProbeReport:
     """Number of points whose damage at rest was not tried, if points are visited evenly."""
     damage: dict[tuple[str, str], DamageCount] = field(default_factory=dict)
     """Reactions to damage at rest, by disk and damaged file."""
+    combined: int = 0
+    """Number of combinations of the states of several disks that were tried, of all crashes."""
+    combinations: int = 0
+    """Number of possible ones."""
     enabled: tuple[str, ...] = ()
     """Faults that are possible with the program's calls and the disks."""
 

@@ -21,7 +21,7 @@ from .recording.run import ProgramError
 from .report import ProbeReport, ViolationGroup
 from .spread import FaultCoverage
 from .story import step_text
-from .tracing.control import CallFault, MatchedCall, RunControl
+from .tracing.control import POLICIES, CallFault, MatchedCall, RunControl, depth_of
 from .tracing.run import TracedRun
 from .visits import EVERY_POINT, VisitPlan
 
@@ -51,6 +51,8 @@ class Reruns:
     verdicts: Verdicts
     limit: int
     plan: VisitPlan = EVERY_POINT
+    policy: str = POLICIES[0]
+    """How seeds choose threads."""
     on_progress: Callable[["Reruns", RunControl], None] = lambda reruns, control: None
     runs: int = 0
     """Number of runs with the requested difference. If no call matches a fault, no run is counted."""
@@ -68,6 +70,11 @@ class Reruns:
     aimed: dict[str, Sequence[MatchedCall]] = field(default_factory=dict)
     """The calls at which such a fault was injected, by the text of its rule."""
     seeds_asked: int = 0
+    seeds_first: Sequence[int] = ()
+    """Seeds of the failures of earlier runs, which are tried before the others."""
+    seeds_tried: set[int] = field(default_factory=set)
+    seeds_failed: set[int] = field(default_factory=set)
+    """Seeds with a breach that the plan does not know."""
     injected: Counter[str] = field(default_factory=Counter)
     """Number of injections of each kind of fault."""
     runs_max: int = 0
@@ -142,11 +149,12 @@ class Reruns:
 
     def run(self, kinds: Sequence[FaultKind], runs_max: int, seeds: int, rules: Sequence[CallFault] = ()) -> None:
         """Run again with faults and in other thread orders. If the probe ends early, `untried` lists the rest."""
-        self.enabled, self.rules, self.seeds_asked, self.runs_max = kinds, rules, seeds, runs_max
+        ordered = list(dict.fromkeys([*self.seeds_first, *range(seeds)]))
+        self.enabled, self.rules, self.seeds_asked, self.runs_max = kinds, rules, len(ordered), runs_max
         with suppress(EndedEarlyError):
             self._inject_rules()
             self._inject_all_kinds()
-            self._try_thread_orders(seeds)
+            self._try_thread_orders(ordered)
 
     def _inject_rules(self) -> None:
         for rule in self.rules:
@@ -176,10 +184,10 @@ class Reruns:
             assert kind not in self.tried, kind
             self.tried.append(kind)
 
-    def _try_thread_orders(self, seeds: int) -> None:
+    def _try_thread_orders(self, seeds: Sequence[int]) -> None:
         known = {_actions_of(self.first)}
-        for seed in range(seeds):
-            control = RunControl(seed=seed)
+        for seed in seeds:
+            control = RunControl(seed=seed, depth=depth_of(self.policy, seed), horizon_steps=len(self.first.steps) or 1)
             run = self._run_once(control)
             if run is None:
                 continue
@@ -193,6 +201,7 @@ class Reruns:
                     ORDER, control, run.record, _common_prefix_length(changes, _actions_of(self.first)) - 1
                 )
             self.seeds += 1
+            self.seeds_tried.add(seed)
 
     def _run_once(self, control: RunControl) -> TracedRun | None:
         """Run once. Return None if the run could not be recorded, and add it to `discarded`."""
@@ -245,6 +254,8 @@ class Reruns:
             self.judged += prober.found.judged
             for signature, group in prober.found.breaches.items():
                 self._record_breach((kind, signature), RerunBreach(control, record, group))
+                if control.seed is not None and signature not in self.plan.known:
+                    self.seeds_failed.add(control.seed)
 
     def _record_breach(self, key: tuple[str, str], breach: RerunBreach) -> None:
         known = self.breaches.setdefault(key, breach)
@@ -273,7 +284,7 @@ def _common_prefix_length(one: Sequence[object], other: Sequence[object]) -> int
 def rerun_text(control: RunControl, record: ProgramRecord) -> str:
     """Describe how a rerun differed from the first run."""
     if control.fault is None:
-        return f"threads in another order, by seed {control.seed}"
+        return f"threads in another order, by {control}"
     fault = control.fault
     steps = [
         number for number in record.injected if fault.kind in (record.steps[number].kind, record.steps[number].path)

@@ -54,7 +54,7 @@ class CrashCaseReplay:
 
     def before(self) -> DiskState:
         """Return the content of the disk before the crash, durable and not."""
-        return self._replayer.disk.content_state()
+        return self._replayer.state()
 
     def torn(self, case: CrashCase) -> set[tuple[str, int]]:
         """Return the pages that are torn after the crash, by path and page number."""
@@ -70,7 +70,8 @@ class CrashCaseReplay:
         if isinstance(state, DamagedState):
             losses = damage_of(state, self._replayer.steps_of, case.disk)
         else:
-            losses = losses_of(self._states.losses_of(state), self._replayer.steps_of)
+            each = self._replayer.losses(self._states, state)
+            losses = [loss for taken, steps_of in each for loss in losses_of(taken, steps_of)]
         return CrashCaseView(case, state.image, tuple(losses))
 
 
@@ -95,7 +96,7 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
     def still_fails(candidate: RunDecisions) -> RunDecisions | None:
         state, followed = scene.state(candidate.decisions)
         if state.digest not in verdicts:
-            (verdicts[state.digest],) = checkers.verdicts([(state.image, answers)])
+            (verdicts[state.digest],) = checkers.verdicts([(state, answers)])
         verdict = verdicts[state.digest]
         same = verdict.signature == case.verdict.signature
         return RunDecisions(followed, ()) if same and is_breach(verdict, state) else None
@@ -111,7 +112,7 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
     verdict = verdicts[state.digest]
     if verdict.is_assumed:
         with suppress(EndedEarlyError):
-            verdict = checkers.judge_again((state.image, answers))
+            verdict = checkers.judge_again((state, answers))
         if verdict.is_assumed or verdict.signature != case.verdict.signature:
             return scene.shown(case)  # the check is only slow in the smaller case, or the probe has ended
     assert verdict.is_broken, "the smallest case breaks the same promise"

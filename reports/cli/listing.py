@@ -8,7 +8,7 @@ from .options import JsonFile, require_known_name
 
 SECTIONS = (
     *("scenarios", "invariants", "faults", "disks", "promises"),
-    *("crashes", "marks", "policies", "mutants", "versions"),
+    *("crashes", "damage", "marks", "policies", "mutants", "versions"),
 )
 
 

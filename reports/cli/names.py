@@ -6,6 +6,7 @@ import typer
 from rich import box
 from rich.table import Table
 
+from ...faults.crashes.at_rest import DAMAGES
 from ...faults.crashes.profiles import PROFILES
 from ...faults.kinds import FAULTS
 from ...scenarios.claims.catalogue import SCENARIOS
@@ -28,6 +29,7 @@ def print_names(sections: Sequence[str], word: str, json_file: str | None) -> No
         "disks": {disk_model.name: disk_model.meaning for disk_model in DISK_MODELS.values()},
         "promises": {disk: describe_promises(disk) for disk in DISK_MODELS},
         "crashes": {name: profile.summary for name, profile in PROFILES.items()},
+        "damage": {name: damage.summary for name, damage in DAMAGES.items()},
         "marks": MARKS,
         "policies": POLICIES,
         "mutants": {mutant.id: mutant.summary for mutant in MUTANTS.values()},

@@ -22,6 +22,7 @@ PAGES = {
     "any-program": (1, 5),
     "probe-faults": (2, 1),
     "probe-disks": (2, 1),
+    "probe-machines": (1, 1),
 }
 """Page -> its number of Python blocks and of outputs."""
 

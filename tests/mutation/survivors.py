@@ -125,7 +125,9 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:flush.GroupCommitService.commit#1": (
         "equivalent: a request that ends where the durable part does is asked about once more, with the same answer"
     ),
-    "off-by-one:index_recovery.IndexRecovery._remove_other_files#2": "equivalent: only a mark is hit that should not be",
+    "off-by-one:index_recovery.IndexRecovery._remove_other_files#2": (
+        "equivalent: only a mark is hit that should not be"
+    ),
     "off-by-one:message_store.MessageStore.get_message#1": (
         "equivalent: only a statistic tells a reader at the end from one just in front of it"
     ),

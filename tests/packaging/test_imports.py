@@ -58,6 +58,11 @@ ALLOWED = {
         "tornlog.store.formats.messages",
         "tornlog.store.queues",
     ),
+    "tornlog.reports.pipeline.probing": (
+        "tornlog.reports",
+        "tornlog.faults",
+        "tornlog.sim",
+    ),  # the cli's probe in tasks
     "tornlog.reports.pipeline.rebuild": (
         "tornlog.reports",
         "tornlog.store",

@@ -151,7 +151,7 @@ def test_draws_within_a_topic_use_the_same_stream_with_separate_labels() -> None
 
     assert [about.randbelow(100, "x"), about.chance(0.5, "y"), about.choice("abcd", "z")] == drawn
     assert about.raw_random() == plain.raw_random()
-    assert about.record(4, "fate", proposed=1) == 1
+    assert about.record_draw(4, "fate", proposed=1) == 1
     labels = [f"m1 {label}" for label, value in zip("xyz", drawn, strict=True) if value not in (0, "a")]
     assert [decision.label for decision in divided.decisions()] == [*labels, "m1 fate"]
     assert about.decisions() == divided.decisions()
@@ -174,7 +174,7 @@ def test_the_list_of_draws_includes_draws_of_0() -> None:
     stream, about = choices.stream("b"), choices.stream("a").with_subject("m1")
     stream.record_draw(3, "fate", 0)
     stream.record_draw(3, "fate", 2)
-    about.record(2, "taken", 0)
+    about.record_draw(2, "taken", 0)
 
     assert list(choices.draws()) == [
         Decision("a", "m1 taken", 1, 2, 0),

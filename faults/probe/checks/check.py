@@ -157,13 +157,13 @@ def load_check(path: Path) -> Function:
     return function
 
 
-def call_check(function: Function, directory: Path, answers: Answers) -> Iterable[str] | None:
-    """Call a check with the promises and, if it has a parameter `refused`, with the refused operations."""
-    more = {REFUSED: list(answers.refused)} if _takes_refusals(function) else {}
+def call_check(function: Function, directory: Path, answers: Answers, *, with_refusals: bool) -> Iterable[str] | None:
+    """Call a check with the promises and, if it takes them, with the refused operations."""
+    more = {REFUSED: list(answers.refused)} if with_refusals else {}
     return function(directory, list(answers.acknowledged), **more)
 
 
-def _takes_refusals(function: Function) -> bool:
+def takes_refusals(function: Function) -> bool:
     try:
         return REFUSED in inspect.signature(function).parameters
     except ValueError:  # some functions in C have no signature
@@ -182,13 +182,13 @@ class FunctionCheck(Check):
         super().__init__(name)
         self._function = function
         self._raised: tuple[type[BaseException], ...] = (Exception, SystemExit, *raised)
-        self.takes_refusals = _takes_refusals(function)
+        self.takes_refusals = takes_refusals(function)
 
     def judge(self, root: Path, answers: Answers, seconds_max: float) -> CheckOutcome:
         """Return the verdict of the function. The caller enforces the time limit."""
         with _environment_of_check(root):
             try:
-                found = call_check(self._function, Path(f"{root}{FILES}"), answers)
+                found = call_check(self._function, Path(f"{root}{FILES}"), answers, with_refusals=self.takes_refusals)
                 lines = () if found is None else tuple(_limited_findings(found))
             except self._raised as error:
                 if str(error).startswith(NOTICED):

@@ -10,36 +10,48 @@ slow, so its outcome is marked as assumed, and the caller confirms some of these
 """
 
 import os
+import select
+import shutil
 import signal
 import sys
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
+from time import monotonic, sleep
 from types import FrameType, TracebackType
 from typing import NamedTuple, NoReturn
 
 from ....sim.interruption import current_interruption
 from ....sim.process import CpuLimitReached, cpu_limit
+from ...crashes.enumeration import CrashState
 from ...disk.difference import NOTHING, ImageDifference
 from ...disk.image import Image
+from ..elsewhere import ProbeJob, StatesOf
 from ..endings import exit_text
 from ..record import Answers
+from ..replay import Point
 from .check import DIED, TIMED_OUT, Check, CheckOutcome, timed_out_outcome
 from .reaper import descendant_processes, fork_below_reaper, kill_other_processes
+from .sleep_watch import SleepLimitReached, SleepWatch
 from .state_directory import StateDirectory
 
-Question = tuple[Image, Answers]
+Question = tuple[Image | CrashState, Answers]
 """A state, and the answers of the program before it."""
+Visit = tuple[Point, StatesOf]
+"""A crash point, and the states that a crash may leave there."""
+IsKnown = Callable[[Point, str, CrashState], bool]
+"""Whether there is a verdict on the state of a disk at a point."""
 _FORK = get_context("fork")
 _IN_MEMORY = "/dev/shm"
 _SAID_BYTES_MAX = 64 << 10
 _REDUCED_FACTOR, _REDUCED_SECONDS_MIN = 10.0, 1.0
+_POLL_SECONDS = 0.05
 _GRACE_SECONDS = 5.0  # additional time, because a check without `runs_here` enforces the time limit itself
 
 
@@ -65,11 +77,14 @@ class Checkers:
     """A pool of processes that judge states. jobs: number of processes; 0: judge in this process if the check allows
     it.
 
-    seconds_max: time limit of one check; CPU time if jobs is 0.
+    seconds_max: time limit of one check; of CPU time, and of time asleep, if jobs is 0. may_be_killed: whether this
+    process may be killed, such as a worker of Spark. Then its process group does not have the pool, and the pool
+    removes its files.
     """
 
-    def __init__(self, check: Check, jobs: int, seconds_max: float) -> None:
+    def __init__(self, check: Check, jobs: int, seconds_max: float, *, may_be_killed: bool = False) -> None:
         self._check = check
+        self._owner = os.getpid() if may_be_killed else 0
         self._jobs = jobs if check.runs_here else max(1, jobs)
         self._seconds_max = seconds_max
         is_there = os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK | os.X_OK)
@@ -89,6 +104,7 @@ class Checkers:
         self._said = Path(self._scratch.name, "said")
         self._said.touch()
         self._here: StateDirectory | None = None
+        self._watch: SleepWatch | None = None
         self._shown_here = NOTHING
 
     @property
@@ -96,11 +112,22 @@ class Checkers:
         """Return how many states are judged at the same time."""
         return max(1, self._jobs)
 
+    @property
+    def slowest_seconds(self) -> float:
+        """Return the duration of the slowest check that returned."""
+        return self._slowest_seconds
+
     def said(self) -> str:
         """Return the end of the standard output and standard error of checks in other processes."""
         with self._said.open("rb") as file:
             file.seek(max(0, self._said.stat().st_size - _SAID_BYTES_MAX))
             return file.read().decode(errors="replace")
+
+    def looking_ahead(
+        self, visits: Generator[Visit, None, None], job: ProbeJob, is_known: IsKnown
+    ) -> Generator[Visit, None, None]:
+        """Return the visits of a job, in order. A pool of other machines takes their states before it is asked."""
+        return visits
 
     def verdicts(self, questions: Sequence[Question]) -> list[CheckOutcome]:
         """Return the verdict on each question, in order. EndedEarlyError: the probe was interrupted."""
@@ -172,7 +199,7 @@ class Checkers:
                 self._send_question(*waiting.popleft(), limit_seconds or self._limit_seconds)
             first_end = min(asked.end for asked in self._busy.values())
             with current_interruption().interrupts_allowed():
-                ready = wait(list(self._busy), timeout=max(0.0, first_end - monotonic()))
+                ready = _readable(self._busy, max(0.0, first_end - monotonic()))
             for connection, asked in list(self._busy.items()):
                 if connection not in ready and monotonic() < asked.end:
                     continue
@@ -189,7 +216,8 @@ class Checkers:
     def _send_question(self, number: int, question: Question, limit_seconds: float) -> None:
         worker = self._idle.pop() if self._idle else self._start_worker()
         assert worker.connection not in self._busy, number  # a worker judges one question at a time
-        image, answers = question
+        state, answers = question
+        image = image_of(state)
         worker.connection.send((ImageDifference.from_images(worker.shown, image), answers, limit_seconds))
         worker.shown = image
         began = monotonic()
@@ -213,7 +241,7 @@ class Checkers:
         ours, theirs = _FORK.Pipe()
         others = [ours, *self._busy, *(worker.connection for worker in self._idle)]
         scratch = Path(self._scratch.name)
-        arguments = (theirs, others, self._check, scratch, self._said)
+        arguments = (theirs, others, self._check, scratch, self._said, self._owner)
         process = _FORK.Process(target=_run_worker, args=arguments, daemon=True)
         process.start()
         theirs.close()
@@ -231,23 +259,44 @@ class Checkers:
         self._busy.clear()
         if self._here is not None:
             self._here.discard()
+        if self._watch is not None:
+            self._watch.close()
         self._scratch.cleanup()
 
-    def _judge_in_this_process(self, image: Image, answers: Answers, limit_seconds: float) -> CheckOutcome:
-        if self._here is None:
-            self._here = StateDirectory(Path(self._scratch.name))
+    def _judge_in_this_process(self, state: Image | CrashState, answers: Answers, limit_seconds: float) -> CheckOutcome:
+        image = image_of(state)
+        if self._here is None or self._watch is None:
+            self._here, self._watch = StateDirectory(Path(self._scratch.name)), SleepWatch()
         difference, self._shown_here = ImageDifference.from_images(self._shown_here, image), image
         root, began = self._here.show(difference), monotonic()
         try:
-            with current_interruption().interrupts_allowed(), cpu_limit(limit_seconds):
+            with (
+                current_interruption().interrupts_allowed(),
+                cpu_limit(limit_seconds),
+                self._watch.watching(limit_seconds),
+            ):
                 verdict = self._check.judge(root, answers, limit_seconds).without_escape_sequences
         except CpuLimitReached:
             verdict = CheckOutcome(TIMED_OUT, (f"no verdict within {limit_seconds:g} s of CPU time",))
+        except SleepLimitReached:
+            verdict = timed_out_outcome(limit_seconds)
         verdict = self._record_duration(verdict, began, limit_seconds)
-        # No repetition is needed, because CPU time does not depend on other processes.
+        # No repetition is needed, because neither CPU time nor sleep depends on the load of the machine.
         self._has_hung |= verdict.outcome == TIMED_OUT and not verdict.is_assumed
         self._here.find_check_changes(_users_of_files(os.getpid()))
         return verdict
+
+
+def image_of(state: Image | CrashState) -> Image:
+    return state if isinstance(state, Image) else state.image
+
+
+def _readable(connections: Iterable[Connection], seconds: float) -> set[Connection]:
+    """Wait until a connection has a message or has ended. `multiprocessing.connection.wait` costs ten times as much."""
+    poll, by_descriptor = select.poll(), {connection.fileno(): connection for connection in connections}
+    for descriptor in by_descriptor:
+        poll.register(descriptor, select.POLLIN)
+    return {by_descriptor[descriptor] for descriptor, _ in poll.poll(ceil(seconds * 1000))}
 
 
 def _users_of_files(process: int) -> Iterator[int]:
@@ -255,8 +304,15 @@ def _users_of_files(process: int) -> Iterator[int]:
     yield from descendant_processes(process)
 
 
-def _run_worker(connection: Connection, others: list[Connection], check: Check, scratch: Path, said: Path) -> None:
-    """Run a worker: judge states until the connection closes. The checks' output is written to the file `said`."""
+def _run_worker(
+    connection: Connection, others: list[Connection], check: Check, scratch: Path, said: Path, owner: int
+) -> None:
+    """Run a worker: judge states until the connection closes. The checks' output is written to the file `said`.
+
+    owner: the process of the pool if it may be killed, or 0.
+    """
+    if owner:
+        os.setpgid(0, 0)
     descriptor = os.open(said, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -282,12 +338,26 @@ def _run_worker(connection: Connection, others: list[Connection], check: Check, 
             difference, answers, limit_seconds = connection.recv()
         except EOFError:
             check.close()
+            if owner and _has_ended(owner):
+                shutil.rmtree(scratch, ignore_errors=True)
             os._exit(0)
         verdict = check.judge(directory.show(difference), answers, limit_seconds).without_escape_sequences
         if not (check.runs_here or check.keeps_processes):  # processes that do not serve the next state are ended
             kill_other_processes()
         connection.send(verdict)
         directory.find_check_changes(_users_of_files(os.getppid()))
+
+
+def _has_ended(owner: int) -> bool:
+    """Wait for the end of a process. An owner that has only closed the connection kills this process meanwhile."""
+    end = monotonic() + _GRACE_SECONDS
+    while monotonic() < end:
+        try:
+            os.kill(owner, 0)
+        except ProcessLookupError:
+            return True
+        sleep(_POLL_SECONDS)
+    return False
 
 
 def _end_worker(worker: _CheckWorker) -> None:

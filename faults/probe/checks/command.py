@@ -182,6 +182,8 @@ class CheckServer(Check):
             raise CheckError(f"{command}: {error}") from error
         if not self._command:
             raise CheckError("expected a command, found nothing")
+        self.directory: str | None = None
+        """The working directory of the server. None: that of this process."""
         self._server: subprocess.Popen[bytes] | None = None
 
     def judge(self, root: Path, answers: Answers, seconds_max: float) -> CheckOutcome:
@@ -217,7 +219,9 @@ class CheckServer(Check):
             self.close()
         if self._server is None:
             pipe = subprocess.PIPE
-            self._server = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, bufsize=0, process_group=0)
+            self._server = subprocess.Popen(
+                self._command, stdin=pipe, stdout=pipe, bufsize=0, process_group=0, cwd=self.directory
+            )
         return self._server
 
     def _outcome_of_ended_server(self) -> CheckOutcome:

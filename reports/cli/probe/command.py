@@ -33,11 +33,17 @@ listed.
 With --baseline there is `"baseline": {"known": {signature: reason}, "gone": {signature: reason}}`, and known breaches
 have "known": reason. known: findings that occurred; gone: findings that did not, in what was tried.
 
-With --out "report": path. With --inject "cut at ..." "crash_rules": {rule: matches}. With rules that the program asked
-for "asked_rules": [[rule, injections]]. JSON of `--replay` is at the head of `replay`, and JSON without a check at the
-head of `durability`. Exit codes: 0 no promise is broken, or only as in the baseline, 1 a promise is broken, 2 usage, 3
-the recorder did not see all operations, runs or recoveries were discarded, no requested fault was injected, a rule was
-never reached, or --time was too short; 130 after Ctrl-C, 143 after SIGTERM.
+If the corpus (--corpus) had cases of this program, there is `"corpus": {"tried": [cases], "failed", "dropped",
+"gone"}`: those tried first, and of them those that failed again; those dropped because they passed three times in a
+row, and those that this run does not have.
+
+With --machine or --disk-of "separate_disks": {directory: kind of crash or null} and "combinations": {"tried",
+"possible"}, of the states of these disks. With --out "report": path. With --inject "cut at ..." "crash_rules": {rule:
+matches}. With rules that the program asked for "asked_rules": [[rule, injections]]. JSON of `--replay` is at the head
+of `replay`, JSON without a check at the head of `durability`, and JSON with --restart at the head of `live`. Exit
+codes: 0 no promise is broken, or only as in the baseline, 1 a promise is broken, 2 usage, 3 the recorder did not see
+all operations, runs or recoveries were discarded, no requested fault was injected, a rule was never reached, or --time
+was too short; 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 from dataclasses import dataclass
@@ -50,9 +56,22 @@ from ....faults.crashes.at_rest import DAMAGES
 from ....faults.crashes.profiles import PROFILES
 from ....faults.probe import CHECK_SECONDS, DISKS, FAULT_RUNS, LIMIT, PROGRAM_SECONDS
 from ....faults.probe.checks.kinds import CHECK_KINDS, CheckKind
+from ....faults.probe.live.schedule import EVENTS_MAX
 from ....faults.probe.programs import RECORDERS, STORES
-from ....faults.probe.tracing.control import CALL_FAULTS
-from ..options import JsonFile, JunitFile, SummaryFile, TimelineFile
+from ....faults.probe.tracing.control import CALL_FAULTS, POLICIES
+from ..options import (
+    CORPUS,
+    IN_PROCESS,
+    Conf,
+    CorpusDir,
+    JsonFile,
+    JunitFile,
+    Master,
+    NoCorpus,
+    ShipCheck,
+    SummaryFile,
+    TimelineFile,
+)
 
 Options = TypeVar("Options")
 
@@ -113,6 +132,9 @@ class ProbeOptions:
     stop_at_first: Annotated[
         bool, typer.Option("--stop-at-first", help="End after the first broken promise, with its smallest case.")
     ] = False
+    master: Master = IN_PROCESS
+    ship: ShipCheck = None
+    conf: Conf = None
     start: Annotated[
         Path | None, typer.Option(exists=True, file_okay=False, help="The program starts in a copy of this directory.")
     ] = None
@@ -154,7 +176,42 @@ class ProbeOptions:
             '"cut at rename MANIFEST*": only crashes at this call; repeatable.',
         ),
     ] = None
-    seeds: Annotated[int, typer.Option(min=0, help="Run again in this many seeded thread orders.")] = 0
+    seeds: Annotated[
+        int, typer.Option(min=0, help="Run again in this many seeded thread orders. With --restart: live runs.")
+    ] = 0
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(POLICIES),
+            help="How seeds choose threads; pct: by priorities that change at a few points.",
+        ),
+    ] = POLICIES[0]
+    disk_of: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIR=KIND",
+            help="A directory below the program's is on a disk of its own, with this kind of crash, such as log=ext4; "
+            "repeatable. The disks lose data independently.",
+        ),
+    ] = None
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=DIR",
+            help="A directory below the program's is the disk of a machine, and a power cut is of all machines; "
+            "repeatable. With --restart, they run live.",
+        ),
+    ] = None
+    restart: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="Starts the machine {machine}, at first and after a power cut. The program is then their client, and "
+            "each seed is a run with cuts and pauses of machines.",
+        ),
+    ] = None
+    first_seed: Annotated[int, typer.Option(min=0, help="First seed of live runs.")] = 0
+    events: Annotated[int, typer.Option(min=1, help="Maximum of cuts and pauses in a live run.")] = EVENTS_MAX
     refusals: Annotated[
         bool,
         typer.Option(
@@ -178,6 +235,19 @@ class ProbeOptions:
             help="Accept the findings in FILE: a line each, a signature as printed, two spaces, # and a reason.",
         ),
     ] = None
+    write_baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            dir_okay=False,
+            help="Write the findings of this run as a baseline, which is refused until each has a reason.",
+        ),
+    ] = None
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The reason of new findings in --write-baseline. Default: TODO.")
+    ] = None
+    corpus: CorpusDir = Path(CORPUS)
+    no_corpus: NoCorpus = False
     out: Annotated[
         Path | None,
         typer.Option(file_okay=False, help="Write report.html, failures, crash images and timelines to DIR."),

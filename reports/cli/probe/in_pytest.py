@@ -28,8 +28,12 @@ from .work import plan_of
 _OF_THE_COMMAND = (
     *("context", "program", "check", "replay"),
     *("out", "timeline", "junit", "summary", "json_file"),
+    *("corpus", "no_corpus"),
 )
-"""Options of the command without a keyword: pytest has its own way to give or to write them."""
+"""Options of the command without a keyword: pytest has its own way to give or to write them.
+
+pytest has a corpus of its own, the tests of --failed-first, and parallel tests would write the same file.
+"""
 
 
 def probe_in_test(
@@ -56,7 +60,7 @@ def probe_in_test(
 def _parse_options(program: Sequence[str], check: NamedCheck | Path | None, wanted: Mapping[str, Any]) -> ProbeOptions:
     """Parse keywords as the command line parses its options, so that both have the same limits and messages."""
     known = [field.name for field in fields(ProbeOptions) if field.name not in _OF_THE_COMMAND]
-    words = ["--check", str(check)] if isinstance(check, Path) else []
+    words = ["--no-corpus", *(["--check", str(check)] if isinstance(check, Path) else [])]
     for name, value in wanted.items():
         if name not in known:
             raise ProbeError(f"expected an option of `tornlog probe`, one of {', '.join(known)}, found {name}")

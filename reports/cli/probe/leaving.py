@@ -6,10 +6,12 @@ from typing import NoReturn
 from ....faults.probe.documents import Places, refused_json
 from ....faults.probe.failure import write_failure_cases
 from ....faults.simulation.prose import print_line
+from ...quantities import count_text
 from ...results.leaving import write_result_and_exit
-from ..console import ERR
+from ..console import ERR, print_note
 from ..options import EXIT_HARNESS, ResultFiles, results_written, write_json
 from ..pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run
+from .baseline import NO_REASON, write_baseline
 from .recording import RefusedError
 from .result import Timelines, probe_result
 from .results import ProbeResults
@@ -36,8 +38,12 @@ def write_probe_results_and_exit(
     junit: Path | None,
     summary: Path | None,
     json_file: str | None,
+    baseline: Path | None = None,
+    reason: str | None = None,
 ) -> NoReturn:
-    """Write failures, timelines and the result, and exit."""
+    """Write failures, timelines and the result, and exit. baseline, reason: a file to write, and the reason of new
+    findings in it.
+    """
     places: Places = {}
     timelines: Timelines = {}
     files, page = ResultFiles(), None
@@ -45,6 +51,11 @@ def write_probe_results_and_exit(
         with files.writing(), results_written("--out"):
             places, timelines = write_failures(results, out)
             page = out
+    if baseline is not None:
+        with files.writing():
+            found = dict.fromkeys(results.signatures, reason or NO_REASON)
+            write_baseline(baseline, found | {one: results.baseline[one] for one in results.known(found)})
+            print_note(f"wrote {baseline}: {count_text(len(found), 'finding')}")
     result = probe_result(results, places, timelines, exit_code)
     write_result_and_exit(result, json_file=json_file, page=page, junit=junit, summary=summary, files=files)
 

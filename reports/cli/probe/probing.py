@@ -1,9 +1,12 @@
 """Implementation of `probe` after the recording: tries crashes, recoveries and reruns."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 from typing import NamedTuple, TypeVar
+
+import typer
 
 from ....faults.disk.image import Image
 from ....faults.probe.checks.checkers import Checkers
@@ -14,6 +17,7 @@ from ....faults.probe.probe import probe as probe_record
 from ....faults.probe.programs import CALLS
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recovery import Recoveries, RecoveryBreach
+from ....faults.probe.replay import Point
 from ....faults.probe.report import ProbeReport
 from ....faults.probe.reruns import RerunBreach, Reruns, rerun_text
 from ....faults.probe.shrink import CrashCaseReplay, shrink
@@ -22,6 +26,8 @@ from ....faults.probe.tracing.control import RunControl
 from ....faults.probe.visits import STOP_AT_FIRST, VisitPlan
 from ....sim.interruption import current_interruption
 from ..console import show_progress
+from ..options import IN_PROCESS
+from .kept import ProbeCorpus
 from .recording import CALLS_HINT, ProbePlan, Recorded
 from .results import ProbeResults, kinds_of_breach
 
@@ -47,10 +53,11 @@ class _ProbeParts(NamedTuple):
 def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeResults:
     """Probe a recorded program. The results are partial if the probe ends early."""
     (record, start, allowed, began), options = recorded, asked.options
-    with Checkers(asked.check, options.jobs, options.seconds) as checkers:
+    with _checkers(asked) as checkers:
         is_even = options.points is not None or options.time is not None
         plan = VisitPlan(options.points, is_even, options.stop_at_first, frozenset(asked.baseline))
-        tried = _try_all(asked, record, start, checkers, plan)
+        corpus = ProbeCorpus(options, asked.program, record, start)
+        tried = _try_all(asked, record, start, checkers, plan, corpus)
         found, recoveries, reruns = tried
         return ProbeResults(
             record,
@@ -89,7 +96,27 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             checkers.reduced,
             checkers.assumed,
             asked.baseline,
+            corpus.record_run(found, reruns, plan.known),
         )
+
+
+@contextmanager
+def _checkers(asked: ProbePlan) -> Iterator[Checkers]:
+    """Yield the pool that judges states: of this process, or on Spark."""
+    options = asked.options
+    if options.master == IN_PROCESS:
+        with Checkers(asked.check, options.jobs, options.seconds) as checkers:
+            yield checkers
+        return
+    try:
+        from ...pipeline.probing.spread import checkers_on
+    except ImportError as error:
+        from ....store.errors import install_command  # imported here, because a probe needs no store
+
+        raise typer.BadParameter(f"{error}, which {install_command('spark')} has", param_hint="--master") from error
+    ship, conf = options.ship or (), options.conf or ()
+    with checkers_on(options.master, ship, conf, asked.check, options.jobs, options.seconds) as spread:
+        yield spread
 
 
 _Breach = TypeVar("_Breach")
@@ -100,7 +127,9 @@ def _breaches_to_tell(breaches: Sequence[tuple[str, _Breach]], plan: VisitPlan) 
     return [one for one in breaches if one[0] not in plan.known][:STORIES_MAX]
 
 
-def _try_all(asked: ProbePlan, record: ProgramRecord, start: Image, checkers: Checkers, plan: VisitPlan) -> _ProbeParts:
+def _try_all(
+    asked: ProbePlan, record: ProgramRecord, start: Image, checkers: Checkers, plan: VisitPlan, corpus: ProbeCorpus
+) -> _ProbeParts:
     options = asked.options
     found = probe_final_state(record, start, checkers)
     if not plan.known.issuperset(found.breaches):
@@ -111,12 +140,13 @@ def _try_all(asked: ProbePlan, record: ProgramRecord, start: Image, checkers: Ch
         record_check = partial(asked.recorder.record_check, asked.check)
         recoveries = Recoveries(checkers, record_check, asked.crash_disks, options.limit, plan)
         on_held = recoveries.explore
-    found = _explore_crashes(asked, record, start, checkers, on_held, verdicts, plan)
+    found = _explore_crashes(asked, record, start, checkers, on_held, verdicts, plan, corpus.points)
     tried = _ProbeParts(found, recoveries)
     if not asked.is_rerun:
         return tried
     rerun = partial(asked.recorder.rerun, asked.program, start)
-    reruns = Reruns(checkers, rerun, start, record, found, verdicts, options.limit, plan)
+    reruns = Reruns(checkers, rerun, start, record, found, verdicts, options.limit, plan, options.policy)
+    reruns.seeds_first = corpus.seeds
     if tried.has_stopped(plan):
         reruns.skip_reruns(asked.kinds, options.seeds, asked.call_faults)
     else:
@@ -132,6 +162,7 @@ def _explore_crashes(
     on_held: OnHeld | None,
     verdicts: Verdicts,
     plan: VisitPlan,
+    first: Collection[Point],
 ) -> ProbeReport:
     with show_progress("pulling the plug", ticks=False) as update:
 
@@ -151,6 +182,7 @@ def _explore_crashes(
             on_held=on_held,
             verdicts=verdicts,
             plan=plan,
+            first=first,
         )
 
 

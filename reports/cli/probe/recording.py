@@ -14,7 +14,7 @@ from ....faults.disk.image import Image
 from ....faults.kinds import FaultKind
 from ....faults.probe.checks.check import Check, CheckError
 from ....faults.probe.checks.kinds import CHECK_KINDS
-from ....faults.probe.programs import PYTHON, RecorderChoice
+from ....faults.probe.programs import PYTHON, RecorderChoice, with_mount_points
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recording.run import EMPTY, ProgramError, start_image_of
 from ....faults.probe.story import where
@@ -89,7 +89,9 @@ def record_program(options: ProbeOptions, program: list[str], recorder: Recorder
     """Run and record the program. Raises BadParameter if it cannot be started, RefusedError after unrecorded calls."""
     began = perf_counter()
     try:
-        start = EMPTY if options.start is None else start_image_of(options.start)
+        start = with_mount_points(
+            EMPTY if options.start is None else start_image_of(options.start), recorder.separate_disks
+        )
         record, unlike = recorder.record(program, start)
     except ProgramError as error:
         raise typer.BadParameter(str(error)) from error

@@ -35,7 +35,7 @@ from ...results.model import (
     bar_group,
 )
 from .breach_text import ProbeBreach
-from .result_lines import baseline_lines, recovery_lines, rerun_lines, rule_lines, untried_text
+from .result_lines import baseline_lines, recovery_lines, rerun_lines, rule_lines, separate_disk_lines, untried_text
 from .results import ProbeResults, kinds_of_breach, points_text
 
 _BARS_SHOWN_MAX, _ROWS_MAX, _SAID_LINES_MAX = 20, 20, 20
@@ -63,9 +63,10 @@ def probe_result(results: ProbeResults, places: Places, timelines: Timelines, ex
     amounts = f"{found.operations:,} operations, {len(record.acknowledged):,} promises, {points}"
     tried = list(_tried_counts(results))
     broken = sum(count.broken for count in found.counts.values())
+    is_broken = broken and results.new_kinds
     return Result(
         "probe",
-        f"{amounts}: {f'{broken:,} states broken' if broken and results.new_kinds else results.verdict}",
+        f"{amounts}: {results.with_corpus(f'{broken:,} states broken') if is_broken else results.verdict}",
         _verdict(results),
         exit_code,
         _document(results, places),
@@ -96,8 +97,13 @@ def _document(results: ProbeResults, places: Places) -> dict[str, Any]:
         document["asked_rules"] = [list(one) for one in results.record.rules]
     if results.crash_rules:
         document["crash_rules"] = dict(results.crash_rules)
+    if separate := results.record.separate_disks:
+        document["separate_disks"] = {named(one.path): one.profile or None for one in separate}
+        document["combinations"] = {"tried": results.found.combined, "possible": results.found.combinations}
     if results.ended:
         document["ended"] = results.ended
+    if results.corpus is not None:
+        document["corpus"] = results.corpus.to_json()
     return document
 
 
@@ -200,6 +206,7 @@ def _blocks(
         yield _damage_table(results)
     counts = f"{found.states:,} states, {len(found.images):,} distinct, "
     lines = [f"{counts}{found.judged:,} checked against the promises made before the crash, in {found.seconds:.1f} s"]
+    lines += separate_disk_lines(results)
     lines += rule_lines(results)
     if found.never_injected:
         lines.append(f"never occurred on these disks: {', '.join(found.never_injected)}")
@@ -214,6 +221,7 @@ def _blocks(
         lines += rerun_lines(results.reruns, results)
     yield Lines("", _SHOWN, lines=lines)
     yield Lines("", _SHOWN | On.SUMMARY, lines=list(baseline_lines(results)))
+    yield Lines("", _SHOWN | On.SUMMARY, lines=[] if results.corpus is None else results.corpus.lines)
     rows = [Row((one.name, one.points, one.states, len(one.breaches)), bool(one.breaches)) for one in tried]
     figures = ("crash points", "states", "kinds of breach")
     yield ResultTable("Tried", On.SUMMARY, texts=("tried",), figures=figures, rows=rows)

@@ -7,6 +7,7 @@ from ....faults.crashes.profiles import PROFILES
 from ....faults.probe.recovery import Recoveries
 from ....faults.probe.reruns import Reruns
 from ....faults.probe.spread import FaultCoverage
+from ....faults.probe.story import named
 from ...quantities import count_text
 from .results import ProbeResults, points_text
 
@@ -31,6 +32,16 @@ def rule_lines(results: ProbeResults) -> Iterator[str]:
         yield f"asked for by the program: {rule}: {times}"
     if results.record.cuts:
         yield f"marked by the program: {count_text(len(results.record.cuts), 'crash point')}"
+
+
+def separate_disk_lines(results: ProbeResults) -> Iterator[str]:
+    separate_disks, found = results.record.separate_disks, results.found
+    if separate_disks:
+        names = ", ".join(f"{named(one.path)}{one.profile and f' ({one.profile})'}" for one in separate_disks)
+        yield (
+            f"separate disks: {names}, and one with all other files; {found.combined:,} of {found.combinations:,} "
+            "combinations of their states were tried"
+        )
 
 
 def recovery_lines(recoveries: Recoveries, results: ProbeResults) -> Iterator[str]:

@@ -11,6 +11,7 @@ from ....faults.probe.recovery import Recoveries
 from ....faults.probe.report import ProbeReport, ViolationGroup
 from ....faults.probe.reruns import Reruns
 from ...quantities import count_text
+from ..corpus import CorpusOutcome
 from .breach_text import ProbeBreach
 
 
@@ -48,6 +49,8 @@ class ProbeResults:
     """Number of these checks that exceeded the reduced limit, and count as time-outs."""
     baseline: Mapping[str, str] = field(default_factory=dict)
     """Reasons of known breaches, by signature."""
+    corpus: CorpusOutcome | None = None
+    """What became of the kept failures of earlier runs, if there were any."""
 
     @property
     def all_findings(self) -> list[ProbeFinding]:
@@ -142,7 +145,12 @@ class ProbeResults:
     @property
     def verdict(self) -> str:
         """Return the verdict as a short text."""
-        return self.verdict_on(self.signatures, self.gaps, is_sample=self.is_sample)
+        return self.with_corpus(self.verdict_on(self.signatures, self.gaps, is_sample=self.is_sample))
+
+    def with_corpus(self, verdict: str) -> str:
+        """Return a verdict with the number of failures that the corpus has found again."""
+        more = "" if self.corpus is None else self.corpus.verdict
+        return f"{verdict}, {more}" if more else verdict
 
     def verdict_on(self, signatures: Sequence[str], gaps: list[str], *, is_sample: bool) -> str:
         """Return the verdict on a part of the probe, by the signatures of its breaches.

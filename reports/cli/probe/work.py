@@ -11,26 +11,39 @@ from typing import NoReturn
 
 import typer
 
-from ....faults.crashes.at_rest import DAMAGES
+from ....faults.crashes.at_rest import AT_REST, DAMAGES
 from ....faults.crashes.profiles import PROFILES
 from ....faults.kinds import FaultKind
 from ....faults.probe import DISKS
 from ....faults.probe.checks.check import Check
 from ....faults.probe.checks.kinds import CHECK_KINDS
 from ....faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, RecorderChoice
-from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS, CallFault
+from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS, CallFault, depth_of
 from ....faults.probe.tracing.rules import CrashRule, Rule, RuleError, parse_rule
 from ....sim.interruption import EndedEarlyError, Interruption, interruptible
-from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, disks_named, is_option_given
-from .baseline import read_baseline
+from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, IN_PROCESS, command_line, disks_named, is_option_given
+from .baseline import read_baseline, require_reason
 from .command import ProbeOptions
+from .machines import separate_disks_given
 from .recording import ProbePlan, Recorded, RefusedError, check_given, record_program
 
 _OF_REPLAY = ("replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program")
 """Parameters that a replay uses, or refuses with a specific error message."""
 _NO_CHECK = "expected a check: what is a promise only you know"
-_NEED_CHECK = ("faults", "inject", "seeds", "recovery_crashes")
-_OF_CHECKS = ("limit", "points", "jobs", "seconds", "stop_at_first", "fault_runs", "baseline", "junit")
+_NEED_CHECK = ("faults", "inject", "seeds", "recovery_crashes", "machine", "disk_of")
+_OF_CHECKS = (
+    "limit",
+    "points",
+    "jobs",
+    "seconds",
+    "stop_at_first",
+    "fault_runs",
+    "policy",
+    "baseline",
+    "write_baseline",
+    "junit",
+    "master",
+)
 """Parameters about states and their checks, which a run without a check does not have."""
 
 
@@ -50,6 +63,11 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
                 timeline=asked.timeline,
                 json_file=asked.json_file,
             )
+    if asked.restart is not None:
+        from .live import probe_live
+
+        with _ended_early(_seconds_in(asked.time), f"--time {asked.time}") as interruption:
+            probe_live(asked, _program_of(asked), lambda: _exit_code(interruption))
     if not asked.checks:
         _report_durability(asked)
     options = plan_of(asked)
@@ -68,6 +86,8 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
             junit=asked.junit,
             summary=asked.summary,
             json_file=asked.json_file,
+            baseline=asked.write_baseline,
+            reason=asked.reason,
         )
 
 
@@ -137,9 +157,24 @@ def plan_of(asked: ProbeOptions, function: Check | None = None) -> ProbePlan:
             f"expected check(directory, acknowledged, refused) in {judge.name}, found no parameter refused",
             param_hint="--refusals",
         )
+    _require_policy(asked)
     recorder = _recorder_choice(asked, is_rerun=is_rerun)
     disks = disks_named(asked.disk or DISKS, (*PROFILES, *DAMAGES))
+    if asked.reason is not None:
+        if asked.write_baseline is None:
+            raise typer.BadParameter("needed for --reason", param_hint="--write-baseline")
+        require_reason(asked.reason)
     baseline = {} if asked.baseline is None else read_baseline(asked.baseline)
+    if recorder.separate_disks and not AT_REST.isdisjoint(disks):
+        raise typer.BadParameter(
+            f"expected only kinds of crash with --machine and --disk-of, found {', '.join(disks)}", param_hint="--disk"
+        )
+    if asked.master == IN_PROCESS and (asked.ship or asked.conf):
+        raise typer.BadParameter("needed for --ship and --conf", param_hint="--master")
+    if asked.master != IN_PROCESS and function is not None:
+        raise typer.BadParameter(
+            "expected a check in a file, which executors can load, found a function of the test", param_hint="--master"
+        )
     plan = ProbePlan(asked, program, recorder, judge, tuple(disks), kinds, baseline, call_faults, crash_rules)
     if (rules or is_rerun or asked.recovery_crashes) and not plan.crash_disks:
         raise typer.BadParameter(
@@ -212,6 +247,15 @@ def _fault_rules(texts: list[str]) -> list[Rule]:
         raise typer.BadParameter(str(error), param_hint="--inject") from error
 
 
+def _require_policy(asked: ProbeOptions) -> None:
+    if is_option_given(asked.context, "policy") and not asked.seeds:
+        raise typer.BadParameter("of no use without --seeds", param_hint="--policy")
+    try:
+        depth_of(asked.policy, seed=0)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--policy") from error
+
+
 def _recorder_choice(asked: ProbeOptions, *, is_rerun: bool) -> RecorderChoice:
     for name, found, known in (("--record", asked.record, ("", *RECORDERS)), ("--stores", asked.stores, STORES)):
         if found not in known:
@@ -223,4 +267,5 @@ def _recorder_choice(asked: ProbeOptions, *, is_rerun: bool) -> RecorderChoice:
             "expected calls with --faults, --inject or --seeds, found python", param_hint="--record"
         )
     kind = CALLS if is_rerun else asked.record
-    return RecorderChoice(kind, asked.stores, asked.program_seconds, asked.stacks, asked.refusals)
+    separate_disks = separate_disks_given(asked.machine or (), asked.disk_of or ())
+    return RecorderChoice(kind, asked.stores, asked.program_seconds, asked.stacks, asked.refusals, separate_disks)

@@ -1,6 +1,7 @@
 """Checks of states: verdicts are returned, and a failing check affects only its state."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from tornlog.faults.probe.checks.check import (
 )
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.record import Answers
+from tornlog.sim.interruption import EndedEarlyError, interruptible
 
 CheckFile = Callable[[str], Path]
 JOBS = [0, 1, 3]
@@ -179,6 +181,39 @@ def test_processes_forked_by_a_check_end_with_the_check(check_file: CheckFile, t
         checkers.verdicts([(image_with_value(b"a"), Answers([]))])
 
     assert not Path(f"/proc/{pid.read_text()}/exe").exists()
+
+
+@pytest.mark.parametrize("waits", ["time.sleep(600)", "subprocess.run(['sleep', '600'])"])
+def test_a_check_in_this_process_that_sleeps_ends_at_its_time_limit(check_file: CheckFile, waits: str) -> None:
+    path = check_file(
+        f"""
+        import subprocess, time
+        def check(directory, acknowledged):
+            if acknowledged == ["hang"]:
+                {waits}
+        """
+    )
+    with interruptible(3600.0) as interruption:
+        with Checkers(PythonCheck(path), 0, 0.5) as checkers:
+            found = checkers.verdicts([(image_with_value(b"a"), Answers([one])) for one in ("a", "hang", "b")])
+        seconds_left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+
+    assert [verdict.outcome for verdict in found] == [HELD, TIMED_OUT, HELD]
+    assert found[1].lines == ("no verdict within 0.5 s",)
+    assert 3500 < seconds_left < 3600
+    assert not interruption.is_requested
+
+
+def test_the_time_limit_of_a_probe_ends_a_check_in_this_process_that_sleeps(check_file: CheckFile) -> None:
+    path = check_file("import time\ndef check(directory, acknowledged):\n    time.sleep(600)")
+    with (
+        interruptible(0.2, "--time 0.2s") as interruption,
+        Checkers(PythonCheck(path), 0, 500.0) as checkers,
+        pytest.raises(EndedEarlyError),
+    ):
+        checkers.verdicts([(image_with_value(b"a"), Answers([]))])
+
+    assert interruption.reason == "--time 0.2s"
 
 
 @pytest.mark.parametrize("body", ["return ''", "yield ''"])

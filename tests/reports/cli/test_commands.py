@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from tornlog.faults.crashes.at_rest import DAMAGES
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.kinds import FAULTS, FaultKind
 from tornlog.reports.cli import campaign as run_command
@@ -318,6 +319,7 @@ def test_list_without_arguments_prints_all_names(tornlog: Tornlog) -> None:
         "disks": list(DISK_MODELS),
         "promises": list(DISK_MODELS),
         "crashes": list(PROFILES),
+        "damage": list(DAMAGES),
         "marks": list(MARKS),
         "policies": list(POLICIES),
         "mutants": list(MUTANTS),

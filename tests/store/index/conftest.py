@@ -6,7 +6,7 @@ import pytest
 
 from tornlog.store.formats.index_key import key_hash, keys_of, may_have_keys
 from tornlog.store.formats.scan import ScannedRecord, scan_records
-from tornlog.store.index.index_file import defects
+from tornlog.store.index.index_file import index_file_defects
 from tornlog.store.message_store import MessageStore
 
 Entries = list[tuple[int, int]]
@@ -33,7 +33,7 @@ def entries_of(store: MessageStore) -> Entries:
     table = store.index.table
     entries = []
     for file in table.files:
-        assert list(defects(file.view, file.file.path, table.slots, table.entries_max)) == []
+        assert list(index_file_defects(file.view, file.file.path, table.slots, table.entries_max)) == []
         assert file.count.get() > 1
         found = [file.entry(number) for number in range(1, file.count.get())]
         entries += [(entry.physical_offset, entry.key_hash) for entry in found]

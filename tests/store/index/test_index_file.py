@@ -7,7 +7,7 @@ import pytest
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.index import HEADER, IndexEntry, IndexHeader, entries_position, index_file_bytes
 from tornlog.store.index import index_file
-from tornlog.store.index.index_file import IndexFile, defects
+from tornlog.store.index.index_file import IndexFile, index_file_defects
 from tornlog.store.real.world import real_world
 
 SLOTS, ENTRIES_MAX = 3, 5
@@ -44,7 +44,9 @@ def offsets_with_key(
 
 
 def defects_of(file: IndexFile) -> list[tuple[int, str]]:
-    return [(defect.offset, defect.field) for defect in defects(file.view, file.file.path, SLOTS, ENTRIES_MAX)]
+    return [
+        (defect.offset, defect.field) for defect in index_file_defects(file.view, file.file.path, SLOTS, ENTRIES_MAX)
+    ]
 
 
 def test_index_file_bytes_equal_those_of_the_specification(file: IndexFile) -> None:
@@ -188,7 +190,7 @@ def test_every_inconsistent_index_field_is_reported(
     file.file.store(at, bytes.fromhex(raw))
 
     assert expected in defects_of(file)
-    error = next(defects(file.view, "index/x", SLOTS, ENTRIES_MAX))
+    error = next(index_file_defects(file.view, "index/x", SLOTS, ENTRIES_MAX))
     assert isinstance(error, CorruptFileError)
     assert error.file == "index/x"
 
@@ -249,7 +251,7 @@ def index_file_with_keys(make: Callable[..., IndexFile], *, begin: int, end: int
             file.end_building()
         assert file.put_key(*key)
     file.end_building()
-    assert list(defects(file.view, file.file.path, SLOTS, MANY)) == []
+    assert list(index_file_defects(file.view, file.file.path, SLOTS, MANY)) == []
     return bytes(file.view)
 
 

@@ -585,6 +585,29 @@ def test_aimed_faults_and_crashes_are_reported_by_their_rules(write_file: WriteF
     }
 
 
+def test_a_new_breach_of_an_aimed_fault_ends_the_probe_and_a_known_one_does_not(
+    write_file: WriteFile, tmp_path: Path
+) -> None:
+    script, check = write_file("ignore.py", IGNORE), write_file("check.py", SEVEN)
+    kept, known = tmp_path / "probe.json", write_file("known", "seven is lost  # issue 7\n")
+    rules = ("--inject", "failed-sync l* #1", "--inject", "failed-write l* #1")
+    rest = ("--json", str(kept), "--disk", "ext4-ordered", "--jobs", "0", "--", str(script))
+
+    stopped = invoke("--stop-at-first", "--check", str(check), *rules, *rest)
+    found = json.loads(kept.read_text())
+    accepted = invoke("--stop-at-first", "--baseline", str(known), "--check", str(check), *rules, *rest)
+    after = json.loads(kept.read_text())
+
+    assert (stopped.exit_code, found["ended"]) == (1, "--stop-at-first")
+    assert found["reruns"]["untried"] == ["failed-sync l* #1", "failed-write l* #1"]
+    assert [breach["signature"] for breach in found["reruns"]["breaches"]] == ["seven is lost"]
+    assert accepted.exit_code == 0, accepted.output
+    assert "ended" not in after
+    assert [(one["kind"], one["known"]) for one in after["reruns"]["breaches"]] == [("failed-sync l* #1", "issue 7")]
+    assert [rule["calls"] for rule in after["reruns"]["rules"].values()] == [1, 1]
+    assert after["reruns"]["untried"] == []
+
+
 def test_a_fault_that_the_program_asks_for_is_reported(write_file: WriteFile) -> None:
     asking = """print("failed-sync", file=open(os.environ["TORNLOG_CONTROL"], "w"), flush=True)"""
     script = write_file("ask.py", IGNORE.replace("os.write(", asking + "\n    os.write(", 1))
@@ -857,6 +880,31 @@ def test_distinct_thread_orders_of_a_probed_program_are_counted(write_file: Writ
     assert "other orders, with " in result.stdout
 
 
+def test_pct_of_depth_1_runs_each_thread_to_its_end_in_two_orders_of_two_threads(write_file: WriteFile) -> None:
+    lines = """
+        import threading
+        def create(name):
+            for number in range(6):
+                open(f"{name} {number}", "x").close()
+        threads = [threading.Thread(target=create, args=(name,)) for name in "ab"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        """
+    script, check = write_file("two.py", lines), write_file("check.py", "def check(directory, acknowledged): return []")
+    given = ("--check", str(check), "--seeds", "8", "--disk", "process-kill", "--jobs", "0")
+    orders = {}
+    for policy in ("pct:1", "random"):
+        result = invoke(*given, "--policy", policy, "--", str(script))
+        assert result.exit_code == 0, result.output
+        found = re.search(r"8 seeds, (\d+) other orders", result.stdout)
+        assert found is not None, result.stdout
+        orders[policy] = int(found[1])
+
+    assert orders["pct:1"] <= 2 < orders["random"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -884,6 +932,11 @@ def test_distinct_thread_orders_of_a_probed_program_are_counted(write_file: Writ
             ["--check", "CHECK", "--seeds", "1", "--record", "python", "--", "SAVE"],
             "expected calls with --faults, --inject or --seeds, found python",
         ),
+        (
+            ["--check", "CHECK", "--seeds", "1", "--policy", "pct:0", "--", "SAVE"],
+            "expected random, pct, pct:DEPTH with a depth of 1 to 99, found pct:0",
+        ),
+        (["--check", "CHECK", "--policy", "pct", "--", "SAVE"], "of no use without --seeds"),
         (["--check", "none.sh", "--", "true"], "expected a Python file or an executable, found nothing"),
         (["--check", "CHECK", "--check-server", "x", "--", "true"], "expected --check or --check-server, found both"),
         (["--check", "CHECK", "--program-seconds", "0.3", "--", "LOOP"], "has not ended within 0.3 s"),
@@ -1064,3 +1117,38 @@ def test_a_baseline_line_without_a_reason_is_refused(save: list[str], tmp_path: 
 
     assert result.exit_code == 2
     assert "".join(found.split()) in "".join(re.sub("[│╭╮╰╯─]", "", result.output).split())
+
+
+def test_a_written_baseline_is_refused_until_each_finding_has_a_reason(save: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "known" / "b"
+
+    found = invoke("--write-baseline", str(file), *save)
+    refused = invoke("--baseline", str(file), *save)
+    lines = file.read_text().replace("TODO", "issue 12")
+    file.write_text(lines)
+    accepted = invoke("--baseline", str(file), "--write-baseline", str(file), "--reason", "new", *save)
+
+    assert found.exit_code == 1
+    assert f"wrote {file}: 2 findings" in found.stderr.replace("\n", "")
+    assert refused.exit_code == 2
+    assert "expected a reason in place of TODO" in " ".join(re.sub("[│╭╮╰╯─]", "", refused.output).split())
+    assert accepted.exit_code == 0, accepted.output
+    assert file.read_text() == lines
+
+
+def test_the_reason_of_new_findings_is_written_into_the_baseline(save: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "b"
+
+    invoke("--write-baseline", str(file), "--reason", "issue 12", *save)
+
+    assert f"{GONE}  # issue 12" in file.read_text().splitlines()
+    assert invoke("--baseline", str(file), *save).exit_code == 0
+
+
+@pytest.mark.parametrize("reason", ["", "TODO", "one\ntwo", "one  # two"])
+def test_a_reason_that_a_baseline_cannot_have_is_refused(save: list[str], tmp_path: Path, reason: str) -> None:
+    result = invoke("--write-baseline", str(tmp_path / "b"), "--reason", reason, *save)
+
+    assert result.exit_code == 2
+    assert "--reason" in result.output
+    assert not (tmp_path / "b").exists()

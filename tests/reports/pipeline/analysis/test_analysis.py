@@ -175,7 +175,7 @@ def test_the_error_for_a_place_without_a_sweep_names_the_place(tmp_path: Path) -
     with pytest.raises(NoSweepError, match=r"nowhere: expected a directory that .* wrote, found no sweep\.json"):
         find_sweep(str(tmp_path / "nowhere"))
     begun = Table(str(tmp_path / "begun"))
-    begun.begin(StartedSweep(SweepRequest(("a",), 0, 1)))
+    begun.start_sweep(StartedSweep(SweepRequest(("a",), 0, 1)))
     with pytest.raises(NoSweepError, match="begun: the sweep there has no rows yet"):
         find_sweep(begun.place)
     (tmp_path / "begun" / "sweep.json").write_text("{")

@@ -6,7 +6,7 @@ from tornlog.reports.studies.recovery.timed import (
     ALL,
     SEGMENT_BYTES,
     RecoveryCase,
-    _measure,
+    _measure_case,
     cases_by_distance,
     cases_by_size,
     cold_read_s,
@@ -78,4 +78,4 @@ def test_a_recovery_that_finds_damage_is_not_measured(tmp_path: Path) -> None:
         file.write(b"damage")
 
     with pytest.raises(RuntimeError, match="a recovery found damage"):
-        _measure(filled, RecoveryCase(False, True), 1)
+        _measure_case(filled, RecoveryCase(False, True), 1)

@@ -52,11 +52,13 @@ def call_acl_admin(access: AccessControl | None, do: str, **fields: str) -> Remo
 
 def test_a_new_or_changed_account_is_written_to_the_file_and_applies_at_once(access: AccessControl) -> None:
     made = {"accessKey": "order-service", "secretKey": "0987654321", "topicPerms": "Orders=PUB|SUB, Other=DENY"}
-    call_acl_admin(access, "update", **made, groupPerms="billing=SUB", admin="false", whiteRemoteAddress="10.0.0.7")
+    call_acl_admin(
+        access, "update_account", **made, groupPerms="billing=SUB", admin="false", whiteRemoteAddress="10.0.0.7"
+    )
     account = access.rules.accounts["order-service"]
     assert account.secret_key == "0987654321", "a key of digits stays a text"
     assert sorted(account.perms) == ["%RETRY%billing", "Orders", "Other"]
-    call_acl_admin(access, "update", accessKey="order-service", defaultTopicPerm="PUB")
+    call_acl_admin(access, "update_account", accessKey="order-service", defaultTopicPerm="PUB")
     assert access.rules.accounts["order-service"].secret_key == "0987654321"
     written = read_plain_acl(Path(access.path).read_text())
     assert written == access.rules
@@ -69,16 +71,20 @@ def test_a_new_or_changed_account_is_written_to_the_file_and_applies_at_once(acc
 def test_accounts_can_be_removed_and_the_global_white_list_replaced(access: AccessControl) -> None:
     call_acl_admin(access, "update_white_addresses", globalWhiteAddrs="10.0.0.1,10.0.0.2")
     assert len(access.rules.global_white_remote_addresses) == 2
-    call_acl_admin(access, "delete", accessKey="RocketMQ")
+    call_acl_admin(access, "delete_account", accessKey="RocketMQ")
     assert access.rules.accounts == {}
 
 
 @pytest.mark.parametrize(
     ("do", "fields", "code"),
     [
-        ("update", {"accessKey": "short"}, ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED),
-        ("update", {"accessKey": "RocketMQ", "topicPerms": "a=SOME"}, ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED),
-        ("delete", {"accessKey": "nobody-1"}, ResponseCode.DELETE_ACL_CONFIG_FAILED),
+        ("update_account", {"accessKey": "short"}, ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED),
+        (
+            "update_account",
+            {"accessKey": "RocketMQ", "topicPerms": "a=SOME"},
+            ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED,
+        ),
+        ("delete_account", {"accessKey": "nobody-1"}, ResponseCode.DELETE_ACL_CONFIG_FAILED),
         (
             "update_white_addresses",
             {"globalWhiteAddrs": "10.0.0.300"},
@@ -103,7 +109,7 @@ def test_an_invalid_acl_file_is_not_overwritten(access: AccessControl) -> None:
 
 
 def test_acl_version_and_accounts_can_be_listed(access: AccessControl) -> None:
-    call_acl_admin(access, "update", accessKey="order-service", secretKey="87654321")
+    call_acl_admin(access, "update_account", accessKey="order-service", secretKey="87654321")
     told = call_acl_admin(access, "acl_version").ext_fields
     assert json.loads(told["version"])["counter"] == 1
     assert json.loads(told["allAclFileVersion"]) == {access.path: json.loads(told["version"])}
