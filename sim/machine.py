@@ -375,7 +375,7 @@ class Machine:
         self.leftover_tasks: list[str] = []
         """Names of tasks that still ran when the main task of `Kernel.run` ended."""
         self.live_tasks: dict[int, SimTask] = {}
-        """Tasks by number, the order of spawning and of unwinding."""
+        """Tasks by number. They are unwound in the order in which they were spawned."""
         self._names_used: dict[str, int] = {}
         self.clock = SimClock(self)
         self.tasks = SimTasks(self)

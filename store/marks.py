@@ -95,7 +95,7 @@ _forcing: list[Callable[[str], bool]] = []
 
 
 def is_forced(name: str) -> bool:
-    """Return whether the simulation forces the branch of a mark although its condition is false."""
+    """Return whether the simulation takes the branch with this mark although its condition is false."""
     assert name in FORCIBLE, name
     return bool(_forcing) and _forcing[-1](name)
 

@@ -114,7 +114,7 @@ class ProbeReport:
     """Number of crash points of the record, if they are visited evenly; else 0."""
     operations: int = 0
     steps: int = 0
-    """Number of steps of which all crashes were tried, if they are visited in order."""
+    """Number of first steps after which all crashes were tried. Only if crash points are visited in order."""
     tried_first: set[Point] = field(default_factory=set)
     """Points of the failures of earlier runs of which all crashes were tried."""
     failed_first: set[Point] = field(default_factory=set)

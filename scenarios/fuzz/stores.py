@@ -1,4 +1,4 @@
-"""Small stores: run on a simulated machine to make store directories."""
+"""Small stores: runs on a simulated machine, which make store directories to fuzz."""
 
 from collections.abc import Callable
 from functools import cache

@@ -79,7 +79,7 @@ class GroupCommits:
                 self._drop_given_up_commits()
 
     def _drop_given_up_commits(self) -> None:
-        """Drop given-up commits of ended lives, which the broker cannot execute any more."""
+        """Drop commits that a client gave up in an earlier life: the broker can no longer execute them."""
         self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
 
     def least_offset(self, group: Group) -> int:

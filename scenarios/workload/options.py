@@ -161,7 +161,7 @@ def set_delay_level(put: PutEntry, level: int) -> None:
 
 
 def set_waiting_place(put: PutEntry, detour: WaitingPlace) -> None:
-    """Set the queue in which a put waits, and the size of its record there, to which the store adds the target."""
+    """Set the queue in which a message waits, and its record's size there. The record also names the target queue."""
     put.detour = detour
     put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + _target_properties(put))
 

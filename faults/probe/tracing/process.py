@@ -29,7 +29,7 @@ from .stacks import StackFrame, StackWalker
 from .tracer import ProgramTimeoutError, Tracer
 
 PROMISES = "TORNLOG_PROMISES"
-"""Environment variable with a descriptor number. Lines written to this descriptor are promises."""
+"""Environment variable with a descriptor number. Each line that the program writes to it is a promise."""
 _PLAIN = {"TERM": "dumb", "PAGER": "cat"}  # settings against special behaviour on a terminal
 
 

@@ -1,4 +1,4 @@
-"""Real version of RocketMQ: its bugs from the catalogue, and its other deviations."""
+"""Real version of RocketMQ: its known bugs, as mutants, and its other deviations from this store."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
