@@ -67,7 +67,7 @@ SETTINGS = """
     ConfFile(world.files, "broker.conf").write({"deleteWhen": "05"})
     print("conf", flush=True)
     acl = AccessControl(world, "plain_acl.yml", lambda line: None)
-    acl.change(lambda text: text.replace("12345678", "87654321"))
+    acl.edit_file(lambda text: text.replace("12345678", "87654321"))
     print("acl", flush=True)
     names = ServedNameServer(world, "new/names", ServerLimits(), emit=lambda line: None)
     names.start(["127.0.0.1:0"])

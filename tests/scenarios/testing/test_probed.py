@@ -147,7 +147,7 @@ def test_a_probe_without_a_verdict_is_an_error_with_its_reason(tests_of: Callabl
     for line in (
         "the directory is not what was recorded: files/queue: expected a file or a directory, found a FIFO",
         "0 is not in the range x>=1.",
-        "seeds, refusals, allow, baseline, found disks",
+        "refusals, allow, baseline, write_baseline, reason, found disks",
         "recovery_crashes: expected a check in a file, because",
         "expected a check: ",
         "program: expected a list such as [sys.executable, 'writer.py'], found 'true'",
