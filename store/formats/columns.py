@@ -151,6 +151,33 @@ class NativeCore(Protocol):
     ) -> None:
         """Write offsets and times into records like `place_records`."""
 
+    def store(
+        self,
+        pages: memoryview,
+        position: int,
+        body_bytes_max: int,
+        topic: str,
+        properties: str,
+        body: bytes,
+        queue_id: int,
+        flag: int,
+        sys_flag: int,
+        born_timestamp_ms: int,
+        born_host: Host,
+        store_host: Host,
+        reconsume_times: int,
+        prepared_transaction_offset: int,
+        queue_offset: int,
+        physical_offset: int,
+        store_timestamp_ms: int,
+        /,
+    ) -> int:
+        """Write the record of a plain message at a position of a segment's pages, like `encode` and `place`.
+
+        Returns the size of the record. Returns 0, without a change, if the record and a blank record do not fit, or if
+        the message is not plain: it has an IPv6 host, a delay, an uncounted transaction type, or an error.
+        """
+
 
 class PlainRecords:
     """A batch of plain records. Each scan overwrites the previous batch."""

@@ -24,6 +24,9 @@ from .put_wait import PutWait
 from .segment import Segment
 from .segment_queue import SegmentQueue
 
+StoreRecord = Callable[..., int]
+"""See `NativeCore.store`."""
+
 
 class CommitLog:
     """Appends to the log, and reads records by physical offset.
@@ -63,6 +66,10 @@ class CommitLog:
         self._put_lock = world.tasks.lock("put")
         self.encoder = PutEncoder(config, world.core)
         self._place_records = place_records if world.core is None else world.core.place
+        self._store_record: StoreRecord | None = None
+        """Appends plain messages; None if each message must be encoded first."""
+        if world.core is not None and not config.enable_multi_dispatch:
+            self._store_record = world.core.store
         self._closed = False
 
     # -- putting -----------------------------------------------------------------------------------
@@ -74,11 +81,15 @@ class CommitLog:
 
         on_known: see `MessageStore.begin_put`.
         """
-        encoded = self.encoder.encode(message)
-        if isinstance(encoded, PutMessageStatus):
-            self.puts_failed += 1
-            return PutMessageResult(encoded)
-        result = self.append(encoded)
+        result: AppendMessageResult | PutMessageStatus | None = None
+        if self._store_record is not None and isinstance(message, Message):
+            result = self._append_plain(message, self._store_record)
+        if result is None:
+            encoded = self.encoder.encode(message)
+            if isinstance(encoded, PutMessageStatus):
+                self.puts_failed += 1
+                return PutMessageResult(encoded)
+            result = self.append(encoded)
         self.on_appended()  # also after a failed put, which may have appended a blank record
         if isinstance(result, PutMessageStatus):
             self.puts_failed += 1
@@ -92,6 +103,50 @@ class CommitLog:
         if flush is None and transfer is None:
             return PutMessageResult(PutMessageStatus.PUT_OK, result)
         return PutWait(result, flush, slaves, transfer)
+
+    def _append_plain(self, message: Message, store_record: StoreRecord) -> AppendMessageResult | None:
+        """Append a message with one call of the C core. Returns None, without a change, if `append` must do it."""
+        clock, topic, queue_id = self._world.clock, message.topic, message.queue_id
+        key = (topic, queue_id)
+        with self._put_lock:
+            segment = self.queue.last_segment()
+            totals = self.topic_put_totals.get(topic)
+            if self._closed or segment is None or segment.pages is None or totals is None:
+                return None
+            began_ns = clock.monotonic_ns()
+            stored_ms = self.time.next_ms_at(clock.now_ms(), began_ns)
+            assert stored_ms >= self.last_store_timestamp_ms, (stored_ms, self.last_store_timestamp_ms)
+            position = segment.wrote.get()
+            wrote_offset = segment.base_offset + position
+            queue_offset = self.topic_queue_table.get(key, 0)
+            size_bytes = store_record(
+                segment.pages,
+                position,
+                self._config.max_message_size,
+                topic,
+                message.properties,
+                message.body,
+                queue_id,
+                message.flag,
+                message.sys_flag,
+                message.born_timestamp_ms,
+                message.born_host,
+                message.store_host,
+                message.reconsume_times,
+                message.prepared_transaction_offset,
+                queue_offset,
+                wrote_offset,
+                stored_ms,
+            )
+            if size_bytes == 0:
+                return None
+            segment.wrote.set(position + size_bytes)
+            segment.store_timestamp_ms = self.last_store_timestamp_ms = stored_ms
+            self.topic_queue_table[key] = queue_offset + 1
+            totals.messages += 1
+            totals.size_bytes += size_bytes
+            self.long_holds.count_if_slow(clock.monotonic_ns() - began_ns)
+        return AppendMessageResult(wrote_offset, size_bytes, queue_offset, stored_ms, message.store_host)
 
     def append(self, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
         with self._put_lock:

@@ -29,7 +29,10 @@ class LogTime:
 
     def next_ms(self) -> int:
         """Return a store time that is never less than the previous store time. The caller must hold the put lock."""
-        now_ms, now_ns = self._clock.now_ms(), self._clock.monotonic_ns()
+        return self.next_ms_at(self._clock.now_ms(), self._clock.monotonic_ns())
+
+    def next_ms_at(self, now_ms: int, now_ns: int) -> int:
+        """Like `next_ms`, with the times of both clocks, read under the put lock."""
         least_ms = self._lower_bound_ms(now_ns)
         if now_ms < least_ms:
             count_mark("clock fell")

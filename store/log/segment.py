@@ -5,7 +5,7 @@ and `flushed` the end of the bytes that survive a power cut. A position advances
 succeeded. Without a write buffer, `readable` equals `wrote`.
 """
 
-from ..world import MappedFile, Tasks
+from ..world import MappedFile, PagedFile, Tasks
 
 PAGE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE: the unit of all settings in pages
 _BASE_OFFSET_MAX = (1 << 63) - (1 << 31)
@@ -29,7 +29,7 @@ class Segment:
     """
 
     __slots__ = (
-        *("base_offset", "blank_from", "file", "flushed", "readable", "size_bytes", "store_timestamp_ms"),
+        *("base_offset", "blank_from", "file", "flushed", "pages", "readable", "size_bytes", "store_timestamp_ms"),
         "wrote",
     )
 
@@ -38,6 +38,8 @@ class Segment:
         self.file = file
         self.base_offset = base_offset
         self.size_bytes = file.size_bytes
+        self.pages = file.pages if isinstance(file, PagedFile) else None
+        """Pages to which the C core may append; None if `append` must do so."""
         self.wrote = tasks.cell(f"{label}.wrote")
         self.readable = self.wrote
         self.flushed = tasks.cell(f"{label}.flushed")

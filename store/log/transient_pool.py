@@ -81,6 +81,7 @@ class BufferedSegment(Segment):
     ) -> None:
         super().__init__(tasks, file, base_offset, label)
         assert len(buffer) == self.size_bytes, (len(buffer), self.size_bytes)
+        self.pages = None
         self.committed = self.readable = tasks.cell(f"{label}.committed")
         self._pool = pool
         self._buffer = buffer

@@ -108,13 +108,13 @@ class RealMappedFile(_Descriptor):
     close() must not run while another thread uses the descriptor: its number may then belong to another file.
     """
 
-    __slots__ = ("_pages", "_readable", "path", "size_bytes")
+    __slots__ = ("_readable", "pages", "path", "size_bytes")
 
     def __init__(self, path: str, descriptor: int, pages: memoryview) -> None:
         super().__init__(descriptor)
         self.path = path
         self.size_bytes = len(pages)
-        self._pages = pages
+        self.pages = pages
         self._readable = pages.toreadonly()
 
     def view(self, start: int, end: int) -> memoryview:
@@ -125,7 +125,7 @@ class RealMappedFile(_Descriptor):
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
         """Raises ValueError, without a change, if data extends past the end."""
         assert at >= 0, at
-        self._pages[at : at + len(data)] = data
+        self.pages[at : at + len(data)] = data
 
     def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
         assert at >= 0, at
@@ -135,30 +135,30 @@ class RealMappedFile(_Descriptor):
     def msync(self, start: int, end: int) -> None:
         """Make pages and size durable. Other threads continue during the call."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
-        sync_pages(self._pages, start, end, self.path)
+        sync_pages(self.pages, start, end, self.path)
 
     def fdatasync(self) -> None:
         """Make earlier writes and the size durable. Other threads continue during the call."""
         os.fdatasync(self._descriptor)
 
     def mlock(self) -> None:
-        lock_pages(self._pages, self.path)
+        lock_pages(self.pages, self.path)
 
     def munlock(self) -> None:
-        unlock_pages(self._pages, self.path)
+        unlock_pages(self.pages, self.path)
 
     def advise_will_need(self) -> None:
-        will_need_pages(self._pages, self.path)
+        will_need_pages(self.pages, self.path)
 
     def advise_dont_need(self, start: int, end: int) -> None:
         """Release the pages in [start, end) from the memory of this process; the page cache keeps them."""
-        dont_need_pages(self._pages, start, end, self.path)
+        dont_need_pages(self.pages, start, end, self.path)
 
     def close(self) -> None:
         """The pages are unmapped when the last view is released."""
         if self._descriptor != _CLOSED:
             self._readable.release()
-            self._pages.release()
+            self.pages.release()
             super().close()
 
 

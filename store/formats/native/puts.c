@@ -61,6 +61,125 @@ static uint8_t *begin_record(uint8_t *at, const Head *head, long long flag, cons
     return number(at, properties_bytes, 2);
 }
 
+/* Whether a topic can be the name of a directory, like is_storable_topic in formats/messages.py. */
+static int is_storable(const char *topic, Py_ssize_t bytes) {
+    return memchr(topic, '/', (size_t)bytes) == NULL && memchr(topic, 0, (size_t)bytes) == NULL &&
+           !(bytes == 1 && topic[0] == '.') && !(bytes == 2 && topic[0] == '.' && topic[1] == '.');
+}
+
+/* Whether properties have no NUL and no DELAY_MARK of formats/redirect.py. */
+static int is_undelayed(const char *properties, Py_ssize_t bytes) {
+    static const char mark[] = "DELAY\x01";
+    const Py_ssize_t mark_bytes = sizeof mark - 1;
+    const char *at = properties, *end = properties + bytes;
+    if (memchr(properties, 0, (size_t)bytes) != NULL)
+        return 0;
+    while (end - at >= mark_bytes && (at = memchr(at, mark[0], (size_t)(end - at - mark_bytes + 1))) != NULL)
+        if (memcmp(at++, mark, (size_t)mark_bytes) == 0)
+            return 0;
+    return 1;
+}
+
+/* Reads a string as UTF-8. Returns 0 if it is no string or cannot be encoded. */
+static int read_text(PyObject *from, const char **text, Py_ssize_t *bytes) {
+    if (PyUnicode_Check(from) && (*text = PyUnicode_AsUTF8AndSize(from, bytes)) != NULL)
+        return 1;
+    PyErr_Clear();
+    return 0;
+}
+
+/* Reads an integer. Returns 0 if it is none or has more than 64 bits. */
+static int read_integer(PyObject *from, long long *value) {
+    if (!PyLong_Check(from))
+        return 0;
+    *value = PyLong_AsLongLong(from);
+    if (*value != -1 || PyErr_Occurred() == NULL)
+        return 1;
+    PyErr_Clear();
+    return 0;
+}
+
+/* Reads bytes. Returns 0 for other objects, whose content could change. */
+static int read_bytes(PyObject *from, const char **raw, Py_ssize_t *bytes) {
+    if (!PyBytes_Check(from))
+        return 0;
+    *raw = PyBytes_AsString(from);
+    *bytes = PyBytes_Size(from);
+    return 1;
+}
+
+/* Reads the address and port of an IPv4 host. Returns 0 for others. */
+static int read_ipv4(PyObject *from, const char **address, Py_ssize_t *bytes, long long *port) {
+    return PyTuple_Check(from) && PyTuple_Size(from) == 2 && read_bytes(PyTuple_GetItem(from, 0), address, bytes) &&
+           *bytes == IPV4_BYTES && read_integer(PyTuple_GetItem(from, 1), port);
+}
+
+/* Arguments of store_record, in order. */
+enum { PAGES, POSITION, BODY_MAX, TOPIC, PROPERTIES, BODY, QUEUE_ID, FLAG, SYS_FLAG, BORN_MS, BORN_HOST, STORE_HOST };
+enum { RECONSUME_TIMES = STORE_HOST + 1, PREPARED_AT, PLACE_QUEUE_OFFSET, PLACE_PHYSICAL_OFFSET, PLACE_STORED_MS };
+enum { ARGUMENTS = PLACE_STORED_MS + 1, BLANK_BYTES = 8, TRANSACTION_MASK = 12, TRANSACTION_PREPARED = 4 };
+
+/* A single message, and where its record goes. */
+typedef struct {
+    Head head;
+    const char *properties, *body;
+    Py_ssize_t properties_bytes, body_bytes;
+    long long flag, position, body_max, queue_offset, physical_offset, stored_ms;
+} Put;
+
+/* Returns 0 if the message is not plain. */
+static int read_put(PyObject *const *from, Put *put) {
+    Head *head = &put->head;
+    if (!read_integer(from[POSITION], &put->position) || !read_integer(from[BODY_MAX], &put->body_max) ||
+        !read_integer(from[PLACE_QUEUE_OFFSET], &put->queue_offset) ||
+        !read_integer(from[PLACE_PHYSICAL_OFFSET], &put->physical_offset) ||
+        !read_integer(from[PLACE_STORED_MS], &put->stored_ms))
+        return 0;
+    if (!read_text(from[TOPIC], &head->topic, &head->topic_bytes) ||
+        !read_text(from[PROPERTIES], &put->properties, &put->properties_bytes) ||
+        !read_bytes(from[BODY], &put->body, &put->body_bytes) || !read_integer(from[QUEUE_ID], &head->queue_id) ||
+        !read_integer(from[FLAG], &put->flag) || !read_integer(from[SYS_FLAG], &head->sys_flag) ||
+        !read_integer(from[BORN_MS], &head->born_ms) ||
+        !read_ipv4(from[BORN_HOST], &head->born_address, &head->born_bytes, &head->born_port) ||
+        !read_ipv4(from[STORE_HOST], &head->store_address, &head->store_bytes, &head->store_port) ||
+        !read_integer(from[RECONSUME_TIMES], &head->reconsume_times) ||
+        !read_integer(from[PREPARED_AT], &head->prepared_at))
+        return 0;
+    head->sys_flag &= ~(long long)(BORN_V6 | STORE_V6);
+    long long transaction = head->sys_flag & TRANSACTION_MASK;
+    return is_plain(head) && is_int32(put->flag) && head->queue_id >= 0 && transaction != TRANSACTION_PREPARED &&
+           transaction != TRANSACTION_MASK && put->body_bytes <= put->body_max && put->body_bytes <= INT32_MAX / 2 &&
+           put->properties_bytes <= PROPERTIES_BYTES_MAX && is_storable(head->topic, head->topic_bytes) &&
+           is_undelayed(put->properties, put->properties_bytes);
+}
+
+/* See Core.store in formats/columns.py. */
+PyObject *store_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    (void)module;
+    Put put;
+    Py_buffer pages;
+    if (count != ARGUMENTS)
+        return PyErr_Format(PyExc_TypeError, "expected %d arguments, found %zd", ARGUMENTS, count);
+    if (!read_put(arguments, &put))
+        return PyLong_FromLong(0);
+    if (PyObject_GetBuffer(arguments[PAGES], &pages, PyBUF_WRITABLE) < 0)
+        return NULL;
+    Py_ssize_t bytes = size_of(&put.head, put.body_bytes, put.properties_bytes);
+    if (put.position < 0 || put.position > pages.len || bytes + BLANK_BYTES > pages.len - put.position) {
+        bytes = 0;
+    } else {
+        uint8_t *record = (uint8_t *)pages.buf + put.position;
+        const uint8_t *body = (const uint8_t *)put.body;
+        uint8_t *to = begin_record(record, &put.head, put.flag, body, put.body_bytes, put.properties_bytes);
+        copied(to, put.properties, put.properties_bytes);
+        write_big_endian(record + QUEUE_OFFSET_AT, (uint64_t)put.queue_offset, 8);
+        write_big_endian(record + PHYSICAL_OFFSET_AT, (uint64_t)put.physical_offset, 8);
+        write_big_endian(record + STORED_AT, (uint64_t)put.stored_ms, 8);
+    }
+    PyBuffer_Release(&pages);
+    return PyLong_FromSsize_t(bytes);
+}
+
 /* Result for invalid arguments: None if a number does not fit its field, else the exception stays set. */
 static PyObject *refused(void) {
     if (!PyErr_ExceptionMatches(PyExc_OverflowError))

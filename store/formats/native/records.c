@@ -3,7 +3,7 @@
 #include "crc32.h"
 #include "tables.h"
 
-enum { INTERFACE = 4 }; /* same as in formats/native/__init__.py: the version of the functions' arguments and results */
+enum { INTERFACE = 5 }; /* same as in formats/native/__init__.py: the version of the functions' arguments and results */
 
 static PyMethodDef functions[] = {
     {"scan", scan, METH_VARARGS, NULL},
@@ -14,6 +14,7 @@ static PyMethodDef functions[] = {
     {"encode", encode_record, METH_VARARGS, NULL},
     {"encode_batch", encode_batch, METH_VARARGS, NULL},
     {"place", place_records, METH_VARARGS, NULL},
+    {"store", (PyCFunction)(void (*)(void))store_record, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

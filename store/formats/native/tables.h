@@ -58,5 +58,6 @@ PyObject *pull_records(PyObject *module, PyObject *args);
 PyObject *encode_record(PyObject *module, PyObject *args);
 PyObject *encode_batch(PyObject *module, PyObject *args);
 PyObject *place_records(PyObject *module, PyObject *args);
+PyObject *store_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif
