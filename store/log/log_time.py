@@ -33,10 +33,10 @@ class LogTime:
 
     def next_ms_at(self, now_ms: int, now_ns: int) -> int:
         """Like `next_ms`, with the times of both clocks, read under the put lock."""
-        least_ms = self._lower_bound_ms(now_ns)
-        if now_ms < least_ms:
+        since_ms, since_ns = self._since
+        if now_ms < since_ms + (now_ns - since_ns) // _NS_PER_CAUGHT_UP_MS:
             count_mark("clock fell")
-            return least_ms
+            return self._lower_bound_ms(now_ns)
         self._since = (now_ms, now_ns)
         return now_ms
 
