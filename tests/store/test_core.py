@@ -2,31 +2,44 @@
 
 import random
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
+from tests.store.rigs import StandingClock
+from tests.store.rigs import started as started_store
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.filters.message_filter import TagFilter
+from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.columns import NativeCore, Pulled
 from tornlog.store.formats.consume_queue import ADDRESS_MAX, BLANK_ENTRY, ENTRY_BYTES, decode_entry, encode_entry
+from tornlog.store.formats.host import Host
 from tornlog.store.formats.index_key import keys_of
-from tornlog.store.formats.message import MessageRecord, decode_record, place_records
-from tornlog.store.formats.messages import Message
+from tornlog.store.formats.message import (
+    BORN_HOST_V6,
+    STORE_HOST_V6,
+    MessageRecord,
+    decode_record,
+    place_records,
+)
+from tornlog.store.formats.messages import AppendMessageResult, Message, MessageBatch
 from tornlog.store.formats.properties import PROPERTY_INNER_MULTI_DISPATCH
 from tornlog.store.index.key_query import KeyQuerier
 from tornlog.store.log.put_encoder import EncodedPut, PutEncoder
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
 from tornlog.store.queues.pull import QueuePuller
-from tornlog.store.real.world import overlay_world, real_world
+from tornlog.store.real.files import RealFiles
+from tornlog.store.real.world import ThreadTasks, overlay_world, real_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import verify_directory
+from tornlog.store.world import World
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json"))
@@ -36,8 +49,8 @@ DAMAGED = 20
 
 LOWEST = ADDRESS_MAX + 1
 """The lowest hash of a tag: that of `polygenelubricants`."""
-PULLS = QUERIES = 500
-"""Numbers of pulls from damaged queues, and of queries to damaged records."""
+PULLS = QUERIES = PUTS = 500
+"""Numbers of pulls from damaged queues, of queries to damaged records, and of puts."""
 KEYS = ("k40", "k80", "é", "a", "b", "a2", "k", "", "no such key", "\udcc3")
 LIMITS: tuple[dict[str, Any], ...] = (
     {},
@@ -54,14 +67,19 @@ class CountingCore:
     def __init__(self, core: NativeCore) -> None:
         self.runs, self.place = core.runs, core.place
         self.encode, self.encode_batch = core.encode, core.encode_batch
-        self.records = self.linked = 0
-        self._link = core.link
+        self.records = self.linked = self.stored = 0
+        self._link, self._store = core.link, core.store
         self._scan, self._pull, self._with_key = core.scan, core.pull, core.with_key
 
     def scan(self, *arguments: Any) -> tuple[int, int, int]:
         found = self._scan(*arguments)
         self.records += found[0]
         return found
+
+    def store(self, *arguments: Any) -> int:
+        size_bytes = self._store(*arguments)
+        self.stored += size_bytes > 0
+        return size_bytes
 
     def link(self, keys: bytearray, begin: int, end: int, *others: Any) -> tuple[bytes, int]:
         self.linked += end - begin
@@ -366,3 +384,120 @@ def queues_dispatched(
         return found
     finally:
         again.close()
+
+
+def random_message(dice: random.Random) -> Message | MessageBatch:
+    """Return a plain message, or one with a field that only the Python code accepts or refuses."""
+    topic = dice.choice(("T0", "T1", "é", "t" * 127))
+    properties = dice.choice(("", "TAGS\x01A", "KEYS\x01é k", "p" * 32_767))
+    host = Host(bytes(dice.randrange(256) for _ in range(4)), dice.randrange(65_536))
+    message = Message(
+        topic,
+        dice.randbytes(dice.choice((0, 1, 500, 3_000))),
+        dice.randrange(3),
+        properties,
+        flag=dice.choice((0, -1, 7)),
+        sys_flag=dice.choice((0, 0, 1, 8, BORN_HOST_V6, STORE_HOST_V6)),
+        born_timestamp_ms=dice.randrange(-1, 1 << 40),
+        born_host=host,
+        reconsume_times=dice.randrange(3),
+        prepared_transaction_offset=dice.randrange(1 << 40),
+    )
+    if dice.random() < 0.1:
+        return MessageBatch(message, encode_batch([BatchUnit(1, b"body", b"TAGS\x01B")] * 3))
+    odd: dict[str, Any] = dice.choice(ODD) if dice.random() < 0.4 else {}
+    return replace(message, **odd)
+
+
+V6 = Host(bytes(range(16)), 1)
+ODD: tuple[dict[str, Any], ...] = (
+    *({"topic": topic} for topic in ("", ".", "..", "a/b", "a\0", "é" * 64, "t" * 128, "\ud800")),
+    *({"properties": text} for text in ("p" * 32_768, "é" * 16_384, "a\0b", "DELAY\x013", "\ud800", "DELAY\x0199")),
+    *({"body": body} for body in (bytearray(b"body"), b"x" * 20_000, b"x" * 70_000)),
+    *({"queue_id": number} for number in (-1, 1 << 31, (1 << 31) - 1)),
+    *({"flag": number} for number in (1 << 31, -(1 << 70))),
+    *({"sys_flag": number} for number in (4, 12, 1 << 31)),
+    *({"born_host": V6}, {"store_host": V6}, {"born_host": Host(b"12345", 1)}, {"store_host": Host(b"1234", 1 << 31)}),
+    *({"reconsume_times": 1 << 31}, {"born_timestamp_ms": 1 << 63}, {"prepared_transaction_offset": -(1 << 64)}),
+    *({"honour_delay": False, "properties": "DELAY\x011"}, {"wait_store_ok": False}),
+)
+
+
+def log_after_puts(config: StoreConfig, core: NativeCore | None, puts: list[Message | MessageBatch]) -> dict[str, Any]:
+    """Put all messages, at one time of the clock. Return the results, all segments, and the counters."""
+    store = started_store(World(StandingClock(1_700_000_000_000), ThreadTasks(), RealFiles(), core=core), config)
+    log = store.commit_log
+    try:
+        return {
+            "results": [store.commit_log.begin_put(put) for put in puts],
+            "segments": [
+                (segment.wrote.get(), segment.store_timestamp_ms, bytes(segment.file.view(0, segment.size_bytes)))
+                for segment in store.log.segments
+            ],
+            "next": log.topic_queue_table,
+            "totals": log.topic_put_totals,
+            "others": (log.last_store_timestamp_ms, log.puts_failed, log.begin_time_in_lock_ms),
+        }
+    finally:
+        store.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("settings", "stored"),
+    [
+        ({}, range(PUTS // 3, PUTS)),
+        ({"enable_multi_dispatch": True}, range(1)),
+        ({"transient_store_pool_enable": True}, range(PUTS)),  # segments that find no buffer in the pool
+    ],
+    ids=["plain", "light", "pool"],
+)
+def test_puts_of_any_messages_write_the_same_log_with_and_without_core(
+    core: NativeCore, settings: dict[str, Any], stored: range, tmp_path: Path
+) -> None:
+    dice, counting = random.Random("puts"), CountingCore(core)
+    puts = [random_message(dice) for _ in range(PUTS)]
+    found, expected = (
+        log_after_puts(
+            StoreConfig(str(tmp_path / name), mapped_file_size_commit_log=1 << 16, max_message_size=10_000, **settings),
+            each,
+            puts,
+        )
+        for name, each in (("core", counting), ("python", None))
+    )
+    for part in expected:
+        assert found[part] == expected[part], part
+    assert len(expected["segments"]) > 10
+    assert counting.stored in stored
+
+
+def test_puts_of_several_threads_get_adjacent_places_with_the_core(core: NativeCore, tmp_path: Path) -> None:
+    config = StoreConfig(str(tmp_path), mapped_file_size_commit_log=1 << 16)
+    store = started_store(replace(real_world(), core=core), config)
+    odd = {"properties": "DELAY\x010"}  # stored by the Python code, without a delay
+    results: list[list[AppendMessageResult]] = [[] for _ in range(4)]
+
+    def put_all(number: int) -> None:
+        for each in range(500):
+            message = Message("T", b"x" * each, **(odd if each % 3 == number % 3 else {}))
+            append = store.put_message(message).append
+            assert append is not None
+            results[number].append(append)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [Thread(target=put_all, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    ordered = sorted(append for each in results for append in each)
+    assert [append.queue_offset for append in ordered] == list(range(2_000))
+    assert store.stats.topic_put_totals("T").messages == 2_000
+    for append in ordered:
+        record = store.commit_log.record_at(append.wrote_offset, store.log.max_offset)
+        assert record is not None
+        assert (record.size_bytes, record.queue_offset) == (append.wrote_bytes, append.queue_offset)
+    assert store.shutdown()

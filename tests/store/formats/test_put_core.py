@@ -1,5 +1,6 @@
 """Puts with and without the C core: the same records, and the core leaves all refusals to Python."""
 
+import dataclasses
 import struct
 from typing import Any
 
@@ -7,18 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError, InvalidMessageError
 from tornlog.store.formats.batch import BatchUnit, encode_batch, encode_batch_records
 from tornlog.store.formats.columns import NativeCore
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import (
+    BLANK_BYTES,
     BORN_HOST_V6,
     MAX_PROPERTIES_BYTES,
     MAX_TOPIC_BYTES,
     STORE_HOST_V6,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_NONE,
+    TRANSACTION_PREPARED,
     encode_record,
     place_records,
 )
+from tornlog.store.formats.messages import Message
+from tornlog.store.formats.redirect import DELAY_MARK
+from tornlog.store.log.put_encoder import EncodedPut, PutEncoder
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -146,3 +156,133 @@ def test_the_compiled_core_refuses_wrong_types_and_declines_hosts_of_unusual_len
     else:
         with pytest.raises(TypeError):
             core.encode(*arguments.values())
+
+
+PLAIN_TEXTS = st.text(st.sampled_from("aé\x01\x02.DELAY"), min_size=1, max_size=9)
+ODD_TEXTS = st.text(st.sampled_from("é\0./\ud800"), max_size=3) | st.sampled_from(
+    ["DELAY\x01", "DDELAY\x012", "é" * 64]
+)
+IPV4_HOSTS = st.builds(Host, st.binary(min_size=4, max_size=4), INT32)
+PLAIN_MESSAGES = st.builds(
+    Message,
+    topic=PLAIN_TEXTS | st.just("é" * 63),
+    body=BODIES,
+    queue_id=st.integers(0, 2**31 - 1),
+    properties=PLAIN_TEXTS | st.just("p" * MAX_PROPERTIES_BYTES),
+    flag=INT32,
+    sys_flag=INT32.map(lambda number: number & ~TRANSACTION_PREPARED),
+    born_timestamp_ms=INT64,
+    born_host=IPV4_HOSTS,
+    store_host=IPV4_HOSTS,
+    reconsume_times=INT32,
+    prepared_transaction_offset=INT64,
+)
+"""Messages of which the core declines few."""
+ODD_FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "topic": ODD_TEXTS,
+    "properties": ODD_TEXTS | st.just("p" * (MAX_PROPERTIES_BYTES + 1)),
+    "queue_id": INT32,
+    "sys_flag": INT32,
+    **dict.fromkeys(("flag", "reconsume_times", "born_timestamp_ms", "prepared_transaction_offset"), ODD_INT32),
+    **dict.fromkeys(("born_host", "store_host"), HOSTS),
+}
+CHANGES = st.just({}) | st.one_of(*(st.fixed_dictionaries({name: each}) for name, each in ODD_FIELDS.items()))
+MESSAGES = st.builds(lambda message, change: dataclasses.replace(message, **change), PLAIN_MESSAGES, CHANGES)
+STORED = ("topic", "properties", "body", *IN_ORDER[5:])
+BODY_BYTES_MAX = 4_500
+PAGES_BYTES = 40_000
+
+
+def arguments_of(message: Message, pages: memoryview, position: int, *place: int) -> tuple[Any, ...]:
+    """Return the arguments of `NativeCore.store`."""
+    values = {each.name: getattr(message, each.name) for each in dataclasses.fields(message)}
+    return (pages, position, BODY_BYTES_MAX, *(values[name] for name in STORED), *place)
+
+
+POSITIONS = st.integers(0, 2_000) | st.integers(-1, PAGES_BYTES + 1)
+PLACES = st.tuples(INT64, st.integers(0, 2**62), INT64)
+
+
+@given(MESSAGES, POSITIONS, PLACES)
+def test_the_compiled_core_stores_a_plain_message_like_python_or_declines(
+    core: NativeCore, message: Message, position: int, place: tuple[int, int, int]
+) -> None:
+    assert_stored_like_python(core, message, position, place)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"topic": topic} for topic in (".", "..", "...", "a.", ".a", "a/", "/a", "a\0", "é" * 63 + "t", "é" * 64)),
+        *({"properties": text} for text in ("DELAY", "DELAY1", "DELAY\x01", "DDELAY\x01", "DELAYDELAY\x011", "\0", "")),
+        *({"sys_flag": sys_flag} for sys_flag in (0, 4, 8, 12, 0x10, 0x20, -1 ^ 4)),
+        *({"body": bytes(size_bytes)} for size_bytes in (0, BODY_BYTES_MAX, BODY_BYTES_MAX + 1)),
+    ],
+)
+def test_the_compiled_core_stores_a_message_with_a_limit_like_python_or_declines(
+    core: NativeCore, change: dict[str, Any]
+) -> None:
+    message = dataclasses.replace(Message("T", b"body"), **change)
+    assert_stored_like_python(core, message, 0, (1, 2, 3))
+
+
+def test_the_compiled_core_leaves_room_for_a_blank_record(core: NativeCore) -> None:
+    message = Message("T", b"body")
+    size_bytes = core.store(*arguments_of(message, memoryview(bytearray(PAGES_BYTES)), 0, 0, 0, 0))
+    last = PAGES_BYTES - BLANK_BYTES - size_bytes
+    for position in (-1, last, last + 1, last + BLANK_BYTES, PAGES_BYTES, PAGES_BYTES + 1):
+        assert_stored_like_python(core, message, position, (1, 2, 3))
+
+
+def assert_stored_like_python(core: NativeCore, message: Message, position: int, place: tuple[int, int, int]) -> None:
+    expected, found = bytearray(PAGES_BYTES), bytearray(PAGES_BYTES)
+    config = StoreConfig("/store", max_message_size=BODY_BYTES_MAX)
+    encoded = PutEncoder(config, None).encode(message)
+    size_bytes = 0
+    if isinstance(encoded, EncodedPut) and is_plain(message) and position >= 0:
+        room_bytes = PAGES_BYTES - position - BLANK_BYTES
+        if len(encoded.buffer) <= room_bytes:
+            size_bytes = len(encoded.buffer)
+            place_records(encoded.buffer, encoded.starts, *place, False)
+            expected[position : position + size_bytes] = encoded.buffer
+    assert core.store(*arguments_of(message, memoryview(found), position, *place)) == size_bytes
+    assert found == expected
+
+
+def is_plain(message: Message) -> bool:
+    """Return whether the core may not decline a message that Python stores."""
+    return (
+        DELAY_MARK not in message.properties
+        and not message.born_host.is_ipv6
+        and not message.store_host.is_ipv6
+        and message.sys_flag & TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"topic": b"T"}, {"properties": b""}, {"body": bytearray(b"b")}, {"body": None}, {"queue_id": 1.0}),
+        *({"flag": None}, {"born_host": b"1234"}, {"born_host": (b"1234",)}, {"born_host": ("1234", 1)}),
+        *({"store_host": (b"1234", "1")}, {"store_host": (b"1234", 1 << 64)}, {"born_timestamp_ms": 1 << 63}),
+    ],
+)
+def test_the_compiled_core_stores_no_message_with_fields_of_other_types(
+    core: NativeCore, change: dict[str, Any]
+) -> None:
+    found = bytearray(1000)
+    message = Message("T", b"body")
+    assert core.store(*arguments_of(message, memoryview(found), 0, 0, 0, 0)) > 0
+    found[:] = bytes(1000)
+    assert core.store(*arguments_of(dataclasses.replace(message, **change), memoryview(found), 0, 0, 0, 0)) == 0
+    assert found == bytes(1000)
+
+
+def test_the_compiled_core_stores_nothing_in_read_only_or_released_pages(core: NativeCore) -> None:
+    released = memoryview(bytearray(1000))
+    released.release()
+    for pages, error in ((memoryview(bytes(1000)), BufferError), (released, ValueError)):
+        with pytest.raises(error):
+            core.store(*arguments_of(Message("T"), pages, 0, 0, 0, 0))
+    with pytest.raises(TypeError, match="expected 17 arguments, found 16"):
+        core.store(*arguments_of(Message("T"), released, 0, 0, 0))
