@@ -110,8 +110,12 @@ class CommitLog:
         return PutWait(result, flush, slaves, transfer)
 
     def _append_plain(self, message: Message, store_record: StoreRecord) -> AppendMessageResult | None:
-        """Append a message with one call of the C core. Returns None, without a change, if `append` must do it."""
-        clock, topic, queue_id = self._world.clock, message.topic, message.queue_id
+        """Append a message with one call of the C core. Returns None, without a change, if `append` must do it.
+
+        begin_time_in_lock_ms remains 0. The core keeps the interpreter lock while it writes, so no other thread could
+        detect a stall of the disk.
+        """
+        monotonic_ns, topic, queue_id = self._world.clock.monotonic_ns, message.topic, message.queue_id
         key = (topic, queue_id)
         with self._put_lock:
             segments, totals = self.queue.segments, self.topic_put_totals.get(topic)
@@ -121,8 +125,8 @@ class CommitLog:
             pages = segment.pages
             if pages is None:
                 return None
-            began_ns = clock.monotonic_ns()
-            stored_ms = self.time.next_ms_at(clock.now_ms(), began_ns)
+            began_ns = monotonic_ns()
+            stored_ms = self.time.next_ms()
             assert stored_ms >= self.last_store_timestamp_ms, (stored_ms, self.last_store_timestamp_ms)
             position = segment.wrote.get()
             wrote_offset = segment.base_offset + position
@@ -153,7 +157,7 @@ class CommitLog:
             self.topic_queue_table[key] = queue_offset + 1
             totals.messages += 1
             totals.size_bytes += size_bytes
-            self.long_holds.count_if_slow(clock.monotonic_ns() - began_ns)
+            self.long_holds.count_if_slow(monotonic_ns() - began_ns)
         return _new_tuple(
             AppendMessageResult, (wrote_offset, size_bytes, queue_offset, stored_ms, message.store_host, _AT_FRONT)
         )

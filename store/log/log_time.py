@@ -29,10 +29,7 @@ class LogTime:
 
     def next_ms(self) -> int:
         """Return a store time that is never less than the previous store time. The caller must hold the put lock."""
-        return self.next_ms_at(self._clock.now_ms(), self._clock.monotonic_ns())
-
-    def next_ms_at(self, now_ms: int, now_ns: int) -> int:
-        """Like `next_ms`, with the times of both clocks, read under the put lock."""
+        now_ms, now_ns = self._clock.now_ms(), self._clock.monotonic_ns()
         since_ms, since_ns = self._since
         if now_ms < since_ms + (now_ns - since_ns) // _NS_PER_CAUGHT_UP_MS:
             count_mark("clock fell")

@@ -371,8 +371,7 @@ def test_a_clean_stop_leaves_the_same_bytes_with_and_without_a_transient_pool(
             message_index_enable=False,
         )
         store = started(config)
-        clock = iter(range(1_700_000_000_000, 1_800_000_000_000))
-        monkeypatch.setattr(store.commit_log, "time", LogTime(Ticking(clock)))
+        monkeypatch.setattr(store.commit_log, "time", LogTime(ClockOfLog(store)))
         for message in messages(200):
             assert store.put_message(replace(message, born_timestamp_ms=1)).status is OK
         assert store.shutdown()
@@ -388,14 +387,14 @@ def test_a_clean_stop_leaves_the_same_bytes_with_and_without_a_transient_pool(
     assert len([name for name in images[0] if name.startswith("commitlog/")]) > 3
 
 
-class Ticking:
-    """A wall clock that returns each value once."""
+class ClockOfLog:
+    """A wall clock that advances with the log, however often it is read."""
 
-    def __init__(self, values: Any) -> None:
-        self._values = values
+    def __init__(self, store: MessageStore) -> None:
+        self._log = store.log
 
     def now_ms(self) -> int:
-        return int(next(self._values))
+        return 1_700_000_000_000 + self._log.put_offset
 
     def monotonic_ns(self) -> int:
         return 0
