@@ -31,9 +31,10 @@ class LogTime:
         """Return a store time that is never less than the previous store time. The caller must hold the put lock."""
         now_ms, now_ns = self._clock.now_ms(), self._clock.monotonic_ns()
         since_ms, since_ns = self._since
-        if now_ms < since_ms + (now_ns - since_ns) // _NS_PER_CAUGHT_UP_MS:
+        least_ms = since_ms + (now_ns - since_ns) // _NS_PER_CAUGHT_UP_MS
+        if now_ms < least_ms:
             count_mark("clock fell")
-            return self._lower_bound_ms(now_ns)
+            return min(least_ms, _LONG_MAX)
         self._since = (now_ms, now_ns)
         return now_ms
 
