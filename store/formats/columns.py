@@ -175,7 +175,7 @@ class NativeCore(Protocol):
         """Write the record of a plain message at a position of a segment's pages, like `encode` and `place`.
 
         Returns the size of the record. Returns 0, without a change, if the record and a blank record do not fit, or if
-        the message is not plain: it has an IPv6 host, a delay, an uncounted transaction type, or an error.
+        the message is not plain: it has a delay, a transaction type without queue offset, or an error.
         """
 
 

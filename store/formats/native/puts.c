@@ -108,10 +108,10 @@ static int read_bytes(PyObject *from, const char **raw, Py_ssize_t *bytes) {
     return 1;
 }
 
-/* Reads the address and port of an IPv4 host. Returns 0 for others. */
-static int read_ipv4(PyObject *from, const char **address, Py_ssize_t *bytes, long long *port) {
+/* Reads the address and port of a host. Returns 0 for others. */
+static int read_host(PyObject *from, const char **address, Py_ssize_t *bytes, long long *port) {
     return PyTuple_Check(from) && PyTuple_Size(from) == 2 && read_bytes(PyTuple_GetItem(from, 0), address, bytes) &&
-           *bytes == IPV4_BYTES && read_integer(PyTuple_GetItem(from, 1), port);
+           read_integer(PyTuple_GetItem(from, 1), port);
 }
 
 /* Arguments of store_record, in order. */
@@ -140,12 +140,13 @@ static int read_put(PyObject *const *from, Put *put) {
         !read_bytes(from[BODY], &put->body, &put->body_bytes) || !read_integer(from[QUEUE_ID], &head->queue_id) ||
         !read_integer(from[FLAG], &put->flag) || !read_integer(from[SYS_FLAG], &head->sys_flag) ||
         !read_integer(from[BORN_MS], &head->born_ms) ||
-        !read_ipv4(from[BORN_HOST], &head->born_address, &head->born_bytes, &head->born_port) ||
-        !read_ipv4(from[STORE_HOST], &head->store_address, &head->store_bytes, &head->store_port) ||
+        !read_host(from[BORN_HOST], &head->born_address, &head->born_bytes, &head->born_port) ||
+        !read_host(from[STORE_HOST], &head->store_address, &head->store_bytes, &head->store_port) ||
         !read_integer(from[RECONSUME_TIMES], &head->reconsume_times) ||
         !read_integer(from[PREPARED_AT], &head->prepared_at))
         return 0;
     head->sys_flag &= ~(long long)(BORN_V6 | STORE_V6);
+    head->sys_flag |= (head->born_bytes == IPV6_BYTES ? BORN_V6 : 0) | (head->store_bytes == IPV6_BYTES ? STORE_V6 : 0);
     long long transaction = head->sys_flag & TRANSACTION_MASK;
     return is_plain(head) && is_int32(put->flag) && head->queue_id >= 0 && transaction != TRANSACTION_PREPARED &&
            transaction != TRANSACTION_MASK && put->body_bytes <= put->body_max && put->body_bytes <= INT32_MAX / 2 &&
@@ -174,7 +175,8 @@ PyObject *store_record(PyObject *module, PyObject *const *arguments, Py_ssize_t 
         copied(to, put.properties, put.properties_bytes);
         write_big_endian(record + QUEUE_OFFSET_AT, (uint64_t)put.queue_offset, 8);
         write_big_endian(record + PHYSICAL_OFFSET_AT, (uint64_t)put.physical_offset, 8);
-        write_big_endian(record + STORED_AT, (uint64_t)put.stored_ms, 8);
+        Py_ssize_t stored_at = STORED_AT + (put.head.born_bytes - IPV4_BYTES);
+        write_big_endian(record + stored_at, (uint64_t)put.stored_ms, 8);
     }
     PyBuffer_Release(&pages);
     return PyLong_FromSsize_t(bytes);
