@@ -213,6 +213,16 @@ UNREACHED: dict[str, str] = {
     "drop-notice:message_store.MessageStore._on_committed#1": "every store of a run flushes at its interval",
     "drop-step:consume_queue.ConsumeQueue.remove#1": "no queue of a run has an extension",
     "skip-advance:index_file.IndexFile._write_buffered_entries#1": _NO_CORE,
+    "drop-lock:commit_log.CommitLog._append_plain#1": _NO_CORE,
+    "skip-advance:commit_log.CommitLog._append_plain#1": _NO_CORE,
+    "short-by-one:commit_log.CommitLog._append_plain#1": _NO_CORE,
+    "forget-state:commit_log.CommitLog._append_plain#1": _NO_CORE,
+    "forget-state:commit_log.CommitLog._append_plain#2": _NO_CORE,
+    "forget-state:commit_log.CommitLog._append_plain#3": _NO_CORE,
+    "swap:commit_log.CommitLog._append_plain#1": _NO_CORE,
+    "negate-condition:commit_log.CommitLog._append_plain#1": _NO_CORE,
+    "negate-condition:commit_log.CommitLog._append_plain#2": _NO_CORE,
+    "negate-condition:commit_log.CommitLog._append_plain#3": _NO_CORE,
     "drop-step:index_service.IndexService._make_file_with_room#2": (
         "no disk of its component's runs refuses to make a file"
     ),
