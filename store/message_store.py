@@ -352,8 +352,7 @@ class MessageStore:
 
     def put_message(self, message: Message) -> PutMessageResult:
         """Store one message. The status of the result tells whether the message is durable."""
-        put = self.begin_put(message)
-        return put.wait() if isinstance(put, PutWait) else put
+        return wait_for_answer(self.begin_put(message))
 
     def put_messages(self, batch: MessageBatch) -> PutMessageResult:
         """Store a batch completely in one segment, or not at all."""
@@ -377,9 +376,7 @@ class MessageStore:
         if isinstance(put, PutWait):
             put.call_when_answered(partial(self._count_put_time, begin_ns))
         else:
-            took_ns = self._now_ns() - begin_ns
-            if took_ns >= FAST_PUT_NS:
-                self.stats.count_slow_put(took_ns)
+            self._count_put_time(begin_ns)
         return put
 
     def _count_put_time(self, begin_ns: int) -> None:
