@@ -1,7 +1,7 @@
 """Fault kinds: the table of all faults with cause, model, source and plan field.
 
-`plan.without_transient_faults`, `plan.enabled_kinds`, the allowances of an oracle and the odds in a mix of faults
-follow from this table. Counters also count crashes by profile (`crash <profile>`) and by operation (`crash
+This table determines `plan.without_transient_faults`, `plan.enabled_kinds`, the allowances of an oracle, and the
+chances in a random mix of faults. Counters also count crashes by profile (`crash <profile>`) and by operation (`crash
 <moment> <operation>`).
 """
 
@@ -11,7 +11,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 GROUPS = ("crash", "sync", "write", "read", "space", "time", "rest", "machine", "network")
-"""Groups of kinds: state after a crash, syncs, writes, reads, disk space, durations, stored data, machine, network."""
+"""Groups of kinds, by the affected part: state after a crash, syncs, writes, reads, disk space, durations, stored data,
+machine, network.
+"""
 _OSDI_2014 = "Pillai et al., All File Systems Are Not Created Equal, OSDI 2014"
 _ATC_2020 = "Rebello et al., Can Applications Recover from fsync Failures?, USENIX ATC 2020"
 _FAST_2013 = "Zheng et al., Understanding the Robustness of SSDs under Power Fault, FAST 2013"
@@ -23,24 +25,24 @@ _TCP = "RFC 9293"
 
 
 class Excuse(Flag):
-    """Effects of a fault that are no bug of the program under test.
+    """Effects of a fault that an oracle must not report as bugs.
 
-    An oracle maps each kind of excuse to its allowances.
+    An oracle maps each effect to its allowances.
     """
 
     NOTHING = 0
     SYNC_ERROR = auto()
-    """A sync failed, so data written before the sync may not be durable."""
+    """A sync failed, so earlier writes may not be durable."""
     ERROR = auto()
     """Another operation failed, or a task ended with an error."""
     NO_SPACE = auto()
     DELAY = auto()
     PAUSE = auto()
-    """A delay that leaves no record, so it excuses every operation while its fault is enabled."""
+    """A delay without a record, which may affect every operation while its fault is enabled."""
     LASTING = auto()
-    """With another value: the program cannot recover without a restart."""
+    """Combined with another value: the program cannot recover without a restart."""
     REVERTED = auto()
-    """Combined with another excuse: data that readers saw in the page cache is gone."""
+    """Combined with another value: the page cache has lost data that readers saw."""
 
 
 class FaultRow(NamedTuple):
@@ -50,32 +52,34 @@ class FaultRow(NamedTuple):
     name: str
     """Name in counters and records."""
     meaning: str
-    """What a user observes after an injection, in one line."""
+    """The effect that a user observes, in one line."""
     cause: str
     """The event on a real system."""
     model: str
     source: str
     knob: str = ""
-    """The field that enables this kind, in a plan of this package, of `sim` or of a program."""
+    """The field that enables this kind in a plan of this package, of `sim` or of a program."""
     follows: str = ""
-    """Knob of the kind after which this kind happens."""
+    """The field (`knob`) of another kind, which causes this kind."""
     passes: bool = False
-    """Whether the fault affects only one operation; a healed plan no longer has the fault."""
+    """Whether the fault affects only one operation. A plan without transient faults excludes it."""
     excuses: Excuse = Excuse.NOTHING
     odds: Sequence[float] = ()
-    """Values of the knob in a mix of many faults. Empty: a mix includes the kind only by name."""
+    """Values of `knob` in a random mix of faults. Empty: a mix has this kind only if the user names it."""
     by_scenarios: bool = False
-    """Whether only scenarios inject the fault, at operations that the scenario selects."""
+    """Whether only scenarios inject the fault, at selected operations."""
     by_probes: bool = False
     """Whether only probes inject the fault, into programs on a real system."""
 
 
 _crash, _sync, _write, _read, _space, _time, _rest, _machine = (partial(FaultRow, group) for group in GROUPS[:-1])
-_network = partial(FaultRow, GROUPS[-1], passes=True)  # all network kinds pass, because a healed network only delays
+_network = partial(
+    FaultRow, GROUPS[-1], passes=True
+)  # all network kinds are transient, because a healed network only delays
 
 
 class FaultKind(StrEnum):
-    """One kind of fault. The text of a kind is the name in its row."""
+    """One kind of fault. Its text is the name in its row."""
 
     row: FaultRow
 
@@ -85,7 +89,7 @@ class FaultKind(StrEnum):
         kind._value_, kind.row = found.name, found
         return kind
 
-    __repr__ = str.__repr__  # digests and reports contain it as plain text
+    __repr__ = str.__repr__  # digests and reports contain the plain text
 
     PAGE_KEPT = _crash(
         "page kept",
@@ -631,4 +635,4 @@ class FaultKind(StrEnum):
 
 
 FAULTS: dict[str, str] = {kind.value: kind.row.meaning for kind in FaultKind if not kind.row.by_probes}
-"""Name -> meaning of each fault that a simulation can inject."""
+"""Meanings, by name, of the faults that a simulation can inject."""

@@ -1,4 +1,4 @@
-"""Network faults: draws faults for each transmission as planned, and counts them.
+"""Network faults: selects random faults for each transmission, and counts them.
 
     partition        both directions between two hosts are blocked for a while. Data arrives with the sender's first
                      retry after the outage; the wait for this retry may be as long as the outage
@@ -7,7 +7,8 @@
     late delivery    one transmission takes much longer than usual, and delays the rest of its stream
     failed poll      a wait for many connections fails
 
-`sim.network` applies faults of connections, such as resets and half-open ones. A host has no faults to itself.
+`sim.network` applies faults of connections, such as resets and half-open connections. A host's connections to itself
+have no faults.
 
 Sources: Alquraan et al., "An Analysis of Network-Partitioning Failures in Cloud Systems", OSDI 2018; RFC 6298 section
 5.5, for retry intervals that double; RFC 9293 section 3.5.1, for half-open connections.
@@ -39,13 +40,13 @@ class NetworkFaults(LinkConditions):
         self._latencies_ns = (plan.latency_us_min * _US, plan.latency_us_max * _US)
         self._blocked_until_ns: dict[tuple[str, str], int] = {}
         self._slow_until_ns: dict[tuple[str, str], int] = {}
-        self._sent_until_ns: dict[tuple[str, str], int] = {}  # last transfer over a slow link
+        self._sent_until_ns: dict[tuple[str, str], int] = {}  # end of the last transfer over a slow link
         self._late_until_ns: dict[tuple[str, str], int] = {}
-        """Arrival of the last late delivery."""
+        """Arrival time of the last late delivery."""
 
     def set_plan(self, plan: NetworkPlan) -> None:
         self._plan = plan
-        self._chances = chances_of(plan)  # a dict: every transmission reads a chance
+        self._chances = chances_of(plan)  # a dict, because every transmission reads a chance
 
     def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
         if source == target:
@@ -59,7 +60,7 @@ class NetworkFaults(LinkConditions):
         return delay_ns
 
     def note_arrival(self, source: str, target: str, sent_ns: int, arrives_ns: int) -> None:
-        """Record a late arrival. A split delivery may be late by two pieces."""
+        """Record a late arrival. A split delivery may take twice the maximum latency."""
         if arrives_ns - sent_ns > 2 * self._latencies_ns[1]:
             link = source, target
             self._late_until_ns[link] = max(arrives_ns, self._late_until_ns.get(link, 0))
@@ -112,7 +113,7 @@ class NetworkFaults(LinkConditions):
             left_ns = self._begin_outage(source, target, link)
         if left_ns <= 0:
             return 0
-        # A sender doubles its retry interval, so its first retry may wait as long again as the outage.
+        # A sender doubles its retry interval, so the first retry after the outage may take as long again as the outage.
         return left_ns + self._stream.randbelow(min(left_ns, _TRY_AGAIN_NS_MAX), f"next try {link}")
 
     def _begin_outage(self, source: str, target: str, link: str) -> int:
@@ -147,7 +148,9 @@ class NetworkFaults(LinkConditions):
         return draw_duration_ns(self._stream, least_ns, most_ms, f"ns of a {label}", self._kernel.landmarks_ms)
 
     def _inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw whether to inject a fault, and count it. chance: replaces that of the plan. 0 and 1 need no draw."""
+        """Decide randomly whether to inject a fault, and count it. chance: replaces the plan's chance; 0 and 1 are
+        certain.
+        """
         if chance is None:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):

@@ -1,11 +1,11 @@
-"""Fault plans: chances of faults on one disk or one network, by default none.
+"""Fault plans: chances of faults on one disk or one network, 0 by default.
 
 `kinds` explains each fault. On a disk, a chance is per operation to which the fault applies, see `kinds`. On a network,
 a chance is per transmission over a link: bytes sent at once, or one direction of opening or closing a connection. Times
 are virtual.
 
-Maximum durations are fields although few shipped scenarios vary them: stored plans contain them, and tests and users'
-scenarios need stalls shorter and longer than a timeout.
+Maximum durations are fields, because stored plans contain them, and tests and users' scenarios need stalls shorter and
+longer than a timeout.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from .kinds import FaultKind
 
 AnyPlan = TypeVar("AnyPlan", "FaultPlan", "NetworkPlan")
 FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
-"""File systems with a model of failing syncs."""
+"""File systems with a model of failed syncs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class FaultPlan:
 
     failed_sync_chance: float = 0.0
     failing_sync: str = "ext4-ordered"
-    """The file system that determines the state after a failed sync: one of FAILING_SYNCS, see `disk.syncs`."""
+    """The file system, one of FAILING_SYNCS, whose rules apply after a failed sync (`disk.syncs`)."""
     failed_write_back_chance: float = 0.0
-    """Per sync of a file, which then reports a failed background write-back of a page."""
+    """Chance per sync of a file, which then reports a failed background write-back of a page."""
     failed_directory_sync_chance: float = 0.0
     stopped_file_system_chance: float = 0.0
     lying_sync_chance: float = 0.0
@@ -39,7 +39,7 @@ class FaultPlan:
     failed_map_chance: float = 0.0
     failed_lookup_chance: float = 0.0
     failed_page_in_chance: float = 0.0
-    """Per view of clean mapped pages, in tasks selected by `limit_page_ins_to` or `with_page_ins`."""
+    """Chance per view of clean mapped pages, in tasks selected by `limit_page_ins_to` or `with_page_ins`."""
     failed_removal_chance: float = 0.0
     failed_rename_chance: float = 0.0
     refused_lock_chance: float = 0.0
@@ -50,7 +50,7 @@ class FaultPlan:
     slow_io_chance: float = 0.0
     slow_io_ms_max: int = 1000
     slow_page_in_chance: float = 0.0
-    """As failed_page_in_chance; the delay is at most slow_io_ms_max."""
+    """Chance as for failed_page_in_chance. The delay is at most slow_io_ms_max."""
     stall_chance: float = 0.0
     """Chance per sync, and per operation that slow_io_chance can slow."""
     stall_ms_max: int = 5000
@@ -78,7 +78,7 @@ class NetworkPlan:
     partition_chance: float = 0.0
     one_way_chance: float = 0.0
     partition_ms_max: int = 30_000
-    """Maximum duration of partitions and one-way outages."""
+    """Maximum duration of partitions and one-way outages, in virtual ms."""
     slow_link_chance: float = 0.0
     slow_link_ms_max: int = 10_000
     slow_link_bytes_per_s: int = 2_000
@@ -87,7 +87,7 @@ class NetworkPlan:
     refused_chance: float = 0.0
     failed_poll_chance: float = 0.0
     silent_death_chance: float = 0.0
-    """Chance per death of a machine, unless the kind of the death is given."""
+    """Chance per death of a machine, unless the caller specifies the kind of death."""
     reset_at_death_chance: float = 0.0
 
     def __post_init__(self) -> None:
@@ -100,14 +100,14 @@ class NetworkPlan:
 
 
 def without_transient_faults(plan: AnyPlan) -> AnyPlan:
-    """Return the plan without transient kinds. Lies, lost writes and effects of crashes remain."""
+    """Return the plan without transient faults. Lies, lost writes and effects of crashes remain."""
     names = {field.name for field in fields(plan)}
     passing: dict[str, Any] = {kind.row.knob: 0.0 for kind in FaultKind if kind.row.passes and kind.row.knob in names}
     return replace(plan, **passing)
 
 
 def chances_of(plan: FaultPlan | NetworkPlan) -> dict[FaultKind, float]:
-    """Return the chance of each kind whose knob is not 0."""
+    """Return the chances, other than 0, by kind."""
     on = {field.name: value for field in fields(plan) if (value := getattr(plan, field.name))}
     return {kind: on[kind.row.knob] for kind in FaultKind if kind.row.knob in on}
 

@@ -1,7 +1,7 @@
-"""Plotting: the common style of figures, their PNG, SVG and CSV files, and SVG inside pages.
+"""Plotting: defines the style of figures, and writes PNG, SVG, CSV and inline SVG.
 
-Colours of kinds are Okabe and Ito's ("Color Universal Design", 2008); a series of increasing values has shades of blue.
-The same figure gives the same bytes. Inside a page, SVG keeps text as text, and uses the light or dark colours of the
+Categories have the colours of Okabe and Ito ("Color Universal Design", 2008); increasing values have shades of blue.
+The same figure gives the same bytes. Inline SVG keeps text as text elements, and uses the light or dark colours of the
 page.
 """
 
@@ -45,7 +45,7 @@ _SETTINGS: dict[Any, Any] = {
     "figure.titlesize": 13,
     "figure.titleweight": "bold",
     "savefig.dpi": 160,
-    "svg.hashsalt": "tornlog",  # makes the element ids, and so the bytes, reproducible
+    "svg.hashsalt": "tornlog",  # makes the element ids reproducible
     "svg.fonttype": "path",
 }
 
@@ -58,7 +58,7 @@ def _house_style() -> Iterator[None]:
 
 
 def colour_steps(count: int) -> Sequence[str]:
-    """Return colours from light to dark. At most 4 are easy to distinguish."""
+    """Return `count` colours from light to dark. Readers can distinguish at most 4 easily."""
     if count <= 1:
         return STEPS[2:3]
     return [STEPS[round(number * (len(STEPS) - 1) / (count - 1))] for number in range(count)]
@@ -94,12 +94,12 @@ def save_table(header: Sequence[str], rows: Iterable[Sequence[Any]], directory: 
 _VARIABLES = {INK: "--ink", QUIET: "--soft", _GRID: "--rule", KINDS[0]: "--sync"} | {
     colour: f"--step-{number}" for number, colour in enumerate(STEPS)
 }
-"""The page's custom property for each colour. A page without the property shows the colour itself."""
+"""Colour -> CSS custom property of the page. Without this property, the page shows the colour itself."""
 _NAMED = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def inline_svg(draw: Callable[[], Figure], name: str) -> str:
-    """name: an identifier that is unique on the page."""
+    """Return a figure as SVG. name: an identifier that is unique on the page."""
     text = StringIO()
     with _house_style(), mpl.rc_context({"svg.fonttype": "none"}):
         draw().savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -130,11 +130,11 @@ def detection_figure(seeds: Sequence[int], mutants: int) -> Figure:
 
 
 _LEAST_US = 1
-"""Left end of the logarithmic axis, where puts without virtual time are drawn."""
+"""Left end of the logarithmic axis. Puts with a latency of 0 are drawn there."""
 
 
 def put_latency_figure(rows: Sequence[dict[str, Any]]) -> Figure:
-    """The rows have the columns of `pipeline.analysis`."""
+    """rows: the put latencies of `pipeline.analysis`."""
     disks = sorted({row["disk"] for row in rows})
     producers = sorted({row["producers"] for row in rows})
     colours = dict(zip(producers, colour_steps(len(producers)), strict=True))

@@ -1,8 +1,8 @@
-"""Quantities as text: counts, shares with confidence bounds, durations and percentiles.
+"""Quantities: formats counts, shares with bounds, durations and percentiles.
 
-The bounds of a share are Wilson's score bounds, each one-sided at 95 %: the true share is below the lower bound for
-about one sample in twenty, and above the upper bound for another one in twenty. 7,000 of 7,000 gives 99.96 % or more,
-never 100 %.
+The bounds of a share are Wilson's score bounds, each one-sided at 95 %: in one of twenty samples the true share is
+below the lower bound, and in another one of twenty above the upper bound. 7,000 of 7,000 gives 99.96 % or more, never
+100 %.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,10 +12,9 @@ _Z = 1.6448536269514722
 """A standard normal variable exceeds this value with a probability of 5 %."""
 _UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
 PER_MILLE = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
-"""The share of puts, in per mille, for each percentile."""
+"""Percentile -> share of puts in per mille."""
 LATENCY_SHARES = (0.5, 0.9, 0.99, 0.999)
 LATENCY_COLUMNS = tuple(f"p{100 * share:g}" for share in LATENCY_SHARES)
-"""The percentiles shown in tables."""
 
 
 def percent_text(held: int, seeds: int) -> str:
@@ -26,7 +25,7 @@ def percent_text(held: int, seeds: int) -> str:
 
 
 def confidence_bounds(held: int, seeds: int) -> tuple[float, float]:
-    """Return the bounds of the true share, each at 95 % confidence; 0 and 1 without seeds."""
+    """Return the bounds of the true share; 0 and 1 if `seeds` is 0."""
     assert 0 <= held <= seeds, f"{held} of {seeds} seeds held"
     share, weight = held / seeds, _Z * _Z / seeds
     middle = (share + weight / 2) / (1 + weight)
@@ -35,7 +34,7 @@ def confidence_bounds(held: int, seeds: int) -> tuple[float, float]:
 
 
 def rate_text(held: int, seeds: int) -> str:
-    """Return a share in percent with its bounds, as in `99.50 (98.24-99.87)`; for 0 % and 100 %, with one bound."""
+    """Return a share in percent with its bounds, such as `99.50 (98.24-99.87)`; 0 % and 100 % have one bound."""
     low, high = confidence_bounds(held, seeds)
     low_text, high_text = f"{floor(low * 10_000) / 100:.2f}", f"{ceil(high * 10_000) / 100:.2f}"
     if held == seeds:
@@ -62,7 +61,7 @@ def nearest_ranks(puts: Mapping[int, int]) -> dict[str, int]:
     for us, count in sorted(puts.items()):
         rank += count
         for name, share in PER_MILLE.items():
-            # only integers: a float may round up to the next rank
+            # integers, because a float may round up to the next rank
             if name not in found and rank * 1000 >= total * share:
                 found[name] = us
     return found
@@ -75,7 +74,7 @@ def percentiles_us(latencies_ns: Iterable[int], shares: Iterable[float] = LATENC
 
 
 def count_text(number: int, one: str, several: str = "") -> str:
-    """several: the plural, unless this is the singular with an s."""
+    """Return a number with its noun. several: the plural; default: `one` with an s."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 

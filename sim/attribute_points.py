@@ -1,8 +1,8 @@
 """Attribute points: make accesses to shared attributes scheduling points.
 
-Real threads race on plain attributes, but simulated tasks switch only at world calls. Inside a block of
-`attribute_points` a property replaces each attribute: it passes a scheduling point, then accesses the attribute without
-a further switch. Accesses from other threads pass no scheduling point.
+Real threads race on plain attributes, but simulated tasks switch only at world calls. Inside an `attribute_points`
+block a property replaces each attribute. The property passes a scheduling point, then accesses the attribute without a
+further switch. Other threads pass no scheduling point.
 
     label                      next operation
     attribute C.name.get       a read
@@ -12,7 +12,7 @@ a further switch. Accesses from other threads pass no scheduling point.
 `x.n += 1` is a read and an assignment.
 """
 
-from _thread import get_ident  # identifies the thread of the tasks; simulated code has no threads
+from _thread import get_ident  # identifies the kernel's thread; simulated code has no threads
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import MemberDescriptorType
@@ -22,13 +22,13 @@ from .kernel import Kernel
 from .shared_attributes import SharedAttribute
 
 STEPS_TIMES = 3
-"""Factor by which attribute points raise the number of points of a store run. Measured: 2.0 to 3.2."""
+"""Factor by which attribute points multiply the scheduling points of a store run. Measured: 2.0 to 3.2."""
 _NOTHING = object()
 
 
 @contextmanager
 def attribute_points(kernel: Kernel, attributes: Sequence[SharedAttribute]) -> Iterator[None]:
-    """Make each access to these attributes a scheduling point inside the block. Blocks do not nest."""
+    """Inside a block, make each access to these attributes a scheduling point. Blocks do not nest."""
     originals = [vars(attribute.owner).get(attribute.name, _NOTHING) for attribute in attributes]
     assert not any(isinstance(original, _AttributePoint) for original in originals), "one block at a time"
     try:
@@ -45,7 +45,7 @@ def attribute_points(kernel: Kernel, attributes: Sequence[SharedAttribute]) -> I
 
 
 class _AttributePoint(property):
-    """Replaces one attribute. `__getattribute__` would also run for methods, and for attributes that cannot race."""
+    """Replaces one attribute. `__getattribute__` would also run for methods and for attributes that cannot race."""
 
 
 def _point_labels(attribute: SharedAttribute) -> tuple[str, str]:
@@ -60,7 +60,7 @@ def _make_slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _
 
     def read(instance: Any) -> Any:
         if get_ident() == thread:
-            # `Kernel.scheduling_point` inlined: the hottest lines of such a run.
+            # `Kernel.scheduling_point`, inlined because a run spends most of its time here.
             fuel = kernel.fuel = kernel.fuel - 1
             if fuel < 0:
                 kernel.reschedule(reading)
@@ -85,7 +85,7 @@ def _make_slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _
 
 
 def _make_dict_point(kernel: Kernel, attribute: SharedAttribute, default: Any) -> _AttributePoint:
-    """Make the property of an attribute without a slot. default: the value in the class."""
+    """Make the property for an attribute without a slot. default: the value in the class."""
     reading, writing = _point_labels(attribute)
     thread = get_ident()
     name = attribute.name

@@ -1,9 +1,9 @@
 """Choices: random draws from one recorded stream per component.
 
-A seed creates the record of a run; a replay reads the record instead. A draw is identified by its stream, its label and
-the occurrence of that label, so a record stays valid when code makes more or fewer draws elsewhere. 0 is the plain
-outcome: no fault, or the smallest size. The record omits draws of 0, and a replay returns 0 for missing entries. A draw
-with one possible outcome is not recorded.
+A seeded run records its draws, and a replay reads the record. Stream, label and the label's occurrence number identify
+a draw, so a record stays valid when other code makes more or fewer draws. 0 is the plain outcome: no fault, or the
+smallest size. The record omits draws of 0, and a replay returns 0 for missing entries. A draw with one possible outcome
+is not recorded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Decision(NamedTuple):
-    """One recorded draw, 0 < value < options. nth counts draws of this label in this stream, from 1."""
+    """One recorded draw, 0 < value < options. nth counts the stream's draws with this label, from 1."""
 
     stream: str
     label: str
@@ -27,10 +27,10 @@ class Decision(NamedTuple):
 
 
 class Stream:
-    """The draws of one component, in order.
+    """The random draws of one component.
 
-    `raw_random` draws a float in [0, 1) without recording it. Callers record the result in another way: as a schedule,
-    or with `record`. In a replay these floats are meaningless.
+    `raw_random` draws a float in [0, 1) without recording it. The caller records the result as a schedule or with
+    `record_draw`. In a replay these floats are meaningless.
     """
 
     __slots__ = ("_draws", "_random", "_subject", "name", "raw_random")
@@ -41,7 +41,7 @@ class Stream:
         self.name = name
         self._subject = ""
         self._draws: list[tuple[str, int, int]] = []
-        # Only for `random()` does Python guarantee the same numbers for a seed in every version.
+        # Python guarantees the same numbers for a seed in every version only for `random()`.
         self._random: Callable[[], float] = source.random
         self.raw_random = source.random
 
@@ -50,8 +50,7 @@ class Stream:
         return len(self._draws)
 
     def randbelow(self, options: int, label: str) -> int:
-        """Draw 0 <= x < options <= 2**53."""
-        assert 0 < options <= 1 << 53, options  # a float in [0, 1) has no more steps
+        assert 0 < options <= 1 << 53, options  # a float in [0, 1) has no more than 2**53 values
         if options == 1:
             return 0
         value = int(self._random() * options)
@@ -73,13 +72,13 @@ class Stream:
         return value
 
     def choice(self, options: Sequence[T], label: str) -> T:
-        """Draw one of options, which are not empty. The plain outcome is the first."""
+        """Draw one of options, at least one. The plain outcome is the first."""
         return options[self.randbelow(len(options), label)]
 
     def record_draw(self, options: int, label: str, proposed: int) -> int:
         """Record 0 <= proposed < options, drawn with `raw_random`. A replay returns the recorded value.
 
-        For decisions that depend on one another: each can then be changed alone in the record.
+        Use this for decisions that depend on one another, so that a record can change each decision alone.
         """
         assert 0 <= proposed < options, (label, proposed, options)
         if options > 1:
@@ -87,10 +86,9 @@ class Stream:
         return proposed
 
     def with_subject(self, subject: str) -> Self:
-        """Return a view of this stream that adds the subject to the beginning of each label.
+        """Return a view of this stream that prefixes each label with the subject.
 
-        Draws for one subject then do not shift the draws for another subject. The view shares source and record of this
-        stream.
+        Draws for one subject then do not shift draws for another. The view shares the source and record of this stream.
         """
         within = self.__class__.__new__(self.__class__)
         self._share_record_with(within)
@@ -102,7 +100,7 @@ class Stream:
         other._random, other._draws = self._random, self._draws
 
     def decisions(self) -> list[Decision]:
-        """Return the draws that were not 0, in order."""
+        """Return the draws that were not 0, in time order."""
         return list(self._numbered_decisions(plain=False))
 
     def draws(self) -> Iterator[Decision]:
@@ -117,7 +115,7 @@ class Stream:
 
 
 class ReplayedStream(Stream):
-    """A stream that reads its draws from a record. Invariant: `_left` has the unused decisions, by label and number."""
+    """A stream that reads its draws from a record. Invariant: `_left` contains the unused decisions."""
 
     __slots__ = ("_left", "_times", "changed")
 
@@ -126,10 +124,10 @@ class ReplayedStream(Stream):
         self._left = {(decision.label, decision.nth): decision for decision in record}
         self._times: dict[str, int] = {}
         self.changed: list[tuple[Decision, int]] = []
-        """(recorded draw, new number of options) for each draw whose number of options has changed."""
+        """(recorded draw, new number of options) of each draw whose number of options has changed."""
 
     def randbelow(self, options: int, label: str) -> int:
-        """Return the recorded value; 0 if the value is missing or not below options."""
+        """Return the recorded value, 0 if it is missing or not below options."""
         return 0 if options == 1 else self._take_recorded_value(label, options)
 
     def chance(self, probability: float, label: str) -> bool:
@@ -143,7 +141,7 @@ class ReplayedStream(Stream):
         other._left, other._times, other.changed = self._left, self._times, self.changed
 
     def unused_decisions(self) -> list[Decision]:
-        """Return the unused decisions: the draw did not happen, or had too few options."""
+        """Return the decisions whose draw did not happen or had too few options."""
         return list(self._left.values())
 
     def _take_recorded_value(self, label: str, options: int) -> int:
@@ -170,7 +168,7 @@ class Choices:
 
     @classmethod
     def for_replay(cls, decisions: Iterable[Decision]) -> "Choices":
-        """Replay these decisions. All other draws return the plain outcome."""
+        """Make choices that replay these decisions. All other draws return the plain outcome."""
         choices = cls("")
         choices._record = {}
         for decision in decisions:
@@ -188,16 +186,13 @@ class Choices:
         return stream
 
     def decisions(self) -> list[Decision]:
-        """Return the draws so far that were not 0, by stream in the order of names."""
         return [decision for name in sorted(self._streams) for decision in self._streams[name].decisions()]
 
     def draws(self) -> Iterator[Decision]:
-        """Yield every draw so far, also those of 0, by stream in the order of names."""
         for name in sorted(self._streams):
             yield from self._streams[name].draws()
 
     def unused_decisions(self) -> list[Decision]:
-        """Return the decisions that the replay has not used yet, in the order of decisions()."""
         found = []
         for name, record in sorted((self._record or {}).items()):
             stream = self._streams.get(name)
@@ -205,7 +200,7 @@ class Choices:
         return found
 
     def changed_draws(self) -> list[tuple[Decision, int]]:
-        """Return each decision whose draw now has another number of options, with that number."""
+        """Return (decision, new number of options) of each draw whose number of options has changed."""
         streams = (self._streams[name] for name in sorted(self._streams))
         replayed = [stream for stream in streams if isinstance(stream, ReplayedStream)]
         return [change for stream in replayed for change in stream.changed]

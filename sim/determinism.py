@@ -1,4 +1,4 @@
-"""Determinism check: makes a run twice under the guard and finds the first difference."""
+"""Determinism check: makes a run twice under the guard, and finds the first difference."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from .trace import Trace, TraceEvent, TraceRecording
 
 T = TypeVar("T")
 Traced = Callable[[Trace | None], str]
-"""Makes a complete run and returns its digest. If a trace is passed, the run adds its events to the trace."""
+"""Function that makes a complete run, adds its events to the trace if given, and returns the digest."""
 _TRIES = 3
 
 
 def run_guarded(run: Callable[[], T]) -> T:
-    """Call run under the guard. Raises LeakError after a leak, even if the code under test caught the error."""
+    """Call run under the guard. Raises LeakError after a leak, even if the code under test caught it."""
     with leak_guard() as leaks:
         result = run()
     if leaks:
@@ -25,7 +25,7 @@ def run_guarded(run: Callable[[], T]) -> T:
 
 
 def check_determinism(run: Traced) -> str:
-    """Call run twice under the guard and return the digest of both runs.
+    """Call run twice under the guard, and return the digest of both runs.
 
     Raises NondeterminismError if the digests differ, and LeakError as `run_guarded` does.
     """
@@ -35,7 +35,6 @@ def check_determinism(run: Traced) -> str:
 
 
 def require_same_digest(first: str, second: str, again: Traced) -> None:
-    """Raise NondeterminismError with the first difference if two digests of one seed differ."""
     if first != second:
         raise NondeterminismError(first, second, _find_difference(again))
 
@@ -60,15 +59,15 @@ def record_trace(run: Traced) -> TraceRecording:
 def first_difference(first: TraceRecording, second: TraceRecording) -> str | None:
     """Describe the first difference of two recordings, or return None.
 
-    Written bytes are in the digest words but in no event. A difference in written bytes is located by the event before
-    it.
+    Written bytes are in the digest words but in no event, so a difference in these bytes is reported at the event
+    before it.
     """
     event = _first_difference_index(first.events, second.events)
     word = _first_difference_index(first.words, second.words)
     if event is None and word is None:
         return None
     if word is not None:
-        shown = bisect_right(first.words_before, word)  # number of events before the word
+        shown = bisect_right(first.words_before, word)  # number of events before the differing word
         if event is None or shown < event:
             return (
                 f"the runs differ after {_event_text(first.events, shown - 1)}: "

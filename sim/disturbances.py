@@ -1,10 +1,10 @@
 """Disturbances: pause tasks and machines, and step their clocks.
 
-    paused task      the task at a scheduling point stops for a while; other tasks continue
-    paused machine   all tasks of all machines stop while time passes; due timers fire afterwards
+    paused task      the task at a scheduling point stops for some time; other tasks continue
+    paused machine   all tasks of all machines stop for some time; due timers fire afterwards
     clock step       the wall clock of the running machine jumps forward or backward
 
-For each window of WINDOW_POINTS scheduling points and each kind, one draw decides whether the window has a disturbance,
+For each kind and each window of WINDOW_POINTS scheduling points, one draw decides whether the window has a disturbance,
 and a second draw chooses its point.
 
 Sources: Gunawi et al., "Why Does the Cloud Stop Computing?", SoCC 2016, and Lion et al., "Don't Get Caught in the Cold,
@@ -20,23 +20,23 @@ from .kernel import Kernel
 from .machine import WaitReason
 from .magnitudes import draw_duration_ns, draw_magnitude
 
-WINDOW_POINTS = 128  # draw labels contain the window, so draws in one window do not shift others
-_CLOCK_STEP = 1 << 59  # tag of digest words, distinct from those of the kernel
+WINDOW_POINTS = 128  # draw labels contain the window, so draws of one window do not shift others
+_CLOCK_STEP = 1 << 59  # tag of digest words, which the kernel does not use
 _WORD = (1 << 64) - 1
 _PAUSE_NS_MIN = 1_000_000
-_NEVER = 1 << 60  # more points than any run passes
+_NEVER = 1 << 60  # more scheduling points than any run passes
 _PAUSED = WaitReason("paused")
 _PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock step"
 
 
 @dataclass(frozen=True, slots=True)
 class DisturbancePlan:
-    """Kinds and rates of disturbances, all off by default. Chances are per window; durations are virtual time."""
+    """Kinds and rates of disturbances, all off by default. Probabilities are per window, durations in virtual time."""
 
     paused_task_chance: float = 0.0
     paused_task_ms_max: int = 2_000
     paused_machine_chance: float = 0.0
-    paused_machine_ms_max: int = 10_000  # no scenario changes this and the next bound, but stored plans contain them
+    paused_machine_ms_max: int = 10_000  # no scenario sets this or clock_step_ms_max, but stored plans do
     clock_step_chance: float = 0.0
     clock_step_ms_max: int = 60_000
 
@@ -60,16 +60,15 @@ class ClockSetBack(NamedTuple):
 
 
 class Disturbances:
-    """The disturbances of one kernel. injected counts them by kind.
+    """The disturbances of one kernel. `injected` counts them by kind.
 
-    Invariant: `_remaining` has the remaining disturbances of the current window, the next disturbance last.
+    Invariant: `_remaining` contains the remaining disturbances of the current window, the next one last.
     """
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: DisturbancePlan) -> None:
         self.injected: Counter[str] = Counter()
         self.pauses: list[Pause] = []
         self.set_back: list[ClockSetBack] = []
-        """Backward clock steps, in order."""
         self._kernel = kernel
         self._stream = stream
         self._plan = plan
@@ -79,7 +78,7 @@ class Disturbances:
         self._remaining: list[tuple[int, str]] = []
 
     def start(self) -> None:
-        """Start to inject, unless the plan is empty. Only one `Disturbances` object of a kernel may be active."""
+        """Start injecting, unless the plan is empty. A kernel may have one active `Disturbances` object."""
         if self._plan.injects_nothing:
             return
         assert self._kernel.disturb is None, "the kernel is being disturbed already"
@@ -89,7 +88,7 @@ class Disturbances:
         self._begin_window()
 
     def stop(self) -> None:
-        """Inject no more. Tasks that are already paused continue when their pause ends."""
+        """Stop injecting. Paused tasks continue when their pause ends."""
         if self._is_on:
             self._is_on = False
             self._kernel.disturb = None
@@ -98,15 +97,13 @@ class Disturbances:
 
     @property
     def paused_until_ns(self) -> int:
-        """Return the time at which the last of the pauses begun so far ends."""
         return max((pause.end_ns for pause in self.pauses), default=0)
 
     def paused_ns(self, since_ns: int = 0) -> int:
-        """Return the total length of the pauses that began at or after since_ns."""
         return sum(pause.end_ns - max(pause.begin_ns, since_ns) for pause in self.pauses if pause.end_ns > since_ns)
 
     def _inject_due_disturbances(self, step: int) -> bool:
-        """Inject all due disturbances; return whether the current task was paused."""
+        """Inject all due disturbances. Returns whether the current task was paused."""
         due = []
         while self._remaining and self._remaining[-1][0] <= step:
             due.append(self._remaining.pop()[1])
@@ -157,7 +154,6 @@ class Disturbances:
         self._count_injected(_CLOCK)
 
     def _begin_pause(self, kind: str, most_ms: int) -> int:
-        """Draw a pause that begins now; return its length in ns."""
         ns = draw_duration_ns(self._stream, _PAUSE_NS_MIN, most_ms, f"ns of a {kind}", self._kernel.landmarks_ms)
         self.pauses.append(Pause(self._kernel.now_ns, self._kernel.now_ns + ns))
         return ns

@@ -23,7 +23,7 @@ class MachineDied(BaseException):
 
 
 class InjectedError(Exception):
-    """A deliberate failure of one task. The code that injected the error checks the outcome."""
+    """A deliberate failure of one task. The injecting code checks the outcome."""
 
 
 class SimError(Exception):
@@ -55,7 +55,7 @@ class NoProgressError(LivenessError):
 
 
 class UnstoppableTaskError(SimError):
-    """A task caught MachineDied and continued, more often than any clean-up needs."""
+    """A task caught MachineDied and continued more often than any clean-up needs."""
 
     def __init__(self, task: str, refusals: int) -> None:
         super().__init__(f"task {task} swallowed MachineDied {refusals} times and still makes world calls")

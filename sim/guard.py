@@ -1,16 +1,16 @@
 """Guard: turns a banned call in a simulated task into an error.
 
-Banned are clocks, unseeded randomness, threads, blocking waits, processes, the file system, signals and the
-environment. A wrapper replaces each banned function; it raises LeakError inside a simulated task and calls the original
-elsewhere. In `time`, `os` and `select` all C functions are banned except the listed pure ones, so functions that a
-later Python adds are banned too. Audit events of the interpreter cover files, sockets, processes and foreign libraries,
-even if a function was imported by name or is called from C. LeakError names the innermost line outside the standard
-library.
+The guard bans clocks, unseeded randomness, threads, blocking waits, processes, the file system, signals and the
+environment. A wrapper replaces each banned function. It raises LeakError inside a simulated task, and calls the
+original elsewhere. In `time`, `os` and `select` all C functions except the listed pure ones are banned, also functions
+that a later Python adds. Audit events of the interpreter cover files, sockets, processes and foreign libraries, even
+after an import by name or for calls from C. LeakError names the innermost line outside the standard library.
 
-Not detected (the ban on imports and the determinism check cover them): clocks, randomness and `os.stat` imported by
-name before the guard started (`from time import time`), `datetime` imported by name at any time, generators in C other
-than NumPy's, waits for a bare `threading.Lock` or on an older selector, copies of `os.environ`, `sys.argv` and other
-facts about the process, and orders that depend on addresses or hashes: `id`, `hash` of a text, iteration over sets.
+The guard does not detect the following, which the ban on imports and the determinism check cover: clocks, randomness
+and `os.stat` imported by name before the guard started (`from time import time`); `datetime` imported by name at any
+time; generators in C other than NumPy's; waits for a bare `threading.Lock` or on an older selector; copies of
+`os.environ`, `sys.argv` and other facts about the process; orders that depend on addresses or hashes: `id`, `hash` of a
+text, iteration over sets.
 """
 
 import _thread
@@ -39,9 +39,9 @@ _AUDITED = (
     *("_thread", "ctypes", "fcntl", "mmap", "open", "os", "pty", "shutil", "socket", "sqlite3", "subprocess"),
     *("syslog", "tempfile", "time"),
 )
-"""First words of banned audit events.
+"""Prefixes of the names of banned audit events.
 
-The name of an audit event does not depend on how the audited function was imported.
+These names do not depend on how a module imported the function.
 """
 _EVENT_NAMES = {"socket.__new__": "socket.socket"}
 _PURE_OF_OS = (
@@ -54,32 +54,33 @@ _READS_CLOCK_UNLESS_GIVEN = {"gmtime": 0, "asctime": 0, "strftime": 1}
 _OF_SIGNAL = ("alarm", "getitimer", "pause", "raise_signal", "setitimer", "signal", "sigtimedwait", "sigwait")
 _OF_UUID = ("getnode", "uuid1", "uuid4", "uuid6", "uuid7")
 _OF_THREAD = ("start_new_thread", "start_new", "start_joinable_thread")
-# These modules read source files for imports and tracebacks.
+# These modules may read source files, for imports and tracebacks.
 _EXEMPT_CALLERS = ("importlib", "linecache", "tokenize", "coverage", "_pytest")
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
-_INSTALLED_LIBRARIES = ("site-packages", "dist-packages")  # below the standard library, but not part of it
-_KEPT_MAX = 1024  # more than the number of replaced functions
-_active_leaks: list[list[LeakError]] = []  # by active guard, outermost first
-_replaced: list[tuple[Any, str, Any]] = []  # owner, name, original
-_hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # the audit hook once added: Python cannot remove it
+_INSTALLED_LIBRARIES = ("site-packages", "dist-packages")  # directories below the standard library, but not part of it
+_KEPT_MAX = 1024  # cache size: more than the number of replaced functions
+_active_leaks: list[list[LeakError]] = []  # leaks per active guard, outermost guard first
+_replaced: list[tuple[Any, str, Any]] = []  # (owner, name, original function)
+_hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # the audit hook, which Python cannot remove
 
 
 class BannedCall(NamedTuple):
-    """One attribute to replace."""
+    """A function that the guard replaces."""
 
     owner: Any
     name: str
     shown: str
     """Name of the function in messages."""
     unless_given: int | None = None
-    """Position of an argument, such as a seed, that makes the call deterministic and so allowed."""
+    """Position of an argument, such as a seed, that makes the call deterministic and allowed."""
 
 
 @contextmanager
 def leak_guard() -> Iterator[list[LeakError]]:
-    """Guard the block. Yields the list of leaks found so far, because simulated code may catch LeakError.
+    """Guard the block. Yields the list of leaks so far, because simulated code may catch LeakError.
 
-    Guards nest. Only the outermost installs and removes the wrappers, so an inner guard is cheap."""
+    Guards nest. Only the outermost guard installs and removes the wrappers, so an inner guard is cheap.
+    """
     leaks: list[LeakError] = []
     try:
         if not _active_leaks:
@@ -116,7 +117,7 @@ def _remove_wrappers() -> None:
 
 @lru_cache(maxsize=_KEPT_MAX)
 def _guarded_wrapper(original: Callable[..., Any], shown: str, unless_given: int | None = None) -> Callable[..., Any]:
-    """Return the wrapper of a function. Cached: a campaign may enter a guard a million times."""
+    """Return the wrapper of a function. Cached, because a campaign may enter a guard a million times."""
 
     @wraps(original, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -137,7 +138,7 @@ def _on_audit_event(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _raise_leak(function: str, caller: FrameType) -> None:
-    """Raise LeakError, unless the interpreter reads source code for an import or a traceback."""
+    """Raise LeakError unless the interpreter reads source code for an import or a traceback."""
     frame: FrameType | None = caller
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith(_EXEMPT_CALLERS):
@@ -159,7 +160,7 @@ def _is_standard_library(file: str) -> bool:
 
 
 def find_banned_calls() -> Iterator[BannedCall]:
-    """Yield every banned call. NumPy's global generator is included only if NumPy was imported before."""
+    """Yield every banned call, with NumPy's global generator if NumPy is imported."""
     for name in _c_function_names(time, _PURE_OF_TIME):
         yield BannedCall(time, name, f"time.{name}", _READS_CLOCK_UNLESS_GIVEN.get(name))
     for name in _c_function_names(os, _PURE_OF_OS):
@@ -182,7 +183,7 @@ def find_banned_calls() -> Iterator[BannedCall]:
 
 
 def _c_function_names(module: ModuleType, pure: tuple[str, ...]) -> list[str]:
-    """Return the names of the C functions that the module's Python functions call."""
+    """Return the names of the banned C functions in a module."""
     found = vars(module).items()
     return [name for name, value in found if isinstance(value, BuiltinFunctionType) and name not in pure]
 
@@ -208,7 +209,7 @@ def _banned_calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
 def _replacement_class(real: Any, names: tuple[str, ...]) -> Any:
     """Make a replacement for a date class, because methods written in C cannot be replaced.
 
-    The replacement makes objects of the original class, and `isinstance` accepts such objects.
+    The replacement creates objects of the original class, and `isinstance` accepts these.
     """
 
     class _ReplacementMeta(type):

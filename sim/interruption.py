@@ -1,7 +1,7 @@
 """Interruption: ends work at a signal or time limit and keeps its results.
 
 A signal handler records the first request. The request interrupts only an `interrupts_allowed` block, whose results are
-lost; code that adds up results is outside of such blocks. A second SIGINT raises KeyboardInterrupt anywhere. A second
+lost. Code that adds up results is outside of these blocks. A second SIGINT raises KeyboardInterrupt anywhere. A second
 SIGTERM has no effect, because timeout(1) sends two.
 """
 
@@ -17,17 +17,15 @@ _Result = TypeVar("_Result")
 
 
 class EndedEarlyError(KeyboardInterrupt):
-    """A block was interrupted. Derived from BaseException, so that `except Exception` does not catch it."""
+    """A block was interrupted. A BaseException, so that `except Exception` does not catch it."""
 
 
 class Interruption:
-    """A request to end the work. Invariant: the first request raises only inside `interrupts_allowed`."""
+    """A request to end the work. Invariant: the first request raises an exception only inside `interrupts_allowed`."""
 
     def __init__(self, limit: str = "") -> None:
         self.reason = ""
-        """The signal or time limit; empty without a request."""
         self.exit_code = 128 + signal.SIGINT
-        """128 + signal number, as shells report it."""
         self._reasons = {**_REASONS, signal.SIGALRM: limit}
         self._is_breakable = False
 
@@ -40,7 +38,6 @@ class Interruption:
         return self.reason in _REASONS.values()
 
     def handle_signal(self, number: int, frame: FrameType | None) -> None:
-        """Handle a stop signal or the time limit."""
         insists = self.is_requested and number == signal.SIGINT
         if not self.is_requested:
             self.reason, self.exit_code = self._reasons[signal.Signals(number)], 128 + number
@@ -57,7 +54,7 @@ class Interruption:
     @contextmanager
     def interrupts_allowed(self) -> Iterator[None]:
         was_breakable = self._is_breakable
-        self._is_breakable = True  # before the check, or a signal after the check would be missed
+        self._is_breakable = True  # set before the check, or a signal after the check would be missed
         try:
             self.check()
             yield
@@ -65,7 +62,7 @@ class Interruption:
             self._is_breakable = was_breakable and not self.is_requested
 
     def result_unless_requested(self, work: Callable[[], _Result]) -> _Result | None:
-        """Return the result of work, or None after a request. After a request, exceptions of the work are ignored."""
+        """Return the result of work. After a request, returns None and ignores exceptions of the work."""
         try:
             with self.interrupts_allowed():
                 result = work()
@@ -77,7 +74,7 @@ class Interruption:
 
 
 _entered = [Interruption()]
-"""One Interruption per active `interruptible` block of the main thread; the first never has a request."""
+"""Interruptions of active `interruptible` blocks. The first is a placeholder that never has a request."""
 
 
 def current_interruption() -> Interruption:
@@ -88,14 +85,14 @@ def current_interruption() -> Interruption:
 def interruptible(seconds: float | None = None, limit: str = "") -> Iterator[Interruption]:
     """Handle the stop signals and a time limit inside a `with` block.
 
-    limit: the `reason` after the time limit. No effect outside the main thread, which alone gets signals.
+    limit: the `reason` after the time limit. No effect outside the main thread, because other threads get no signals.
     """
     interruption = Interruption(limit)
     taken = (*STOP_SIGNALS, *([signal.SIGALRM] if seconds is not None else []))
     before = {}
     try:
         before = {number: signal.signal(number, interruption.handle_signal) for number in taken}
-    except ValueError:  # in another thread
+    except ValueError:  # raised outside the main thread
         yield interruption
         return
     _entered.append(interruption)

@@ -1,12 +1,11 @@
 """Kernel: runs tasks of simulated machines one at a time, on virtual time.
 
-A scheduling point is before every operation that other tasks can observe: another task may run first. The policy grants
-a task a quantum of points; passing a point costs a decrement and a test of `fuel`. When fuel runs out or the task
-blocks, the kernel calls the policy again. Virtual time advances only if no task can run: the time jumps to the next
-timer.
+A scheduling point precedes every operation that other tasks can observe, so another task may run first. The policy
+grants a task a quantum of points; passing a point costs a decrement and a test of `fuel`. When fuel runs out or the
+task blocks, the kernel calls the policy again. If no task can run, virtual time jumps to the next timer.
 
-The hub is the greenlet that called `Kernel.run`. The kernel switches to the hub when a task ends, a machine was killed
-or no task can run. Only the hub unwinds tasks, in a fixed order, and raises the errors of a run.
+The hub is the greenlet that called `Kernel.run`. The kernel switches to the hub when a task ends, a machine dies or no
+task can run. Only the hub unwinds tasks, in a fixed order, and raises the errors of a run.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,22 +28,22 @@ from .policies import ENDLESS, Policy, WatchingPolicy
 from .trace import FOLDED_AT_WORDS, RollingDigest, Trace
 
 T = TypeVar("T")
-_DECISION = 1 << 63  # tags of digest words, distinct from the codes of file operations
+_DECISION = 1 << 63  # tags of digest words; file operations use other codes
 _TIME_JUMP = 1 << 62
 _KILL = 1 << 61
 _TASK_END = 1 << 60
-_TIMERS_MIN = 64  # a smaller heap is not worth compacting
+_TIMERS_MIN = 64  # a heap with fewer timers is not worth compacting
 REFUSALS_MAX = 1000
-"""How often a task of a dead machine may swallow MachineDied and make another world call."""
-# never released: garbage collection would raise GreenletExit in each, and the task could catch that too
+"""How often a task of a dead machine may catch MachineDied and make another world call."""
+# Tasks that are never released: garbage collection would raise GreenletExit in them, and they could catch it too.
 _unstoppable: list[SimTask] = []
 
 
 class Timers:
     """A heap of timers: (due_ns, sequence, task, park number).
 
-    A timer is stale once its task is no longer in the park with that number. Invariant: at most one timer per task is
-    not stale.
+    A park is one wait of a task. A timer is stale after the end of the park with its number. Invariant: at most one
+    timer per task is not stale.
     """
 
     __slots__ = ("_heap", "_sequence", "_stale_check_size")
@@ -55,7 +54,6 @@ class Timers:
         self._stale_check_size = _TIMERS_MIN
 
     def push(self, due_ns: int, task: SimTask) -> None:
-        """Add a timer for the present park of the task."""
         self._sequence += 1
         heappush(self._heap, (due_ns, self._sequence, task, task.park_number))
         if len(self._heap) > self._stale_check_size:
@@ -71,7 +69,7 @@ class Timers:
         return None
 
     def pop_due(self, now_ns: int) -> list[SimTask]:
-        """Remove all due timers; return their tasks by due time, then in the order of `push`."""
+        """Remove all due timers. Returns their tasks, sorted by due time, then by `push`."""
         due = []
         heap = self._heap
         while heap and heap[0][0] <= now_ns:
@@ -87,7 +85,7 @@ class Timers:
         live = (entry for entry in self._heap if entry[2].waiting is not None)
         self._heap = [entry for entry in live if entry[2].park_number == entry[3]]
         heapify(self._heap)
-        self._stale_check_size = max(_TIMERS_MIN, 4 * len(self._heap))  # so a push costs O(log n) amortised
+        self._stale_check_size = max(_TIMERS_MIN, 4 * len(self._heap))  # rare, so a push costs O(log n) on average
 
 
 class NoSchedulingPoints:
@@ -113,7 +111,7 @@ class NoSchedulingPoints:
 class Kernel:
     """The machines, time, schedule and digest of one run.
 
-    Invariant: `_horizon - fuel` scheduling points have been passed so far.
+    Invariant: the tasks have passed `_horizon - fuel` scheduling points.
     """
 
     __slots__ = (
@@ -134,7 +132,7 @@ class Kernel:
         self.now_ns = 0
         self.wall_start_ms = wall_start_ms
         self.landmarks_ms: Sequence[int] = ()
-        """Durations that the code under test compares with; drawn fault durations are often one of these."""
+        """Durations that the code under test compares with. Draws of fault durations prefer them."""
         self.fuel = 0
         self._horizon = 0
         self._is_one_moment = False
@@ -146,27 +144,27 @@ class Kernel:
         `note` is an attribute, not a method, because disks call it often.
         """
         self._policy = policy
-        # An isinstance check against a protocol would take longer than making a kernel.
+        # An isinstance check against a protocol would take longer than the rest of this constructor.
         self._on_uncontested_point: Callable[[SimTask, str], None] | None = getattr(
             policy, WatchingPolicy.on_uncontested_point.__name__, None
         )
         self._policy_failure: Exception | None = None
         self._step_limit = step_limit
-        self._disturb_step = step_limit  # no quantum reaches it
+        self._disturb_step = step_limit  # no quantum reaches this step
         self.disturb: Callable[[int], bool] | None = None
-        """Called at step `call_disturb_at_step`; returns whether the call parked the current task."""
-        self._ready: list[SimTask] = []  # in the order of becoming runnable, with the current task
+        """Function to call at the step of `call_disturb_at_step`. Returns whether it parked the current task."""
+        self._ready: list[SimTask] = []  # runnable tasks, longest runnable first, with the current task
         self._timers = Timers()
         self._deadline_ns = 0
         self._machines: dict[str, Machine] = {}
-        self._dying: list[Machine] = []  # killed; the hub unwinds them before any task runs
+        self._dying: list[Machine] = []  # killed machines; the hub unwinds them before any task runs
         self._failed: SimTask | None = None
         self._task_count = 0
-        self._switches: list[Any] = []  # points, label, task name; points, label, task name; …
+        self._switches: list[Any] = []  # flat list: points, label, task name; points, label, task name; …
         self._last_decision_step = 0
-        self._hub: greenlet | None = None  # None between runs
+        self._hub: greenlet | None = None  # None while no run is active
         nowhere = Machine(self, "outside")
-        nowhere.alive = False  # so `point` outside of any task takes the slow path, which allows it
+        nowhere.alive = False  # so a scheduling point outside of tasks takes the slow path, which permits it
         self._outside = SimTask(nowhere, "outside", 0, lambda: None, self._run_current)
         self.current = self._outside
         self.trace = trace
@@ -184,7 +182,7 @@ class Kernel:
     def create_machine(self, name: str) -> Machine:
         """Switch on a new machine.
 
-        A machine's name is unique in its kernel, so a machine that restarts needs a new name.
+        Machine names are unique in a kernel, so a machine that restarts needs a new name.
         """
         if name in self._machines:
             raise ValueError(f"machine {name}: a machine of that name exists already")
@@ -192,14 +190,14 @@ class Kernel:
         return machine
 
     def run(self, machine: Machine, body: Callable[[], T], *, time_limit_ns: int) -> T:
-        """Run body as the main task of machine, together with all other tasks. Return the value of body.
+        """Run body as the main task of machine, together with all other tasks. Returns the value of body.
 
-        After the run the machine is off: its remaining tasks are listed in `machine.leftover_tasks` and unwound. Tasks
-        of other machines continue in the next run. time_limit_ns counts from now.
+        After the run the machine is off, and its remaining tasks are unwound and listed in `machine.leftover_tasks`.
+        Tasks of other machines continue in the next run. time_limit_ns counts from now.
 
         Raises MachineDied if the machine was killed, TaskFailedError if a task ended with an exception, DeadlockError
-        or NoProgressError if the run makes no progress, UnstoppableTaskError if a task does not end, and any exception
-        of a policy. After all of these except MachineDied, every machine is off.
+        or NoProgressError if the run makes no progress, UnstoppableTaskError if a task does not end, and exceptions of
+        the policy. After an error other than MachineDied, every machine is off.
         """
         if self._hub is not None:
             raise RuntimeError("this kernel is running already")
@@ -225,9 +223,9 @@ class Kernel:
         return value
 
     def kill(self, machine: Machine) -> None:
-        """Switch off a machine now; no effect if the machine is off.
+        """Switch off a machine, if it is on.
 
-        The next world call of each of its tasks raises MachineDied, also if a task kills its own machine.
+        The next world call of each of its tasks raises MachineDied, also in a task that killed its own machine.
         """
         if not machine.alive:
             return
@@ -237,16 +235,15 @@ class Kernel:
         self._power_off_machine(machine)
         if self._hub is None:
             self._unwind_machine(machine)
-        else:  # a task cannot unwind itself, so the hub does it at the next point
+        else:  # a task cannot unwind itself, so the hub unwinds it at the next point
             self._dying.append(machine)
             self._end_quantum()
 
     def close(self) -> None:
-        """Switch off every machine and unwind its tasks, in the order of creation."""
         for machine in self._machines.values():
             self._unwind_machine(machine)
         self._dying.clear()
-        # The garbage collector does not traverse suspended greenlets, and untracks tuples that contain one. It would
+        # The garbage collector does not traverse suspended greenlets, and untracks tuples that contain one. So it would
         # not find the reference cycle from a timer's task to the kernel.
         self._timers.clear()
         assert not self._ready, "every task has ended"
@@ -260,30 +257,31 @@ class Kernel:
 
     @property
     def schedule(self) -> list[list[Any]]:
-        """Return every decision between several tasks, for JSON: [points since the last decision, label, task chosen].
+        """Return each choice between tasks, for JSON: [points since the last choice, label, chosen task].
 
-        A label with ~ marks a forced switch: the previous task blocked (`~lock put`) or ended (`~end`), or a machine
+        A label with ~ denotes a forced switch: the previous task blocked (`~lock put`) or ended (`~end`), or a machine
         was unwound (`~kill`).
         """
         flat = self._switches
         return [flat[at : at + 3] for at in range(0, len(flat), 3)]
 
     def call_disturb_at_step(self, step: int) -> None:
-        """Call `disturb` at this step, or at the next point after a forced switch."""
+        """Call `disturb` at this step. If a forced switch passes this step, call it at the next point."""
         self._disturb_step = min(step, self._step_limit)
         self._end_quantum()
 
     def raise_step_limit(self, times: int) -> None:
-        """Multiply the limit, for callers that add scheduling points to the code under test."""
+        """Multiply the step limit, because the caller adds scheduling points to the code under test."""
         was_undisturbed = self._disturb_step == self._step_limit
         self._step_limit *= times
         if was_undisturbed:
             self._disturb_step = self._step_limit
 
     def without_scheduling_points(self) -> NoSchedulingPoints:
-        """Return a block without scheduling points, so that all values read in the block are of one moment.
+        """Return a context without scheduling points, so that all values read in it are of one moment.
 
-        The block must not wait, wake or spawn a task, because a policy could then end the suspended quantum.
+        Code in the context must not wait, or wake or spawn a task, because the policy could then end the suspended
+        quantum.
         """
         return NoSchedulingPoints(self)
 
@@ -295,13 +293,12 @@ class Kernel:
     # -- called by tasks -----------------------------------------------------------------------------
 
     def scheduling_point(self, label: str) -> None:
-        """Pass a scheduling point before the operation named by label."""
+        """Pass the scheduling point before an operation. label names the operation."""
         self.fuel -= 1
         if self.fuel < 0:
             self.reschedule(label)
 
     def reschedule(self, label: str) -> None:
-        """Pass a scheduling point when fuel has run out or the machine is dead."""
         current = self.current
         if not current.machine.alive:
             self.raise_machine_died(current.machine)
@@ -312,13 +309,13 @@ class Kernel:
             and not self._dying
             and self.disturb(self.steps)
         ):
-            return  # the task was paused and chosen again
+            return  # `disturb` paused the task, and the policy has chosen it again
         chosen = None if self._dying else self._choose_next(label)
         if chosen is not current:
             self._switch_to(chosen)
 
     def park(self, why: WaitReason, due_ns: int | None) -> bool:
-        """Block the current task until another task wakes it (True) or until due_ns (False); None: no timeout."""
+        """Block the current task until another task wakes it (True) or until due_ns (False; None: no limit)."""
         current = self.current
         if not current.machine.alive:
             self.raise_machine_died(current.machine)
@@ -333,27 +330,26 @@ class Kernel:
         if self.trace is not None:
             self.trace.on_parked(why)
         self._ready.remove(current)
-        chosen = None if self._dying else self._choose_next(f"~{why.label}")  # ~ marks a forced switch
+        chosen = None if self._dying else self._choose_next(f"~{why.label}")  # ~ denotes a forced switch
         if chosen is not current:
             self._switch_to(chosen)
         return current.woken
 
     def wake(self, task: SimTask) -> None:
-        """Make a parked task runnable. No effect if the task is dead or not parked."""
         if task.waiting is None or not task.machine.alive:
             return
         self._make_ready(task, woken=True)
 
     def limit_wait_to(self, task: SimTask, due_ns: int) -> None:
-        """Shorten the wait of a parked task to due_ns. No effect if the task is dead or not parked."""
+        """Shorten the wait of a task to due_ns if it is parked and not dead."""
         if task.waiting is None or not task.machine.alive or (task.due_ns is not None and task.due_ns <= due_ns):
             return
         task.due_ns = due_ns
-        task.park_number += 1  # the earlier timer is now stale
+        task.park_number += 1  # makes the previous timer stale
         self._timers.push(due_ns, task)
 
     def spawn(self, machine: Machine, name: str, body: Callable[[], Any]) -> SimTask:
-        """Make a runnable task named `machine/name`, then `machine/name#2`, …"""
+        """Make a runnable task. Its name is `machine/name`, or `machine/name#2`, … for further tasks."""
         assert machine.kernel is self, f"{machine.name} belongs to another kernel"
         assert not self._is_one_moment, f"{name} is spawned inside at_one_moment"
         if not machine.alive:
@@ -370,21 +366,21 @@ class Kernel:
         return task
 
     def raise_machine_died(self, machine: Machine) -> None:
-        """Raise MachineDied for a call to a dead machine, except outside of any task."""
+        """Raise MachineDied for a call to a dead machine, except outside of tasks."""
         task = self.current
         if self.fuel < 0:
-            self.fuel = 0  # counts no step; the next point takes the slow path again
+            self.fuel = 0  # not counted as a step; the next point takes the slow path again
         if task is self._outside:
             return
         task.refusals += 1
         if task.refusals > REFUSALS_MAX and self._hub is not None:
-            self._hub.switch(None)  # never returns, because the task would catch MachineDied again
+            self._hub.switch(None)  # never returns, because the task would catch another MachineDied
         raise MachineDied(machine.name)
 
     # -- scheduling ----------------------------------------------------------------------------------
 
     def _choose_next(self, label: str) -> SimTask | None:
-        """Choose the next task and grant a quantum.
+        """Choose the next task, and grant it a quantum.
 
         Returns None if the hub must handle the end of the run or a failure.
         """
@@ -404,42 +400,41 @@ class Kernel:
             else:
                 ran = None if self.current is self._outside else self.current
                 chosen = ready[policy.choose_task(ready, ran, label, step)]
-                # Continuing the same task is no decision, so record and digest do not depend on the number of calls.
+                # A task that continues adds no record, so record and digest do not depend on the number of calls.
                 if chosen is not ran or label[0] == "~":
                     points = step - self._last_decision_step
                     self._last_decision_step = step
                     self._switches += (points, label, chosen.name)
                     self.note((_DECISION | points, chosen.number))
-                    if len(self._pending) >= FOLDED_AT_WORDS:  # tested here, because calls are expensive
+                    if len(self._pending) >= FOLDED_AT_WORDS:  # tested here, because a method call is expensive
                         self._digest.hash_pending_words()
             quantum = policy.quantum(chosen, step)
             assert quantum >= 0, f"{policy.name} grants {quantum} points"
-        except Exception as failure:  # raised later by the hub, because simulated code could catch it here
+        except Exception as failure:  # the hub raises it later, because simulated code could catch it here
             self._policy_failure = failure
             return None
-        if quantum >= self._disturb_step - step:  # so the point of a disturbance takes the slow path
+        if quantum >= self._disturb_step - step:  # the point of a disturbance must take the slow path
             quantum = max(0, self._disturb_step - step - 1)
         self.fuel = quantum
         self._horizon = step + quantum
         return chosen
 
     def _switch_to(self, chosen: SimTask | None) -> Any:
-        """Switch to a task or to the hub. Returns when the current task is chosen again.
+        """Switch to a task or to the hub. Returns when the policy chooses the current task again.
 
-        The hub starts new tasks: a greenlet inherits the call depth of its starter, so a chain of tasks that start one
-        another would reach the recursion limit.
+        Only the hub starts new tasks. A greenlet inherits the call depth of its starter, so a chain of starts would
+        reach the recursion limit.
         """
         if chosen is not None:
             if self.trace is not None:
                 self.trace.add_event("switch", chosen.name)
             self.current = chosen
             if chosen:
-                return chosen.switch()  # a direct switch costs half as much as one through the hub
+                return chosen.switch()  # a direct switch costs half as much as a switch through the hub
         assert self._hub is not None, "a task runs only under a hub"
         return self._hub.switch(chosen)
 
     def _run_current(self) -> None:
-        """Run the current task; the greenlet of each task starts here."""
         task = self.current
         if self.trace is not None:
             self.trace.add_event("start", task.name)
@@ -453,7 +448,6 @@ class Kernel:
         self._remove_ended_task(task)
 
     def _remove_ended_task(self, task: SimTask) -> None:
-        """Remove a task whose body has ended or will never start."""
         assert not task.ended, task.name
         task.ended = True
         machine = task.machine
@@ -470,11 +464,11 @@ class Kernel:
             self.wake(joiner)
 
     def _jump_to_next_timer(self) -> bool:
-        """Advance time to the next timer and wake all tasks due then. False: no timer is due before the limit."""
+        """Advance time to the next timer, and wake its tasks. Returns False if no timer is due before the limit."""
         due_ns = self._timers.next_due_ns()
         if due_ns is None or due_ns > self._deadline_ns:
             return False
-        self.now_ns = max(self.now_ns, due_ns)  # `advance_clock` may have passed it
+        self.now_ns = max(self.now_ns, due_ns)  # `advance_clock` may have passed the timer
         self.note((_TIME_JUMP, self.now_ns))
         if len(self._pending) >= FOLDED_AT_WORDS:
             self._digest.hash_pending_words()
@@ -549,7 +543,7 @@ class Kernel:
             self._unwind_machine(self._dying.pop(0))
 
     def _unwind_machine(self, machine: Machine) -> None:
-        """End the tasks of a machine in spawn order. A task that has not started by now never starts."""
+        """End the tasks of a machine in spawn order. Tasks that have not started never start."""
         self._power_off_machine(machine)
         before = self.current
         self._set_greenlet_parents(getcurrent())
@@ -563,10 +557,11 @@ class Kernel:
     def _end_task(self, task: SimTask) -> None:
         """Raise MachineDied in a task now and at each further world call."""
         task.waiting = None
-        if task:  # started, and not ended by an exception such as KeyboardInterrupt
+        if task:  # the task has started, and no exception such as KeyboardInterrupt ended it
             self.current = task
             self._end_quantum()
-            # The garbage collector would run the task's `finally` blocks at an unpredictable moment.
+            # Without this exception, the garbage collector would run the task's `finally` blocks at an unpredictable
+            # moment.
             task.throw(MachineDied(task.machine.name))
         if not task.ended:
             self._remove_ended_task(task)

@@ -1,9 +1,9 @@
 """Machines as seen by their tasks: clocks, locks, signals, cells, processors.
 
-When a machine dies, its tasks, their memory and its wall clock are gone; its disks remain. A task is a greenlet that
-switches only at world calls. A call that affects other tasks passes a scheduling point before the effect. Points are
-inlined here (decrement, test), because this code runs most often in a simulation. A label is built only when the policy
-is called.
+A dead machine loses its tasks, their memory and its wall clock, but not its disks. A task is a greenlet that switches
+only at world calls. A call that affects other tasks passes a scheduling point before the effect. Scheduling points are
+inlined here (decrement, test), because this code runs most often in a simulation. Labels are built only for calls of
+the policy.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from greenlet import greenlet
 
 
 class Scheduler(Protocol):
-    """The part of `Kernel` that machines use. `kernel` imports this module."""
+    """The part of `Kernel` that machines use, because `kernel` imports this module."""
 
     fuel: int
     """Number of points that the current task may pass before it calls `reschedule`."""
@@ -47,7 +47,7 @@ class Scheduler(Protocol):
 
 
 class WaitReason:
-    """Why a task is parked."""
+    """The reason why a task is parked."""
 
     __slots__ = ("label",)
 
@@ -63,7 +63,7 @@ _COMPUTING = WaitReason("processor")
 
 
 class SimTask(greenlet):
-    """A task, compared by identity. The kernel numbers the tasks of all machines."""
+    """A task. The kernel numbers the tasks of all machines."""
 
     __slots__ = (
         *("body", "due_ns", "ended", "failure", "joiners", "machine", "name", "number", "park_number"),
@@ -73,24 +73,23 @@ class SimTask(greenlet):
     def __init__(
         self, machine: "Machine", name: str, number: int, body: Callable[[], Any], run: Callable[[], None]
     ) -> None:
-        """run: the function of the greenlet; run must call body."""
+        """run: the greenlet's function, which must call body."""
         super().__init__(run)
         self.machine = machine
         self.name = name
         self.number = number
         self.body = body
-        self.ended = False  # also true if the task will never start
+        self.ended = False  # also true for a task that will never start
         self.value: Any = None
         self.failure: Exception | None = None
-        self.waiting: WaitReason | None = None  # None: it runs or can run
-        self.due_ns: int | None = None  # when the current park times out
-        self.park_number = 0  # timers of an earlier park are stale
+        self.waiting: WaitReason | None = None  # None while the task runs or can run
+        self.due_ns: int | None = None  # timeout of the current park
+        self.park_number = 0  # timers with the number of an earlier park are stale
         self.woken = False
         self.refusals = 0
         self.joiners: list[SimTask] = []
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Return whether the task ends within timeout_ms; None: no timeout."""
         kernel = self.machine.kernel
         why = WaitReason(f"join {self.name}")
         kernel.scheduling_point(why.label)
@@ -99,7 +98,7 @@ class SimTask(greenlet):
             joiner = kernel.current
             self.joiners.append(joiner)
             if not kernel.park(why, due_ns):
-                self.joiners.remove(joiner)  # else the end of the task would wake the joiner from a later wait
+                self.joiners.remove(joiner)  # otherwise the end of this task would wake the joiner from a later wait
         return self.ended
 
     def describe_wait(self, now_ns: int) -> str:
@@ -112,7 +111,7 @@ class SimTask(greenlet):
 class SimLock(WaitReason):
     """A mutex, neither re-entrant nor fair.
 
-    Invariant: if waiters are queued and the lock is free, one waiter was woken and has not run yet.
+    Invariant: if tasks wait although the lock is free, one of them was woken and has not run yet.
     """
 
     __slots__ = ("_holder", "_kernel", "_waiters")
@@ -121,7 +120,7 @@ class SimLock(WaitReason):
         self.label = f"lock {name}"
         self._kernel = kernel
         self._holder: SimTask | None = None
-        self._waiters: list[SimTask] = []  # a few at most
+        self._waiters: list[SimTask] = []  # contains a few tasks at most
 
     def __enter__(self) -> None:
         kernel = self._kernel
@@ -151,7 +150,7 @@ class SimLock(WaitReason):
 
 
 class WaitQueue(WaitReason):
-    """Tasks that wait for one event. A woken or timed-out task leaves the queue."""
+    """Tasks that wait for one event. A task leaves the queue when it is woken or times out."""
 
     __slots__ = ("_kernel", "_waiters")
 
@@ -166,11 +165,11 @@ class WaitQueue(WaitReason):
         self._waiters.append(current)
         self._kernel.park(self, due_ns)
         if current in self._waiters:
-            self._waiters.remove(current)  # timed out and not woken
+            self._waiters.remove(current)  # the task timed out and was not woken
 
 
 class SimSignal(WaitQueue):
-    """Wakes one task: a waiting one, or else the next one that waits.
+    """Wakes one task: a task that waits now, otherwise the next task that calls `wait`.
 
     Invariant: tasks queue only while the signal is not set. `notify` sets the signal and wakes one task.
     """
@@ -193,7 +192,7 @@ class SimSignal(WaitQueue):
             kernel.wake(self._waiters.pop(0))
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Return whether `notify` came within timeout_ms, and clear the signal; None: no timeout."""
+        """Wait for `notify`, and clear the signal. Returns False after timeout_ms; None: no timeout."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -208,20 +207,18 @@ class SimSignal(WaitQueue):
 
 
 class WaitGate(WaitQueue):
-    """The queue of tasks that wait for a change. `open` wakes all waiting tasks, and each checks its condition again.
+    """Tasks that wait for a change. `open` wakes them all, and each checks its condition again.
 
-    Invariant: every waiter is parked in this queue, and is woken once.
+    Invariant: every waiting task is parked in this queue, and is woken once.
     """
 
     __slots__ = ()
 
     def wait(self, due_ns: int | None) -> None:
-        """Park until `open` or due_ns; None: no timeout."""
         self._park_current_task(due_ns)
 
     def open(self) -> None:
-        """Wake the waiters in the order of arrival."""
-        # replaced first: a waiter whose condition is false waits for the next `open`
+        # replaced first, because a task with a false condition waits for the next `open`
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             self._kernel.wake(waiter)
@@ -262,7 +259,6 @@ class SimCell:
         return self._value
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace the value if it equals the expected value; return whether it was replaced."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -275,9 +271,9 @@ class SimCell:
 
 @dataclass(slots=True, eq=False)
 class SimProcessor:
-    """One processor: computes for one task at a time, in the order of requests.
+    """One processor. It computes for one task at a time, in the order of requests.
 
-    Simulated code itself takes no virtual time. Models of CPU time call `compute`.
+    Simulated code takes no virtual time, so models of CPU time call `compute`.
 
     Invariant: if `_free_at_ns` is in the future, the processor is busy until then.
     """
@@ -287,7 +283,6 @@ class SimProcessor:
     busy_ns: int = 0
 
     def compute(self, cost_ns: int) -> None:
-        """Compute for cost_ns, after all earlier requests."""
         if cost_ns <= 0:
             return
         kernel = self._kernel
@@ -298,7 +293,7 @@ class SimProcessor:
 
 
 class SimClock:
-    """The two clocks of a machine. Reads are no scheduling points: time advances only with timers."""
+    """The two clocks of a machine. Reads are no scheduling points, because time advances only with timers."""
 
     __slots__ = ("_kernel", "_machine")
 
@@ -307,7 +302,6 @@ class SimClock:
         self._kernel = machine.kernel
 
     def now_ms(self) -> int:
-        """Return the wall clock in ms since 1970, including `wall_offset_ms`."""
         machine = self._machine
         kernel = self._kernel
         if not machine.alive:
@@ -320,7 +314,6 @@ class SimClock:
         return self._kernel.now_ns
 
     def utc_offset_ms(self) -> int:
-        """Simulated machines use UTC."""
         return 0
 
 
@@ -334,12 +327,12 @@ class SimTasks:
         self._kernel = machine.kernel
 
     def spawn(self, name: str, body: Callable[[], None]) -> SimTask:
-        """Start a task. The scheduling point is before the task exists."""
+        """Start a task, after a scheduling point."""
         self._kernel.scheduling_point("spawn")
         return self._kernel.spawn(self._machine, name, body)
 
     def sleep(self, ms: int) -> None:
-        """Sleep for ms of virtual time; 0 is only a scheduling point."""
+        """Sleep for ms of virtual time. 0 only passes a scheduling point."""
         kernel = self._kernel
         if ms <= 0:
             kernel.scheduling_point("sleep")
@@ -357,7 +350,7 @@ class SimTasks:
 
 
 class Machine:
-    """One machine from power-on to death. Made by `Kernel.machine`."""
+    """One machine from power-on to death. Made by `Kernel.create_machine`."""
 
     __slots__ = (
         *("_names_used", "alive", "at_death", "clock", "kernel", "leftover_tasks", "live_tasks", "name"),
@@ -369,19 +362,18 @@ class Machine:
         self.name = name
         self.alive = True
         self.wall_offset_ms = 0
-        """Offset of the wall clock; a fault may step this clock forward or backward."""
+        """Offset of the wall clock. Clock steps change this offset."""
         self.at_death: list[Callable[[], None]] = []
-        """Functions called once when the machine is switched off, before its tasks end."""
+        """Functions to call once when the machine is switched off, before its tasks end."""
         self.leftover_tasks: list[str] = []
         """Names of tasks that still ran when the main task of `Kernel.run` ended."""
         self.live_tasks: dict[int, SimTask] = {}
-        """Tasks by number. They are unwound in the order in which they were spawned."""
+        """Tasks by number, in spawn order. The kernel unwinds them in this order."""
         self._names_used: dict[str, int] = {}
         self.clock = SimClock(self)
         self.tasks = SimTasks(self)
 
     def unique_task_name(self, name: str) -> str:
-        """Return `machine/name`, then `machine/name#2`, …, unique in the kernel."""
         count = self._names_used.get(name, 0) + 1
         self._names_used[name] = count
         return f"{self.name}/{name}" if count == 1 else f"{self.name}/{name}#{count}"

@@ -1,11 +1,11 @@
-"""Magnitudes: draws durations with all orders of magnitude equally likely.
+"""Magnitudes: draws durations so that all orders of magnitude are equally likely.
 
-Code changes its behaviour at timeouts, margins and intervals, from a millisecond to hours. So a draw is log-uniform.
-One draw in four is a landmark instead: a duration that the code under test compares with, or one unit less or more, to
+Code changes its behaviour at timeouts, margins and intervals from a millisecond to hours. So draws are log-uniform. One
+draw in four returns a landmark instead: a duration that the code under test compares with, or one unit less or more, to
 find off-by-one mistakes.
 
-The record contains the position on a logarithmic scale. So a replay needs no landmarks, and when shrinking halves a
-position, the magnitude becomes its square root.
+The record contains the position on a logarithmic scale. So a replay needs no landmarks, and shrinking, which halves a
+position, reduces a magnitude to its square root.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from .choices import Stream
 
 _FRACTION_BITS = 46
-"""Bits of a position within an octave: as many as of a magnitude, so each magnitude has its own position."""
+"""Bits of a position within an octave. A magnitude has as many bits, so each magnitude has its own position."""
 _OCTAVE = 1 << _FRACTION_BITS
 _LANDMARK_CHANCE = 0.25
 _NEIGHBOURS = (-1, 0, 1)
@@ -25,8 +25,7 @@ def draw_magnitude(
 ) -> int:
     """Draw least <= x <= most, for 0 < least and most < 2**46. The plain outcome is least.
 
-    landmarks: multiples of unit that are drawn more often, as are their neighbours. Landmarks out of bounds are
-    ignored.
+    landmarks: multiples of unit that are drawn more often, like their neighbours. Landmarks out of bounds are ignored.
     """
     assert 0 < least <= most < _OCTAVE, (least, most)
     if least == most:
@@ -43,18 +42,18 @@ def draw_magnitude(
 
 
 def draw_duration_ns(stream: Stream, least_ns: int, most_ms: int, label: str, landmarks_ms: Sequence[int]) -> int:
-    """Draw from least_ns, the plain outcome, to the longer of most_ms and least_ns."""
+    """Draw a duration from least_ns to most_ms, or least_ns if most_ms is shorter. The plain outcome is least_ns."""
     most_ns = max(least_ns, most_ms * _NS_PER_MS)
     return draw_magnitude(stream, least_ns, most_ns, label, landmarks_ms, unit=_NS_PER_MS)
 
 
 def _logarithmic_position(magnitude: int) -> int:
-    """Return the octave in the high bits, and the linear position within the octave."""
+    """Return the position: the octave in the high bits, the linear position within the octave in the low bits."""
     octave = magnitude.bit_length() - 1
     return (octave << _FRACTION_BITS) + (magnitude << (_FRACTION_BITS - octave)) - _OCTAVE
 
 
 def _magnitude_at_position(place: int) -> int:
-    """Round down. Integers only, because floats may differ between machines."""
+    """Return the magnitude, rounded down. Uses only integers, because floats may differ between machines."""
     octave, fraction = divmod(place, _OCTAVE)
     return (_OCTAVE + fraction) >> (_FRACTION_BITS - octave)

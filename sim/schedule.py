@@ -1,12 +1,12 @@
 """Schedules as text: deviations from the default schedule.
 
-The default schedule never preempts: a task runs until it blocks, and the next task is the one that became runnable
-first. An entry describes one deviation:
+In the default schedule each task runs until it blocks, and the next task is the one that became runnable first. An
+entry describes one deviation:
 
     life-0/producer-1 @ store #3 -> life-0/flush
 
-Before producer-1 executes its third `store`, flush runs. A label that begins with ~ is the reason for which the task
-blocked. The number also counts the times at which no other task could run. Empty lines and lines that begin with # are
+Before producer-1 executes its third `store`, flush runs. A label that begins with ~ is the reason why the task blocked.
+The number also counts occurrences at which no other task could run. Empty lines and lines that begin with # are
 ignored.
 """
 
@@ -19,11 +19,11 @@ FORCED = "~"
 
 
 class ScheduleError(ValueError):
-    """A line is not a valid entry."""
+    """A line of a schedule is not a valid entry."""
 
 
 class TaskSwitch(NamedTuple):
-    """One deviation: when task is at label for the nth time, from 1, chosen runs next."""
+    """One deviation: when `task` is at `label` for the nth time, from 1, `chosen` runs next."""
 
     task: str
     label: str
@@ -39,7 +39,7 @@ class TaskSwitch(NamedTuple):
 
 
 def parse_switch(line: str) -> TaskSwitch:
-    """Raises ScheduleError if the entry is invalid."""
+    """Parse one entry. Raises ScheduleError if it is invalid."""
     found = _LINE.fullmatch(line.strip())
     if found is None:
         raise ScheduleError(f"expected TASK @ LABEL #N -> TASK, found {line.strip()[:80]}")
@@ -47,7 +47,7 @@ def parse_switch(line: str) -> TaskSwitch:
 
 
 def parse_schedule(text: str) -> list[TaskSwitch]:
-    """Parse one entry per line. Raises ScheduleError naming an invalid or duplicate line."""
+    """Parse one entry per line. ScheduleError names an invalid or duplicate line."""
     schedule: list[TaskSwitch] = []
     places = set()
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,21 +1,21 @@
-"""Search: runs a program under every schedule within a bound, each exactly once.
+"""Search: runs a program under every schedule within a bound, once per schedule.
 
-The default schedule lets each task run until it blocks; the next task is then the one that became runnable first.
-`BoundedPolicy` follows the default schedule with given deviations and records other possible deviations. A deviation is
-printed as its place and its choice:
+In the default schedule each task runs until it blocks, and the next task is the one that became runnable first.
+`BoundedPolicy` follows the default schedule with given deviations, and records other possible deviations. A deviation
+is printed as its point and its choice:
 
     118:1       at point 118, the first of the tasks that could run instead of the running one
     204~1:2     at the first forced switch after point 204, the second of the tasks after the default one
 
-The search stores only the decisions of the last run. The next schedule repeats these up to the last one with an untried
-option, chooses that option, and then follows the default. Cheap schedules run first, so a failure is found with the
-fewest deviations.
+The search stores only the decisions of the last run. The next schedule repeats them up to the last decision with an
+untried option, chooses this option, then follows the default. Cheap schedules run first, so the search finds a failure
+with the fewest deviations.
 
     kind         cost of a schedule
     preemptions  1 for each switch away from a task that could continue; a switch is free if the task blocks or ends
     delays       at each decision, the number of tasks before the chosen one in the order of the default schedule
 
-Choices at forced switches cost no preemption. If tasks block often, there are too many schedules: use delays.
+Choices at forced switches cost no preemption. If tasks block often, this permits too many schedules, so use delays.
 
 Sources: Musuvathi, Qadeer, Iterative Context Bounding for Systematic Testing of Multithreaded Programs, PLDI 2007;
 Emmi, Qadeer, Rakamaric, Delay-Bounded Scheduling, POPL 2011, with a queue in which a delayed task keeps its place.
@@ -43,9 +43,9 @@ class ScheduleDeviation(NamedTuple):
     step: int
     """Number of scheduling points passed, including the point of the deviation."""
     forced: int
-    """0: the running task could continue. n: this is the nth forced switch since that point."""
+    """0 if the running task could continue, n at the nth forced switch since the point."""
     option: int
-    """Number of the chosen task among the other runnable tasks, from 1, in the order of becoming runnable."""
+    """Number from 1 of the chosen task among the other runnable tasks, in the order in which they became runnable."""
 
     def __str__(self) -> str:
         place = f"{self.step}~{self.forced}" if self.forced else f"{self.step}"
@@ -53,7 +53,6 @@ class ScheduleDeviation(NamedTuple):
 
 
 def parse_deviations(text: str) -> tuple[ScheduleDeviation, ...]:
-    """Deviations are separated by spaces. ValueError names an invalid deviation."""
     deviations = []
     for entry in text.split():
         found = _ENTRY.fullmatch(entry)
@@ -70,35 +69,35 @@ class SwitchPoint(NamedTuple):
     forced: int
     options: int
     option: int
-    """The choice: 0 for the default, else as in a deviation."""
+    """The choice: 0 for the default, else as in `ScheduleDeviation`."""
     silent_to: int
-    """Last point of the quantum; each point after `step`, up to here, allowed a preemption."""
+    """Last point of the quantum. Each point after `step` up to this point allowed a preemption."""
 
 
 class BoundedPolicy:
     """The default schedule with deviations.
 
-    Invariant: the first `_taken` deviations have happened, each at its place.
+    Invariant: the first `_taken` deviations have happened, each at its point.
     """
 
     name = "bounded"
-    # With interrupts, no task becomes runnable within a quantum, so the options stay the same. A quantum is recorded as
-    # one decision, and points without a deviation cost no time.
+    # A quantum ends when a task becomes runnable, so within a quantum the options stay the same. A quantum is recorded
+    # as one decision, and points without a deviation cost no time.
     interrupts_on_wake = True
 
     def __init__(self, deviations: Sequence[ScheduleDeviation] = ()) -> None:
         self._deviations = deviations
         self._taken = 0
         self._decisions: list[SwitchPoint] = []
-        self._last_decision: SwitchPoint | None = None  # the last decision, while its quantum runs
+        self._last_decision: SwitchPoint | None = None  # the last decision while its quantum lasts
         self._is_contested = False
         self._granted: SimTask | None = None
         self._granted_parks = 0
-        self._forced_at = (0, 0)  # a step, and its number of forced decisions so far
+        self._forced_at = (0, 0)  # (step, number of forced decisions at this step so far)
 
     @property
     def unused_deviations(self) -> Sequence[ScheduleDeviation]:
-        """Return the deviations that have not happened; none after a complete run of unchanged code."""
+        """Return the deviations that have not happened: none after a complete run of unchanged code."""
         return self._deviations[self._taken :]
 
     def decisions(self) -> list[SwitchPoint]:
@@ -107,7 +106,7 @@ class BoundedPolicy:
         return self._decisions
 
     def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Raises ReplayDivergedError if too few tasks are runnable."""
+        """Choose the task of a deviation or the default. Raises ReplayDivergedError if too few tasks are runnable."""
         if self._granted is not None:
             self._end_quantum(self._granted, step)
         forced = 0
@@ -135,7 +134,6 @@ class BoundedPolicy:
         return ENDLESS
 
     def _option_of_step(self, step: int, forced: int, options: int) -> int:
-        """Return the option here. Raises ReplayDivergedError if the run has passed a deviation."""
         if self._taken == len(self._deviations):
             return 0
         deviation = self._deviations[self._taken]
@@ -148,11 +146,11 @@ class BoundedPolicy:
         return deviation.option
 
     def _end_quantum(self, granted: SimTask, step: int) -> None:
-        """Record the last point of the quantum; step points have been passed so far."""
+        """Record the last point of the quantum. step: number of points passed so far."""
         if self._last_decision is None:
             return
         is_at_point = not granted.ended and granted.park_number == self._granted_parks
-        # If true, the task is at a point that is decided now, or it was killed at this point.
+        # True if the task is at a point that is being decided, or was killed at this point.
         passed = step - 1 if is_at_point else step
         self._decisions.append(self._last_decision._replace(silent_to=max(passed, self._last_decision.step)))
         self._last_decision = None
@@ -179,11 +177,11 @@ class ScheduleSearch(Generic[T]):
         self.bound = bound
         self.kind = kind
         self.by_cost: list[int] = []
-        """Number of schedules explored, by cost."""
+        """Number of explored schedules, by cost."""
         self.is_complete = False
-        """Whether every schedule within the bound was explored, here or in the search up to `after`."""
+        """Whether every schedule within the bound was explored, by this search or the search up to `after`."""
         self.runs = 0
-        """Number of runs, including repeated runs of cheaper schedules, which lead to more expensive ones."""
+        """Number of runs, including repeated runs of cheaper schedules on the way to more expensive ones."""
         self._run = run
         self._limit = limit
         self._after = None if after is None else parse_deviations(after)
@@ -209,13 +207,13 @@ class ScheduleSearch(Generic[T]):
             while deviations is not None:
                 result, decisions = self._run_schedule(deviations)
                 if self._total_cost(decisions) == cost:
-                    if self.explored == self._limit:  # there is one more, so the search is not complete
+                    if self.explored == self._limit:  # one more schedule exists, so the search is not complete
                         return
                     self.by_cost[cost] += 1
                     yield ScheduleRun(" ".join(map(str, deviations)), cost, result)
                 deviations = self._next_schedule(decisions, cost)
             if not self.by_cost[cost] and (self._after is None or cost > level):
-                break  # no schedule has this cost, so none has a higher one
+                break  # no schedule has this cost, so no schedule has a higher cost
         self.is_complete = True
 
     def _first_schedule(self) -> tuple[tuple[ScheduleDeviation, ...] | None, int]:
@@ -237,9 +235,9 @@ class ScheduleSearch(Generic[T]):
         return result, policy.decisions()
 
     def _next_schedule(self, decisions: list[SwitchPoint], bound: int) -> tuple[ScheduleDeviation, ...] | None:
-        """Return the next schedule: another option at the last decision that has one within the bound.
+        """Return the next schedule, with another option at the last decision that has such an option within the bound.
 
-        The points of a quantum are tried from the last one back, then the decision that began it.
+        Tries the points of a quantum from the last to the first, then the decision at its start.
         """
         total = self._total_cost(decisions)
         for index in range(len(decisions) - 1, -1, -1):
@@ -270,8 +268,8 @@ def explore_schedules(
 ) -> ScheduleSearch[T]:
     """Return a search that runs a program under every schedule within a bound and yields the results.
 
-    run makes a new kernel with the given policy; the schedule alone determines the run. kind: the unit of bound, see
-    the module. limit: maximum number of schedules. after: continue after this schedule of an earlier search of the same
+    run makes a new kernel with the given policy, and must depend only on the schedule. kind: the unit of bound, see the
+    module. limit: maximum number of schedules. after: continue after this schedule of an earlier search of the same
     kind.
 
     Raises ValueError for invalid arguments. The iteration raises exceptions of run, and ReplayDivergedError if the

@@ -1,9 +1,9 @@
 """Shared attributes: finds attributes in source code that tasks can race on.
 
-Either a method other than a constructor assigns the attribute, or its value is a container, which can change in place.
-The class of an object other than `self` is unknown, so an assignment to `x.size` counts for every class with an
-attribute `size`: too many attributes are found rather than too few. The result does not depend on what the process
-imported or ran before.
+Tasks can race on an attribute if a method other than a constructor assigns it, or if its value is a container, which
+can change in place. The class of an object other than `self` is unknown, so an assignment to `x.size` counts for every
+class with an attribute `size`: the result contains too many attributes rather than too few. It does not depend on
+earlier imports or runs of the process.
 """
 
 import ast
@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 _CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
-"""While these functions assign an object's attributes, no other task has the object."""
+"""Functions that assign an object's attributes before another task has the object."""
 _CONTAINERS = frozenset({"bytearray", "Counter", "defaultdict", "deque", "dict", "list", "OrderedDict", "set"})
 _DISPLAYS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Set, ast.SetComp)
 _UNCHANGING = (tuple, Enum, BaseException)
@@ -30,7 +30,7 @@ class SharedAttribute(NamedTuple):
     owner: type
     name: str
     is_container: bool
-    """Whether the value is a container: a task that reads a container may change it next."""
+    """Whether the value is a container. A task that reads a container may change it next."""
 
 
 class _ClassFacts(NamedTuple):
@@ -38,20 +38,21 @@ class _ClassFacts(NamedTuple):
     attributes: dict[str, bool]
     """Attribute name -> whether its value is a container."""
     assigned_later: set[str]
-    """Names of attributes that functions of the class assign, apart from constructors."""
+    """Names of attributes that methods other than constructors assign."""
 
 
 class _ModuleFacts(NamedTuple):
     assigned_of_others: set[str]
-    """Assigned attributes of objects other than `self`."""
+    """Names of attributes that code assigns to objects other than `self`."""
     classes: list[_ClassFacts]
 
 
 @cache
 def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
-    """Return the attributes that tasks can race on, of the given classes and of all classes in the given modules.
+    """Return the attributes of the given classes, and of all classes in the given modules, that tasks can race on.
 
-    Raises ValueError naming a source that cannot be read."""
+    ValueError names a source that cannot be read.
+    """
     facts = {
         module: _module_facts(module)
         for module in dict.fromkeys(_import_module_of_source(source) for source in sources)
@@ -67,7 +68,7 @@ def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
     for owner, one in classes.items():
         for name, is_container in one.attributes.items():
             if is_container or name in by_others or name in one.assigned_later:
-                # An inherited attribute belongs to the base class, also if a subclass assigns it.
+                # An inherited attribute belongs to the base class, even if a subclass assigns it.
                 first = [base for base in owner.__mro__ if base in classes and name in classes[base].attributes][-1]
                 found[first, name] = found.get((first, name), False) or is_container
     return tuple(
@@ -101,7 +102,7 @@ def _module_facts(module: ModuleType) -> _ModuleFacts:
 
 
 def _class_with_attribute(node: ast.ClassDef, module: ModuleType) -> type | None:
-    """Return the class; None if the module has no such class or its objects do not change."""
+    """Return the class of a definition; None if the module lacks it or its objects do not change."""
     owner = vars(module).get(node.name)
     if not isinstance(owner, type):
         return None
@@ -112,7 +113,7 @@ def _class_with_attribute(node: ast.ClassDef, module: ModuleType) -> type | None
 
 
 def _attributes_assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
-    """Yield attributes assigned outside of constructors, and whether each belongs to `self`."""
+    """Yield (attribute, whether it belongs to `self`) for assignments outside of constructors."""
     for each in _statements_in(statement, constructors=False):
         for target in _assignment_targets(each):
             for node in ast.walk(target):
@@ -123,7 +124,7 @@ def _attributes_assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]
 def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for field in node.body:
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):  # of a dataclass
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):  # a field of a dataclass
             found[field.target.id] = _is_container(field)
     for each in _statements_in(node, constructors=True):
         if isinstance(each, ast.Assign | ast.AnnAssign):
@@ -135,7 +136,7 @@ def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
 
 
 def _statements_in(statement: ast.stmt, *, constructors: bool) -> Iterator[ast.AST]:
-    """Yield a statement and all statements inside it. Expressions assign nothing."""
+    """Yield a statement and all statements inside it. Expressions are left out, because they contain no assignments."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
@@ -161,7 +162,7 @@ def _is_self_name(node: ast.expr) -> bool:
 
 
 def _is_container(node: ast.Assign | ast.AnnAssign) -> bool:
-    """Judge by the constructor or the annotation of the value."""
+    """Return whether the assigned value is a container, by its constructor or annotation."""
     if isinstance(node.value, _DISPLAYS):
         return True
     kinds = [node.value.func] if isinstance(node.value, ast.Call) else []

@@ -1,12 +1,12 @@
 """Shrinking: reduces a failing run to a local minimum that fails in the same way.
 
-A run is a function of its decisions. Shrinking edits these and runs the program again. Any subset is valid: a replay
-returns the plain outcome for a missing draw and follows the default schedule at a missing deviation. An edited input or
-trace of the program could be invalid.
+A run is a function of its decisions, so shrinking edits the decisions and runs the program again. Any subset of
+decisions is valid: a replay returns the plain outcome for a missing draw, and follows the default schedule at a missing
+deviation. Edited inputs or traces of the program could be invalid.
 
 The test of a candidate makes one run. If the run fails in the same way, the test returns the decisions that the run
-used, so decisions without effect disappear. The test defines "the same way": one that is too strict stops early, one
-that is too loose may end at another bug.
+used, so decisions without effect disappear. The test defines "the same way": with a too strict test, shrinking stops
+early; with a too loose test, it may end at another bug.
 
 Three steps repeat until none of them makes the run smaller:
 
@@ -14,7 +14,7 @@ Three steps repeat until none of them makes the run smaller:
     2. drop whole streams of draws, then single draws (delta debugging: large chunks first, then smaller ones)
     3. lower the values of the remaining draws by bisection
 
-In the result no single part can be dropped, but two parts together may be. The number of tries bounds the cost. The
+In the result, no single part can be dropped, but two parts together may be. The number of tries limits the cost. The
 search is deterministic unless `stop` reads a clock.
 
 Source: Zeller, Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002.
@@ -27,13 +27,13 @@ from typing import Generic, TypeVar
 from .choices import Decision
 from .schedule import TaskSwitch
 
-_VALUE_STEPS_MAX = 6  # runs per bisection: 1/64 of the range is close enough
+_VALUE_STEPS_MAX = 6  # runs per bisection, because 1/64 of the range is precise enough
 _COARSE_PARTS = 8  # the smallest chunk of a coarse search is 1/8 of the parts
 
 
 @dataclass(frozen=True, slots=True)
 class RunDecisions:
-    """The decisions of a run: draws that are not plain, deviations from the default schedule."""
+    """The decisions of a run: draws other than 0, and deviations from the default schedule."""
 
     decisions: tuple[Decision, ...]
     schedule: tuple[TaskSwitch, ...]
@@ -45,11 +45,11 @@ P = TypeVar("P")
 
 
 class ShrinkSearch(Generic[C]):
-    """A search for a smaller candidate; `best` is the smallest so far.
+    """A search for a smaller candidate. `best` is the smallest so far.
 
-    still_fails returns the record of the candidate's run, or None if the run does not fail in the same way. stop is
-    called before each try; True ends the search. on_try is called after each try with the candidate and whether it
-    fails.
+    still_fails returns the record of the candidate's run, None if the run does not fail in the same way. stop is called
+    before each try, and ends the search by returning True. on_try is called after each try with the candidate and
+    whether it fails.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ShrinkSearch(Generic[C]):
         self.best = start
         self.tries = 0
         self.is_coarse = False
-        """Whether to drop parts in large chunks only."""
+        """Whether to drop only large chunks of parts."""
         self._still_fails = still_fails
         self._tries_max = tries_max
         self._stop = stop
@@ -79,7 +79,6 @@ class ShrinkSearch(Generic[C]):
         return self._has_stopped
 
     def attempt(self, candidate: C) -> bool:
-        """Test a new candidate. A candidate that still fails becomes the best."""
         if candidate in self._seen or self.is_over:
             return False
         self._seen.add(candidate)
@@ -94,7 +93,7 @@ class ShrinkSearch(Generic[C]):
     def continue_with_test(
         self, still_fails: Callable[[C], C | None], shrink_on: Callable[["ShrinkSearch[C]"], None]
     ) -> None:
-        """Continue from the best candidate with another test; tries count on."""
+        """Continue from the best candidate with another test, without resetting the number of tries."""
         others = ShrinkSearch(self.best, still_fails, tries_max=self._tries_max, stop=self._stop, on_try=self._on_try)
         others.tries = self.tries
         shrink_on(others)
@@ -103,7 +102,7 @@ class ShrinkSearch(Generic[C]):
     def drop_parts(self, parts: Callable[[C], Sequence[P]], keeping: Callable[[C, Sequence[P]], C]) -> None:
         """Drop parts of the best candidate until no part can be dropped alone.
 
-        keeping(candidate, some) returns the candidate with only the parts in some.
+        keeping(candidate, some) returns the candidate with only the parts in `some`.
         """
         left = list(parts(self.best))
         if left and self.attempt(keeping(self.best, ())):
@@ -112,7 +111,7 @@ class ShrinkSearch(Generic[C]):
         least = max(1, len(left) // _COARSE_PARTS) if self.is_coarse else 1
         while left and chunk >= least and not self.is_over:
             has_dropped = False
-            end = len(left)  # from the end: later parts depend on earlier ones
+            end = len(left)  # from the end, because later parts depend on earlier parts
             while end > 0 and not self.is_over:
                 start = max(0, end - chunk)
                 if self.attempt(keeping(self.best, left[:start] + left[end:])):
@@ -124,7 +123,7 @@ class ShrinkSearch(Generic[C]):
             chunk = max(min(chunk // 2, len(left)), 0 if self.is_coarse else 1)
 
     def lower_value(self, value: int, least: int, with_value: Callable[[C, int], C], *, steps_max: int = 64) -> None:
-        """Lower a number of the best candidate to least, else by bisection."""
+        """Lower a number of the best candidate to least, otherwise by bisection."""
         if value <= least or self.attempt(with_value(self.best, least)):
             return
         refused = least
@@ -139,7 +138,7 @@ class ShrinkSearch(Generic[C]):
 
 
 def shrink(search: ShrinkSearch[D]) -> D:
-    """Shrink schedule and decisions until neither gets smaller. Return the best candidate."""
+    """Shrink schedule and draws until neither gets smaller. Returns the best candidate."""
     before = None
     while before != search.best and not search.is_over:
         before = search.best
@@ -183,8 +182,6 @@ def shrink_decisions(search: ShrinkSearch[D]) -> None:
 
 
 def _value_editor(decision: Decision) -> Callable[[D, int], D]:
-    """Return a function that changes the value of one decision; value 0 drops the decision."""
-
     def replace_value(candidate: D, value: int) -> D:
         decisions = [
             other._replace(value=value) if other[:3] == decision[:3] else other for other in candidate.decisions

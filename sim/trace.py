@@ -12,11 +12,11 @@ from typing import NamedTuple
 from .machine import Scheduler, SimTask, WaitReason
 
 FOLDED_AT_WORDS = 8192
-"""Pending words from which to call `hash_pending_words`: enough to make the cost of a call per word negligible."""
+"""Number of pending words at which to call `hash_pending_words`: large, so the call costs little per word."""
 
 
 class RollingDigest:
-    """A hash of pairs of words. Invariant: hash(folded words) continued with the pending words is the digest so far."""
+    """A hash of pairs of words. Invariant: hash(earlier words), continued with the pending words, is the digest."""
 
     __slots__ = ("_hash", "_kept", "note", "pending")
 
@@ -24,12 +24,11 @@ class RollingDigest:
         self._hash = hashlib.blake2b(digest_size=16)
         self.pending: list[int] = []
         self._kept: array[int] | None = None
-        # A C method, because a Python call would be slower.
+        # This is a C method, because a Python call would be slower.
         self.note: Callable[[tuple[int, int]], None] = self.pending.extend
-        """Adds two integers, 0 <= x < 2**64; larger ones raise OverflowError at the next `hash_pending_words`."""
+        """Adds two integers, 0 <= x < 2**64. Larger integers raise OverflowError in the next `hash_pending_words`."""
 
     def hash_pending_words(self) -> None:
-        """Move the pending words into the hash."""
         words = self.pending
         assert len(words) % 2 == 0, "notes are pairs"
         self._hash.update(_little_endian(words))
@@ -48,18 +47,16 @@ class RollingDigest:
         self._kept = array("Q")
 
     def all_words(self) -> "array[int]":
-        """Return all words so far. Requires `keep_all_words`."""
         assert self._kept is not None, "words were not kept"
         return self._kept + array("Q", self.pending)
 
     def count_words(self) -> int:
-        """Count the words so far. Requires `keep_all_words`."""
         assert self._kept is not None, "words were not kept"
         return len(self._kept) + len(self.pending)
 
 
 class TraceEvent(NamedTuple):
-    """One event. step counts scheduling points; task is the running task."""
+    """One event. `step` counts scheduling points; `task` is the running task."""
 
     now_ns: int
     step: int
@@ -72,7 +69,7 @@ class TraceEvent(NamedTuple):
 
 
 class TraceRecording(NamedTuple):
-    """The data to compare two runs. A recording can be pickled."""
+    """The data of one run for a comparison. Can be pickled."""
 
     events: list[TraceEvent]
     words_before: "array[int]"
@@ -83,12 +80,12 @@ class TraceRecording(NamedTuple):
 class Trace:
     """The events of one kernel, oldest first.
 
-    The kernel adds `start`, `end`, `switch` and `kill`. Other callers test `if kernel.trace is not None` first.
-    `on_parked`, `on_ready` and `emit` add no event; subclasses that draw pictures override these methods.
+    The kernel adds `start`, `end`, `switch` and `kill` events. Other callers test `if kernel.trace is not None` first.
+    `on_parked`, `on_ready` and `emit` add no event; subclasses that make timelines override them.
     """
 
     def __init__(self, *, to_compare: bool = False) -> None:
-        """Make an empty trace. to_compare: keep the words of the digest for `recording`."""
+        """to_compare: keep the digest words for `recording`."""
         self._events: list[TraceEvent] = []
         self._words_before: array[int] | None = array("Q") if to_compare else None
         self._kernel: Scheduler | None = None
@@ -114,10 +111,9 @@ class Trace:
         """Called when a blocked task can run again."""
 
     def emit(self, fact: object) -> None:
-        """Called by the driver of the kernel with a fact about the run."""
+        """Called by the kernel's driver with a fact about the run."""
 
     def recording(self) -> TraceRecording:
-        """Return the data for a comparison. Requires to_compare and a finished run."""
         assert self._digest is not None, "a trace belongs to a kernel"
         assert self._words_before is not None, "the trace was not made to compare"
         return TraceRecording(self._events, self._words_before, self._digest.all_words())
@@ -133,7 +129,7 @@ class Trace:
 
 
 def _little_endian(words: list[int]) -> bytes:
-    packed = array("Q", words)  # in the machine's byte order, which the digest must not depend on
+    packed = array("Q", words)  # in the machine's byte order, on which the digest must not depend
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()

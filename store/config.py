@@ -1,6 +1,6 @@
-"""Store settings: RocketMQ's names in Python's spelling, defaults and units.
+"""Store settings: RocketMQ's settings in Python's spelling, with types and units.
 
-Each field has the RocketMQ key and the range of its setting. Sizes are bytes, `_ms` are milliseconds, pages are 4096
+Each field has the RocketMQ key and the range of its setting. Units are bytes, milliseconds (`_ms`) and pages of 4096
 bytes. Defaults are those of RocketMQ 4.9.8.
 """
 
@@ -22,7 +22,7 @@ _LONG_MAX = (1 << 63) - 1
 
 
 class FlushDiskType(Enum):
-    """When a put is answered: after its bytes are durable, or after they are in the page cache."""
+    """When a put returns: after its bytes are durable, or after they are in the page cache."""
 
     SYNC_FLUSH = "SYNC_FLUSH"
     ASYNC_FLUSH = "ASYNC_FLUSH"
@@ -52,7 +52,7 @@ class Key(NamedTuple):
     """The RocketMQ key of a setting and its range."""
 
     name: str
-    """For a setting of this store alone, a name in RocketMQ's spelling."""
+    """The RocketMQ key, or a key in the same spelling for a setting that RocketMQ lacks."""
     minimum: int
     maximum: int
     own: bool
@@ -157,7 +157,7 @@ class StoreConfig:
     # -- delayed delivery --------------------------------------------------------------------------
     enable_schedule_message_stats: bool = _setting_field(True, "enableScheduleMessageStats")
     enable_schedule_async_deliver: bool = _setting_field(False, "enableScheduleAsyncDeliver")
-    """No effect, as the two limits below: the put of a delivered copy never waits for a disk."""
+    """No effect, like the next two settings, because the put of a delivered copy never waits for a disk."""
     schedule_async_deliver_max_pending_limit: int = _setting_field(2000, "scheduleAsyncDeliverMaxPendingLimit", 1)
     schedule_async_deliver_max_resend_num2_blocked: int = _setting_field(3, "scheduleAsyncDeliverMaxResendNum2Blocked")
 
@@ -227,12 +227,11 @@ class StoreConfig:
 
     @property
     def access_message_in_memory_max_bytes(self) -> int:
-        """Distance from the log's end up to which a message counts as in memory."""
+        """Maximum distance from the log's end at which a message counts as in memory."""
         return self.physical_memory_bytes * self.access_message_in_memory_max_ratio // 100
 
     @property
     def commit_log_directories(self) -> tuple[str, ...]:
-        """The directories in the order of the setting. New segments go to the writable directories."""
         return _split_paths(self.store_path_commit_log) or (f"{self.store_path_root_dir}/commitlog",)
 
     @property
@@ -241,7 +240,6 @@ class StoreConfig:
 
     @property
     def writable_commit_log_directories(self) -> tuple[str, ...]:
-        """Return the directories that accept new segments, at least one."""
         read_only = self.read_only_commit_log_directories
         return tuple(path for path in self.commit_log_directories if path not in read_only)
 

@@ -1,11 +1,10 @@
-"""Directory creation: makes the name of each new level durable.
+"""Directory creation: makes the name of each directory durable.
 
-The name of a directory is stored in its parent and is durable only after a sync of the parent. If only the last
-parent of a new path is synced, a power cut can remove the first level and everything below it.
+The parent stores the name of a directory, so the name is durable only after a sync of the parent. If only the last
+parent of a new path is synced, a power cut can remove the first new directory and everything below it.
 
-Existing levels are synced too, because a killed process may have created them without a sync. The top of the path is
-`/`, or the working directory for a relative path. The name of the working directory is not part of the path, so the
-process that created it must make it durable.
+Existing directories are synced too, because a killed process may have created them without a sync. The path begins at
+`/`, or for a relative path at the working directory. The creator of the working directory must make its name durable.
 """
 
 import errno
@@ -15,7 +14,7 @@ from itertools import pairwise
 from .world import Files
 
 _CANNOT_SYNC = (errno.EACCES, errno.EINVAL, errno.EROFS)
-"""Errors that a sync may return if the directory gets no new name: not readable, autofs or read-only."""
+"""Errors that a sync may return if the directory gets no new name: it is not readable, autofs or read-only."""
 
 
 def directory_of(path: str) -> str:
@@ -24,14 +23,13 @@ def directory_of(path: str) -> str:
 
 
 def make_directory(files: Files, path: str, *, below: str = "", once_made: Callable[[], None] = lambda: None) -> None:
-    """Create a directory and its missing parents, and make the name of each level durable.
+    """Create a directory and its missing parents, and make the name of each durable.
 
-    below: a parent of path whose name is durable; the caller syncs the names in it. once_made: called after the
-    creation, before the first sync. Raises OSError if a sync fails, unless the level existed and its parent cannot be
-    synced at all.
+    below: a parent of path with a durable name; the caller syncs the names in it. once_made: called after the creation,
+    before the first sync. Raises OSError if a sync fails, unless the directory existed and its parent cannot be synced.
     """
     above = _parents_below(path, below)
-    # The name of the path itself must be durable even if another process created it.
+    # The name of path must be durable even if another process created it.
     new = {path, *(level for level in above if directory_of(level) != level and files.status(level) is None)}
     files.make_directories(path)
     once_made()
@@ -45,7 +43,6 @@ def make_directory(files: Files, path: str, *, below: str = "", once_made: Calla
 
 
 def _parents_below(path: str, below: str) -> list[str]:
-    """Return parent directories, the highest first."""
     above: list[str] = []
     while (parent := directory_of(path)) not in (path, below):
         above.insert(0, parent)

@@ -1,4 +1,4 @@
-"""Errors of the store: StoreErrors, which the store raises itself, and OSErrors of the disk."""
+"""Errors of the store: StoreErrors of its own, and OSErrors of the disk."""
 
 from errno import EDQUOT, ENOSPC
 
@@ -8,7 +8,7 @@ class StoreError(Exception):
 
 
 class CorruptFileError(StoreError):
-    """Bytes on disk violate their format.
+    """Bytes on disk violate the file format.
 
     >>> print(CorruptFileError("commitlog/0", 4096, "bodyCRC", "9ae0daaf", "00000000"))
     commitlog/0 @ 4096: bodyCRC: expected 9ae0daaf, found 00000000
@@ -39,7 +39,7 @@ class InvalidMessageError(StoreError):
 
 
 class MisplacedRecordError(StoreError):
-    """The queue offset in a record cannot be right."""
+    """A record's queue offset does not fit its queue."""
 
     def __init__(self, queue: str, expected: str, found: int) -> None:
         super().__init__(f"queueOffset in {queue}: expected {expected}, found {found}")
@@ -49,7 +49,7 @@ class MisplacedRecordError(StoreError):
 
 
 class DivergedError(StoreError):
-    """A slave's log may not be a prefix of its master's log.
+    """A slave's log may differ from its master's log.
 
     Only an operator knows which log to keep, so both logs stay unchanged.
     """
@@ -60,7 +60,7 @@ class DivergedError(StoreError):
 
 
 class FilterExpressionError(StoreError):
-    """A filter expression is invalid. Names the position, the expectation and the text found."""
+    """A filter expression is invalid. The error names the position, the expectation and the text found."""
 
     def __init__(self, expression: str, position: int, expected: str, found: str) -> None:
         super().__init__(f"{expression!r} @ {position}: expected {expected}, found {found}")

@@ -1,8 +1,8 @@
-"""Marks on rare branches: a campaign counts them to prove that it reached each branch.
+"""Marks on rare branches. A campaign counts them to prove that it reached each branch.
 
-A simulation can also force some branches whose condition is false, if a correct store may take the branch at any time
-(FoundationDB's BUGGIFY). Like FoundationDB's probes and rust-analyzer's cov-mark, a mark is inside the branch that it
-describes. A mark costs one `if` when no collector is active.
+A simulation can also force some branches although their condition is false, if a correct store may take them at any
+time (FoundationDB's BUGGIFY). Like FoundationDB's probes and rust-analyzer's cov-mark, a mark is inside its branch. It
+costs one `if` when no collector is active.
 """
 
 from collections import Counter
@@ -70,7 +70,7 @@ def count_mark(name: str) -> None:
 
 @contextmanager
 def marks_collected() -> Iterator[Counter[str]]:
-    """Count the marks hit inside a `with` block. Only the innermost block counts."""
+    """Count the marks reached inside a `with` block. Only the innermost block counts."""
     hits: Counter[str] = Counter()
     _collecting.append(hits)
     try:
@@ -87,7 +87,7 @@ FORCIBLE = (
     "index dropped",
     "delivery fails",
 )
-"""A forced branch costs time or a retry, and breaks no guarantee."""
+"""Marks of branches that a simulation may force. A forced branch costs time or a retry, and breaks no guarantee."""
 
 assert MARKS.keys() >= set(FORCIBLE), FORCIBLE
 
@@ -95,14 +95,14 @@ _forcing: list[Callable[[str], bool]] = []
 
 
 def is_forced(name: str) -> bool:
-    """Return whether the simulation takes the branch with this mark although its condition is false."""
+    """Return whether the simulation takes this mark's branch although the condition is false."""
     assert name in FORCIBLE, name
     return bool(_forcing) and _forcing[-1](name)
 
 
 @contextmanager
 def marks_forced(decide: Callable[[str], bool]) -> Iterator[None]:
-    """Inside a `with` block, `decide` is called when a forcible branch would not be taken; True takes the branch."""
+    """Inside a `with` block, force the branches of FORCIBLE marks for which `decide` returns True."""
     _forcing.append(decide)
     try:
         yield

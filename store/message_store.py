@@ -1,13 +1,10 @@
 """Message store: RocketMQ's DefaultMessageStore.
 
-store = MessageStore(real_world(), StoreConfig("/var/lib/mq"))
-store.load()
-store.start()
-store.put_message(Message.create("Orders", b"hello", tags="new"))
-store.get_message("Orders", 0, 0).records
+store = MessageStore(real_world(), StoreConfig("/var/lib/mq")) store.load() store.start()
+store.put_message(Message.create("Orders", b"hello", tags="new")) store.get_message("Orders", 0, 0).records
 store.shutdown()
 
-This class makes the services and connects them:
+MessageStore creates the services and connects them:
 
     puts -> log -> flush (and commit, with a pool) -> dispatch -> queues, index, light queues -> listeners
 """
@@ -50,11 +47,11 @@ from .stats import FAST_PUT_NS, StoreStats
 from .world import FileLock, World
 
 _STALL_MS_MAX = 10_000_000
-"""If the put lock seems held for longer, RocketMQ assumes a stale start time, not a stalled disk."""
+"""If the put lock seems held for longer, RocketMQ assumes that the start time is stale, not that the disk stalls."""
 
 
 class MessageStore:
-    """One store directory: its start and stop, and the operations of producers, consumers and operators."""
+    """A store in one directory, with the operations of producers, consumers and operators."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self.world = world
@@ -88,7 +85,7 @@ class MessageStore:
             self.commit_log.group_transfer = GroupTransfer(world, config)
         self.dispatch = DispatchService(world, config, self.commit_log, queues, flags, delays_ms)
         self.extended: ExtendedQueueDispatcher | None = None
-        """None if queues have no extension files."""
+        """Dispatcher for queues with extension files; None without them."""
         if config.enable_consume_queue_ext:
             self.extended = ExtendedQueueDispatcher(queues, delays_ms)
             self.dispatch.dispatchers[0] = self.extended.dispatch
@@ -107,7 +104,7 @@ class MessageStore:
         if config.broker_role is BrokerRole.SLAVE:
             self.dispatch.dispatchers.append(self.stats.count_replicated)
         self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, delays_ms)
-        """Listeners, each called with every message that can be pulled. To add a listener, use `append`."""
+        """Listeners, each called with every message that can now be pulled. `append` adds a listener."""
         self.dispatch.awaits = self.on_arriving.awaits
         limit = self.dispatch.readable_limit
         self.schedule = ScheduleMessageService(
@@ -136,7 +133,6 @@ class MessageStore:
 
     @property
     def services(self) -> list[Service]:
-        """All services; a slave delivers no delayed messages."""
         services = [self.allocate, self.flush, self.dispatch, self.flush_queues, self.retention]
         if self.commit is not None:
             services.append(self.commit)
@@ -145,7 +141,7 @@ class MessageStore:
         return services
 
     def call_when_readable(self, wake: Callable[[], None]) -> None:
-        """Call wake whenever more of the log becomes readable, in addition to earlier callbacks."""
+        """Call `wake` whenever more of the log becomes readable. Earlier callbacks stay registered."""
         earlier = self._on_readable
 
         def wake_both() -> None:
@@ -182,9 +178,9 @@ class MessageStore:
     def load(self, *, clean_exit: bool | None = None) -> RecoveryReport:
         """Lock the directory, map its files, and recover.
 
-        clean_exit: whether the last shutdown was clean; None: read this from the marker file. Raises StoreLockedError
-        if another instance is running, CorruptFileError if the directory cannot belong to a store, OSError if the
-        disk fails. After these errors the directory is not locked. No file changes before the lock is held.
+        clean_exit: whether the last shutdown was clean; None: use the marker file. Raises StoreLockedError if another
+        instance is running, CorruptFileError if the directory cannot belong to a store, OSError if the disk fails.
+        These errors release the lock. No file changes before the lock is held.
         """
         try:
             self._lock_directory()
@@ -202,7 +198,7 @@ class MessageStore:
         strays = [*self.log.strays, *self.queues.load(before_loss=self.checkpoint.reset_queue_time)]
         report = self.last_recovery = self.recover(clean_exit=clean_exit)
         report.strays = strays
-        if clean_exit:  # after a crash, a short file is expected, because its size may not have been durable
+        if clean_exit:  # a crash can shorten a file before its size is durable
             report.findings += self.queues.extended
         if damage is not None:
             report.findings.append(damage)
@@ -221,7 +217,7 @@ class MessageStore:
         report = recovery.run()
         times.restore_mtimes(self.commit_log, queues.all_queues())
         self.commit_log.continue_after(report.last_store_timestamp_ms)
-        # After recovery, because a queue that lags the log would assign queue offsets that are in the log already.
+        # Read after recovery: a queue that lags the log would assign queue offsets that the log already contains.
         counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all_queues()}
         self.commit_log.topic_queue_table = counted | report.counted
         self.dispatch.reput_from.set(report.dispatched_to)
@@ -233,7 +229,7 @@ class MessageStore:
 
     def _lock_directory(self) -> None:
         files = self.world.files
-        # The sync is after the lock, so that a second instance is refused even if the sync fails.
+        # The sync follows the lock, so a second instance is refused even if the sync fails.
         make_directory(files, self.config.store_path_root_dir, once_made=self._acquire_file_lock)
         files.write(self.config.lock_path, b"lock")
 
@@ -247,8 +243,8 @@ class MessageStore:
     def start(self) -> None:
         """Make the marker of an unclean exit durable, then start the services and accept puts.
 
-        Raises RuntimeError unless the store was loaded and not started before. A store that was not loaded would ignore
-        existing files, which another instance may have locked.
+        Raises RuntimeError unless the store is loaded and was not started before. Without a load, the store would
+        ignore existing files, which another instance may have locked.
         """
         if self._lock is None or self._is_started:
             found = "a running store" if self._is_started else "a store that was not loaded"
@@ -263,42 +259,43 @@ class MessageStore:
         if self.queues.ext_directory is not None:
             make_directory(files, self.queues.ext_directory, below=root)
         self.checkpoint.limit_to_log_end(self.commit_log.last_store_timestamp_ms)
-        self.mark_running()  # this syncs the names in the root, including those created above
+        self.mark_running()  # syncs the names in the root, including those created above
         self.schedule.persist_correction()
         for service in (self.allocate, self.flush, self.dispatch, self.flush_queues):
             service.start()
         if self.commit is not None:
             self.commit.start()
         self.retention.start()
-        if self.config.broker_role is not BrokerRole.SLAVE:  # only the master writes to a slave's log
+        if self.config.broker_role is not BrokerRole.SLAVE:  # on a slave, only replication writes to the log
             self._accepting.set(1)
             self.schedule.start()
 
     def mark_running(self) -> None:
-        """Create the marker file. If the marker file exists at the next start, the last exit was unclean."""
+        """Create the marker file. A start that finds it knows that the last exit was unclean."""
         files = self.world.files
         files.write(self.config.abort_path, b"")
-        # Otherwise a power cut can lose the name but not the log's pages, and the next start would trust the log.
+        # Otherwise a power cut can lose the marker's name but keep pages of the log, and the next start would trust the
+        # log.
         files.sync_directory(self.config.store_path_root_dir)
 
     def shutdown(self) -> bool:
         """Stop accepting puts, make all data durable, and stop. Return whether the exit was clean.
 
-        After an unclean exit the next load recovers. Causes: a failed sync, records that are not dispatched, or a
+        After an unclean exit, the next load recovers. Causes are a failed sync, records that are not dispatched, and a
         removal of the marker that may not be durable.
         """
         self._accepting.set(0)
         self._shut_down.set(1)
         self.retention.shutdown()
         self.schedule.shutdown()
-        self.commit_log.close()  # before the commit service stops, or a later put would remain in its buffer
+        self.commit_log.close()  # before the commit service stops, or a later put would stay in its buffer
         if self.commit is not None:
-            self.commit.shutdown()  # before the flush service, which must flush all committed bytes
+            self.commit.shutdown()  # before the flush service stops, because it must flush all committed bytes
         self.flush.shutdown()
         self.dispatch.shutdown()
         self.flush_queues.shutdown()
         self.allocate.shutdown()
-        self.schedule.try_to_persist()  # now that all copies are durable
+        self.schedule.try_to_persist()  # persists the progress now that all copies are durable
         clean = self.is_clean() and self._mark_stopped()
         if not clean:
             count_mark("unclean stop")
@@ -314,11 +311,11 @@ class MessageStore:
         return True
 
     def is_clean(self) -> bool:
-        """Whether everything written is durable and visible."""
+        """Return whether all written data is durable and dispatched."""
         return (
             not self.flags.has_failed
             and self.log.flushed_where.get() == self.log.put_offset
-            and self.dispatch.behind_bytes == 0  # because a start without the marker trusts the queues
+            and self.dispatch.behind_bytes == 0  # a start without the marker file trusts the queues
             and self.flush_queues.last_error is None
         )
 
@@ -342,7 +339,7 @@ class MessageStore:
         self.retention.delete_manually()
 
     def clean_expired_consumer_queue(self) -> None:
-        """Remove the queues without a message in the log: RocketMQ's admin command 306.
+        """Remove queues without a message in the log (RocketMQ's admin command 306).
 
         The next message of a removed queue has queue offset 0. Raises OSError if a file cannot be removed.
         """
@@ -351,7 +348,7 @@ class MessageStore:
     # -- puts --------------------------------------------------------------------------------------
 
     def put_message(self, message: Message) -> PutMessageResult:
-        """Store one message. The status of the result tells whether the message is durable."""
+        """Store one message. The result's status tells whether it is durable."""
         return wait_for_answer(self.begin_put(message))
 
     def put_messages(self, batch: MessageBatch) -> PutMessageResult:
@@ -361,10 +358,10 @@ class MessageStore:
     def begin_put(
         self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
     ) -> PutMessageResult | PutWait:
-        """Store a message or a batch. Return the result, or a PutWait if the result is not known yet.
+        """Store a message or a batch. Returns the result, or a PutWait if the result is not known yet.
 
-        on_known: called when the PutWait may have its result, in any task and possibly before this method returns.
-        Without on_known, the caller must block on the PutWait.
+        on_known: called when the PutWait may have its result, by any task, possibly before this method returns. Without
+        on_known, the caller must call `PutWait.wait`.
         """
         begin_ns = self._now_ns()
         refused = self._find_put_refusal(message)
@@ -401,7 +398,7 @@ class MessageStore:
 
     @property
     def is_os_page_cache_busy(self) -> bool:
-        """Whether the put lock is held for so long that the disk is probably stalled."""
+        """Return whether a put holds the put lock for so long that the disk probably stalls."""
         begin_ms = self.commit_log.begin_time_in_lock_ms
         if begin_ms == 0:
             return False
@@ -410,7 +407,7 @@ class MessageStore:
 
     @property
     def is_transient_store_pool_deficient(self) -> bool:
-        """Whether the transient store pool has no free buffer, so that a broker refuses producers."""
+        """Return whether the transient store pool has no free buffer. A broker then refuses producers."""
         return self.pool is not None and self.pool.available == 0
 
     # -- reads -------------------------------------------------------------------------------------
@@ -426,8 +423,8 @@ class MessageStore:
     ) -> GetMessageResult:
         """Pull up to max_messages from a queue offset on; tags is a subscription such as `A || B`.
 
-        wanted: a filter instead of tags, such as `SqlMessageFilter`. All reads of records or queue files raise
-        StoreNotReadableError if reads are refused, where RocketMQ returns null.
+        wanted: a filter instead of tags, such as `SqlMessageFilter`. Every method that reads records or queue files
+        raises StoreNotReadableError if reads are refused; RocketMQ returns null.
         """
         self._require_readable()
         begin_ns = self._now_ns()
@@ -435,7 +432,7 @@ class MessageStore:
         try:
             result = self._puller.get_message(queue, offset, max_messages, wanted or TagFilter.parse(tags))
         except ValueError:
-            self._require_readable()  # a shutdown may have closed its maps during the read
+            self._require_readable()  # a shutdown may have closed the maps during the read
             raise
         self.stats.count_get(self._now_ns() - begin_ns, result)
         if result.fall_behind_bytes >= 0 and self.config.disk_fall_recorded:
@@ -449,7 +446,7 @@ class MessageStore:
             raise StoreNotReadableError(f"the store was made not readable: running flags {self.flags.bits}")
 
     def look_message_by_offset(self, physical_offset: int) -> MessageRecord | None:
-        """Return None if no record begins at the log offset."""
+        """Return the record at a log offset, None if no record begins there."""
         self._require_readable()
         if physical_offset < 0:
             return None
@@ -475,7 +472,7 @@ class MessageStore:
         return self.queues.find_or_create(topic, queue_id).max_offset
 
     def get_min_offset_in_queue(self, topic: str, queue_id: int) -> int:
-        """Return -1 for an unknown queue."""
+        """Return the first queue offset; -1 for an unknown queue."""
         queue = self.queues.find(topic, queue_id)
         return -1 if queue is None else queue.min_offset
 
@@ -491,19 +488,17 @@ class MessageStore:
 
     @property
     def max_phy_offset(self) -> int:
-        """Log offset after the last record."""
         return self.log.max_offset
 
     @property
     def min_phy_offset(self) -> int:
-        """First log offset, -1 for an empty log."""
+        """First log offset; -1 for an empty log."""
         return self.log.min_offset
 
     # -- monitoring --------------------------------------------------------------------------------
 
     @property
     def dispatchers(self) -> list[Dispatcher]:
-        """Dispatch passes each record to these functions, in order."""
         return self.dispatch.dispatchers
 
     @property
@@ -511,7 +506,6 @@ class MessageStore:
         return self.dispatch.behind_bytes
 
     def runtime_info(self) -> dict[str, str]:
-        """Return runtime information with RocketMQ's names."""
         self.stats.take_sample_if_due()
         return {
             **stats_info(self.stats, self.world.clock.now_ms(), self.dispatch.waiting_bytes_max),

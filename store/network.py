@@ -1,7 +1,7 @@
-"""Network protocol of the store: byte streams, and a poller for many.
+"""Network protocol of the store: byte streams, and a poller for many streams.
 
 No call blocks longer than its timeout. Sent bytes arrive in order, or the connection breaks. A sender does not know
-when sent bytes arrive or whether the peer has read them.
+when or whether the peer reads the bytes.
 """
 
 from collections.abc import Sequence
@@ -11,18 +11,17 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ListenOptions:
-    """Options of a listening socket and of the connections that the socket accepts. Linux doubles both buffer sizes."""
+    """Options of a listening socket and its accepted connections. Linux doubles both buffer sizes."""
 
     backlog: int = 4096
     """Maximum number of connections that wait for `accept`."""
     send_buffer_bytes: int = 128 * 1024
-    """Per connection; RocketMQ uses 64 KiB.
+    """Send buffer per connection. RocketMQ uses 64 KiB.
 
-    Linux's default of 4 MiB for a client that never reads would let a few hundred such clients exhaust a machine's
-    TCP memory.
+    With Linux's default of 4 MiB, a few hundred clients that never read would exhaust the machine's TCP memory.
     """
     receive_buffer_bytes: int = 0
-    """Per connection; 0: the operating system chooses."""
+    """Receive buffer per connection; 0: the operating system chooses."""
 
 
 def bracket_ipv6(host: str) -> str:
@@ -55,12 +54,12 @@ class Connection(Protocol):
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
         """Send bytes. Return the number of sent bytes, at least one. Timeout and errors as for `receive`.
 
-        After a TimeoutError no byte counts as sent, but the next send must begin with the same bytes, because they may
-        be encrypted already.
+        After a TimeoutError no byte counts as sent, but the next send must begin with the same bytes, because TLS may
+        have encrypted them.
         """
 
     def close(self) -> None:
-        """Close this end. Sent bytes are still delivered, and waiting tasks wake up. Later calls have no effect."""
+        """Close this end, and wake waiting tasks. Sent bytes are still delivered. Later calls have no effect."""
 
 
 class Listener(Protocol):
@@ -81,25 +80,26 @@ class Listener(Protocol):
 
 
 ReadyEndpoint = tuple[Connection | Listener, bool, bool]
-"""A connection or listener; whether `receive` (or `accept`) would not wait; whether `send` would not wait."""
+"""(connection or listener, whether `receive` or `accept` would return at once, whether `send` would return at once)."""
 
 
 class Poller(Protocol):
-    """Waits for many connections at once. One task waits; any task may call the other methods."""
+    """Waits for many connections at once. One task may call `wait`, any task the other methods."""
 
     def watch(self, what: Connection | Listener, *, receives: bool, sends: bool) -> None:
         """Watch an object, or change which operations to wait for.
 
-        An object watched for no operation keeps its place in the order.
+        An object that is watched for no operation keeps its position in the order.
         """
 
     def forget(self, what: Connection | Listener) -> None:
-        """Stop watching an object; call this before the object is closed. No effect if the object is not watched."""
+        """Stop watching an object, if it is watched. Call this before closing the object."""
 
     def wait(self, timeout_ms: int | None) -> Sequence[ReadyEndpoint]:
-        """Return the ready objects in the order of first watching; none after timeout_ms or `wake`.
+        """Return the ready objects in the order of their first `watch`; none after timeout_ms or `wake`.
 
-        A ready object may still have no data, for example after half a TLS record: use it with a timeout of 0."""
+        A ready object may still lack data, for example after half a TLS record, so use a timeout of 0.
+        """
 
     def wake(self) -> None:
         """Make the current or next wait return."""
@@ -109,19 +109,19 @@ class Poller(Protocol):
 
 
 class Network(Protocol):
-    """The source of a machine's connections."""
+    """Makes a machine's connections."""
 
     def listen(self, address: str) -> Listener:
         """Listen at `host:port`. OSError: EADDRINUSE, EADDRNOTAVAIL, EACCES."""
 
     def connect(self, address: str, timeout_ms: int) -> Connection:
-        """Connect. Raises TimeoutError if there is no answer in time, ConnectionRefusedError or another OSError."""
+        """Connect. Raises TimeoutError without an answer in time, ConnectionRefusedError or another OSError."""
 
     def poller(self) -> Poller: ...
 
 
 def send_all(connection: Connection, data: bytes | memoryview, timeout_ms: int) -> None:
-    """Raises TimeoutError after timeout_ms without progress, ConnectionError if the connection breaks."""
+    """Send all bytes. Raises TimeoutError after timeout_ms without progress, ConnectionError at a break."""
     left = memoryview(data)
     while left:
         taken = connection.send(left, timeout_ms)

@@ -2,8 +2,8 @@
 
 Your code gets a `PortableWorld` and uses no clock, task or file outside of this world.
 `tornlog.store.real.world.this_computer` uses the operating system; `Simulation.live` (`tornlog.faults.simulation`)
-injects faults. Calls block; paths are absolute and `/`-separated; failures are `OSError`s with their errno. File
-descriptors are additional to the operations of the store's world.
+injects faults. Calls block; paths are absolute and `/`-separated; failures are `OSError`s with their errno. Unlike the
+store's world, this world has file descriptors.
 """
 
 from typing import Protocol
@@ -23,7 +23,7 @@ class File(Protocol):
         """Return the size, including writes that are not durable yet."""
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return size_bytes from a position on, or fewer if the file ends before."""
+        """Return size_bytes from a position on, fewer at the end of the file."""
 
     def write(self, at: int, data: bytes) -> int:
         """Write at a position, and extend the file if needed.
@@ -44,11 +44,11 @@ class File(Protocol):
         """
 
     def close(self) -> None:
-        """Close the descriptor. Later calls have no effect; every other operation then raises OSError(EBADF)."""
+        """Close the descriptor. Later calls of `close` have no effect; other operations raise OSError(EBADF)."""
 
 
 class PortableFiles(StoreFiles, Protocol):
-    """One file system, with descriptors and hard links in addition to the store's operations."""
+    """One file system: the store's operations, descriptors and hard links."""
 
     def open(self, path: str) -> File:
         """Open a file to read, write, truncate and sync; create a missing file."""

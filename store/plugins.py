@@ -26,7 +26,7 @@ from .world import World
 
 _PARTS = ("config", "flags", "stats", "on_arriving")
 _INTERNAL = ("call_when_readable", "services")
-"""Operations that replication and the harness call on the store directly, not through plug-ins."""
+"""Operations that replication and the test harness call on the store directly, not through plug-ins."""
 
 if TYPE_CHECKING:
     _Operations = MessageStore
@@ -41,13 +41,12 @@ class PluginContext:
     world: World
     config: StoreConfig
     broker_conf: Mapping[str, str] = field(default_factory=dict)
-    """The broker's other settings, by RocketMQ's keys."""
 
 
 class AbstractPluginMessageStore(_Operations):
-    """Passes every operation of `MessageStore` to the next store. A plug-in overrides some of these operations.
+    """Passes every operation to the next store. A plug-in overrides some operations.
 
-    Internal calls of the next store, such as those of recovery and services, do not pass through a plug-in.
+    Calls inside the next store, for example by recovery and services, bypass the plug-in.
     """
 
     def __init__(self, context: PluginContext, next_store: "AnyMessageStore") -> None:
@@ -57,7 +56,7 @@ class AbstractPluginMessageStore(_Operations):
     def begin_put(
         self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
     ) -> PutMessageResult | PutWait:
-        """Begin a put. If the plug-in overrides the blocking put, call that override and block."""
+        """Begin a put. If the plug-in overrides the blocking put, call the override and block."""
         own, plain = type(self), AbstractPluginMessageStore
         if isinstance(message, MessageBatch):
             if own.put_messages is not plain.put_messages:
@@ -85,9 +84,9 @@ AnyMessageStore = MessageStore | AbstractPluginMessageStore
 
 
 def build_message_store(names: str, context: PluginContext, store: AnyMessageStore) -> AnyMessageStore:
-    """Wrap a store in a comma-separated list of plug-ins `package.module:Class`, the first outermost.
+    """Wrap a store in plug-ins: a comma-separated list of `package.module:Class`, the outermost first.
 
-    Raises ConfigError for a name that is no plug-in, and any exception of a plug-in's constructor.
+    Raises ConfigError for a name without a plug-in, and any exception of a plug-in's constructor.
     """
     for name in reversed([name for name in map(java_trim, names.split(",")) if name]):
         store = _plugin_class(name)(context, store)

@@ -1,4 +1,4 @@
-"""Running flags: the reasons for which a store refuses work, in RocketMQ's bits."""
+"""Running flags: the reasons why a store refuses work, as RocketMQ's bits."""
 
 from collections.abc import Callable
 from enum import IntFlag
@@ -8,7 +8,7 @@ from .world import Tasks
 
 
 class RefusalReason(IntFlag):
-    """One bit per reason. The bits are not stored on disk."""
+    """One bit per reason. The store does not write the bits to disk."""
 
     NOT_READABLE = 1
     NOT_WRITEABLE = 2
@@ -17,12 +17,12 @@ class RefusalReason(IntFlag):
     DISK_FULL = 16
 
 
-_NOT_READABLE = int(RefusalReason.NOT_READABLE)  # plain integers, because every put tests them
+_NOT_READABLE = int(RefusalReason.NOT_READABLE)  # integers instead of enum members, because every put tests them
 _NOT_WRITEABLE = int(~RefusalReason.NOT_READABLE)
 
 
 class RunningFlags:
-    """The active reasons. The code that detects a problem sets its reason, and clears it when the problem is over.
+    """The active reasons. The code that detects a problem sets a reason, and clears it after the problem.
 
     Invariant: every lasting reason is active.
     """
@@ -33,7 +33,7 @@ class RunningFlags:
         self._bits = tasks.cell("running flags")
         self._lock = tasks.lock("running flags")
         self._lasting = 0
-        """Reasons to refuse puts that only a restart clears. Guarded by the lock."""
+        """Reasons to refuse puts that only a restart clears. Protected by the lock."""
         self.failures: dict[str, str] = {}
         """Service name -> unexpected error that ended the service."""
         self.on_service_failed: Callable[[str], None] = do_nothing
@@ -41,7 +41,6 @@ class RunningFlags:
 
     @property
     def bits(self) -> int:
-        """All reasons as RocketMQ's number."""
         return self._bits.get()
 
     @property
@@ -54,7 +53,6 @@ class RunningFlags:
 
     @property
     def has_failed(self) -> bool:
-        """Whether any reason lasts until a restart."""
         return self._lasting != 0
 
     def add_refusal(self, reason: RefusalReason) -> None:
@@ -63,7 +61,7 @@ class RunningFlags:
             self._set_bits(self._bits.get() | int(reason))
 
     def refuse_until_restart(self, reason: RefusalReason) -> None:
-        """Add a reason until the restart, for example after a failed write: the content of the disk is then unknown."""
+        """Add a reason until the restart, for example after a failed write, which leaves the disk's content unknown."""
         with self._lock:
             self._lasting |= int(reason)
             self._set_bits(self._bits.get() | int(reason))
@@ -74,7 +72,6 @@ class RunningFlags:
         self.on_service_failed(name)
 
     def clear_refusal(self, reason: RefusalReason) -> None:
-        """Clear a reason to refuse puts, unless the reason lasts until a restart."""
         with self._lock:
             self._set_bits(self._bits.get() & (~int(reason) | self._lasting))
 

@@ -1,7 +1,7 @@
 """Runtime information of a store, in RocketMQ's names and spelling.
 
 All values are text. A rate is three numbers, for the last 10, 60 and 600 s, each empty until the store has run that
-long. A broker sends this as the answer to GET_BROKER_RUNTIME_INFO. Source: RocketMQ StoreStatsService.getRuntimeInfo,
+long. A broker answers GET_BROKER_RUNTIME_INFO with these values. Source: RocketMQ StoreStatsService.getRuntimeInfo,
 DefaultMessageStore.getRuntimeInfo, ScheduleMessageService.buildRunningStats.
 """
 
@@ -20,7 +20,6 @@ _NS_PER_MS = 1_000_000
 
 
 def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[str, str]:
-    """Return the statistics. dispatch_bytes_max: the largest dispatch backlog seen."""
     messages, size_bytes = stats.put_messages_total, stats.put_bytes_total
     rates = [stats.rates(seconds) for seconds in TPS_WINDOWS_S]
     return {
@@ -45,7 +44,7 @@ def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[
 
 
 def disk_info(files: Files, config: StoreConfig) -> dict[str, str]:
-    """Return how full the disks of the log and of the queues are, from 0 to 1; -1 if missing or unknown."""
+    """Return the usage of the log's and the queues' disks, from 0 to 1; -1 if unknown."""
     of_log = {path: _disk_ratio(files, path) for path in config.commit_log_directories}
     return {
         **{f"commitLogDiskRatio_{path}": str(ratio) for path, ratio in of_log.items()},
@@ -60,7 +59,6 @@ def _disk_ratio(files: Files, path: str) -> float:
 
 
 def schedule_info(offsets: Mapping[int, int], queues: ConsumeQueueTable) -> dict[str, str]:
-    """Return the next queue offset to deliver and the end offset of the queue, by delay level."""
     info = {}
     for level, offset in sorted(offsets.items()):
         queue = queues.find(SCHEDULE_TOPIC, level - 1)
@@ -76,7 +74,7 @@ def _runtime_text(ms: int) -> str:
 
 
 def _total_rate(rates: StoreRates | None) -> float:
-    """Unknown counts as 0.0, because RocketMQ adds two numbers."""
+    """Return the total rate. Unknown rates count as 0.0, because RocketMQ adds two numbers."""
     return 0.0 if rates is None else rates.gets_found + rates.gets_missed
 
 
@@ -85,7 +83,6 @@ def _rates_text(rates: list[float | None]) -> str:
 
 
 def trouble_info(flags: RunningFlags, dispatch: DispatchService) -> dict[str, str]:
-    """Return failed services and skipped records, which only tornlog reports."""
     info = {}
     if flags.failures:
         info["failedServices"] = "; ".join(f"{name}: {why}" for name, why in sorted(flags.failures.items()))

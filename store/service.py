@@ -1,4 +1,4 @@
-"""Background service: one task that repeats a step until it is stopped.
+"""Background service: a task that repeats a step until it is stopped.
 
 A step handles its expected errors. After any other exception `on_failure` is called, then the task ends with the
 exception. The creator of a service decides the consequence:
@@ -16,17 +16,16 @@ NS_PER_MS = 1_000_000
 
 
 def ms_until(due_ns: int, clock: Clock) -> int:
-    """Return 0 if due_ns has passed on the monotonic clock."""
-    # Rounded up, or the caller would loop without waiting in the last partial ms.
+    # Rounded up, or the caller would loop without waiting during the last ms.
     return max(0, -((clock.monotonic_ns() - due_ns) // NS_PER_MS))
 
 
 def do_nothing(*_: object) -> None:
-    """Callback without effect."""
+    """A callback without effect."""
 
 
 class Service(ABC):
-    """A named task around `run_once`. A subclass waits inside `run_once`, on `self.signal`."""
+    """A task that repeats `run_once`. Each subclass waits on `self.signal` inside `run_once`."""
 
     name = "service"
 
@@ -49,7 +48,7 @@ class Service(ABC):
         return self._stopping.get() == 1
 
     def shutdown(self) -> None:
-        """Wait for the current step and `finish_remaining_work`."""
+        """Stop after the current step and `finish_remaining_work`."""
         self._stopping.set(1)
         self.signal.notify()
         if self._task is not None:
@@ -62,7 +61,7 @@ class Service(ABC):
             self.finish_remaining_work()
         except Exception as error:
             self.has_failed = True
-            # Before the task ends, so that the failure is recorded when `join` returns. RocketMQ's threads end
+            # Called before the task ends, so that the failure is recorded when `join` returns. RocketMQ's threads end
             # silently.
             self.on_failure(self.name, error)
             raise

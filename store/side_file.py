@@ -1,9 +1,9 @@
-"""Side file: a small file that is always replaced as a whole. RocketMQ's ConfigManager.
+"""Side file: a small file that is only replaced as a whole. RocketMQ's ConfigManager.
 
-A new version is written to `.tmp`, synced and renamed. The previous version is kept as `.bak`, a damaged version as
+A new version is written to `.tmp`, synced and renamed. The previous version stays as `.bak`, a damaged version as
 `.damaged`. After each rename at least one complete version exists, even if a power cut undoes some renames. An
 unreadable version never replaces a readable one. Source: RocketMQ ConfigManager.load, MixAll.string2File; RocketMQ
-does not sync before the rename, nor the directory.
+syncs neither the file before the rename nor the directory.
 """
 
 import errno
@@ -21,18 +21,18 @@ Value = TypeVar("Value")
 
 
 class SideFile:
-    """One task at a time may use a side file."""
+    """A side file, used by one task at a time."""
 
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
         self.damage: CorruptFileError | None = None
-        """Why the last `load` could not use the current version."""
+        """Error because of which the last `load` could not use the current version."""
         self._is_damaged = False
-        """Whether the file under the main name is damaged and must be renamed before the next version."""
+        """Whether the main file is damaged, so that the next `store` must rename it first."""
         self._files = files
         self._directory = directory_of(path)
         self._content: bytes | None = None
-        """The current version; None if this version may be incomplete or not durable."""
+        """The current version; None if it may be incomplete or not durable."""
         self._directory_is_durable = False
 
     @property
@@ -41,25 +41,24 @@ class SideFile:
 
     @property
     def temporary_path(self) -> str:
-        """Path of the next version. `load` removes a next version that a crash left."""
+        """Path of a new version before the rename. `load` removes the file if a crash left it."""
         return f"{self.path}.tmp"
 
     @property
     def damaged_paths(self) -> Iterator[str]:
-        """Yield paths for damaged versions. The first of these paths that is free is used."""
+        """Yield paths for damaged versions. The first free path is used."""
         yield f"{self.path}.damaged"
         yield from (f"{self.path}.damaged.{number}" for number in count(1))
 
     @property
     def is_current(self) -> bool:
-        """Whether the last load or store used the current version."""
         return self._content is not None
 
     def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
-        """Return the parsed current version, or the previous one if that fails; None if both are missing.
+        """Return the parsed current version, else the previous version; None if both are missing.
 
         The returned version is durable. parse gets the bytes and the path, and may raise CorruptFileError. If parse
-        does so for both versions, `load` raises this error.
+        raises it for both versions, `load` raises it too.
         """
         files = self._files
         self._content, self.damage, self._is_damaged = None, None, False
@@ -87,24 +86,24 @@ class SideFile:
             self.damage = CorruptFileError(self.path, 0, "file", "a file", f"nothing; a damaged version is {kept}")
 
     def _read(self, path: str, parse: Callable[[bytes, str], Value]) -> tuple[bytes | None, Value | None]:
-        """Make one version durable. Return the bytes and the parsed value, or None for a missing or empty file."""
+        """Make one version durable. Returns its bytes and parsed value, None for a missing or empty file."""
         status = self._files.status(path)
-        if status is None or status.size_bytes == 0:  # a crash can keep a new name and lose the size
+        if status is None or status.size_bytes == 0:  # a crash can keep a file's new name but lose its size
             return None, None
         if status.size_bytes > SIDE_JSON_BYTES_MAX:
             raise CorruptFileError(path, 0, "file size", f"{SIDE_JSON_BYTES_MAX} or less", status.size_bytes)
         content = self._files.read(path)
         value = parse(content, path)
-        self._files.sync(path)  # RocketMQ may have written it without a sync
+        self._files.sync(path)  # RocketMQ may have written the file without a sync
         return content, value
 
     def store(self, content: bytes) -> bool:
-        """Store content as the current version, durably.
+        """Durably store content as the current version.
 
-        Return False, without a write, if the same content is already stored.
+        Returns False, without a write, if the file already has this content.
 
-        Raises OSError if the disk fails; the next call then writes again. Raises OSError(EFBIG) without a write if
-        content is larger than `load` permits.
+        Raises OSError if the disk fails; the next call writes again. Raises OSError(EFBIG), without a write, if content
+        is larger than `load` permits.
         """
         if content == self._content:
             return False
@@ -133,5 +132,5 @@ class SideFile:
 
     def _write_temporary(self, content: bytes) -> None:
         self._files.write(self.temporary_path, content)
-        # Otherwise the name could refer to an incomplete file after a power cut.
+        # Without this sync, the name could refer to an incomplete file after a power cut.
         self._files.sync(self.temporary_path)

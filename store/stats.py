@@ -1,8 +1,8 @@
 """Store statistics since the start: RocketMQ's StoreStatsService.
 
-Messages and bytes per topic are counted inside the put lock and are exact. Other counts are incremented without a
-lock: exact in CPython, which does not switch threads inside these increments, but not in a free-threaded interpreter.
-The queue flush service and every reader of rates take samples, at least a second apart.
+Counts of messages and bytes per topic are exact, because they change inside the put lock. Other counts are incremented
+without a lock: exact in CPython, which does not switch threads inside these increments, but not in a free-threaded
+interpreter. The queue flush service and every reader of rates take samples, at least a second apart.
 """
 
 from bisect import bisect_right
@@ -18,19 +18,19 @@ LATENCY_BUCKETS = (
     *("[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]"),
     *("[1~2s]", "[2~3s]", "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]"),
 )
-"""RocketMQ's names. A put of less than 1 ms counts in the first bucket, a put of exactly 10 ms in the third."""
+"""RocketMQ's names of latency ranges. A put below 1 ms is in the first range, a put of exactly 10 ms in the third."""
 
 TPS_WINDOWS_S = (10, 60, 600)
 
 LATENCY_BOUNDS_MS = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
-"""The last bucket has no upper bound."""
+"""Upper bounds of the ranges. The last range has no bound."""
 assert len(LATENCY_BUCKETS) == len(LATENCY_BOUNDS_MS) + 1
 _BOUNDS_NS = [ms * 1_000_000 for ms in LATENCY_BOUNDS_MS]
 FAST_PUT_NS = _BOUNDS_NS[0]
-"""Only the log counts faster puts, to save time."""
+"""Only the log counts puts that are faster than this time, which saves time."""
 
 SLOW_MS = 500
-"""RocketMQ logs each put that takes longer, and each that holds the put lock for longer."""
+"""RocketMQ logs a put that takes longer, or holds the put lock for longer."""
 
 _SAMPLE_MS = 1_000
 _SAMPLES_MAX = max(TPS_WINDOWS_S) * 1_000 // _SAMPLE_MS + 1
@@ -43,14 +43,14 @@ class TopicTotals:
 
     messages: int = 0
     size_bytes: int = 0
-    """Without blank records."""
+    """Size of the topic's records, without blank records."""
 
 
 _NOTHING = TopicTotals()
 
 
 class SlowCount:
-    """Number of durations above SLOW_MS, and the longest, since the last `take`. Concurrent calls may be lost."""
+    """Number and maximum of durations above SLOW_MS since the last `take_counts`. May miss concurrent calls."""
 
     __slots__ = ("_count", "_longest_ns")
 
@@ -63,21 +63,21 @@ class SlowCount:
             self._longest_ns = max(self._longest_ns, took_ns)
 
     def take_counts(self) -> tuple[int, int]:
-        """Return the count and the longest duration in ms, and reset both."""
+        """Return and reset the number and the maximum in ms."""
         count, longest_ns = self._count, self._longest_ns
         self._count = self._longest_ns = 0
         return count, longest_ns // _NS_PER_MS
 
 
 class LogCounts(Protocol):
-    """Counts kept by the log."""
+    """Counts that the log keeps."""
 
     topic_put_totals: dict[str, TopicTotals]
     puts_failed: int
 
 
 class _StatsSample(NamedTuple):
-    """Totals at one time of the monotonic clock."""
+    """Totals at one monotonic time."""
 
     at_ms: int
     puts: int
@@ -87,7 +87,7 @@ class _StatsSample(NamedTuple):
 
 
 class StoreRates(NamedTuple):
-    """Rates per second: messages put, pulls with and without messages, messages returned."""
+    """Rates per second: stored messages, pulls with and without messages, returned messages."""
 
     puts: float
     gets_found: float
@@ -99,7 +99,7 @@ class StoreStats:
     """Counts of a store since its start."""
 
     def __init__(self, world: World, counted: LogCounts) -> None:
-        """counted: the log, which counts inside the put lock."""
+        """counted: the log, which updates its counts inside the put lock."""
         self.boot_timestamp_ms = world.clock.now_ms()
         self.put_ns_max = 0
         self.slow_puts = SlowCount()
@@ -108,7 +108,7 @@ class StoreStats:
         self.messages_transferred = 0
         self.get_ns_max = 0
         self.fall_behind_bytes: dict[tuple[str, int], int] = {}
-        """Distance between the last pulled message and the end of the log, by topic and queue id."""
+        """Bytes of log after the last pulled message, by topic and queue id."""
         self.batches = 0
         self.messages_batched = 0
         self._clock = world.clock
@@ -120,7 +120,7 @@ class StoreStats:
     # -- counting ----------------------------------------------------------------------------------
 
     def count_slow_put(self, took_ns: int) -> None:
-        assert took_ns >= FAST_PUT_NS, took_ns  # the number of faster puts is computed from the number of all puts
+        assert took_ns >= FAST_PUT_NS, took_ns  # faster puts are all puts minus the slower ones
         self._slow_put_counts[bisect_right(_BOUNDS_NS, took_ns)] += 1
         self.slow_puts.count_if_slow(took_ns)
         if took_ns > self.put_ns_max:
@@ -154,19 +154,19 @@ class StoreStats:
     def put_latency_counts(self) -> list[int]:
         slow = self._slow_put_counts[1:]
         puts = self.put_messages_total - self.messages_batched + self.batches + self.puts_failed
-        return [max(0, puts - sum(slow)), *slow]  # not negative, although puts may be counted between the reads
+        return [max(0, puts - sum(slow)), *slow]  # never negative, even if puts are counted between the two reads
 
     @property
     def puts_failed(self) -> int:
         return self._counted.puts_failed
 
     def topic_put_totals(self, topic: str) -> TopicTotals:
-        """Return a copy."""
+        """Return a copy of a topic's totals."""
         return replace(self._counted.topic_put_totals.get(topic, _NOTHING))
 
     @property
     def totals_by_topic(self) -> dict[str, TopicTotals]:
-        """Later puts change these totals."""
+        """Return the totals of all topics. Later puts change these objects."""
         return dict(self._counted.topic_put_totals)
 
     @property
@@ -180,10 +180,9 @@ class StoreStats:
     def _totals_by_topic(self) -> tuple[TopicTotals, ...]:
         return tuple(
             self._counted.topic_put_totals.values()
-        )  # copied in one step, because puts may add a topic at any time
+        )  # copied atomically, because a put may add a topic at any time
 
     def take_sample_if_due(self) -> None:
-        """Take a sample, unless the last sample is less than a second old."""
         with self._lock:
             if self._clock.monotonic_ns() // _NS_PER_MS - self._samples[-1].at_ms >= _SAMPLE_MS:
                 self._samples.append(self._sample_totals())
@@ -198,7 +197,7 @@ class StoreStats:
         )
 
     def rates(self, seconds: int) -> StoreRates | None:
-        """Return None if the samples cover less time."""
+        """Return the rates over the last seconds; None if the samples cover less time."""
         with self._lock:
             last = self._samples[-1]
             due_ms = last.at_ms - seconds * 1_000

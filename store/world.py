@@ -1,7 +1,7 @@
 """World: the store's only interface to clocks, tasks, files and connections.
 
-The same store runs on threads, mmap and sockets (`store.real`) and on a simulated machine. Calls block; offsets count
-from the first byte of the file; paths are absolute and `/`-separated; failures are `OSError`s with their errno.
+The same store runs on threads, mmap and sockets (`store.real`) and on a simulated machine. Calls block, offsets count
+from the first byte of the file, paths are absolute and `/`-separated, and failures are `OSError`s with an errno.
 """
 
 from collections.abc import Callable
@@ -17,17 +17,17 @@ class Clock(Protocol):
     """Two clocks: one for timestamps, one for durations."""
 
     def now_ms(self) -> int:
-        """Return the wall clock in ms since 1970, which may step back."""
+        """Return the wall-clock time in ms since 1970. The wall clock may step back."""
 
     def monotonic_ns(self) -> int:
-        """Return ns since some fixed time, which never step back."""
+        """Return ns since a fixed time. This clock never steps back."""
 
     def utc_offset_ms(self) -> int:
         """Return local time minus UTC. The hours of `deleteWhen` and index file names are in local time."""
 
 
 class Cell(Protocol):
-    """An integer shared by tasks, such as the offsets written, committed, flushed and dispatched."""
+    """An integer shared by tasks, such as the flushed offset."""
 
     def get(self) -> int:
         """Return the value."""
@@ -39,7 +39,7 @@ class Cell(Protocol):
         """Add delta atomically and return the new value."""
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Atomically replace expected by value. Return False, without a change, if the cell has another value."""
+        """Atomically replace expected by value. Returns False, without a change, if the cell has another value."""
 
 
 class Signal(Protocol):
@@ -53,7 +53,7 @@ class Signal(Protocol):
 
 
 class Task(Protocol):
-    """A task that was started."""
+    """A started task."""
 
     name: str
 
@@ -65,7 +65,7 @@ class Tasks(Protocol):
     """Concurrency: tasks and their synchronisation."""
 
     def spawn(self, name: str, body: Callable[[], None]) -> Task:
-        """Start body as a task. Each task of the store has a name that is used once."""
+        """Start body as a task. Each task of the store has a unique name."""
 
     def sleep(self, ms: int) -> None:
         """Sleep for at least ms."""
@@ -81,7 +81,7 @@ class Tasks(Protocol):
 
 
 class MappedFile(Protocol):
-    """The first size_bytes of a file, mapped and shared with the page cache."""
+    """The first size_bytes of a file, mapped into memory and shared with the page cache."""
 
     path: str
     size_bytes: int
@@ -89,14 +89,14 @@ class MappedFile(Protocol):
     def view(self, start: int, end: int) -> memoryview:
         """Return the bytes of [start, end) as a read-only view that shows later writes.
 
-        OSError(EIO): a page cannot be read. If the operating system sends SIGBUS instead, the process ends.
+        Raises OSError(EIO) for an unreadable page. If the operating system sends SIGBUS instead, the process ends.
         """
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write through the map: to the page cache at once, to the disk later."""
+        """Write to the page cache through the map."""
 
     def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
-        """Write through the descriptor. Return how many bytes were written; a write may be short."""
+        """Write through the descriptor. Returns the number of written bytes; a write may be short."""
 
     def msync(self, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable.
@@ -105,7 +105,7 @@ class MappedFile(Protocol):
         """
 
     def fdatasync(self) -> None:
-        """Make all earlier writes and the size durable. An OSError has the same meaning as for msync."""
+        """Make all earlier writes and the size durable. OSError: see `msync`."""
 
     def mlock(self) -> None:
         """Lock the map's pages in memory. Raises OSError (ENOMEM, EPERM) if the operating system refuses."""
@@ -224,6 +224,6 @@ class World:
     tasks: Tasks
     files: Files
     network: Network | None = None
-    """None: the store needs no network, because it has no broker and no replication."""
+    """Connections; None for a store without a broker and replication."""
     core: NativeCore | None = None
-    """The C core, which reads many records at once; None in simulations, where each record is read alone."""
+    """The C core, which reads many records at once; None in simulations, which read each record alone."""

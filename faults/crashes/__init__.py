@@ -1,1 +1,1 @@
-"""Crash images: possible states of a disk after a kill, a power cut or damage at rest, drawn or enumerated."""
+"""Crash images: random or enumerated disk states after a kill, a power cut or damage at rest."""

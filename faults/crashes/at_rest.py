@@ -4,15 +4,15 @@
     bit-flip           one bit of a synced page is flipped                             bit rot
     zeroed-sector      a sector of a synced page has zeros                             zeroed sector
     lost-write         a synced page has the content before the sync that wrote it     lost write
-    misdirected-write  the same, and another synced page, of any file, has the new one misdirected write
+    misdirected-write  the same, and another synced page, of any file, has the new content  misdirected write
 
-A page is synced if the disk has the bytes that readers see. All other data is as the program left it, because a breach
-must be due to the damage. Damage is tried at the first, the middle and the last page of each file that it can strike.
-The first sector of a file gets bit flips of its own, because headers are there. Bits are drawn among bytes that are not
-zero, if there are any.
+A page is synced if the disk has the bytes that readers see. All other data stays as the program left it, so that each
+breach is due to the damage. The damaged pages are the first, the middle and the last possible page of each file. The
+first sector of a file, which has its header, gets separate bit flips. A bit flip affects a random nonzero byte, if
+possible.
 
-Latent sector errors are left out: a file in a real directory cannot return EIO without privileges. zeroed-sector is the
-closest damage without an error.
+The list has no latent sector error, because a file in a real directory cannot return EIO without privileges.
+zeroed-sector is the closest damage without an error.
 
 Sources: see the faults in `kinds`.
 """
@@ -37,7 +37,7 @@ LOST_WRITE, MISDIRECTED_WRITE = "lost-write", "misdirected-write"
 
 
 class DamageKind(NamedTuple):
-    """One kind of damage. The fault names it in counts of faults that have occurred."""
+    """One kind of damage. fault: its name in fault counts."""
 
     fault: FaultKind
     summary: str
@@ -66,14 +66,14 @@ class Place(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """One damaged page. number: the bit or the sector in the page; for misdirected writes the number of the target."""
+    """One damaged page. number: bit or sector in the page, or number of the target page of a misdirected write."""
 
     place: Place
     number: int = 0
     target: Place | None = None
-    """The page that a misdirected write has overwritten."""
+    """The page overwritten by a misdirected write."""
     wrote: int = -1
-    """The last operation that wrote to the page before its sync; -1 for a page that the program did not write."""
+    """The last operation that wrote to the page before its sync; -1: the program did not write the page."""
 
 
 @dataclass(slots=True, eq=False)
@@ -93,17 +93,17 @@ class DamagedState(CrashState):
 
 @dataclass(slots=True)
 class DataAtRest:
-    """The synced pages of one disk. `note_before_sync` must be called before each sync."""
+    """The synced pages of one disk. Call `note_before_sync` before each sync."""
 
     _names: Namespace
     _page_bytes: int
     _sector_bytes: int
     _wall_start_ms: int
     _former: dict[tuple[int, int], tuple[bytes, int]] = field(default_factory=dict)
-    """By Inode.identity and page: the durable content before the last sync, and the last operation that wrote to it."""
+    """Durable content before the last sync, and last operation that wrote to it, by Inode.identity and page."""
 
     def note_before_sync(self) -> None:
-        """Keep the durable content of all dirty pages, which the sync may replace."""
+        """Save the durable content of dirty pages, which the sync may replace."""
         for inode in self._names.current.files.values():
             if not inode.pending:
                 continue
@@ -113,14 +113,14 @@ class DataAtRest:
                 self._former[inode.identity, page] = bytes(durable[at : at + self._page_bytes]), wrote
 
     def states(self, disk: str, limit: int, stream: Stream) -> "DamageStates":
-        """Return up to `limit` states with one damage each; stream draws bits. The disk does not change."""
+        """Return up to `limit` states with one damage each. stream: selects bits. The disk does not change."""
         names = self._names.current
         whole = surviving_cache_image(names, self._wall_start_ms)
         inodes = dict(names.contents())
         synced: dict[str, list[int]] = {}
         known: set[int] = set()
         for path in whole.files:
-            if inodes[path].identity not in known:  # a damaged page has the damage under each of its names
+            if inodes[path].identity not in known:  # the damage of a page is visible under each name of its file
                 known.add(inodes[path].identity)
                 pages = _pages_with_data(whole.files[path].held, self._page_bytes)
                 dirty = {*_dirty_pages(inodes[path]), *inodes[path].stale}
@@ -136,7 +136,7 @@ class DataAtRest:
 
 
 def _dirty_pages(inode: Inode) -> dict[int, int]:
-    """Return the dirty pages of a file, each with the last operation that wrote to it."""
+    """Return the dirty pages of a file, each with its last write operation."""
     size = inode.page_bytes
     return {
         page: number for number, at, data in inode.pending for page in range(at // size, -(-(at + len(data)) // size))
@@ -150,9 +150,9 @@ def _pages_with_data(content: Content, page_bytes: int) -> list[int]:
 
 
 class DamageStates(PossibleStates):
-    """The damaged states of one moment, built on first use. The first state is undamaged.
+    """The damaged states of one crash point, built on first use. The first state has no damage.
 
-    synced: synced pages by file. former: former contents. twins: all names of a file, by its first name.
+    synced: synced pages by file. former: previous contents. twins: all names of a file, by its first name.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class DamageStates(PossibleStates):
             for path, pages in synced.items()
         }
         self._pages = {path: found for path, found in pages.items() if found}
-        """Pages that the damage can strike, by file. Files without such a page are left out."""
+        """Pages that can be damaged, by file, without files that have none."""
 
     def _find_states(self) -> list[CrashState]:
         states: dict[int, CrashState] = {self._whole.key: DamagedState.from_image(self._whole)}
@@ -206,7 +206,7 @@ class DamageStates(PossibleStates):
         return DamagedState.from_image(self._whole) if damage is None else self._damaged_state(damage)
 
     def _record_damage_draws(self, stream: Stream, proposed: Damage | None) -> Damage | None:
-        """Record the damage as draws: file, page, and the bit, the sector or the target. Return the recorded damage."""
+        """Record the damage as random choices: file, page, and bit, sector or target. Return the recorded damage."""
         paths = list(self._pages)
         number = 0 if proposed is None else 1 + paths.index(proposed.place.path)
         number = stream.record_draw(len(paths) + 1, "damaged file", number)
@@ -273,7 +273,7 @@ class DamageStates(PossibleStates):
         elif target is None:
             content[:] = self._former_content(place)
         else:
-            # the last page of a file has only the first bytes; zeros follow the content of a short page
+            # cut to the length of a file's last page; pad a short page with zeros
             size_bytes = len(self._page_content(target))
             arrived = self._page_content(place)[:size_bytes].ljust(size_bytes, b"\0")
             return {place: self._former_content(place), target: arrived}
@@ -282,7 +282,7 @@ class DamageStates(PossibleStates):
     # -- selection ------------------------------------------------------------------------------------
 
     def _representative_damages(self) -> Iterator[Damage]:
-        """Yield the damages to try, first one of each file, then another of each: the limit drops the last ones."""
+        """Yield the damages to try, in turn by file, because the limit drops the last ones."""
         select: Callable[[str], Iterator[Damage]] = {
             BIT_FLIP: self._bit_flips,
             ZEROED_SECTOR: self._zeroed_sectors,
@@ -320,7 +320,7 @@ class DamageStates(PossibleStates):
         return (self._make_damage(place, 0) for place in self._sample_pages(path))
 
     def _misdirected_writes(self, path: str) -> Iterator[Damage]:
-        """Yield misdirected writes to the next synced page, and to the first page of the next file."""
+        """Yield misdirected writes to the next synced page and to the first page of the next file."""
         firsts = [self._number[Place(one, pages[0])] for one, pages in self._synced.items() if pages]
         other = next(
             (number for number in firsts if number > self._number[Place(path, self._synced[path][0])]), firsts[0]

@@ -1,6 +1,6 @@
 """Crash images: the page cache, the durable state, or a mix of both after a power cut.
 
-`sampling` draws the losses that the module `crash` applies.
+`sampling` selects random losses, and this module applies them.
 """
 
 from collections import Counter
@@ -19,13 +19,13 @@ from .profiles import CrashProfile, Metadata
 
 
 def surviving_cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
-    """Return the image after a crash in which the page cache survives."""
+    """Return the image after a crash that keeps the page cache."""
     files = {path: inode.visible or inode.visible_file(wall_start_ms) for path, inode in entries.contents()}
     return Image(files, tuple(entries.directories - {"/"}), entries.symlink_texts())
 
 
 def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
-    """Return the image after write-back of all dirty pages. The image lacks data that failed syncs dropped."""
+    """Return the image after write-back of all dirty pages, without data that failed syncs dropped."""
     contents = {}
     for path, inode in entries.contents():
         inode.make_durable(upto, 0, inode.size_bytes)
@@ -35,26 +35,26 @@ def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Imag
 
 @dataclass(slots=True, eq=False)
 class PowerCut:
-    """One loss of the page cache: metadata, then dirty pages by path. The disk does not change."""
+    """One loss of the page cache: first of metadata, then of dirty pages by path. The disk does not change."""
 
     _profile: CrashProfile
     _names: Namespace
     page_bytes: int
     _sector_bytes: int
     damage: list[DamagedRange] = field(default_factory=list)
-    """Sectors that the power cut filled with garbage, even if their bytes were durable."""
+    """Sectors that the power cut filled with garbage, possibly over durable bytes."""
     _dirty: dict[int, list[tuple[int, list[Write]]]] = field(default_factory=dict)
-    """The dirty pages of each file with their writes, by Inode.identity."""
+    """Dirty pages with their writes, by Inode.identity."""
 
     @property
     def page_sectors(self) -> int:
-        """Number of sectors of a page that can be torn; 0 if pages cannot be torn."""
+        """Number of sectors of a page; 0 if pages cannot be torn."""
         return 0 if self._profile.whole_pages else self.page_bytes // self._sector_bytes
 
     def losable_changes(self) -> list[Change]:
-        """Return the metadata changes that a crash may lose, in order.
+        """Return the metadata changes that a crash may lose, oldest first.
 
-        Changes for which Metadata.is_in_order holds survive as a prefix.
+        Ordered changes (Metadata.is_in_order) survive as a prefix.
         """
         metadata, names = self._profile.metadata, self._names
         unsynced = [change for change in names.journal if not change.synced]
@@ -71,7 +71,7 @@ class PowerCut:
         """Return names and sizes without the lost changes, and count each loss in injected."""
         assert lost.keys() <= {change.number for change in self._names.journal}, lost
         entries = self._names.durable.copy()
-        undone: list[Change] = []  # lost renames of directories, undone in the paths of later changes
+        undone: list[Change] = []  # lost directory renames, undone in the paths of later changes
         for recorded in self._names.journal:
             change = recorded
             for one in reversed(undone):
@@ -86,13 +86,13 @@ class PowerCut:
                     injected[FaultKind.LIE_EXPOSED] += 1
             else:
                 change.apply(entries)
-        entries.remove_orphans()  # the entries of a lost directory are lost with it
+        entries.remove_orphans()  # a lost directory loses its entries
         return entries
 
     def dirty_pages(self, entries: MetadataState) -> list[DirtyPage]:
-        """Return the surviving pages with several possible versions, under the first name of each file."""
+        """Return the surviving dirty pages with several possible versions, under each file's first name."""
         files = entries.contents()
-        # Reversed, so that the first name wins. Under two names, one page could be torn in two ways.
+        # Reversed, so that the dict keeps the first name. Two names could tear one page in two ways.
         first_name = {inode.identity: path for path, inode in reversed(files)}
         return [
             page
@@ -102,7 +102,7 @@ class PowerCut:
         ]
 
     def dirty_pages_of(self, path: str, inode: Inode, entries: MetadataState) -> Iterator[DirtyPage]:
-        """Yield the surviving pages of one file with several possible versions."""
+        """Yield the surviving dirty pages of one file with several possible versions."""
         size_bytes = entries.sizes.get(inode.identity, 0)
         written = entries.written.get(inode.identity, -1) if self._profile.data_before_size else -1
         pages = self._dirty.get(inode.identity)
@@ -112,7 +112,7 @@ class PowerCut:
             if page * self.page_bytes >= size_bytes:
                 break
             least = 0
-            # A surviving size implies the data that was appended before it.
+            # If a size survives, the data appended before it does too.
             while least < len(writes) and writes[least][0] <= written:
                 least += 1
             if inode.in_drive and self._profile.drive_cache_survives:
@@ -128,7 +128,7 @@ class PowerCut:
         injected: Counter[str],
         wall_start_ms: int,
     ) -> Image:
-        """Return the durable files with the outcome of each dirty page. Count the outcomes in injected."""
+        """Return the durable files with an outcome for each dirty page. injected: counts the faults."""
         outcomes: dict[str, list[tuple[DirtyPage, PageOutcome]]] = {}
         for page, page_outcome in zip(dirty, page_outcomes, strict=True):
             outcomes.setdefault(page.path, []).append((page, page_outcome))
@@ -181,7 +181,7 @@ class PowerCut:
     def _exposes_lie(
         self, inode: Inode, page: DirtyPage, page_outcome: PageOutcome, found: bytearray, durable: Content
     ) -> bool:
-        """Return whether the page lost data that the drive had acknowledged."""
+        """Return whether the page has lost acknowledged data of a lying drive."""
         least = inode.acknowledged_writes(page.page, page.writes)
         start = page.page * self.page_bytes
         honest = bytearray(durable[start : start + len(found)])

@@ -1,16 +1,16 @@
-"""Crash enumeration: lists every state that a crash may leave, or a selection.
+"""Crash enumeration: lists all states that a crash may leave, or a selection.
 
-All combinations (versions of pages, sectors, changes) are tried if the limit allows. If there are more, these states
-are tried, up to the limit:
+If the limit allows, the list has all combinations (versions of pages, sectors, changes). Else it has these states, up
+to the limit:
 
-    no loss, and every loss; all changes after some operation lost
-    only one page lost, or only one page kept; each version in between; one page torn at each sector boundary
-    only one metadata change lost, or only one kept; each prefix of the ordered changes; with all pages kept or lost
-    some states drawn in the same way as a power cut of a run
+    no loss, and all losses; loss of all changes after some operation
+    loss of only one page, or of all but one; each version in between; one page torn at each sector boundary
+    loss of one metadata change, or of all but one; each prefix of the ordered changes; with all pages kept or lost
+    some random states, as in a power cut of a run
 
-A partly lost growth is tried with two lengths: one byte of it survives, or all but one. Tears inside sectors and
-garbage are only sampled, and first if they are the main fault of the kind of crash. Most states equal others, so the
-key of a state is computed first, and the image only on demand.
+A partial growth has two lengths: one byte of it survives, or all but one. Tears inside sectors and garbage are only
+sampled; they come first if they are the main fault of the crash profile. Most states equal others, so a state has a
+key, and builds its image only on demand.
 
 Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (ALICE: prefixes, and single operations left
 out); Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018.
@@ -36,11 +36,11 @@ from .variant import Chosen, CrashCache, MetadataVariant
 
 _TEARS = (FaultKind.TORN_PAGE, FaultKind.TORN_SECTOR)
 DRAWN_STATES = 16
-"""Number of drawn states if there are too many to try all."""
+"""Number of random states if the limit excludes some."""
 
 
 class CrashLosses(NamedTuple):
-    """Lost changes with the surviving bytes of a growth, and the outcome of each dirty page."""
+    """Lost changes with surviving bytes of growths, and the outcome of each dirty page."""
 
     changes: tuple[tuple[Change, int], ...]
     pages: tuple[tuple[DirtyPage, PageOutcome], ...]
@@ -48,7 +48,7 @@ class CrashLosses(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CrashState:
-    """One crash state: lost metadata changes, and outcomes of dirty pages."""
+    """A crash state: lost metadata changes, and outcomes of dirty pages."""
 
     _variant: "MetadataVariant | SurvivingCache"
     _chosen: Chosen
@@ -78,7 +78,7 @@ class CrashState:
 
     @property
     def loss_count(self) -> int:
-        """Number of lost changes, plus pages that are not at their latest version."""
+        """Number of lost changes, plus number of pages without their latest version."""
         pages = zip(self._variant.pages, self._chosen, strict=True)
         return len(self.lost) + sum(number != page.latest_version for page, number in pages)
 
@@ -88,7 +88,7 @@ class CrashState:
 
     @property
     def key(self) -> int:
-        """The key of the image (`disk.keys`), computed without the image."""
+        """The key of the image (`disk.keys`), computed without building the image."""
         if self._key is None:
             self._key = self._variant.key(self._chosen)
         return self._key
@@ -118,14 +118,14 @@ class SurvivingCache:
 
 
 class PossibleStates(ABC):
-    """The states that one crash, or damage at rest, may leave."""
+    """The possible states after one crash or damage at rest."""
 
     is_exhaustive: bool = False
-    """Whether all states are included, except faults inside sectors and some lengths of partial growth."""
+    """Whether all states are listed, except faults inside sectors and some lengths of partial growth."""
     was_cut: bool = False
-    """Whether the limit has left out states. Valid after the iteration."""
+    """Whether the limit has excluded states. Valid after the iteration."""
     page_faults: frozenset[str] = frozenset()
-    """The faults that pages of a state may show."""
+    """Possible faults of pages."""
     _made: list[CrashState] | None = None
 
     def __iter__(self) -> Iterator[CrashState]:
@@ -139,7 +139,7 @@ class PossibleStates(ABC):
 
     @abstractmethod
     def decisions(self, state: CrashState, stream_name: str) -> list[Decision]:
-        """Return the draws of the named stream that lead a replay to the state."""
+        """Return the decisions of the named stream with which a replay reaches the state."""
 
     @abstractmethod
     def drawn(self, stream: Stream) -> CrashState:
@@ -151,7 +151,7 @@ class PossibleStates(ABC):
 
 
 class CrashStates(PossibleStates):
-    """The states of one crash, built on first use. whole: the image if the page cache survives."""
+    """The states of one crash, built on first use. whole: returns the image if the page cache survives."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class CrashStates(PossibleStates):
 
     @property
     def oldest(self) -> CrashState:
-        """Return the state that loses every unsure change and write."""
+        """Return the state without any changes and writes that may be lost."""
         if self._whole is not None:
             return self.newest
         variant = self._variant(dict.fromkeys([*self._ordered, *self._single], 0))
@@ -218,7 +218,7 @@ class CrashStates(PossibleStates):
 
     @property
     def newest(self) -> CrashState:
-        """Return the state that loses nothing."""
+        """Return the state without losses."""
         if self._whole is not None:
             return CrashState(SurvivingCache(self._whole), ())
         variant = self._variant({})
@@ -244,7 +244,7 @@ class CrashStates(PossibleStates):
     # -- all states ----------------------------------------------------------------------------------
 
     def _find_all_variants(self) -> list[MetadataVariant] | None:
-        """Return all metadata variants with all outcomes of their pages; None: more states than the limit."""
+        """Return all metadata variants with all page outcomes; None: more than the limit."""
         if (len(self._ordered) + 1) << len(self._single) > self._limit:
             return None
         variants = []
@@ -252,7 +252,7 @@ class CrashStates(PossibleStates):
         for lost in self._all_metadata_losses():
             variant = self._variant(lost)
             if variant in variants:
-                continue  # other lost changes have led to this variant
+                continue  # the list has this variant already
             left = self._limit - states
             if 1 << len(variant.pages) > left or not all(page.find_all_contents(left) for page in variant.pages):
                 return None
@@ -269,7 +269,7 @@ class CrashStates(PossibleStates):
                 yield from self._with_partial_growths(single.union(self._ordered[kept:]))
 
     def _with_partial_growths(self, numbers: Iterable[int]) -> Iterator[Lost]:
-        """Yield the complete loss of these changes, and the loss with each partial growth."""
+        """Yield the loss of these changes, without and with each partial growth."""
         whole = dict.fromkeys(sorted(numbers), 0)
         growths = self._profile.partial_growths(self._unsure, whole)
         for parts in product(*(sorted({0, 1, growth.grown_bytes - 1}) for growth in growths)):
@@ -290,7 +290,7 @@ class CrashStates(PossibleStates):
     def _representative_states(self) -> Iterator[CrashState]:
         kept = self._variant({})
         yield from self._states(kept, kept.extreme_choices)
-        if self._tears_sectors:  # the main fault of this kind of crash, first because the limit drops the last states
+        if self._tears_sectors:  # the main fault of this profile is first, because the limit drops the last states
             yield from self._states(kept, kept.with_sector_faults())
         yield from self._states_before_operations(kept)
         for lost in self._representative_losses():
@@ -304,7 +304,7 @@ class CrashStates(PossibleStates):
             yield from self._states(kept, kept.with_sector_faults())
 
     def _states_before_operations(self, kept: MetadataVariant) -> Iterator[CrashState]:
-        """Yield states in which all unsure changes and writes after some operation are lost."""
+        """Yield states that lose all losable changes and writes after some operation."""
         numbers = {number for page in kept.pages for number, _, _ in page.page.writes}
         unsure = dict.fromkeys([*self._ordered, *self._single], 0)
         variant = kept
@@ -314,8 +314,9 @@ class CrashStates(PossibleStates):
             yield from self._states(variant, [variant.outcome_before_operation(operation)])
 
     def _representative_losses(self) -> Iterator[Lost]:
-        """Yield the loss of all changes, of one unordered change, of all but one, and of ordered changes after a
-        prefix."""
+        """Yield the loss of all changes, of one unordered change, of all but one, and of all but a prefix of the
+        ordered changes.
+        """
         unsure = dict.fromkeys([*self._ordered, *self._single], 0)
         yield unsure
         for number in self._single:
@@ -325,7 +326,7 @@ class CrashStates(PossibleStates):
             yield from self._with_partial_growths(self._ordered[kept:])
 
     def _draw_state(self, stream: Stream) -> tuple[MetadataVariant, Chosen]:
-        """Draw a state as for a power cut of a run."""
+        """Return a random state, as in a power cut of a run."""
         variant = self._variant(draw_lost_changes(stream, self._profile, self._unsure))
         dirty = [page.page for page in variant.pages]
         outcomes = draw_page_outcomes(stream, dirty, self._cut.page_sectors, self._sector_faults)

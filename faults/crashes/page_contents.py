@@ -1,8 +1,7 @@
-"""Page contents: what one page holds after each number of its unsynced writes, or torn between two of them.
+"""Page contents: computes the possible contents of one page after a power cut.
 
-A selection of crash states numbers the outcomes of each page (`PageOutcomes`); many outcomes have equal contents. The
-contents of a page stay the same while writes are only added, so they are found once for all moments and all kinds of
-crash until a sync.
+`PageOutcomes` numbers the outcomes of each page; many outcomes have equal contents. A new write only adds contents, so
+a page's contents are computed once for all crash points and profiles until a sync.
 """
 
 from bisect import bisect_left
@@ -15,7 +14,7 @@ from .page_outcomes import TRIED_FILLINGS, DirtyPage, PageOutcome, SectorFaults,
 
 
 class PageContents:
-    """The contents of one page at one length of its file. durable: the content before all writes."""
+    """The contents of one page at one length of its file. durable: the content without the writes."""
 
     def __init__(self, page: int, page_bytes: int, durable: bytes, sector_bytes: int) -> None:
         assert len(durable) <= page_bytes, (page, len(durable))
@@ -31,23 +30,22 @@ class PageContents:
         self._key_changes: dict[bytes, int] = {}
 
     def operations(self, writes: Sequence[Write]) -> list[int]:
-        """Return the operations of the writes."""
         if len(self._operations) != len(writes):
             self._operations = [number for number, _, _ in writes]
         return self._operations
 
     def version(self, number: int, writes: Sequence[Write]) -> bytes:
-        """Return the durable content with the first writes."""
+        """Return the durable content with the first `number` writes."""
         versions = self._versions
         while len(versions) <= number:
             content = bytearray(versions[-1])
             apply_version(content, self.start, writes[len(versions) - 1 : len(versions)])
-            # an unchanged page stays the same object, so that its hash is known
+            # an unchanged page stays the same object, which has its hash
             versions.append(versions[-1] if content == versions[-1] else bytes(content))
         return versions[number]
 
     def content(self, outcome: PageOutcome, writes: Sequence[Write], durable: Content) -> bytes:
-        """Return the content of an outcome. durable: the whole file, of which garbage may be a copy."""
+        """Return the content of an outcome. durable: the whole file, a source of garbage."""
         version = self.version(outcome.version, writes)
         if not outcome.is_mixed:
             return version
@@ -62,7 +60,7 @@ class PageContents:
         return known
 
     def differing_sectors(self, older: int, newer: int, writes: Sequence[Write]) -> list[int]:
-        """Return the sectors in which two versions differ."""
+        """Return the differing sectors of two versions."""
         found = self._differing.get((older, newer))
         if found is None:
             one, other = self.version(older, writes), self.version(newer, writes)
@@ -73,7 +71,7 @@ class PageContents:
         return found
 
     def key_change(self, content: bytes) -> int:
-        """Return how a content changes the sum of the page digests of the durable file."""
+        """Return the change in the durable file's digest sum if the page has this content."""
         change = self._key_changes.get(content)
         if change is None:
             change = self._key_changes[content] = self._digest(content) - self._digest(self._versions[0])
@@ -84,9 +82,10 @@ class PageContents:
 
 
 class PageOutcomes:
-    """The possible contents of one page, numbered in the order found. Equal contents share a number.
+    """The numbered possible contents of one page. Equal contents share a number.
 
-    file: the durable file at its length after the power cut. factor: of its names in keys. page_sectors 0: no tears.
+    file: the durable file at its length after the power cut. factor: factor of its names in keys. page_sectors 0: no
+    tears.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class PageOutcomes:
         self.page = page
         self.contents: list[bytes] = []
         self.key_changes: list[int] = []
-        """How each content changes the key of an image with the durable file; complete after `find_key_changes`."""
+        """The change in the image's key for each content; complete after `find_key_changes`."""
         self._factor = factor
         self.page_outcomes: list[PageOutcome] = []
         self.start = contents.start
@@ -128,7 +127,7 @@ class PageOutcomes:
         return number
 
     def version(self, version: int) -> int:
-        """Return the number of the content after this many writes."""
+        """Return the number of the content after the first `version` writes."""
         number = self._of_version.get(version)
         if number is None:
             number = self._of_version[version] = self.number(PageOutcome(version))
@@ -139,7 +138,7 @@ class PageOutcomes:
             self.key_changes.append(self._factor * self._found.key_change(content))
 
     def content_key_change(self, number: int) -> int:
-        """Return how a content changes the key of the durable file's content."""
+        """Return the change in the durable file's content key if the page has this content."""
         return self._found.key_change(self.contents[number])
 
     @property
@@ -148,7 +147,7 @@ class PageOutcomes:
 
     @property
     def least(self) -> int:
-        """Number of the page content with durable writes only."""
+        """Number of the content with durable writes only."""
         return self.version(self.page.least)
 
     @property
@@ -156,11 +155,11 @@ class PageOutcomes:
         return [self.version(version) for version in range(self.page.least, len(self.page.writes) + 1)]
 
     def outcome_before_operation(self, operation: int) -> int:
-        """Return the number of the page content with durable writes and the writes before an operation."""
+        """Return the number of the content with durable writes and writes before an operation."""
         return self.version(max(self.page.least, bisect_left(self._operations, operation)))
 
     def find_all_contents(self, limit: int) -> bool:
-        """Find every version and every tear between two versions. False: there are more than limit."""
+        """Find every version and every tear of two versions. False: more than limit."""
         versions = range(self.page.least, len(self.page.writes) + 1)
         for version in versions:
             self.version(version)
@@ -168,9 +167,7 @@ class PageOutcomes:
             return False
         for older, newer in combinations(versions, 2):
             flying = self._sectors_in_flight(older, newer)
-            for chosen in range(
-                1, (1 << len(flying)) - 1
-            ):  # every subset of sectors, except the empty and the full one
+            for chosen in range(1, (1 << len(flying)) - 1):  # every subset of sectors, except none and all
                 sectors = sum(1 << sector for index, sector in enumerate(flying) if chosen >> index & 1)
                 self.number(PageOutcome(older, newer, sectors))
                 if len(self.contents) > limit:
@@ -178,7 +175,7 @@ class PageOutcomes:
         return True
 
     def tears(self) -> Iterator[int]:
-        """Yield tears at each sector boundary, of the last write and of all unsynced writes together."""
+        """Yield tears at each sector boundary, of the last write, and of all unsynced writes together."""
         latest = len(self.page.writes)
         for older in sorted({self.page.least, max(self.page.least, latest - 1)}):
             flying = self._sectors_in_flight(older, latest)
@@ -187,7 +184,7 @@ class PageOutcomes:
                     yield self.number(PageOutcome(older, latest, sum(1 << sector for sector in newer)))
 
     def with_sector_faults(self) -> Iterator[int]:
-        """Yield some tears inside sectors and some garbage, for the last write."""
+        """Yield some tears inside sectors, and some garbage, of the last write."""
         latest = len(self.page.writes)
         older = latest - 1
         if older < self.page.least:
@@ -203,7 +200,7 @@ class PageOutcomes:
                     yield self.number(PageOutcome(older, latest, before, 0, 1 << sector, filling))
 
     def _sectors_in_flight(self, older: int, newer: int) -> list[int]:
-        """Return the sectors in which two versions differ; none if the page cannot be torn."""
+        """Return the differing sectors of two versions; empty if the page cannot be torn."""
         return self._found.differing_sectors(older, newer, self.page.writes) if self._page_sectors else []
 
     def _tear_offsets(self, older: int, newer: int, sector: int) -> list[int]:

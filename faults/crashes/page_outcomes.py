@@ -1,17 +1,17 @@
 """Page outcomes: the possible contents of one dirty page after a power cut.
 
-Version k of a page is its durable state plus the first k of its pending writes. Each sector of a torn page is from one
-of two versions: a disk writes whole sectors and may stop between two of them. Worse disks stop inside a sector, which
-then begins with bytes of the newer version. Other disks leave garbage in sectors that were being written (sectors in
-which the two versions differ). A number determines the garbage:
+Version k of a page is its durable state plus the first k of its pending writes. Each sector of a torn page has one of
+two versions: a disk writes whole sectors and may stop between two sectors. Worse disks stop inside a sector, which then
+begins with bytes of the newer version. Other disks leave garbage in sectors in flight, in which the two versions
+differ. A number determines the garbage:
 
     1      zeros, as after an erase before programming
     2      0xFF, as in an erased flash block
-    even   random bytes, derived from the number and the sector's place
+    even   random bytes, derived from the number and the sector's offset
     odd    the bytes of another sector of the file, as after an error of an address line or a mapping table
 
 Sources: Zheng, Tucek, Qin, Lillibridge: "Understanding the Robustness of SSDs under Power Fault", FAST 2013 (shorn,
-flying and corrupted writes); SQLite, "Powersafe Overwrite", for the assumption that is broken here.
+flying and corrupted writes); SQLite, "Powersafe Overwrite", for the assumption that this model breaks.
 """
 
 from collections.abc import Sequence
@@ -22,32 +22,32 @@ from ..disk.content import Content
 from ..disk.page_cache import Write
 
 FILLINGS = 1 << 16
-"""Count of garbage numbers. 0 means no garbage."""
+"""Number of garbage numbers. 0 means no garbage."""
 _ZEROS, _ONES = 1, 2
-TRIED_FILLINGS = (1, 2, 3, 4)  # one of each kind: zeros, ones, another sector's bytes, random bytes
+TRIED_FILLINGS = (1, 2, 3, 4)  # zeros, ones, another sector's bytes, random bytes
 
 
 class PageOutcome(NamedTuple):
-    """The outcome of one dirty page. Sectors whose bit is set in `sectors` have version `other`, the rest `version`."""
+    """The outcome of one dirty page. Sectors with a bit in `sectors` have version `other`, the rest `version`."""
 
     version: int
     other: int = 0
     sectors: int = 0
     torn_at: int = 0
-    """Offset in the page of a tear inside a sector: newer bytes, then older ones. 0 and sector boundaries: no tear."""
+    """Page offset of a tear inside a sector, between newer and older bytes. 0 and sector boundaries: no tear."""
     garbage: int = 0
-    """If bit s is set, sector s contains garbage if its two versions differ."""
+    """Bit mask of sectors with garbage, if their two versions differ."""
     filling: int = 0
     """Garbage number (see `garbage_bytes`). 0: none."""
 
     @property
     def is_mixed(self) -> bool:
-        """Whether sectors may differ from `version`."""
+        """Whether some sectors may differ from `version`."""
         return self.version != self.other and bool(self.sectors or self.torn_at or self.filling)
 
 
 class DirtyPage(NamedTuple):
-    """A page with unsynced writes. After a crash the page has version `least` or a later version."""
+    """A page with unsynced writes. After a crash it has version `least` or a later one."""
 
     path: str
     page: int
@@ -60,7 +60,7 @@ class DirtyPage(NamedTuple):
 
 
 class SectorFaults(NamedTuple):
-    """Faults of single sectors. Fields as in FaultPlan; torn_page_chance as in CrashProfile."""
+    """Faults of single sectors, with fields of FaultPlan, and torn_page_chance of CrashProfile."""
 
     sector_bytes: int = 512
     torn_bytes_chance: float = 0.0
@@ -73,7 +73,7 @@ class SectorFaults(NamedTuple):
 
 
 class Tears(NamedTuple):
-    """The damage of a page. page: whether it mixes versions, by whole sectors or inside sectors."""
+    """The damage of a page. page: whether it mixes versions, in whole sectors or inside sectors."""
 
     page: bool = False
     sectors: int = 0
@@ -93,7 +93,7 @@ def apply_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
             page[at - start : stop - start] = data
         else:
             first, last = max(at, start), min(stop, end)
-            if first < last:  # else the write is after the surviving end of the file
+            if first < last:  # else the write is beyond the surviving length
                 page[first - start : last - start] = data[first - at : last - at]
 
 
@@ -107,13 +107,13 @@ def apply_outcome(
 ) -> Tears:
     """Apply an outcome to a durable page at file offset start. Return the damage.
 
-    The page is not torn if all sectors in flight have the same version. durable: the file's durable bytes, from which
-    garbage sectors may be copied.
+    The page is not torn if all sectors in flight have one version. durable: the file's durable bytes, a source of
+    garbage.
     """
     if not page_outcome.is_mixed:
         apply_version(page, start, writes[: page_outcome.version])
         return _WHOLE
-    other = page[:]  # from the durable page: the other version may have fewer writes
+    other = page[:]  # from the durable page, because the other version may have fewer writes
     apply_version(other, start, writes[: page_outcome.other])
     apply_version(page, start, writes[: page_outcome.version])
     return mix_versions(page, other, start, page_outcome, sector_bytes, durable)
@@ -122,7 +122,7 @@ def apply_outcome(
 def mix_versions(
     page: bytearray, other: bytearray, start: int, page_outcome: PageOutcome, sector_bytes: int, durable: Content
 ) -> Tears:
-    """Replace parts of a page, which has one version, as a mixed outcome does. Return the damage."""
+    """Apply a mixed outcome to a page of one version. Return the damage."""
     chosen = page[:]
     if page_outcome.sectors:
         for sector, first in enumerate(range(0, len(page), sector_bytes)):
@@ -159,7 +159,9 @@ def _apply_garbage(
     sector_bytes: int,
     durable: Content,
 ) -> int:
-    """Fill the selected sectors in flight with garbage. Return how many then equal neither version."""
+    """Fill the selected sectors in flight with garbage. Return the number of sectors that then equal neither
+    version.
+    """
     harmed = 0
     for sector, first in enumerate(range(0, len(one), sector_bytes)):
         last = min(first + sector_bytes, len(one))

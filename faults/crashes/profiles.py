@@ -12,8 +12,8 @@
     strict-posix  lost        any combination                   in any order    torn    keeps its content
     torn-sectors  lost        any combination                   in any order    torn    keeps its content
 
-Lost page cache: each unsynced page has some version since its last sync, independent of other pages. In a torn page,
-some sectors have one version and the rest another. With torn-sectors every unsynced page is torn, and sectors may be
+Lost page cache: each unsynced page has any version since its last sync, independent of other pages. In a torn page,
+some sectors have one version and the rest another. With torn-sectors every unsynced page is torn, and a sector may be
 torn too: the bytes up to some offset are newer. This models media that write smaller units (persistent memory: 8 bytes)
 and drives without atomic sectors. After an os-crash the drive still has power. It finishes accepted writes, so no page
 is torn, and its cache survives (`lying sync`).
@@ -38,7 +38,7 @@ map into fallocated space have no such guarantee.
 In steps: for fallocate, ext4 and btrfs log the length with each extent, so a crash may leave any length in between. xfs
 sets the length once, at the end. Without fallocate in the file system, the C library writes block by block, so even a
 process kill may leave a length in between. Files of a run may be smaller than a block, so these lengths are in bytes.
-Of the growths lost in order, the first may be partial.
+Only the first of the lost ordered growths may be partial.
 
 strict-posix means POSIX on a drive with atomic sectors. It allows every image of the other profiles except
 torn-sectors. Not modelled, because they lose less: btrfs flushes a new file before it replaces another by rename, xfs
@@ -85,7 +85,7 @@ class Metadata(Enum):
     ANY = "any of them"
 
     def is_in_order(self, change: Change) -> bool:
-        """Whether a change survives whenever a later ordered change survives. Unordered changes are independent."""
+        """Whether a change survives if a later ordered change survives. Unordered changes are independent."""
         if self is Metadata.PREFIX_BUT_GROWTH:
             return not (isinstance(change, Extend) and change.by_write)
         if self is Metadata.PREFIX_BUT_DELAYED:
@@ -115,9 +115,9 @@ class CrashProfile:
     data_before_size: bool = False
     whole_pages: bool = False
     drive_cache_survives: bool = False
-    """Whether synced data in the volatile cache of the drive survives."""
+    """Whether synced data in the drive's volatile cache survives."""
     torn_bytes_chance: float = 0.0
-    """Chance that a torn page is torn inside a sector. The plan of the disk may add to this chance."""
+    """Chance that a torn page is torn inside a sector. The disk's plan may increase it."""
     torn_page_chance: float = 0.0
     """Chance that an unsynced page is torn. 0: the same chance as in other power cuts."""
     grows_in_steps: bool = False
@@ -144,11 +144,11 @@ class CrashProfile:
         return {**dict.fromkeys(taken, 0), **lost}
 
     def partial_growths(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
-        """Return the lost file growths of which a part may survive. unsure: all changes that may be lost."""
+        """Return the lost growths that may survive in part. unsure: all changes that may be lost."""
         if not self.grows_in_steps:
             return []
         ordered, others = self.metadata.split_by_order(unsure)
-        # Only the first lost growth, the end of the journal, can be partial.
+        # Only the first lost growth can be partial, because it is at the end of the journal.
         first = [change for change in ordered if change.number in lost][:1]
         gone = first + [change for change in others if change.number in lost]
         growths = [change for change in gone if isinstance(change, Extend)]
@@ -179,7 +179,7 @@ _WRITES = ("store", "pwrite", "write", "zero range")
 
 
 def crash_kinds(operations: Collection[str], profiles: Collection[CrashProfile]) -> Iterator[str]:
-    """Yield the losses possible after these operations and crashes. Kinds may repeat."""
+    """Yield the kinds of loss that are possible after these operations and crashes, with repetitions."""
     cuts = [profile for profile in profiles if not profile.page_cache_survives]
     if not cuts:
         return

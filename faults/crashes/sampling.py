@@ -1,7 +1,7 @@
-"""Crash sampling: draws the losses of a power cut, first metadata, then dirty pages.
+"""Crash sampling: selects random losses of a power cut, first metadata, then dirty pages.
 
-Each power cut draws a strategy, unrecorded. Survival is recorded as 0, so a record lists the losses, and shrinking can
-undo each loss separately.
+A record omits the random strategy of a power cut. Survival is recorded as 0, so a record lists the losses, and
+shrinking can undo each loss separately.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,8 @@ from ..disk.changes import Change, Lost
 from .page_outcomes import FILLINGS, DirtyPage, PageOutcome, SectorFaults
 from .profiles import CrashProfile
 
-# With one independent draw per page, a power cut would almost never lose everything or only one change, where bugs are
-# likely. So each cut draws a strategy.
+# Independent losses of pages would almost never be a loss of all changes or of only one, where bugs are likely.
+# So each power cut has a random strategy.
 _CHANGE_STRATEGIES = ("none", "all", "each on its own", "one missing", "one alone")
 _PAGE_STRATEGIES = ("none", "all", "any version", "any version", "torn", "torn", "one missing", "one alone")
 _TEAR_CHANCES = (0.1, 0.5, 1.0)
@@ -25,11 +25,11 @@ def draw_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Ch
 
 
 def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change], proposed: Lost) -> Lost:
-    """Record the count of lost ordered changes, the lost unordered ones and the partial growths."""
+    """Record the number of lost ordered changes, the lost unordered changes, and the partial growths."""
     ordered, others = profile.metadata.split_by_order(unsure)
     from_end = sum(change.number in proposed for change in ordered)
     count = stream.record_draw(len(ordered) + 1, "changes lost from the end", from_end)
-    # A journal that commits in order can lose only its last changes.
+    # An ordered journal can lose only its last changes.
     lost = {change.number: 0 for change in ordered[len(ordered) - count :]}
     first_lost = min(lost, default=None)
     for change in others:
@@ -47,7 +47,7 @@ def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[
 def draw_page_outcomes(
     stream: Stream, dirty: Sequence[DirtyPage], page_sectors: int, sector_faults: SectorFaults | None = None
 ) -> list[PageOutcome]:
-    """Draw the outcome of each dirty page. page_sectors: 0 if pages cannot be torn."""
+    """Select a random outcome for each dirty page. page_sectors: 0 if pages cannot be torn."""
     if not dirty:
         return []
     if sector_faults is not None and not (page_sectors and sector_faults.is_possible):
@@ -62,9 +62,9 @@ def draw_page_outcomes(
 def record_page_outcome(
     stream: Stream, page: DirtyPage, proposed: PageOutcome, page_sectors: int, sector_faults: SectorFaults | None
 ) -> PageOutcome:
-    """Record how many of the newest writes of a page are lost, and the sectors of a torn page with another version.
+    """Record the number of lost newest writes of a page, and the sectors of a torn page with another version.
 
-    A later draw depends on recorded values, never on the proposal, so a replay makes the same draws.
+    A later choice depends only on recorded values, not on the proposal, so a replay makes the same choices.
     """
     latest = len(page.writes)
     assert page.least <= proposed.version <= latest, (page.label, page.least, proposed, latest)
@@ -87,7 +87,7 @@ def record_page_outcome(
 
 
 def _propose_lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
-    """Propose lost changes, and for half of the lost growths a number of surviving bytes."""
+    """Propose lost changes, half of the lost growths with surviving bytes."""
     ordered, others = profile.metadata.split_by_order(unsure)
     kept = _propose_version(chance, len(ordered))
     lost = {change.number: 0 for change in ordered[kept:]}
@@ -142,7 +142,7 @@ def _propose_tear(
     page_sectors: int,
     sector_faults: SectorFaults | None,
 ) -> PageOutcome:
-    """Propose a version of a page, possibly with sectors of a second version and other damage."""
+    """Propose a page version, possibly with sectors of a second version and other damage."""
     whole = _propose_any_version(chance, page)
     versions = len(page.writes) - page.least + 1
     if versions == 1 or chance() >= torn_chance:

@@ -1,6 +1,6 @@
-"""Variants of a crash: the names and sizes after some changes are lost, and all contents of their dirty pages.
+"""Variants of a crash: names and sizes after a loss of changes, with all contents of dirty pages.
 
-`CrashCache` keeps what several crashes of one disk share: most moments differ from the last one in few pages.
+`CrashCache` shares pages between crashes of one disk, because successive crash points differ in few pages.
 """
 
 from collections import Counter
@@ -19,13 +19,13 @@ from .page_contents import PageContents, PageOutcomes
 from .page_outcomes import PageOutcome, SectorFaults
 
 Chosen = tuple[int, ...]
-"""For each dirty page, in order, the number of its outcome."""
+"""The outcome number of each dirty page."""
 _PAGES_MAX = 1 << 13
 _NAMES_MAX = 1 << 16
 
 
 class SurvivingNames:
-    """The names and sizes after a crash, and what depends on them alone."""
+    """The names and sizes after a crash, with values that depend only on them."""
 
     def __init__(self, entries: MetadataState) -> None:
         self.entries = entries
@@ -45,7 +45,7 @@ class SurvivingNames:
 
 
 class _SettledFile:
-    """The durable contents of one file by length, and the contents of its dirty pages, until a sync settles them."""
+    """The durable contents of one file by length, and the contents of its dirty pages. A sync makes them stale."""
 
     __slots__ = ("files", "pages", "settlements")
 
@@ -56,9 +56,9 @@ class _SettledFile:
 
 
 class CrashCache:
-    """Names, durable files and page contents of one disk, kept for its next crashes.
+    """Cache of names, durable files and page contents of one disk, for its next crashes.
 
-    Invariant: a kept file is at the settlement of its inode, or is not used.
+    Invariant: a cached file is used only while `settlements` of its inode is unchanged.
     """
 
     def __init__(self, names: Namespace, page_bytes: int, sector_bytes: int, wall_ms: int) -> None:
@@ -109,7 +109,7 @@ class CrashCache:
     def _settled_file(self, inode: Inode) -> _SettledFile:
         found = self._settled.get(inode.identity)
         if found is None or found.settlements != inode.settlements:
-            if self._page_count > _PAGES_MAX:  # some are of former settlements or removed files
+            if self._page_count > _PAGES_MAX:  # some entries are stale, or of removed files
                 self._settled.clear()
                 self._page_count = 0
             found = self._settled[inode.identity] = _SettledFile(inode.settlements)
@@ -117,7 +117,7 @@ class CrashCache:
 
 
 class MetadataVariant:
-    """The names and sizes after some metadata changes are lost, and all states of the files' pages."""
+    """The names and sizes after a loss of metadata changes, with all states of the files' pages."""
 
     def __init__(
         self, cut: PowerCut, unsure: Sequence[Change], lost: Lost, sector_faults: SectorFaults, cache: CrashCache
@@ -146,7 +146,7 @@ class MetadataVariant:
         self._tried: set[Chosen] = set()
 
     def new_choices(self, wanted: Iterable[Chosen]) -> Iterator[Chosen]:
-        """Yield each choice that was not yielded before."""
+        """Yield each choice that is new."""
         tried = self._tried
         for chosen in wanted:
             if chosen not in tried:
@@ -157,27 +157,27 @@ class MetadataVariant:
         return tuple(page.number(one) for page, one in zip(self.pages, page_outcomes, strict=True))
 
     def outcome_before_operation(self, operation: int) -> Chosen:
-        """Return the choice in which only two kinds of writes survive: durable ones, and those before an operation."""
+        """Return the choice in which durable writes and writes before an operation survive."""
         return tuple(page.outcome_before_operation(operation) for page in self.pages)
 
     @property
     def extreme_choices(self) -> tuple[Chosen, Chosen]:
-        """The choice in which all writes survive, and the one in which only durable writes survive."""
+        """Two choices: all writes survive; only durable writes survive."""
         return tuple(page.latest_version for page in self.pages), tuple(page.least for page in self.pages)
 
     def every_choice(self) -> Iterator[Chosen]:
         return product(*[range(len(page.contents)) for page in self.pages])
 
     def single_page_choices(self) -> Iterator[Chosen]:
-        """Yield choices in which one page is torn, or has another version than all other pages."""
+        """Yield choices with one page that is torn, or has another version than all other pages."""
         return self._choices_for_each_page(lambda page: chain(page.versions, page.tears()))
 
     def with_sector_faults(self) -> Iterator[Chosen]:
-        """Yield choices in which one page is torn inside a sector, or contains garbage."""
+        """Yield choices with one page that is torn inside a sector, or contains garbage."""
         return self._choices_for_each_page(PageOutcomes.with_sector_faults)
 
     def _choices_for_each_page(self, numbers: Callable[[PageOutcomes], Iterable[int]]) -> Iterator[Chosen]:
-        """Yield choices in which one page has each of these numbers; all other pages are kept, or all are lost."""
+        """Yield choices with one page at each of these numbers. All other pages are kept, or all are lost."""
         everything, nothing = self.extreme_choices
         for index, page in enumerate(self.pages):
             for number in numbers(page):
@@ -208,7 +208,7 @@ class MetadataVariant:
         return Image(self._durable | self._changed(chosen), survivors.directories, survivors.symlinks).digest()
 
     def _changed(self, chosen: Chosen) -> dict[str, FileImage]:
-        """Return the files with dirty pages, as a choice leaves them."""
+        """Return the files with dirty pages after a choice."""
         files: dict[str, FileImage] = {}
         for path, indexes in self._pages_of.items():
             files |= dict.fromkeys(self._survivors.names[path], self._file(path, indexes, chosen))
@@ -229,7 +229,7 @@ class MetadataVariant:
         if content is durable.held:
             return durable
         file = FileImage(content, durable.mtime_ms)
-        if self._durable_key is not None:  # keys are used
+        if self._durable_key is not None:  # the state has computed its key
             changes = (self.pages[index].content_key_change(chosen[index]) for index in indexes)
             file.content_key = (durable.content_key + sum(changes)) % PRIME
         return file

@@ -1,12 +1,12 @@
 """Cached reads: model the page cache, its misses, and read-ahead.
 
-Each reader of a file has its own read-ahead state. Linux has one per opened file, but recognises a second reader by the
+Each reader of a file has its own read-ahead state. Linux has one per open file, but recognises a second reader by the
 cached pages before its position, with the same effect.
 
 A first read, or a miss right after the last page, reads a window of a few pages, and the reader waits for the first
-page. When the reader reaches the first page beyond its own request, the next window, twice as large, is read in the
-background. A miss elsewhere reads only the requested pages and resets the window. A memory map with read-around instead
-reads a full window, half of which precedes the page.
+page. When the reader reaches the first page beyond its own request, a background read gets the next window, twice as
+large. A miss elsewhere reads only the requested pages and resets the window. A memory map with read-around instead
+reads a full window, half of it before the page.
 
 Sources: Linux, mm/readahead.c (ondemand_readahead): 4 pages at first, 128 KiB at most; mm/filemap.c
 (do_sync_mmap_readahead) for read-around.
@@ -28,7 +28,7 @@ PAGES_MOST = 32  # 128 KiB, Linux's read_ahead_kb
 class ReadAhead:
     """The read-ahead state of one reader of one file.
 
-    Invariant: the last window ends at `_end`; a hit from `_marker` on starts the next.
+    Invariant: the last window ends at `_end`; a hit at or after `_marker` starts the next.
     """
 
     __slots__ = ("_around", "_end", "_last", "_marker", "_most", "window")
@@ -43,7 +43,7 @@ class ReadAhead:
         """Pages in the last window; 0 after a random miss."""
 
     def pages_after_miss(self, page: int, wanted: int) -> range:
-        """Return the pages to read. page: the first missing one. wanted: number of requested pages."""
+        """Return the pages to read. page: first missing page. wanted: number of requested pages."""
         if page - self._last not in (0, 1):
             self.window, self._marker = 0, -1
             if self._around:
@@ -70,7 +70,7 @@ class ReadAhead:
 
 
 class CachedReads:
-    """The clean pages of one machine and the requests that read them, least recently used first."""
+    """The clean pages of one machine with their read requests, least recently used first."""
 
     def __init__(
         self, elevator: Elevator, memory: PageCacheLimits, read_ahead: Callable[[str], ReadAhead] | None = None
@@ -84,7 +84,7 @@ class CachedReads:
         self.misses = 0
 
     def drop_pages(self) -> None:
-        """Forget all pages and read positions, as after a power-off."""
+        """Drop all pages and read positions, as after a power-off."""
         self._pages.clear()
         self._states.clear()
 
@@ -102,7 +102,7 @@ class CachedReads:
             else:
                 self._pages.move_to_end((file.path, page))
                 self._start_reads(file, state.pages_after_hit(page))
-            if request is not None:  # None: the page is a hole without a block
+            if request is not None:  # None: the page is a hole
                 self._elevator.wait(request)
             state.record_position(page)
 

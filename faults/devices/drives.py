@@ -1,9 +1,9 @@
 """Drives: model durations of writes, reads and flushes on hard disks and flash.
 
 Hard disk: seek, rotation, transfer. The angle of the platter depends only on the time, so a sequential write that
-misses its sector waits for a whole turn, as small syncs on real disks do. A finished write is on the medium, so a flush
-takes no time. The disk accepts a request while it executes another one (command queueing). After a read the disk reads
-on into its buffer until the head must move, so the next sequential read is fast.
+misses its sector waits for a whole rotation, as small syncs on real disks do. A finished write is on the medium, so a
+flush takes no time. The disk accepts a request while it executes another (command queueing). After a read the disk
+prefetches into its buffer until the head must move, so the next sequential read is fast.
 
 Flash drive: a write is finished when its data is in the drive's cache. Without capacitors a flush waits until the data
 is programmed into the flash, sometimes much longer because of garbage collection. With capacitors ("data centre"
@@ -24,13 +24,13 @@ from ...sim.choices import Stream
 from .storage import BLOCK_BYTES, JournalledStorage, Run, Storage
 
 _MS, _US = 1_000_000, 1_000
-_STEPS = 1000  # fine enough for quantiles of 0.1 %
+_STEPS = 1000  # a resolution for quantiles of 0.1 %
 
 
 class DurationDistribution:
     """Equally likely durations in ns.
 
-    Invariant: durations are ascending, so that 0, the default draw, selects the shortest.
+    Invariant: durations are ascending, so that 0, the default choice, selects the shortest.
     """
 
     __slots__ = ("ns",)
@@ -59,7 +59,7 @@ class DurationDistribution:
         return self.ns[stream.randbelow(len(self.ns), label)]
 
     def quantile(self, share: float) -> int:
-        """Return the duration that is not exceeded by the given share of all durations."""
+        """Return the longest of the given share of shortest durations."""
         return self.ns[min(len(self.ns) - 1, int(share * len(self.ns)))]
 
     def scaled(self, factor: float) -> "DurationDistribution":
@@ -76,7 +76,9 @@ _COMMAND_NS = 50_000
 
 
 class HardDisk:
-    """One hard disk. Invariant: the disk is idle from `_idle_ns` on, or reads on after the last run if `_reads_on`."""
+    """One hard disk. Invariant: from `_idle_ns` on the disk is idle, or prefetches after the last run if
+    `_reads_on`.
+    """
 
     def __init__(self, blocks: int = 1 << 30) -> None:
         self.blocks = blocks
@@ -86,24 +88,24 @@ class HardDisk:
         self._reads_on = False
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return the time at which a write that begins at now_ns is on the medium."""
+        """Return when a write that begins at now_ns is on the medium."""
         self._reads_on = False
         for run in runs:
             now_ns = self._serve_run(now_ns, run)
         return now_ns
 
     def read(self, now_ns: int, run: Run) -> int:
-        """Return the time at which a read of a block run that begins at now_ns ends."""
+        """Return when a read of a block run that begins at now_ns ends."""
         first, count = run
         if not self._reads_on or first != self._head:
             self._reads_on = True
             return self._serve_run(now_ns, run)
         self._head += count
-        self._idle_ns += count * _BLOCK_NS  # when the last block passes the head, possibly in the past
+        self._idle_ns += count * _BLOCK_NS  # time, possibly past, at which the last block passes the head
         return max(now_ns + _COMMAND_NS, self._idle_ns)
 
     def flush(self, now_ns: int) -> int:
-        """Return now_ns: finished writes are on the medium."""
+        """Return now_ns, because finished writes are on the medium."""
         return max(now_ns, self._idle_ns)
 
     def _serve_run(self, now_ns: int, run: Run) -> int:
@@ -111,14 +113,14 @@ class HardDisk:
         assert 0 <= first <= self.blocks - count, (run, self.blocks)
         at_ns = max(now_ns + _COMMAND_NS, self._idle_ns) + self._seek_ns(first)
         angle_ns = first % _TRACK_BLOCKS * _BLOCK_NS
-        at_ns += (angle_ns - at_ns) % (_TRACK_BLOCKS * _BLOCK_NS)  # until the sector is below the head; never negative
+        at_ns += (angle_ns - at_ns) % (_TRACK_BLOCKS * _BLOCK_NS)  # wait for the sector; never negative
         self._head = first + count
         self._idle_ns = at_ns + count * _BLOCK_NS
         assert self._idle_ns > now_ns, (now_ns, self._idle_ns)
         return self._idle_ns
 
     def _seek_ns(self, block: int) -> int:
-        # Proportional to the root of the distance: the arm accelerates for half of the way, then brakes.
+        # Proportional to the root of the distance, because the arm accelerates for half of the way, then brakes.
         distance = abs(block // _TRACK_BLOCKS - self._head // _TRACK_BLOCKS)
         if not distance:
             return 0
@@ -139,7 +141,7 @@ class FlashDrive:
         blocks: int = 1 << 30,
         depth: int = 1,
     ) -> None:
-        """depth: number of commands that the drive executes at once, except for their transfers."""
+        """depth: number of commands that the drive executes at once, except their transfers."""
         assert depth > 0, depth
         self.blocks = blocks
         self._stream = stream
@@ -151,7 +153,7 @@ class FlashDrive:
         self._dirty = False
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return the time at which a write that begins at now_ns is in the drive's cache."""
+        """Return when a write that begins at now_ns is in the drive's cache."""
         self._idle_ns = max(now_ns, self._idle_ns)
         if runs:
             self._dirty = True
@@ -160,10 +162,10 @@ class FlashDrive:
         return self._idle_ns
 
     def read(self, now_ns: int, run: Run) -> int:
-        """Return the time at which a read of a block run that begins at now_ns ends."""
+        """Return when a read of a block run that begins at now_ns ends."""
         begun_ns = max(now_ns, self._idle_ns)
         transfer_ns = run[1] * self._block_ns
-        # The link is busy for the transfer and a share of the command: the drive executes `depth` commands at once.
+        # The drive executes `depth` commands at once, so the link is busy for the transfer and a share of the command.
         self._idle_ns = begun_ns + self._overlapped_ns + transfer_ns
         return begun_ns + self._command_ns + transfer_ns
 

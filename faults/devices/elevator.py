@@ -1,9 +1,9 @@
-"""Elevator: the queue of a device, which sorts and merges waiting requests.
+"""Elevator: a device queue that sorts and merges waiting requests.
 
-Writes are issued in ascending order of blocks from the head's position, then from the lowest block again; adjacent ones
-are merged. Tasks wait for reads, so reads are issued before writes, at most twice in a row. So does mq-deadline (Linux,
-Documentation/block/deadline-iosched.rst: sorted batches of fifo_batch = 16, writes_starved = 2). Deadlines are not
-modelled: batches are short, and each round issues every waiting request.
+The elevator issues writes in ascending block order from the head's position, then from the lowest block, and merges
+adjacent ones. Tasks wait for reads, so a batch of reads precedes writes, at most twice in a row. mq-deadline does the
+same (Linux, Documentation/block/deadline-iosched.rst: sorted batches of fifo_batch = 16, writes_starved = 2). The model
+omits deadlines, because batches are short, and each round issues every waiting request.
 """
 
 from bisect import bisect_left, insort
@@ -24,7 +24,9 @@ _COMPLETION = WaitReason("a request's end")
 
 @dataclass(slots=True, eq=False)
 class IoRequest:
-    """Block runs that one task requests. Invariant: `done_ns`, the end of the last run, is set when `queued` is 0."""
+    """Block runs of one task's request. Invariant: `done_ns`, the end time of the last run, is set when `queued` is
+    0.
+    """
 
     begun_ns: int
     queued: int
@@ -33,11 +35,11 @@ class IoRequest:
 
 
 Queued = tuple[int, int, int, IoRequest]
-"""A queued run of blocks: first block, a number that breaks ties, number of blocks, request."""
+"""A queued block run: first block, tie-breaking number, number of blocks, request."""
 
 
 class Elevator:
-    """The queue of a device, and the task that serves it."""
+    """The queue of a device, with the task that serves it."""
 
     def __init__(self, machine: Machine, device: BlockDevice) -> None:
         self._kernel = machine.kernel
@@ -62,7 +64,7 @@ class Elevator:
         return self._enqueue(self._writes, runs)
 
     def flush(self) -> IoRequest:
-        """Queue a flush of the device's cache; the flush covers writes that are already finished."""
+        """Queue a flush of the device's cache, which covers finished writes."""
         request = self._new_request(1)
         self._flushes.append(request)
         self._wake_idle_task()
@@ -125,7 +127,7 @@ class Elevator:
     def _issue_reads(self) -> int:
         done_ns = 0
         for first, _, blocks, request in self._dequeue_batch(self._reads):
-            # A busy drive accepts commands, so the read begins when it was queued.
+            # A busy drive accepts commands, so the read began when the task queued it.
             done_ns = self._device.read(request.begun_ns, (first, blocks))
             self.commands += 1
             self.blocks_read += blocks
@@ -167,7 +169,7 @@ class Elevator:
 
 
 def merge_runs(runs: Iterable[Run]) -> list[Run]:
-    """Merge adjacent and overlapping runs. The runs are sorted, but may wrap around once."""
+    """Merge adjacent and overlapping runs, which are sorted but may wrap around once."""
     found: list[Run] = []
     for first, blocks in runs:
         if found and found[-1][0] <= first <= sum(found[-1]):
@@ -179,7 +181,7 @@ def merge_runs(runs: Iterable[Run]) -> list[Run]:
 
 
 def _finish_run(request: IoRequest, done_ns: int) -> None:
-    """End one block run of a request. After the last run of a request, wake the tasks that wait for the request."""
+    """End one block run of a request. After the last run, wake the tasks that wait for the request."""
     assert request.queued > 0, "a run of the request ended twice"
     assert request.begun_ns <= done_ns, (request.begun_ns, done_ns)
     request.queued -= 1

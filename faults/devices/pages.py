@@ -1,9 +1,9 @@
 """Page placement: dirty pages of files, their blocks on the device, and limits of the page cache.
 
-A file that is allocated ahead (fallocate) has adjacent blocks from the start. An appended file gets blocks at
-write-back (delayed allocation): the pages of one pass get adjacent blocks after those of the previous file, as in ext4
-for small files. With room_blocks a growing file reserves blocks after its last one, so it has few fragments, far from
-other growing files (ext4's inode preallocation, up to 8 MiB; XFS's speculative preallocation, up to more).
+A preallocated file (fallocate) has adjacent blocks. An appended file gets blocks at write-back (delayed allocation):
+the pages of one pass get adjacent blocks after those of the previous file, as in ext4 for small files. With room_blocks
+a growing file reserves blocks after its last one, so it has few fragments, far from other growing files (ext4's inode
+preallocation, up to 8 MiB; XFS's speculative preallocation, up to more).
 
 Sources: Linux, Documentation/filesystems/ext4/allocators.rst; fs/ext4/mballoc.c (ext4_mb_normalize_request,
 mb_stream_req); fs/xfs/xfs_iomap.c (xfs_iomap_prealloc_size).
@@ -22,7 +22,7 @@ _MIB = 1 << 20
 
 @dataclass(slots=True)
 class FileBlocks:
-    """The blocks of a file: adjacent from `ahead` on if allocated ahead, else one number per page."""
+    """The blocks of a file: adjacent from `ahead` on if preallocated, else one block number per page."""
 
     ahead: int | None = None
     placed: dict[int, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Placement(FreeBlocks):
     """Assigns blocks to the pages of files."""
 
     def __init__(self, blocks: int, *, room_blocks: int = 0) -> None:
-        """room_blocks: number of blocks by which a growing file reserves space."""
+        """room_blocks: number of blocks that a growing file reserves at a time."""
         super().__init__(blocks)
         self._room_blocks = max(room_blocks, 1)
 
@@ -65,11 +65,11 @@ class Placement(FreeBlocks):
 
 @dataclass(slots=True, eq=False)
 class FilePages:
-    """The pages of a file. Invariant: a page is dirty until its write is queued at the device."""
+    """The pages of a file. Invariant: a page is dirty until the device has its write in the queue."""
 
     path: str
     written: WaitGate
-    """Opens when no page of the file is in flight."""
+    """Opens when no page of the file is in write-back."""
     blocks: FileBlocks = field(default_factory=FileBlocks)
     dirty: set[int] = field(default_factory=set)
     dirty_since_ns: int = 0
@@ -80,13 +80,13 @@ class FilePages:
 
 @dataclass(frozen=True, slots=True)
 class PageCacheLimits:
-    """Limits of the page cache. Times, and the ratio of the two dirty limits, are Linux's defaults (sysctl/vm.rst).
+    """Limits of the page cache, with times and the ratio of the two dirty limits as in Linux (sysctl/vm.rst).
 
     dirty_expire_centisecs 3000, dirty_writeback_centisecs 500, dirty_background_ratio 10, dirty_ratio 20.
     """
 
     dirty_bytes_max: int = 32 * _MIB
-    """Writing tasks wait while more bytes are dirty."""
+    """Limit of dirty bytes, above which writing tasks wait."""
     cache_bytes: int = 64 * _MIB
     """Limit for clean pages."""
     expire_ns: int = 30_000_000_000

@@ -1,8 +1,8 @@
-"""Storage models: durations of syncs, modelled on a device or taken from measurements.
+"""Storage models: compute durations of syncs, or replay measured ones.
 
-A sync writes the file's dirty blocks, then the inode to the journal: at least its time has changed. A sync ends when
-the commit block of the journal is on the medium, as in ext4 with data=ordered (Linux,
-Documentation/filesystems/ext4/journal.rst). The journal is a ring of blocks on the device. Blocks have 4096 bytes.
+A sync writes the file's dirty blocks, then the inode, with its new time, to the journal. A sync ends when the commit
+block of the journal is on the medium, as in ext4 with data=ordered (Linux, Documentation/filesystems/ext4/journal.rst).
+The journal is a ring of blocks on the device. Blocks have 4096 bytes.
 """
 
 from collections.abc import Sequence
@@ -28,20 +28,20 @@ class BlockDevice(Protocol):
     def blocks(self) -> int: ...
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a write that begins at now_ns is in the cache or on the medium. runs: ascending."""
+        """Return when a write that begins at now_ns is in the cache or on the medium. runs: in ascending order."""
 
     def read(self, now_ns: int, run: Run) -> int:
-        """Return the time at which a read that begins at now_ns ends."""
+        """Return when a read that begins at now_ns ends."""
 
     def flush(self, now_ns: int) -> int:
-        """Return the time at which a flush that begins at now_ns has made earlier writes durable."""
+        """Return when a flush that begins at now_ns has made earlier writes durable."""
 
 
 class Storage(Protocol):
     """A model of sync durations and of block placement."""
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return the time at which a sync of these dirty blocks that begins at now_ns ends."""
+        """Return when a sync of these dirty blocks that begins at now_ns ends."""
 
     def place(self, blocks: int) -> int:
         """Reserve adjacent free blocks, and return the first."""
@@ -57,7 +57,7 @@ def append_block(runs: list[Run], block: int) -> bool:
 
 
 class FreeBlocks:
-    """The free blocks of a device: all from `_free` on."""
+    """The free blocks of a device: all blocks from `_free` on."""
 
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
@@ -80,7 +80,7 @@ class JournalRing:
         self._at = 0
 
     def next_blocks(self, blocks: int) -> Run:
-        """Return the next blocks. If the end of the ring is too near, the blocks start at block 0."""
+        """Return the next blocks, or the first ones if the ring's end is too near."""
         assert 0 < blocks <= JOURNAL_BLOCKS, blocks
         if self._at + blocks > JOURNAL_BLOCKS:
             self._at = 0
@@ -117,7 +117,7 @@ class JournalledStorage:
 
 
 class MeasuredStorage:
-    """Measured sync durations in their original order, because slow syncs cluster. Syncs do not overlap."""
+    """Measured sync durations in their original order, because slow syncs come in clusters. Syncs do not overlap."""
 
     def __init__(self, syncs_ns: Sequence[int]) -> None:
         """syncs_ns: at least one sync duration, in the order of the measurement."""
@@ -129,11 +129,11 @@ class MeasuredStorage:
         self._idle_ns = 0
 
     def use_measured_syncs(self) -> None:
-        """Use the measured sequence from now on. Earlier syncs take the median."""
+        """Use the measured sequence for later syncs. Earlier syncs take the median."""
         self._usual_ns = None
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a sync ends. The duration of a sync does not depend on the amount of data."""
+        """Return when a sync ends, independent of the amount of data."""
         took_ns = next(self._syncs_ns) if self._usual_ns is None else self._usual_ns
         self._idle_ns = max(now_ns, self._idle_ns) + took_ns
         return self._idle_ns

@@ -1,8 +1,8 @@
 """Storage system of one machine: page cache, file system and elevator on one device.
 
-The storage system models only time: dirty pages and the places of their blocks. The simulated disk (`faults.disk`)
-models bytes and crashes; its own syncs take no time here. A view of a map does not reveal which bytes are read, so
-readers must report their reads (`StorageSystem.read`).
+The storage system models only time: dirty pages and their block numbers. The simulated disk (`faults.disk`) models
+bytes and crashes; here its own syncs take no time. A view of a map does not reveal which bytes are read, so readers
+must report their reads (`StorageSystem.read`).
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _WHOLE_FILE = 1 << 60  # longer than any file
 
 
 class StorageSystem:
-    """The storage of one machine. The elevator and the flusher of the storage system are tasks of `machine`."""
+    """The storage of one machine, which runs the elevator and the flusher as tasks."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class StorageSystem:
 
 
 class TimedFiles:
-    """The files of a machine with modelled latency. All untimed attributes are those of SimFiles."""
+    """The files of a machine with modelled latency. All other attributes are those of SimFiles."""
 
     def __init__(
         self,
@@ -68,7 +68,9 @@ class TimedFiles:
         system: StorageSystem,
         room: Callable[[str, int], int | None] = lambda path, size_bytes: size_bytes,
     ) -> None:
-        """room: bytes to allocate ahead for a mapped file of this path and size; None: at write-back."""
+        """room: returns the bytes to preallocate for a mapped file, by path and size; None: allocation at
+        write-back.
+        """
         self._files = files
         self._system = system
         self._room = room
@@ -127,7 +129,7 @@ class TimedPages:
 
 
 class TimedMappedFile:
-    """A map with modelled latency. All untimed attributes are those of the wrapped map."""
+    """A map with modelled latency. All other attributes are those of the wrapped map."""
 
     def __init__(self, mapped: SimMappedFile, pages: TimedPages) -> None:
         self._mapped = mapped
@@ -157,7 +159,7 @@ class TimedMappedFile:
 
 
 class TimedDescriptor:
-    """An opened file with modelled latency."""
+    """An open file with modelled latency."""
 
     def __init__(self, descriptor: SimDescriptor, pages: TimedPages) -> None:
         self._descriptor = descriptor
@@ -168,7 +170,7 @@ class TimedDescriptor:
         return self._descriptor.size_bytes
 
     def write(self, at: int, data: bytes) -> int:
-        """Write; the file may grow. Return the number of written bytes."""
+        """Write, and extend the file if needed. Return the number of written bytes."""
         written = self._descriptor.write(at, data)
         self._pages.record_write(at, written)
         return written

@@ -1,13 +1,12 @@
 """Write-back: dirty pages, the flusher that writes them, and the journal.
 
-The flusher runs every few seconds and writes files whose oldest dirty page is too old. If dirty data exceeds the
-background limit, it writes the files that have been dirty longest until the amount is below the limit. Above the hard
-limit, a task that dirties pages waits. Linux already slows such tasks below that limit; here they run at full speed,
-then wait.
+The flusher runs every few seconds and writes files whose oldest dirty page is too old. While dirty data exceeds the
+background limit, the flusher writes the files that have been dirty longest. Above the hard limit, a writing task waits.
+Linux slows writing tasks already below the hard limit; in the model they run at full speed, then wait.
 
 One journal commit covers all syncs that were requested during the previous commit. As in jbd2, a commit writes a
-description, flushes, writes a commit block and flushes again. If one task syncs several files in turn, each needs its
-own commit; syncs of several tasks at once share one.
+description, flushes, writes a commit block and flushes again. Syncs of one task, one after another, need a commit each;
+concurrent syncs of several tasks share one.
 
 Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c; mm/page-writeback.c (balance_dirty_pages);
 Documentation/filesystems/ext4/journal.rst.
@@ -105,7 +104,7 @@ class WriteBack:
 
     @property
     def dirty_bytes(self) -> int:
-        """Bytes that are not on the device yet, including writes in flight."""
+        """Bytes that are not on the device yet, including queued writes."""
         return (self._dirty + self._in_flight) * BLOCK_BYTES
 
     def record_write(self, file: FilePages, first: int, last: int) -> None:
@@ -120,17 +119,17 @@ class WriteBack:
             return
         if not before:
             file.dirty_since_ns = self._kernel.now_ns
-            # `_next_batch` relies on the insertion order of the dict: the first file became dirty first.
+            # `_next_batch` relies on the dict's insertion order: the first file became dirty first.
             assert file.path not in self._files, file.path
             self._files[file.path] = file
         self._dirty += len(dirty) - before
-        if self._dirty > self._background and not self._is_writing:  # a writing flusher checks the limit itself
+        if self._dirty > self._background and not self._is_writing:  # a busy flusher checks the limit itself
             self._signal.notify()
         if self._dirty + self._in_flight > self._limit:
             self._wait_for_room()
 
     def sync(self, file: FilePages, first: int, last: int) -> None:
-        """Wait until the present content of pages [first, last] is durable."""
+        """Wait until the current content of pages [first, last] is durable."""
         pages = sorted(page for page in file.dirty if first <= page <= last)
         if pages:
             self._write_batch([(file, pages)])
@@ -142,7 +141,7 @@ class WriteBack:
         self._journal.wait_for_commit(self._journal.open_number)
 
     def prepare(self, file: FilePages, first: int, last: int) -> None:
-        """Record writes without waiting, before a measurement; then `forget`."""
+        """Record writes without a wait, before `forget` and a measurement."""
         file.dirty.update(range(first, last + 1))
         self._files[file.path] = file
 
@@ -174,7 +173,7 @@ class WriteBack:
                 self._journal.commit_if_due()
 
     def _next_batch(self) -> list[Batch]:
-        """Return the pages to write back now; files that have been dirty longest are first."""
+        """Return the pages to write back now, longest dirty files first."""
         expired_ns = self._kernel.now_ns - self._memory.expire_ns
         found: list[Batch] = []
         count = 0
@@ -188,13 +187,13 @@ class WriteBack:
         return found
 
     def _write_batch(self, batch: Sequence[Batch]) -> None:
-        """Write pages of several files at once, and wait for all."""
+        """Write pages of several files concurrently."""
         pieces = [
             (file, pages[at : at + _PAGES_OF_REQUEST])
             for file, pages in batch
             for at in range(0, len(pages), _PAGES_OF_REQUEST)
         ]
-        # The elevator sorts pieces that are queued before the first wait.
+        # Queue all pieces before the first wait, so that the elevator sorts them.
         requests = [self._queue_write(file, pages) for file, pages in pieces]
         for (file, pages), request in zip(pieces, requests, strict=True):
             self._elevator.wait(request)
@@ -205,7 +204,7 @@ class WriteBack:
             self._room.open()
 
     def _queue_write(self, file: FilePages, pages: list[int]) -> IoRequest:
-        """Queue writes of one file's pages. Queued pages count as clean."""
+        """Queue writes of one file's pages, which then count as clean."""
         runs = self._placement.place(file.blocks, pages)
         file.in_flight += len(pages)
         file.dirty.difference_update(pages)

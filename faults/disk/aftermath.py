@@ -27,11 +27,11 @@ class FileState(NamedTuple):
     path: str
     cache: Content
     durable_bytes: Content
-    """Durable content, as long as the file is for readers."""
+    """Durable content, at the file length that readers see."""
     dirty: tuple[tuple[int, int], ...]
     """Ranges [start, end) whose writes may not be durable."""
     stale: frozenset[int]
-    """Pages whose data a failed sync dropped."""
+    """Pages with data that a failed sync dropped."""
     name_is_durable: bool
     """Whether the name survives every crash under strict POSIX."""
 
@@ -45,7 +45,7 @@ class DiskState(NamedTuple):
 
 
 class CrashedPage(NamedTuple):
-    """A page that was dirty at a power cut, and its state after the cut."""
+    """A page that was dirty at a power cut, and its state afterwards."""
 
     path: str
     page: int
@@ -90,7 +90,9 @@ def aftermath_of(
     image: Image,
     page_bytes: int,
 ) -> Aftermath:
-    """Return the effects of a power cut. entries: surviving names. lost: changes, and the bytes left of a growth."""
+    """Return the effects of a power cut. entries: surviving names. lost: lost changes, with surviving bytes of a
+    growth.
+    """
     return Aftermath(
         profile,
         tuple(f"{change.loss_kind(kept_bytes)}: {change.label}" for change, kept_bytes in lost),

@@ -1,7 +1,7 @@
-"""Cached images: the page cache as an image after each operation, by the changes since the last image.
+"""Cached images: maintains an image of the page cache by applying changes.
 
-A crash in which the page cache survives leaves this image. The namespace notes changed names, and each inode its own
-changes (`Touched`). An image therefore costs as much as its changes, also on a disk with many files.
+A crash that keeps the page cache leaves this image. The namespace records changed names, and each inode its own changes
+(`Touched`). So the cost of an image depends on the changes, not on the size of the disk.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ from .namespace import Namespace
 
 
 class CachedImages:
-    """The images of one disk's page cache. Invariant: `_image` plus the noted changes is the page cache."""
+    """The images of one disk's page cache. Invariant: `_image` plus the recorded changes is the page cache."""
 
     def __init__(self, names: Namespace, wall_start_ms: int) -> None:
         assert names.touched is not None, "only sparse disks note what changes"
@@ -21,13 +21,13 @@ class CachedImages:
         self._wall_start_ms = wall_start_ms
         self._image: Image | None = None
         self._paths: dict[int, set[str]] = defaultdict(set)
-        """The names of each file in the image, by file number."""
+        """Names in the image, by file number."""
         self._file_at: dict[str, int] = {}
         self._files: dict[int, int] = {}
-        """The file of each inode in the image, by Inode.identity."""
+        """File numbers in the image, by Inode.identity."""
 
     def image(self) -> Image:
-        """Return the image of the page cache at this moment."""
+        """Return the current image of the page cache."""
         touched = self._touched
         if self._image is None or touched.is_all:
             self._image = self._whole()
@@ -48,7 +48,7 @@ class CachedImages:
         touched, entries = self._touched, self._names.current
         files: dict[str, FileImage] = {}
         removed: list[str] = []
-        # Emptied and truncated files have new inodes. An inode without a name is not in the image.
+        # An emptied or truncated file has a new inode. The image omits inodes without a name.
         changed = {self._files.get(identity, -1) for identity in touched.inodes} | touched.files
         paths = touched.names.union(*(self._paths.get(file, ()) for file in changed))
         for path in paths:
@@ -64,7 +64,7 @@ class CachedImages:
         return Image.of_tree(tree, entries.directories - {"/"}, entries.symlink_texts())
 
     def _found(self, path: str) -> FileImage | None:
-        """Return the file at a path, and note it; None: there is no file, or a symbolic link."""
+        """Return the file at a path, and record it. None for a symbolic link or a missing file."""
         entries = self._names.current
         file = entries.names.get(path)
         if file is None or file in entries.symlinks:

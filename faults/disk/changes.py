@@ -1,6 +1,6 @@
-"""Changes of names and sizes: a crash can undo each of them until it is durable.
+"""Changes of names and sizes: the operations that a crash can undo until they are durable.
 
-    change             durable, strictly, once                       counted when lost as
+    change             durable under strict POSIX when              fault if lost
     create             its directory is synced                       name lost
     extend             the file is synced                            size lost, partial extend
     empty              the file is synced                            emptying undone
@@ -13,9 +13,9 @@
     make directory     the directory above is synced                 directory lost
     remove directory   the directory above is synced                 removal undone
 
-A crash state is the durable state plus the surviving changes, in order. If the creation of a name is lost, later
-changes of that name have no effect, except a rename: the file still gets the new name. If the rename of a directory is
-lost, later changes inside the directory apply under the old path (`moved`).
+A crash state is the durable state plus the surviving changes in their original order. If the creation of a name is
+lost, later changes of that name have no effect, except a rename: the file still gets the new name. If the rename of a
+directory is lost, later changes inside the directory apply under the old path (`moved`).
 """
 
 from abc import ABC, abstractmethod
@@ -30,15 +30,15 @@ from .page_cache import Inode
 
 WORKING_DIRECTORY = "."
 Lost = Mapping[int, int]
-"""The lost changes by number. The value is how many bytes of a growth survive."""
+"""Numbers of lost changes. The value is the number of surviving bytes of a growth."""
 
 
 @dataclass(slots=True)
 class MetadataState:
-    """Names, directories and sizes at one moment. A name maps to a file number, a file number to an Inode.
+    """Names, directories and sizes at one moment. A name maps to a file number, and a file number to an Inode.
 
-    Emptying or truncating a file makes a new Inode, because a crash may restore the old bytes. The keys of sizes and
-    written (number of the last `write` that grew the file) are Inode.identity.
+    An emptied or truncated file gets a new Inode, because a crash may restore the old bytes. sizes, and written (number
+    of the last `write` that grew the file), have Inode.identity as keys.
     """
 
     names: dict[str, int] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class MetadataState:
     symlinks: dict[int, str] = field(default_factory=dict)
 
     def copy(self) -> "MetadataState":
-        """Return a copy that shares the inodes with the original."""
+        """Return a copy that shares the inodes."""
         names, files, directories = dict(self.names), dict(self.files), set(self.directories)
         return MetadataState(names, files, directories, dict(self.sizes), dict(self.written), dict(self.symlinks))
 
@@ -58,12 +58,11 @@ class MetadataState:
         return None if file is None else self.files[file]
 
     def contents(self) -> list[tuple[str, Inode]]:
-        """Return the files that have a name, ordered by path. A file with several names is listed under each."""
+        """Return the files under each of their names, sorted by path."""
         symlinks = self.symlinks
         return [(path, self.files[file]) for path, file in sorted(self.names.items()) if file not in symlinks]
 
     def symlink_texts(self) -> dict[str, str]:
-        """Return the targets of the symbolic links, by path."""
         if not self.symlinks:
             return {}
         return {path: self.symlinks[file] for path, file in sorted(self.names.items()) if file in self.symlinks}
@@ -89,7 +88,7 @@ class MetadataState:
 
 @lru_cache(maxsize=4096)
 def parent_of(path: str) -> str:
-    """Return the directory of a path; `.` for a relative name, so an image with such names must contain `.`."""
+    """Return the directory of a path; `.` for a relative name. An image with relative names must contain `.`."""
     head, slash, _ = path.rpartition("/")
     return head or (WORKING_DIRECTORY if not slash and path != WORKING_DIRECTORY else "/")
 
@@ -107,25 +106,25 @@ class Change(ABC):
     number: int
     path: str
     synced: bool = field(default=False, init=False)
-    """Whether a sync that makes this change durable has completed."""
+    """Whether a completed sync has made the change durable."""
     acknowledged: bool = field(default=False, init=False)
     """Whether the sync of this change has reported success. A lying drive reports success too early."""
 
     @property
     def directory(self) -> str | None:
-        """The directory whose sync makes the change durable; None: a sync of the file makes the change durable."""
+        """The directory that a sync must cover to make the change durable; None: a sync of the file does."""
         return parent_of(self.path)
 
     @property
     def label(self) -> str:
-        """Label of the draw that decides whether this change is lost."""
+        """Label of the random choice that decides whether the change is lost."""
         return f"{self.kind} {self.path}"
 
     @abstractmethod
     def apply(self, entries: MetadataState) -> None: ...
 
-    def apply_loss(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing
-        """Apply the rest of a lost change. kept_bytes: surviving bytes of a growth."""
+    def apply_loss(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most lost changes have no effect
+        """Apply the surviving part of a lost change. kept_bytes: surviving bytes of a growth."""
 
     def loss_kind(self, kept_bytes: int = 0) -> FaultKind:
         return self.lost
@@ -137,7 +136,7 @@ class Change(ABC):
         return twin
 
     def before(self, path: str) -> str:
-        """Map a path after this change to the path if the change is lost."""
+        """Map a path after this change to its path before the change."""
         return path
 
 
@@ -176,7 +175,9 @@ class Create(Link):
 
 @dataclass(slots=True, eq=False)
 class Extend(_FileChange):
-    """A file grows by_write, or in_steps by allocating zeros. is_allocated: the file's blocks are assigned."""
+    """A file grows. by_write: through a write. in_steps: by allocation of zeros. is_allocated: the file has its
+    blocks.
+    """
 
     kind = "extend"
     lost = FaultKind.SIZE_LOST
@@ -228,7 +229,7 @@ class Empty(_FileChange):
 
 @dataclass(slots=True, eq=False)
 class Truncate(_FileChange):
-    """A file is truncated to a new Inode. If lost, the old Inode returns without later writes."""
+    """A file is truncated to a new Inode. A lost truncation restores the old Inode without later writes."""
 
     kind = "truncate"
     lost = FaultKind.EMPTYING_UNDONE
@@ -237,7 +238,7 @@ class Truncate(_FileChange):
     size_bytes: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Switch to the new Inode, not longer than the file was in these entries."""
+        """Switch to the new Inode, at most as long as the file in these entries."""
         assert self.file in entries.files, self.file
         before, after = entries.files[self.file].identity, self.inode.identity
         entries.files[self.file] = self.inode
@@ -278,13 +279,13 @@ class _Renaming(Change):
 
 @dataclass(slots=True, eq=False)
 class Rename(_Renaming):
-    """A file moves from path to target, replacing any file there."""
+    """A file moves from path to target, and replaces any file at target."""
 
     kind = "rename"
     file: int
 
     def apply(self, entries: MetadataState) -> None:
-        """The file gets the new name even if a crash removed the old one."""
+        """Give the file its new name even if a crash removed the old name."""
         if entries.names.get(self.path) == self.file:
             del entries.names[self.path]
         entries.names[self.target] = self.file
@@ -297,7 +298,7 @@ class RenameDirectory(_Renaming):
     kind = "rename"
 
     def apply(self, entries: MetadataState) -> None:
-        """The directory gets the new name even if its creation was lost."""
+        """Give the directory its new name even if its creation was lost."""
         entries.replace_paths(self.after)
         entries.directories.add(self.target)
 
@@ -315,7 +316,7 @@ class RenameExchange(_Renaming):
     kind = "exchange"
 
     def apply(self, entries: MetadataState) -> None:
-        """If a crash removed one of the two files, the other file still moves."""
+        """Move both files, or the only one that a crash left."""
         entries.replace_paths(self.after)
 
     def after(self, path: str) -> str:

@@ -1,8 +1,8 @@
-"""Content of a file: plain bytes, or sparse pages that omit zeros.
+"""Content of a file: plain bytes, or sparse pages that store no zeros.
 
-A segment of 1 GiB with a hundred records must cost no more memory than the records, so long files are `SparseBytes`.
-Files in simulation runs are small and read through views, so their content is plain bytes. `bytes` and `SparseBytes`
-both have a length and slices.
+A segment of 1 GiB with a hundred records must cost only the memory of the records, so long files are `SparseBytes`.
+Simulation runs have small files and read them through views, so these files are `bytes`. Both classes have a length and
+slices.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,12 +10,14 @@ from hashlib import blake2b
 
 PAGE_BYTES = 4096
 _NOTHING = bytes(PAGE_BYTES)
-_FLAT_BYTES_MAX = 1 << 20  # up to here, sparse and plain content have the same digest
+_FLAT_BYTES_MAX = 1 << 20  # up to this length, sparse and plain content have the same digest
 _SUM_BITS = 128
 
 
 class SparseBytes:
-    """Mutable bytes, mostly zeros. Invariant: a stored page has PAGE_BYTES bytes, not all zero; zeros after the end."""
+    """Mutable bytes, mostly zeros. Invariant: a stored page has PAGE_BYTES bytes, not all zero, with zeros after the
+    end.
+    """
 
     __slots__ = ("_pages", "_size_bytes", "_sum")
 
@@ -23,7 +25,7 @@ class SparseBytes:
         self._size_bytes = size_bytes
         self._pages = dict(pages or {})
         self._sum: int | None = None
-        """Sum of the page digests; None before the sum is first needed."""
+        """Sum of the page digests; None before the first use."""
 
     @classmethod
     def from_content(cls, content: "Content") -> "SparseBytes":
@@ -36,7 +38,7 @@ class SparseBytes:
     def copy(self) -> "SparseBytes":
         twin = SparseBytes(self._size_bytes, self._pages)
         if self._size_bytes > _FLAT_BYTES_MAX:
-            self.page_sum()  # before copying, so that the copies need not compute it
+            self.page_sum()  # before the copy, so that the copy inherits it
         twin._sum = self._sum
         return twin
 
@@ -66,25 +68,25 @@ class SparseBytes:
             self._set_page(page, piece)
 
     def with_pages_replaced(self, pages: Mapping[int, bytes | bytearray]) -> "SparseBytes":
-        """Return a copy with these bytes at their offsets, or the same object if nothing changes."""
+        """Return a copy with these bytes at their offsets, or the same object if the bytes are equal."""
         changed = {start: page for start, page in pages.items() if self[start : start + len(page)] != page}
         if not changed:
             return self
         twin = self.copy()
         if self._size_bytes <= _FLAT_BYTES_MAX:
-            twin._sum = None  # a short content is seldom asked for it again
+            twin._sum = None  # short contents rarely need the sum twice
         for start, page in changed.items():
             twin[start : start + len(page)] = page
         return twin
 
     def changed_pages(self, other: "SparseBytes") -> dict[int, bytes]:
-        """Return the pages of another content that differ, without zeros at their ends (`patched`)."""
+        """Return the differing pages of another content for `patched`, without their trailing zeros."""
         before, now = self._pages, other._pages
         changed = {page: now[page].rstrip(b"\0") for page in now if before.get(page) != now[page]}
         return changed | dict.fromkeys(before.keys() - now.keys(), b"")
 
     def patched(self, size_bytes: int, pages: Mapping[int, bytes]) -> "SparseBytes":
-        """Return the content that has these pages, from `changed_pages`, and this length."""
+        """Apply the pages from `changed_pages`, and set the length."""
         found = self._pages | {page: content.ljust(PAGE_BYTES, b"\0") for page, content in pages.items()}
         return SparseBytes(size_bytes, {page: content for page, content in found.items() if pages.get(page) != b""})
 
@@ -116,7 +118,7 @@ class SparseBytes:
         return iter(sorted(self._pages))
 
     def extents(self) -> Iterator[tuple[int, bytes]]:
-        """Yield runs of adjacent stored pages with their offsets. The last run of pages ends with the file."""
+        """Yield runs of adjacent stored pages with their offsets. The last run ends at the end of the file."""
         start, run = 0, list[bytes]()
         for page in self.pages():
             at = page * PAGE_BYTES
@@ -133,13 +135,13 @@ class SparseBytes:
         return len(self._pages) * PAGE_BYTES
 
     def digest(self) -> bytes:
-        """Return a digest of the content. The digest of long content is updated incrementally."""
+        """Return a digest of the content; incremental for long content."""
         if self._size_bytes <= _FLAT_BYTES_MAX:
             return blake2b(self[0 : self._size_bytes], digest_size=16).digest()
         return blake2b(f"{self._size_bytes} {self.page_sum() % (1 << _SUM_BITS)}".encode(), digest_size=16).digest()
 
     def page_sum(self) -> int:
-        """Return the sum of the digests of all pages, computed once and then updated with each change."""
+        """Return the sum of the page digests, which each later change updates."""
         if self._sum is None:
             self._sum = sum(page_digest(page, content) for page, content in self._pages.items())
         return self._sum
@@ -164,7 +166,7 @@ Content = bytes | SparseBytes
 
 
 def page_digest(page: int, content: bytes) -> int:
-    """Return the contribution of a page to the digest sum; 0 for zeros."""
+    """Return the summand of a page in the digest sum; 0 for zeros."""
     if content == (_NOTHING if len(content) == PAGE_BYTES else bytes(len(content))):
         return 0
     digest = blake2b(content, digest_size=_SUM_BITS // 8, salt=page.to_bytes(8, "little"))
@@ -172,7 +174,7 @@ def page_digest(page: int, content: bytes) -> int:
 
 
 def with_pages_replaced(content: Content, pages: Mapping[int, bytes | bytearray]) -> Content:
-    """Return the content with these bytes at their offsets, or the same object if nothing changes."""
+    """Return the content with these bytes at their offsets, or the same object if the bytes are equal."""
     if isinstance(content, SparseBytes):
         return content.with_pages_replaced(pages)
     changed = bytearray(content)

@@ -1,6 +1,6 @@
-"""Difference between two images: what to change in the first to get the second.
+"""Difference between two images: the changes that turn the first into the second.
 
-Successive crash states of a large program differ in few files, so processes and directories receive only differences.
+Successive crash states of a large program differ in few files, so processes and directories get only differences.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ NOTHING = Image({}, ())
 
 
 class FilePatch(NamedTuple):
-    """A file as its differences from the one that was at its path."""
+    """The changes that turn the old file at a path into the new file."""
 
     size_bytes: int
     mtime_ms: int
@@ -21,7 +21,7 @@ class FilePatch(NamedTuple):
 
     @classmethod
     def from_images(cls, one: FileImage | None, other: FileImage) -> "FilePatch | FileImage":
-        """Return the patch that leads to the other file, or that file if a patch is not possible or not shorter."""
+        """Return a patch, or the other file if no shorter patch exists."""
         if one is None or not (isinstance(one.held, SparseBytes) and isinstance(other.held, SparseBytes)):
             return other
         pages = one.held.changed_pages(other.held)
@@ -35,9 +35,7 @@ class FilePatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ImageDifference:
-    """Files and links that are gone, new or changed. directories: all directories of the second image, or None if they
-    did not change.
-    """
+    """Removed, new and changed files and links. directories: all directories of the second image; None: unchanged."""
 
     removed: tuple[str, ...]
     files: dict[str, FileImage | FilePatch]
@@ -62,5 +60,5 @@ class ImageDifference:
 
 
 def _is_equal(path: str, one: FileImage | None, other: FileImage) -> bool:
-    """Return whether two files at a path are equal. Trees know the keys already, and contents can be long."""
+    """Compare two files by key, which trees have computed; contents can be long."""
     return one is not None and one.mtime_ms == other.mtime_ms and one.key_at(path) == other.key_at(path)

@@ -1,8 +1,8 @@
-"""Simulated disk: machines mount it until a crash or a power-off turns it into an image.
+"""Simulated disk: serves machines until a crash or a power-off turns it into an image.
 
-Mutating operations are numbered from 0 in the order in which they begin: create, extend, store, pwrite, empty, write,
-zero range, msync, fdatasync, sync, sync directory, rename, exchange, link, symlink, unlink, make directory, remove
-directory. The numbers are the same in each execution of a run, so "crash during operation 137" is reproducible.
+Mutating operations have numbers from 0, in the order of their begin: create, extend, store, pwrite, empty, write, zero
+range, msync, fdatasync, sync, sync directory, rename, exchange, link, symlink, unlink, make directory, remove
+directory. A run has the same numbers in each execution, so "crash during operation 137" is reproducible.
 """
 
 from collections import Counter
@@ -36,8 +36,9 @@ from .volume import Volume
 
 
 class Disk:
-    """One disk. After a process kill the next machine mounts it again. is_sparse: long files are cheap but not
-    mappable."""
+    """One disk. After a process kill the next machine mounts it again. is_sparse: whether long files are cheap, but not
+    mappable.
+    """
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Disk:
         self.stream_name = stream.name
         self.injected: Counter[str] = self._injector.injected
         self.damage: list[DamagedRange] = self._injector.damage
-        """Ranges that the disk lost although their data was acknowledged or visible."""
+        """Ranges with acknowledged or visible data that the disk lost."""
         if image is None:
             self._names = Namespace(page_bytes, is_sparse=is_sparse)
         else:
@@ -77,11 +78,11 @@ class Disk:
         self._mounted: list[Machine] = []
         self.is_finished = False
         """Whether the disk has become an image and cannot be mounted."""
-        self._was_killed = False  # whether the kill of the last machine is already counted
+        self._was_killed = False  # whether the kill of the last machine was counted
 
     @property
     def operations(self) -> int:
-        """Number of operations so far. The next operation has this number."""
+        """Number of operations so far, which is the number of the next one."""
         return self._injector.operations
 
     @property
@@ -90,7 +91,7 @@ class Disk:
 
     @property
     def bad_sectors(self) -> list[DamagedRange]:
-        """The unreadable sectors, which the disk of the next life has too."""
+        """The unreadable sectors, which the next mount has too."""
         return self._names.bad_sectors()
 
     def mount(self, machine: Machine) -> SimFiles:
@@ -110,7 +111,7 @@ class Disk:
 
     @property
     def capacity_bytes(self) -> int | None:
-        """Capacity; None: unlimited. The capacity may be less than the used space."""
+        """Capacity, possibly less than the used space; None: unlimited."""
         return self._volume.limit_bytes
 
     @capacity_bytes.setter
@@ -122,7 +123,7 @@ class Disk:
         return self._volume.space().used_bytes
 
     def take_used_extremes(self) -> tuple[int, int]:
-        """Return the lowest and the highest used space since the last call, including the current value."""
+        """Return the lowest and the highest used space since the last call, and now."""
         return self._volume.take_used_extremes()
 
     @property
@@ -131,15 +132,15 @@ class Disk:
 
     @property
     def paths(self) -> list[str]:
-        """All files, sorted. For judges, not for stores."""
+        """Paths of all files, sorted. For judges, not for stores."""
         return sorted(self._names.current.names)
 
     def crash_at(self, operation: int, moment: str) -> CrashTrigger:
-        """Arrange a crash at an operation: before, during or after its effect.
+        """Plan a crash at an operation: before, during or after its effect.
 
-        A crash during a store, pwrite or write leaves a prefix of the data, of drawn length, in the page cache. A crash
-        during a sync happens after half of the sync's time. Other operations are atomic: a draw decides whether the
-        effect of the operation remains.
+        A crash during a store, pwrite or write leaves a prefix of the data, of random length, in the page cache. A
+        crash during a sync happens after half of the sync's time. Other operations are atomic: a random choice decides
+        whether the effect remains.
         """
         if operation < self.operations:
             raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
@@ -156,12 +157,12 @@ class Disk:
         self._injector.aim = trigger
 
     def limit_page_ins_to(self, names: Collection[str]) -> None:
-        """Limit slow and failed page-ins to tasks with these names after the last `/`."""
+        """Allow slow and failed page-ins only in tasks with these names after the last `/`."""
         self._injector.page_in_fault_names = names
 
     @contextmanager
     def with_page_ins(self) -> Iterator[None]:
-        """Allow slow and failed page-ins for the current task in a block."""
+        """In a block, allow slow and failed page-ins in the current task."""
         injector, task = self._injector, self.kernel.current
         injector.struck.add(task)
         try:
@@ -212,10 +213,10 @@ class Disk:
         return disk_state(self._names, self._page_bytes, self._sector_bytes)
 
     def crash(self, profile: CrashProfile) -> Image:
-        """End the use of the disk: return an image that this kind of crash can leave. Draws select the losses."""
+        """End the use of the disk, and return a random image that this kind of crash can leave."""
         if any(machine.alive for machine in self._mounted):
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
-        if not self._was_killed:  # else the kill was counted as this crash
+        if not self._was_killed:  # else `count_kill` has counted this crash
             self._count_crash(profile)
         return self._crash_image(profile)
 
@@ -232,7 +233,7 @@ class Disk:
                 trace.emit(Aftermath(profile.name, (), (), image))
             return image
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
-        # The pages that can be lost depend on the surviving names and lengths.
+        # The surviving names and lengths determine which pages can be lost.
         lost = draw_lost_changes(self._stream, profile, cut.losable_changes())
         entries = cut.entries_without_changes(lost, self.injected)
         dirty = cut.dirty_pages(entries)
@@ -256,35 +257,32 @@ class Disk:
         self.injected[f"crash {profile.name}"] += 1
 
     def fingerprint(self) -> str:
-        """Return a digest. Equal digests at two moments of a run imply the same possible crash states."""
+        """Return a digest. Equal digests imply the same possible crash states."""
         return crash_fingerprint(self._names)
 
     def crash_states(self, profile: CrashProfile, limit: int, stream: Stream) -> CrashStates:
-        """Return up to `limit` states that a crash could leave now; some of the states are drawn from stream.
-
-        The disk does not change.
-        """
+        """Return up to `limit` states that a crash could leave now, some of them random. The disk does not change."""
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         whole = self._cached_image() if profile.page_cache_survives else None
         return CrashStates(cut, profile, self._sector_faults(profile), whole, self._crash_cache, limit, stream)
 
     def changes_by(self, operations: Iterable[int]) -> list[Change]:
-        """Return the changes of names and sizes that these operations made, without those that are durable on every
-        file system and have no earlier unsynced change. For judges.
+        """Return the changes of names and sizes by these operations. Omit a change that is durable on every file system
+        and has no earlier unsynced change. For judges.
         """
         return self._names.changes_by(operations)
 
     def losable_changes(self, profile: CrashProfile, among: list[Change]) -> list[Change]:
-        """Return those of the given changes that a power cut may lose now. For judges.
+        """Return the changes of `among` that a power cut may lose now. For judges.
 
-        On btrfs a logged file also makes directories durable, so `among` needs the names of the file too.
+        On btrfs a logged file makes directories durable, so `among` must include the file's names.
         """
         names = copy(self._names)
         names.journal = among
         return PowerCut(profile, names, self._page_bytes, self._sector_bytes).losable_changes()
 
     def data_at_rest(self) -> DataAtRest:
-        """Return the synced data, to which damage at rest can be applied. The disk does not change."""
+        """Return the synced data, for damage at rest. The disk does not change."""
         return DataAtRest(self._names, self._page_bytes, self._sector_bytes, self.kernel.wall_start_ms)
 
     def image_after_power_off(self) -> Image:

@@ -19,14 +19,14 @@ def export_image(image: Image, root: str, directory: Path) -> None:
     for path, file in image.files.items():
         if path.startswith(below):
             write_file(f"{directory}/{path[len(below) :]}", file)
-    for path, text in image.symlinks.items():  # links last, so that no file is written through a link
+    for path, text in image.symlinks.items():  # links last, so that no write follows a link
         if path.startswith(below):
             (directory / path[len(below) :]).symlink_to(text)
 
 
 def write_file(path: str, file: FileImage) -> None:
     """Write a new file. Holes of a sparse file stay holes."""
-    # System calls, because a probe writes files for each crash state, and opening a file object costs more.
+    # System calls, because a probe writes files for each crash state, and a file object costs more.
     target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         content, end = file.held, 0
@@ -42,7 +42,7 @@ def write_file(path: str, file: FileImage) -> None:
 
 
 def load_image(directory: Path, root: str) -> Image:
-    """Read a real directory as an image, with the directory at root."""
+    """Read a real directory as an image. root: path of the directory in the image."""
     base = root.rstrip("/")
     parts = base.split("/")
     directories = ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
@@ -59,7 +59,7 @@ def load_image(directory: Path, root: str) -> Image:
 
 
 def _read_content(file: Path) -> Content:
-    """Return plain bytes, or sparse ones if the file has holes."""
+    """Return plain bytes, or sparse bytes if the file has holes."""
     with file.open("rb") as opened:
         size_bytes = os.fstat(opened.fileno()).st_size
         extents = list(_data_ranges(opened.fileno(), size_bytes))

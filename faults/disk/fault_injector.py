@@ -1,10 +1,10 @@
-"""Fault injector of one disk: numbers operations, draws faults, triggers the crash.
+"""Fault injector of one disk: numbers operations, chooses faults, triggers the crash.
 
-A change of the tested code shifts the numbers of operations. A `CrashPoint` counts operations of one kind on one path
-since its trigger was armed, so it stays valid after such changes: `msync /store/log/0 #4`.
+A change of the tested code shifts operation numbers. A `CrashPoint` counts operations of one kind on one path since its
+trigger was armed, so it stays valid: `msync /store/log/0 #4`.
 
-A stall begins with the operation that draws it; later operations wait until the stall ends. Stores and views through a
-memory map never wait, because they use only the page cache.
+A stall begins with one operation; later operations wait for its end. Stores and views through a memory map never wait,
+because they use only the page cache.
 
 Sources: Hao et al., "The Tail at Store", FAST 2016, for latencies of tens of times the usual; Gunawi et al., "Fail-Slow
 at Scale", FAST 2018, for devices and firmware that stop for seconds and resume.
@@ -30,7 +30,7 @@ from .image import DamagedRange
 
 T = TypeVar("T")
 _NOTE_OPERATION = 3 << 56  # digest words of maps have tags 1 and 2, of syncs 4 to 6, of descriptors 7 and 8
-# The number comes last, because a path with a leading slash may contain spaces.
+# The number is last, because a path may contain spaces.
 _POINT = re.compile(r"(?P<kind>[a-z ]+) (?P<path>/.*|\S+) #(?P<nth>[1-9]\d*)")
 _ERROR_TEXTS = {
     errno.EBADF: "Bad file descriptor",
@@ -58,7 +58,7 @@ class CrashPhase(StrEnum):
     DURING = "during"
     AFTER = "after"
 
-    __repr__ = str.__repr__  # plans show the value as plain text
+    __repr__ = str.__repr__  # a plan prints the value
 
 
 MOMENTS = tuple(CrashPhase)
@@ -84,7 +84,7 @@ class CrashPoint(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "CrashPoint":
-        """Parse the output of `str`. Raises ValueError for other texts."""
+        """Parse the output of `str`. ValueError: another text."""
         found = _POINT.fullmatch(text)
         if found is None:
             raise ValueError(f"crash point: expected KIND PATH #N, found {text[:80]}")
@@ -92,11 +92,11 @@ class CrashPoint(NamedTuple):
 
 
 class CrashTrigger:
-    """Selects the operation to crash at. Invariant: none is counted after `selected` is set."""
+    """Selects the operation to crash at. Invariant: after `selected` is set, no operation is counted."""
 
     def __init__(self, *, operation: int | None = None, point: CrashPoint | None = None) -> None:
         self.selected: CrashPoint | None = None
-        """The operation at which to crash, set once this operation has begun."""
+        """The operation to crash at, set at its begin."""
         self.times: dict[tuple[str, str], int] = {}
         """Number of operations by kind and path, ordered by first occurrence."""
         self._operation = operation
@@ -119,7 +119,7 @@ class CrashTrigger:
 class FaultInjector:
     """Numbers the operations of a disk and injects faults. injected: counts by kind.
 
-    crash_at: the operation to crash at, or the next one to query the trigger about; -1: none.
+    crash_at: the operation to crash at, or the next one at which to ask the trigger; -1: none.
     """
 
     __slots__ = (
@@ -136,20 +136,20 @@ class FaultInjector:
         self.slow_until_ns = 0
         self.operations = 0
         self.stopped = 0
-        """errno of all changes once the file system has stopped; else 0."""
+        """errno of all changes after the file system has stopped; else 0."""
         self.crash_at = -1
         self.aim: CrashTrigger | None = None
         self.set_faults(faults)
         self.page_in_fault_names: Collection[str] = ()
-        """Task names (after the last `/`) for which page-in faults are always possible."""
+        """Names (after the last `/`) of tasks that always allow page-in faults."""
         self.struck: set[SimTask] = set()
-        """Tasks with possible page-in faults now."""
+        """Tasks that allow page-in faults now."""
         self.moment: str = CrashPhase.BEFORE
         self.crash_site: CrashSite | None = None
 
     def set_faults(self, faults: FaultPlan) -> None:
         self.faults = faults
-        self._chances = chances_of(faults)  # a dict: most operations read a chance
+        self._chances = chances_of(faults)  # a dict, because most operations read a chance
 
     def pause(self, machine: Machine, kind: str) -> None:
         """Pass a scheduling point; MachineDied if the machine is dead."""
@@ -165,7 +165,9 @@ class FaultInjector:
             raise MachineDied(machine.name)
 
     def inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw whether to inject a fault, and count it. chance: replaces that of the plan. 0 and 1 need no draw."""
+        """Decide randomly whether to inject a fault, and count it. chance: replaces the plan's chance; 0 and 1 are
+        certain.
+        """
         if chance is None:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
@@ -220,7 +222,7 @@ class FaultInjector:
         return max(0, self._stalled_until_ns - now_ns)
 
     def draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
-        """Draw a duration from least_ns, the default, to most_ms. The duration begins after a stall."""
+        """Return a random duration from least_ns, the default, to most_ms. It begins after a stall."""
         lasts_ns = draw_duration_ns(self.stream, least_ns, most_ms, label, self.kernel.landmarks_ms)
         begins_ns = max(self.kernel.now_ns, self._stalled_until_ns)
         self.slow_until_ns = max(self.slow_until_ns, begins_ns + lasts_ns)
@@ -230,9 +232,9 @@ class FaultInjector:
         return self.kernel.now_ns + machine.wall_offset_ms * 1_000_000
 
     def begin_operation(self, machine: Machine, kind: str, path: str) -> int:
-        """Count an operation and return its number. Raises MachineDied if the crash is before the operation's effect.
+        """Count an operation and return its number. MachineDied: the crash is before the operation's effect.
 
-        Before the call, the caller has passed a scheduling point and checked that the operation is possible.
+        The caller has passed a scheduling point and checked the operation.
         """
         if self.stopped:
             raise os_error(self.stopped, path)
@@ -247,7 +249,7 @@ class FaultInjector:
         return number
 
     def is_crash_due(self, number: int, kind: str, path: str, at: int = 0) -> bool:
-        """Whether to crash at operation crash_at. If not, increment crash_at."""
+        """Return whether to crash at operation crash_at. If not, increment crash_at."""
         if self.aim is not None and not self.aim.selects(number, kind, path):
             self.crash_at = number + 1  # without a trigger, operations only compare numbers
             return False
@@ -261,14 +263,14 @@ class FaultInjector:
             raise os_error(self.stopped, path)
 
     def check_look_up(self, path: str) -> None:
-        """Raise OSError if the path look-up fails, by chance or after a shutdown."""
+        """Raise OSError after a shutdown or by chance."""
         self.check_readable(path)
         self.fail_by_chance(FaultKind.FAILED_LOOK_UP, path)
 
     def begin_atomic(self, machine: Machine, kind: str, path: str) -> int:
         """Begin an atomic operation.
 
-        For a crash during the operation, draw whether the crash is before or after its effect.
+        A crash during the operation happens randomly before or after its effect.
         """
         number = self.begin_operation(machine, kind, path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
@@ -286,7 +288,9 @@ class FaultInjector:
         return result
 
     def begin_growth(self, machine: Machine, path: str, before_bytes: int, after_bytes: int) -> tuple[int, int]:
-        """Begin to allocate space. Return the operation number and the new length, which a crash may shorten."""
+        """Begin to allocate space. Return the operation number and the new length, which is shorter if a crash
+        interrupts.
+        """
         number = self.begin_atomic(machine, "extend", path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and after_bytes - before_bytes > 1 and self.inject_if(FaultKind.PARTIAL_EXTEND, path, 0.5):
@@ -297,7 +301,7 @@ class FaultInjector:
         return number, after_bytes
 
     def end_operation(self, machine: Machine, kind: str, number: int) -> None:
-        """End an operation. Raises MachineDied if the crash is after the operation's effect."""
+        """End an operation. MachineDied: the crash is after the operation's effect."""
         if number == self.crash_at:
             self.crash_now(machine, kind)
 

@@ -1,7 +1,7 @@
-"""File tree: the files of an image by path, immutable, in parts that trees share.
+"""File tree: an immutable map from paths to files, in parts that trees share.
 
-A changed tree shares all parts without changed files with the old tree. The new tree, its key, and the difference
-between both therefore cost as much as the changed files.
+A changed tree shares all parts without changed files with the old tree. So the cost of the new tree, its key, and the
+difference depends only on the changed files.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,11 +14,11 @@ from .keys import PRIME
 
 _PARTS = 256
 _SMALL_MAX = 64
-"""A tree with more files has _PARTS parts, and keeps them."""
+"""A tree with more files is split into _PARTS parts for good."""
 
 
 class KeyedFile(Protocol):
-    """An immutable file, of which the tree needs the key."""
+    """An immutable file with a key."""
 
     def key_at(self, path: str) -> int: ...
 
@@ -27,7 +27,7 @@ F = TypeVar("F", bound=KeyedFile)
 
 
 class FileTree(Generic[F]):
-    """Files by path. Invariant: `key` is the sum of the keys of all files; each file is in the part of its path."""
+    """Files by path. Invariant: `key` is the sum of the files' keys; each file is in the part of its path."""
 
     __slots__ = ("_parts", "count", "key")
 
@@ -50,7 +50,7 @@ class FileTree(Generic[F]):
             yield from part.items()
 
     def changed(self, files: Mapping[str, F], removed: Collection[str]) -> "FileTree[F]":
-        """Return the tree with these files added or replaced, and those paths removed if they are there."""
+        """Return the tree with files added or replaced, and paths removed if they exist."""
         if len(self._parts) == 1 and self.count + len(files) > _SMALL_MAX:
             return self._split().changed(files, removed)
         parts, copied = list(self._parts), set[int]()
@@ -80,7 +80,7 @@ class FileTree(Generic[F]):
         return FileTree(parts, self.key, self.count)
 
     def difference(self, other: "FileTree[F]") -> tuple[dict[str, F], list[str]]:
-        """Return the files of the other tree that are new or another object, and the paths that it does not have."""
+        """Return the new or different objects of the other tree, and the paths that the other tree lacks."""
         if len(self._parts) == len(other._parts):
             pairs: Iterable[tuple[dict[str, F], dict[str, F]]] = zip(self._parts, other._parts, strict=True)
             if len(self._parts) > 1:

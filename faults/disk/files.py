@@ -1,7 +1,7 @@
 """File system of one simulated machine: names, small files, maps, locks and descriptors.
 
-A descriptor refers to a file, not to a name, so it works after a rename or unlink. Traces, draws and errors use the
-path at which the file was opened.
+A descriptor refers to a file, not to a name, so it works after a rename or unlink. Traces, random choices and errors
+use the path of the open call.
 """
 
 import errno
@@ -19,7 +19,7 @@ from .page_cache import Inode
 from .syncs import Syncs, SyncWait
 from .volume import SimFileLock, SimulatedDiskSpace, Volume
 
-_NOTE_WRITE, _NOTE_ZERO = 7 << 56, 8 << 56  # tags of digest words; the injector, maps and syncs use other tags
+_NOTE_WRITE, _NOTE_ZERO = 7 << 56, 8 << 56  # tags of digest words, different from those of the injector, maps and syncs
 
 
 class SimulatedFileStatus(NamedTuple):
@@ -31,7 +31,7 @@ class SimulatedFileStatus(NamedTuple):
 
 
 class SimDescriptor:
-    """An opened file. Every call is a scheduling point."""
+    """An open file. Every call is a scheduling point."""
 
     __slots__ = ("_file", "_injector", "_is_closed", "_machine", "_names", "_syncs", "_volume", "path")
 
@@ -51,7 +51,7 @@ class SimDescriptor:
 
     @property
     def unsynced_writes(self) -> set[int]:
-        """Return the numbers of the operations whose data may not be durable. Not a scheduling point. For judges."""
+        """Return the numbers of operations with data that may not be durable. Not a scheduling point. For judges."""
         return {number for number, _, _ in self._inode.pending}
 
     @property
@@ -75,10 +75,9 @@ class SimDescriptor:
         return bytes(inode.readable[at:end])
 
     def write(self, at: int, data: bytes) -> int:
-        """Write and return the number of written bytes. A gap after the old end is filled with zeros.
+        """Write and return the number of written bytes. Zeros fill a gap after the old end.
 
-        OSError(ENOSPC): no space to grow or to fill a hole. OSError(EIO): an unreadable sector would be written in
-        part.
+        OSError(ENOSPC): no space to grow or to fill a hole. OSError(EIO): a write of a part of an unreadable sector.
         """
         injector = self._injector
         injector.pause_for_device(self._machine, "write", self.path)
@@ -98,7 +97,7 @@ class SimDescriptor:
             grow_file(self._machine, self._volume, self.path, self._inode, size_bytes, in_steps=True)
 
     def truncate(self, size_bytes: int) -> None:
-        """Truncate the file or extend it with zeros. A lying drive drops acknowledged data of the removed part."""
+        """Truncate the file or extend it with zeros. A lying drive drops acknowledged data after the new end."""
         injector = self._injector
         injector.pause(self._machine, "truncate")
         if size_bytes > self.size_bytes:
@@ -148,21 +147,21 @@ class SimDescriptor:
         self._injector.run_atomic_operation(self._machine, "link", new, self._names.link, new, self._file)
 
     def close(self) -> None:
-        """Close the descriptor, also twice. Later uses raise EBADF. No scheduling point."""
+        """Close the descriptor; a second call has no effect. Later uses raise EBADF. No scheduling point."""
         self._is_closed = True
 
 
 def grow_file(
     machine: Machine, volume: Volume, path: str, inode: Inode, size_bytes: int, *, in_steps: bool, sparse: bool = False
 ) -> None:
-    """Extend a file. in_steps: by allocation, which a crash may leave incomplete. sparse: by holes."""
+    """Extend a file. in_steps: by allocation, which a crash may leave incomplete. sparse: with holes."""
     injector = volume.injector
     if in_steps:
         number, size_bytes = injector.begin_growth(machine, path, inode.size_bytes, size_bytes)
     else:
         number = injector.begin_atomic(machine, "extend", path)
     if sparse:
-        # After an earlier crash a hole would be after the end of the file.
+        # After the begin, because a crash there would leave holes beyond the end of the file.
         inode.make_flaws(volume.sector_bytes).grow(inode.size_bytes, size_bytes)
     inode.writable_cache(size_bytes)
     volume.names.extend(number, path, inode, size_bytes, in_steps=in_steps)
@@ -172,7 +171,7 @@ def grow_file(
 def write_to_page_cache(
     injector: FaultInjector, machine: Machine, names: Namespace, path: str, inode: Inode, at: int, data: bytes
 ) -> None:
-    """Write to the page cache; the file may grow. A crash can leave a prefix of the data."""
+    """Write to the page cache, and extend the file if needed. A crash can leave a prefix of the data."""
     number = injector.begin_operation(machine, "write", path)
     if number == injector.crash_at and injector.moment == CrashPhase.DURING:
         data = data[: len(data) - injector.stream.randbelow(len(data) + 1, f"bytes not written {path}")]
@@ -189,10 +188,9 @@ def write_to_page_cache(
 
 
 class SimFiles:
-    """A disk as one machine mounts it. Every call is a scheduling point, and raises MachineDied after a crash.
+    """A mounted disk of one machine. Every call is a scheduling point, and raises MachineDied after a crash.
 
-    Errors are those of a POSIX system, raised before the operation is counted, except errors of failed syncs and of
-    writes to a full disk.
+    Calls raise POSIX errors before the operation is counted, except for failed syncs and for writes to a full disk.
     """
 
     __slots__ = ("_injector", "_machine", "_names", "_syncs", "_volume")
@@ -229,21 +227,21 @@ class SimFiles:
             path = parent_of(path)
         for directory in reversed(missing):
             self._injector.pause(self._machine, "make directory")
-            if directory in self._names.current.directories:  # created by another task meanwhile
+            if directory in self._names.current.directories:  # another task has created it meanwhile
                 continue
             self._names.check_parent(directory)
             change = self._names.make_directory
             self._injector.run_atomic_operation(self._machine, "make directory", directory, change, directory)
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
-        """Map the first size_bytes. A missing file is created, and a too short file is extended with zeros."""
+        """Map the first size_bytes. Create a missing file, and extend a short file with zeros."""
         injector = self._injector
         injector.pause_for_device(self._machine, "map", path)
         injector.fail_by_chance(FaultKind.FAILED_MAP, path)
         inode = self._open_or_create(path)
         if inode.size_bytes < size_bytes:
             injector.pause(self._machine, "extend")
-        if inode.size_bytes < size_bytes:  # checked again, because another task may have extended the file
+        if inode.size_bytes < size_bytes:  # check again, because another task may have extended the file
             self._volume.check_allocation(path, size_bytes - inode.size_bytes)
             sparse = injector.faults.sparse
             grow_file(self._machine, self._volume, path, inode, size_bytes, in_steps=not sparse, sparse=sparse)
@@ -269,7 +267,7 @@ class SimFiles:
         return self._volume.space()
 
     def buffer(self, size_bytes: int) -> memoryview:
-        """Return zeroed memory, which is lost when the machine dies."""
+        """Return zeroed memory of the machine."""
         return memoryview(bytearray(size_bytes))
 
     def read(self, path: str) -> bytes:
@@ -284,7 +282,7 @@ class SimFiles:
         return bytes(inode.content())
 
     def write(self, path: str, data: bytes) -> None:
-        """Create or empty a small file, then write data to it: two operations, or one if data is empty.
+        """Create or empty a small file, then write: two operations, or one if data is empty.
 
         A crash during the second operation, a full disk (ENOSPC) and a failed write leave a prefix of the data. After a
         short write, a third operation writes the rest.
@@ -307,7 +305,7 @@ class SimFiles:
                 raise self._volume.disk_full_error(path)
 
     def open(self, path: str) -> SimDescriptor:
-        """Open a file, created if missing."""
+        """Open a file, and create it if it is missing."""
         self._injector.pause_for_device(self._machine, "open", path)
         self._open_or_create(path)
         file = self._names.current.names[path]
@@ -341,13 +339,13 @@ class SimFiles:
         self._names.find_file(old)
         self._names.check_parent(new)
         names = self._names.current.names
-        if names[old] == names.get(new):  # rename(2) has no effect if both names belong to one file
+        if names[old] == names.get(new):  # rename(2) has no effect if both names are links to one file
             return
         injector = self._injector
         injector.fail_by_chance(FaultKind.FAILED_RENAME, old)
         number = injector.begin_atomic(self._machine, "rename", old)
         self._names.rename(number, old, new)
-        if injector.damage:  # recorded for both names, because a crash may undo the rename
+        if injector.damage:  # record both names, because a crash may undo the rename
             injector.damage += [damage._replace(path=new) for damage in injector.damage if damage.path == old]
         injector.end_operation(self._machine, "rename", number)
 
@@ -408,7 +406,9 @@ class SimFiles:
         self._injector.run_atomic_operation(self._machine, "remove directory", path, self._names.remove_directory, path)
 
     def lock(self, path: str) -> SimFileLock:
-        """Lock the file (not the name), created if missing. BlockingIOError: a living machine holds the lock."""
+        """Lock the file, not the name, and create it if it is missing. BlockingIOError: a living machine holds the
+        lock.
+        """
         self._injector.pause(self._machine, "lock")
         self._open_or_create(path)
         return self._volume.lock(path, self._machine)

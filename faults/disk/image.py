@@ -1,14 +1,15 @@
 """Disk image: the immutable tree of files that a machine mounts, and its decay.
 
-Images share the contents of unchanged files. Stored data may decay between two lives (`decay_image`). Each kind of
-decay happens at most once per file and call:
+Images share the contents of unchanged files. Stored data may decay while the machine is off (`decay_image`). Each kind
+of decay happens at most once per file and call:
 
     bit rot              a bit of a sector is flipped
     zeroed sector        a sector is filled with zeros
     swapped pages        two pages of a file are exchanged
     latent sector error  a sector is unreadable; the image keeps the bytes for the judge
 
-Decay is modelled between lives, because a running machine notices it only when it next reads the page from the disk.
+A running machine would notice decay only at the next read from the disk, so decay happens only while the machine is
+off.
 
 Sources: Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, and "An Analysis of
 Latent Sector Errors in Disk Drives", SIGMETRICS 2007; Prabhakaran et al., "IRON File Systems", SOSP 2005.
@@ -30,12 +31,12 @@ from .file_tree import FileTree
 from .keys import PRIME, content_key, names_key, path_factor
 
 _SECTOR_BYTES, _PAGE_BYTES = 512, 4096
-_ANYWHERE_CHANCE = 0.25  # otherwise decay affects bytes that are not zero; unwritten zeros decay as well
+_ANYWHERE_CHANCE = 0.25  # else decay affects nonzero bytes; unwritten zeros decay as well
 _PIECE, _PIECE_PATH = attrgetter("piece"), attrgetter("piece_path")
 
 
 class FileImage:
-    """The content of a file, and its modification time in wall-clock ms. Immutable."""
+    """Immutable content of a file, and its modification time in wall-clock ms."""
 
     __slots__ = ("_content_key", "_digest", "held", "mtime_ms", "piece", "piece_path")
 
@@ -44,7 +45,7 @@ class FileImage:
         self.mtime_ms = mtime_ms
         self._digest: bytes | None = None
         self.piece = b""
-        """The contribution of this file at `piece_path` to the digest of an image."""
+        """Digest piece of this file at `piece_path`, for the digest of an image."""
         self.piece_path = ""
         self._content_key: int | None = None
 
@@ -64,7 +65,7 @@ class FileImage:
         return self._digest
 
     def digest_piece_at(self, path: str) -> bytes:
-        """Return the contribution of the file at a path to the digest of an image. Only the last result is cached."""
+        """Return the file's part of the digest of an image. Only the last result is cached."""
         if self.piece_path != path:
             self.piece, self.piece_path = f"f {path}\0".encode() + self.digest(), path
         return self.piece
@@ -78,11 +79,10 @@ class FileImage:
 
     @content_key.setter
     def content_key(self, key: int) -> None:
-        """Set the key, if the caller knows it from what it has changed."""
+        """Set the key that the caller has computed from its changes."""
         self._content_key = key
 
     def key_at(self, path: str) -> int:
-        """Return the key of the file at a path."""
         return path_factor(path) * self.content_key % PRIME
 
     def with_mtime(self, mtime_ms: int) -> "FileImage":
@@ -113,7 +113,7 @@ class Image:
     def __init__(
         self, files: Mapping[str, FileImage], directories: tuple[str, ...], symlinks: Mapping[str, str] | None = None
     ) -> None:
-        # Sorted, so that digests and draws do not depend on the order of creation.
+        # Sorted, so that digests and random choices do not depend on the order of creation.
         paths = sorted(files)
         self._files: Mapping[str, FileImage] | None = (
             dict(files) if paths == list(files) else {path: files[path] for path in paths}
@@ -130,7 +130,7 @@ class Image:
 
     @property
     def files(self) -> Mapping[str, FileImage]:
-        """The files by path, in the order of paths."""
+        """The files by path, sorted."""
         if self._files is None:
             assert self._tree is not None, "an image has its files or their tree"
             self._files = dict(sorted(self._tree.items()))
@@ -138,7 +138,7 @@ class Image:
 
     @property
     def tree(self) -> FileTree[FileImage]:
-        """The same files as a tree, made on first use."""
+        """The files as a tree, built on first use."""
         if self._tree is None:
             self._tree = FileTree.of(self.files)
         return self._tree
@@ -157,7 +157,7 @@ class Image:
         return twin
 
     def digest(self) -> str:
-        """Return a digest of names and contents, without times. Images with equal digests recover equally."""
+        """Return a digest of names and contents, without times. Recovery of images with equal digests is equal."""
         if self._digest is None:
             directories = map(directory_digest_piece, self.directories)
             files = self._file_pieces()
@@ -166,14 +166,14 @@ class Image:
         return self._digest
 
     def _file_pieces(self) -> Iterable[bytes]:
-        """Return the contributions of the files, sorted by path.
+        """Return the digest pieces of the files, sorted by path.
 
-        Written for speed: after each operation of a large program an image is made, and few files differ.
+        Optimised for the images after each operation of a large program, of which few files differ.
         """
         paths, files = self.files.keys(), self.files.values()
         for path, file in compress(self.files.items(), map(ne, map(_PIECE_PATH, files), paths)):
             file.digest_piece_at(path)
-        if any(map(ne, map(_PIECE_PATH, files), paths)):  # a file has two names
+        if any(map(ne, map(_PIECE_PATH, files), paths)):  # a file with two names
             return [file.digest_piece_at(path) for path, file in self.files.items()]
         return map(_PIECE, files)
 
@@ -186,7 +186,7 @@ def directory_digest_piece(path: str) -> bytes:
 
 
 def symlink_digest_piece(path: str, text: str) -> bytes:
-    """Return a symbolic link's contribution to the digest of an image."""
+    """Return the digest piece of a symbolic link."""
     return f"l {path}\0{text}\0".encode()
 
 
@@ -196,7 +196,7 @@ def digest_of_pieces(pieces: Iterable[bytes]) -> str:
 
 
 class DamagedRange(NamedTuple):
-    """Bytes [start, end) of a file that a fault made different from those that clients saw."""
+    """Bytes [start, end) of a file that a fault has changed since clients saw them."""
 
     path: str
     start: int
@@ -221,9 +221,9 @@ class RotPlan:
 def decay_image(
     image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]
 ) -> tuple[Image, list[DamagedRange]]:
-    """Return a decayed image and its damaged ranges; the same object if nothing decays.
+    """Return a decayed image, or the same object without decay, and the damaged ranges.
 
-    injected counts only changed bytes. Unreadable sectors (bad_sectors of `Disk`) are counted when a read fails.
+    injected counts only changed bytes. A failed read counts an unreadable sector (bad_sectors of `Disk`).
     """
     if not plan.is_possible:
         return image, []
@@ -289,7 +289,7 @@ class _FileDecay:
         self._injected[FaultKind.SWAPPED_PAGES] += 1
 
     def _draw_range(self, unit_bytes: int, label: str, upto: int | None = None) -> tuple[int, int]:
-        """Draw an aligned range of the file, usually a range that contains data."""
+        """Return a random aligned range of the file, usually with data."""
         size_bytes = len(self.content) if upto is None else upto
         starts = list(range(0, size_bytes, unit_bytes))
         filled = [at for at in starts if any(self.content[at : at + unit_bytes])]

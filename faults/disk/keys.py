@@ -1,12 +1,12 @@
-"""Keys of images: sums that identify images. The key of a changed image costs as much as the change.
+"""Keys of images: sums that identify images. The cost of an update depends only on the change.
 
     key of an image    sum of the keys of its directories, symbolic links and files
     key of a file      factor of its path * key of its content
     key of a content   key of its length + sum of the digests of its pages; a page of zeros adds nothing
 
 All sums are modulo a prime of 127 bits. Two images have the same key if and only if they have the same digest
-(`Image.digest`), except with a chance of about 2^-127. Each path has its own factor, because otherwise two files that
-exchange pages would have the same sum. Failure files store the digest, which costs as much as the whole image.
+(`Image.digest`), except with a chance of about 2^-127. Each path has its own factor, because otherwise an exchange of
+pages between two files would not change the sum. Failure files store the digest, whose cost depends on the whole image.
 """
 
 from collections.abc import Iterable

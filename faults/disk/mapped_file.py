@@ -1,7 +1,6 @@
 """Mapped file of a simulated disk: stores and views through the map, pwrite, syncs.
 
-A map of a file with unreadable sectors or holes has its own class, which raises SIGBUS. Maps of other files need no
-check.
+A map of a file with unreadable sectors or holes has its own class, which raises SIGBUS.
 """
 
 import errno
@@ -17,7 +16,7 @@ from .volume import Volume
 
 Buffer = bytes | bytearray | memoryview
 _NOTE_STORE, _NOTE_PWRITE = 1 << 56, 2 << 56
-_IDENTITY_MAX = 0xFFFF  # 16 bits of a digest word, shared by all higher numbers
+_IDENTITY_MAX = 0xFFFF  # 16 bits of a digest word; all higher numbers share a value
 
 
 class SimMappedFile:
@@ -34,7 +33,7 @@ class SimMappedFile:
         assert size_bytes <= inode.size_bytes, (path, size_bytes, inode.size_bytes)
         self.path = path
         self.size_bytes = size_bytes
-        self._limit = size_bytes  # -1 after close, so that one comparison rejects closed maps and bad positions
+        self._limit = size_bytes  # -1 after close, so that one comparison rejects closed maps and bad offsets
         self._inode = inode
         self._machine = machine
         self._volume = volume
@@ -54,7 +53,7 @@ class SimMappedFile:
 
     def store(self, at: int, data: Buffer) -> None:
         """Write through the map. Readers see the bytes at once, but the bytes become durable later."""
-        # `pause` and `begin` of the injector and `Inode.write` are inlined: the calls would dominate the cost.
+        # `pause` and `begin` of the injector and `Inode.write` are inlined, because the calls would dominate the cost.
         injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -63,7 +62,7 @@ class SimMappedFile:
         if at < 0 or end > self._limit:
             raise self._out_of_bounds_error(at, end)
         if type(data) is not bytes:
-            data = bytes(data)  # the caller may change its buffer later
+            data = bytes(data)  # a copy, because the caller may change its buffer
         number = injector.operations
         injector.operations = number + 1
         if number == injector.crash_at and injector.is_crash_due(number, "store", self.path, at):
@@ -143,7 +142,7 @@ class SimMappedFile:
             raise self._out_of_bounds_error(start, end)
 
     def close(self) -> None:
-        """Close map and descriptor, also twice. Earlier views stay readable."""
+        """Close map and descriptor; a second call has no effect. Earlier views stay readable."""
         self._injector.pause(self._machine, "close")
         self._limit = -1
 
@@ -153,7 +152,7 @@ class SimMappedFile:
             raise self._out_of_bounds_error(0, self.size_bytes)
 
     def _crash_in_write(self, kind: str, number: int, at: int, data: bytes) -> None:
-        """Crash during the write, which loses a drawn number of its last bytes."""
+        """Crash during the write, which loses a random number of its last bytes."""
         injector = self._injector
         reached = 0
         if injector.moment == CrashPhase.AFTER:
@@ -211,8 +210,7 @@ class FlawedMappedFile(SimMappedFile):
         super().store(at, data)
 
     def pwrite(self, at: int, data: Buffer) -> int:
-        """Write through the descriptor. OSError: EIO if a bad sector would be written in part, ENOSPC if the disk is
-        full."""
+        """Write through the descriptor. OSError: EIO for a write of a part of a bad sector, ENOSPC on a full disk."""
         end = at + len(data)
         if at >= 0 and end <= self._limit:
             self._injector.pause(self._machine, "pwrite")

@@ -1,8 +1,8 @@
 """Namespace of one disk: names, sizes, and the journal of changes that a crash can undo.
 
-The effect of a sync depends on the file system, which is chosen only at the crash. So the journal records both: under
-strict POSIX a change is durable if `synced`, that is, after a sync of its own file or directory. On ext4 and XFS a
-journal commits in order, so all changes up to operation `committed` are durable.
+The effect of a sync depends on the file system, which only the crash selects. So the journal records both rules. Under
+strict POSIX a change is durable if `synced`: after a sync of its own file or directory. On ext4 and XFS a journal
+commits in order, so all changes up to operation `committed` are durable.
 
 A journal may have committed early, so a sync only guarantees the changes up to the last one of its own file or
 directory. fdatasync, msync and O_DSYNC do not commit changed times, only a new length, block or name of the file
@@ -46,16 +46,16 @@ _BY_NUMBER = attrgetter("number")
 
 @dataclass(slots=True)
 class Touched:
-    """The names and files that changed since `clear`. Inodes of a sparse disk note themselves."""
+    """The names and files that changed since `clear`. Inodes of a sparse disk record themselves."""
 
     names: set[str] = field(default_factory=set)
     files: set[int] = field(default_factory=set)
-    """Files that got another inode."""
+    """Files with a new inode."""
     inodes: set[int] = field(default_factory=set)
     has_other_names: bool = False
     """Whether directories or symbolic links changed."""
     is_all: bool = False
-    """Whether many names changed at once."""
+    """Whether so many names changed that all count as changed."""
 
     def clear(self) -> None:
         self.names.clear()
@@ -66,7 +66,7 @@ class Touched:
     def note(self, change: Change, symlinks: Container[int]) -> None:
         match change:
             case Extend():
-                pass  # the inode notes itself
+                pass  # the inode records itself
             case Empty() | Truncate():
                 self.files.add(change.file)
             case Link() | Unlink() | Rename():
@@ -92,7 +92,7 @@ class Namespace:
         self.journal: list[Change] = []
         self.committed = -1
         self.journal_changes = 0
-        """While this number stays the same, the journal and the durable entries do too, except marks of syncs."""
+        """Incremented at each change of the journal or the durable entries, except the `synced` flags."""
         self._page_bytes = page_bytes
         self._inodes = 0
         self._children: dict[str, set[str]] = {"/": set()}
@@ -100,13 +100,13 @@ class Namespace:
         """Unsynced changes of size and content, by Inode.identity."""
         self._in_directory: dict[str, list[Change]] = {}  # unsynced changes of names, by directory
         self._changed_at: dict[str, int] = {}
-        """Directory -> the last operation that changed the directory, in the order of the journal."""
+        """The last operation that changed each directory, in the order of the journal."""
         self._emptied: set[int] = set()  # new contents of emptied files, by Inode.identity
         self.touched = Touched() if is_sparse else None
 
     @classmethod
     def from_image(cls, image: Image, page_bytes: int, wall_start_ms: int, *, is_sparse: bool = False) -> "Namespace":
-        """Return the names of an image, all durable. Contents are shared with the image until a write."""
+        """Return the names of an image, all durable. A file shares its content with the image until a write."""
         namespace = cls(page_bytes, is_sparse=is_sparse)
         current = namespace.current
         children = namespace._children
@@ -129,7 +129,7 @@ class Namespace:
         return namespace
 
     def find_file(self, path: str) -> Inode:
-        """Return the file at path. Raises FileNotFoundError or IsADirectoryError."""
+        """Return the file at path. FileNotFoundError, IsADirectoryError: path is no file."""
         inode = self.current.inode(path)
         if inode is not None:
             return inode
@@ -155,7 +155,7 @@ class Namespace:
             raise os_error(errno.ENOTDIR, path) if path in self.current.names else self.missing_path_error(path)
 
     def check_parent(self, path: str) -> None:
-        """Raise OSError if no file can be at path: its parent is missing, or it is a directory."""
+        """Raise OSError if the parent of path is missing, or if path is a directory."""
         if path in self.current.directories:
             raise os_error(errno.EISDIR, path)
         above = parent_of(path)
@@ -177,9 +177,9 @@ class Namespace:
         return inode
 
     def create_unnamed(self, mtime_ns: int) -> int:
-        """Create a file without a name. Return the number of the file."""
+        """Create a file without a name. Return the file number."""
         inode = self._new_inode(mtime_ns)
-        # A crash cannot lose a file without a name, so no change is recorded. If `link` names the file later, both
+        # A crash cannot lose a file without a name, so this is no change. If `link` names the file later, both
         # states need its content.
         for entries in (self.current, self.durable):
             entries.files[inode.identity] = inode
@@ -200,7 +200,7 @@ class Namespace:
         return inode
 
     def extend(self, number: int, path: str, inode: Inode, size_bytes: int, **how: bool) -> None:
-        """Record a new size; the caller extends the page cache. how: `by_write` or `in_steps` of Extend."""
+        """Record a new size. The caller extends the page cache. how: `by_write` or `in_steps` of Extend."""
         before_bytes = self.current.sizes.get(inode.identity, 0)
         assert before_bytes < size_bytes, (path, before_bytes, size_bytes)
         is_allocated = inode.identity in self._emptied
@@ -210,7 +210,7 @@ class Namespace:
         self._unsynced.setdefault(inode.identity, []).append(change)
 
     def truncate(self, number: int, path: str, file: int, size_bytes: int, mtime_ns: int) -> None:
-        """Truncate a file, given by file number because the file may have no name."""
+        """Truncate a file. file: file number, because the file may have no name."""
         before = self.current.files[file]
         inode = before.cut(self._inodes, size_bytes, mtime_ns)
         inode.changed_at = number
@@ -291,7 +291,7 @@ class Namespace:
         self._remove_child(path)
 
     def sync_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool = False) -> None:
-        """Make the size as of operation upto durable. Call this before writes of the file become durable.
+        """Make the size after operation upto durable. Call this before writes of the file become durable.
 
         The journal commits up to the last change or write of the file. With data_only the sync commits up to the last
         write in [start, end) that needed a block.
@@ -309,7 +309,7 @@ class Namespace:
 
     def _mark_durable(self, changed_at: int, upto: int) -> None:
         # A journal commits in order. If a directory changed again after upto, its earlier position is unknown, so the
-        # journal counts as committed up to upto. A crash may lose later changes, but never has to.
+        # journal counts as committed up to upto. A crash may keep later changes.
         self.committed = max(self.committed, min(changed_at, upto))
 
     def _mark_synced(self, unsynced: dict[K, list[Change]], key: K, upto: int) -> None:
@@ -323,7 +323,7 @@ class Namespace:
             self._retire_synced()
 
     def changes_by(self, operations: Iterable[int]) -> list[Change]:
-        """Return the changes that these operations made, without those that are no longer in the journal."""
+        """Return the changes by these operations that are still in the journal."""
         journal, found = self.journal, []
         for number in operations:
             index = bisect_left(journal, number, key=_BY_NUMBER)
@@ -336,11 +336,15 @@ class Namespace:
         return all(change.path != path for change in self._in_directory.get(parent_of(path), ()))
 
     def acknowledge_file(self, inode: Inode, upto: int) -> bool:
-        """Acknowledge the changes that sync_file would make durable. Return whether any is unsynced."""
+        """Acknowledge the changes that sync_file would make durable. Return whether an acknowledged change is
+        unsynced.
+        """
         return _mark_acknowledged(self._unsynced.get(inode.identity, ()), upto)
 
     def acknowledge_directory(self, path: str, upto: int) -> bool:
-        """Acknowledge the changes that sync_directory would make durable. Return whether any is unsynced."""
+        """Acknowledge the changes that sync_directory would make durable. Return whether an acknowledged change is
+        unsynced.
+        """
         return _mark_acknowledged((change for change in self.journal if change.directory == path), upto)
 
     def mark_bad_sectors(self, bad_sectors: Iterable[DamagedRange], sector_bytes: int) -> None:
@@ -355,7 +359,7 @@ class Namespace:
                 inode.make_flaws(sector_bytes).bad_sectors.update(sectors)
 
     def mark_holes(self, sector_bytes: int) -> None:
-        """Turn every page of zeros into a hole: an image does not record holes."""
+        """Turn every page of zeros into a hole, because an image does not record holes."""
         page_bytes = self._page_bytes
         nothing = bytes(page_bytes)
         for _, inode in self.current.contents():
@@ -370,7 +374,7 @@ class Namespace:
         return [one for path, flaws, inode in flawed for one in flaws.ranges(path, inode.size_bytes)]
 
     def logged_changes(self) -> set[int]:
-        """Return the changes that file syncs logged: names of files, and new directories above them."""
+        """Return the changes logged by file syncs: names of files, and new parent directories."""
         numbers: set[int] = set()
         above: set[str] = set()
         for change in self.journal:
@@ -392,13 +396,13 @@ class Namespace:
         done = 0
         for change in self.journal:
             if not change.synced:
-                break  # later changes must be applied in order
+                break  # later changes must be applied oldest first
             change.apply(self.durable)
             done += 1
         del self.journal[:done]
         self.journal_changes += done > 0
         assert not self.journal or not self.journal[0].synced, self.journal[0].label
-        if done and not self.journal:  # here the check of the invariant is one comparison
+        if done and not self.journal:  # this check of the invariant is one comparison
             assert self.durable.names == self.current.names, (self.durable.names, self.current.names)
             assert self.durable.directories == self.current.directories
 
@@ -416,7 +420,7 @@ class Namespace:
             self._in_directory.setdefault(directory, []).append(change)
 
     def _mark_growth_allocated(self, identity: int) -> None:
-        """Replace the growths of a file by allocated ones. Crash states still use the old objects."""
+        """Replace the growths of a file by allocated ones. New objects, because crash states use the old ones."""
         grown = self._unsynced.get(identity, [])
         others: dict[int, Change] = {one.number: one.as_allocated() for one in grown if isinstance(one, Extend)}
         if others:
@@ -443,7 +447,7 @@ class Namespace:
 
 
 def _mark_acknowledged(changes: Iterable[Change], upto: int) -> bool:
-    """Acknowledge changes up to a number. Return whether any acknowledged change is unsynced."""
+    """Acknowledge changes up to an operation. Return whether an acknowledged change is unsynced."""
     found = False
     for change in changes:
         if change.number <= upto and not change.synced:

@@ -1,8 +1,8 @@
-"""Page cache of one file: visible bytes, durable bytes, and the writes between them.
+"""Page cache of one file: visible bytes, durable bytes, and pending writes.
 
 The kernel may write a dirty page back at any moment. So after a power cut each dirty page contains its first k writes,
-with another k for each page. A sync makes the writes durable and so raises the lowest k. A failed sync makes its pages
-clean and stale: readers see the data, but it reaches the disk only if a later write dirties the page again.
+with a separate k for each page. A sync raises the lowest possible k. A failed sync makes its pages clean and stale:
+readers see the data, but it reaches the disk only if a later write dirties the page again.
 
 FileFlaws are unreadable sectors, and holes without a block. A map loads whole pages, so an access to a page with a bad
 sector raises SIGBUS. A write through a descriptor reads only the sectors that the write covers in part. A bad sector
@@ -22,10 +22,10 @@ from .content import Content
 from .image import DamagedRange, FileImage
 
 Write = tuple[int, int, bytes]
-"""A write that may not be durable: number of its operation, offset, data."""
+"""A write that may not be durable: operation number, offset, data."""
 Range = tuple[int, int, int]
-"""Pages of a range as written by all operations up to a number: number, start, end."""
-_NOTHING = bytearray()  # shared by all empty inodes: growing makes a new buffer
+"""A range after all operations up to a number: number, start, end."""
+_NOTHING = bytearray()  # all empty inodes share it, because growth makes a new buffer
 _NOTHING_READABLE = memoryview(b"")
 _NO_PAGES: frozenset[int] = frozenset()
 
@@ -33,7 +33,7 @@ _NO_PAGES: frozenset[int] = frozenset()
 class Inode:
     """Content of a file in plain bytes. `SparseInode` is for long files.
 
-    Invariant: durable bytes, extended with zeros and overwritten by all pending writes in order, equal the cache,
+    Invariant: durable bytes, extended with zeros and overwritten by all pending writes, oldest first, equal the cache,
     except in stale pages. pending is ordered by operation number.
     """
 
@@ -49,9 +49,9 @@ class Inode:
         self.mtime_ns = mtime_ns
         """Virtual time of the last write plus the offset of the wall clock."""
         self.loaded = loaded
-        """File in the image, until newer bytes are durable."""
+        """The file in the image, until newer bytes are durable."""
         self._frozen = loaded
-        """The content of the file as loaded, until the file is mapped or written. Most files need no page cache."""
+        """The loaded content, until the file is mapped or written. Most files need no page cache."""
         self.cache = _NOTHING
         self.readable = _NOTHING_READABLE
         self.pending: list[Write] = []
@@ -60,19 +60,16 @@ class Inode:
         """Number of the last operation that a sync covers."""
         self.changed_at = -1
         """Number of the last operation that changed names or length of the file."""
-        self._wrote_at = -1  # the last operation whose write is no longer pending
+        self._wrote_at = -1  # the last operation with a write that is no longer pending
         self.in_drive: tuple[Range, ...] = ()
-        """Pending ranges in the volatile cache of the drive, acknowledged by a lying sync."""
+        """Pending ranges in the drive's volatile cache, which a lying sync has acknowledged."""
         self._durable = _NOTHING
         self.settlements = 0
-        """While this number stays the same, durable bytes do too, and `pending` only gets new writes at its end."""
+        """Incremented at each change of durable bytes or of `pending`, except a new write at its end."""
         self.visible: FileImage | None = None
-        """The last result of `visible_file`, until the cache or the time changes.
-
-        Only a `SparseInode` keeps the result.
-        """
+        """The last result of `visible_file`, until the cache or the time changes. Only for `SparseInode`."""
         self.flaws: FileFlaws | None = None
-        """Unreadable sectors and holes. Few files have any."""
+        """Unreadable sectors and holes; None for most files."""
 
     @property
     def size_bytes(self) -> int:
@@ -90,7 +87,7 @@ class Inode:
         return self.flaws
 
     def mtime_ms(self, wall_start_ms: int) -> int:
-        """Time of the last write, by a wall clock that started at wall_start_ms."""
+        """Wall-clock time of the last write. The clock started at wall_start_ms."""
         return wall_start_ms + self.mtime_ns // 1_000_000
 
     @property
@@ -98,7 +95,7 @@ class Inode:
         return self.pending[-1][0] if self.pending else self._wrote_at
 
     def last_allocating_operation(self, upto: int, start: int, end: int) -> int:
-        """Last operation up to upto that wrote to a page of [start, end) without a block, or -1."""
+        """The last operation, at most upto, that wrote to a page of [start, end) without a block, or -1."""
         page_bytes = self.page_bytes
         durable = self._durable if self.loaded is None else self.loaded.held
         covered = _page_numbers(start, end - start, page_bytes)
@@ -120,7 +117,7 @@ class Inode:
         return not self.pending and not self.stale
 
     def has_durable(self, start: int, end: int) -> bool:
-        """Whether visible bytes equal durable ones. Writes of equal bytes do not count."""
+        """Whether visible bytes equal durable bytes, even if a write of equal bytes is pending."""
         if self.is_clean:
             return True
         pending = [write for write in self.pending if write[1] < end and start < write[1] + len(write[2])]
@@ -134,7 +131,7 @@ class Inode:
         return durable_bytes[start:end] == self.content()[start:end]
 
     def is_dirty(self, start: int, end: int) -> bool:
-        """Whether a write to [start, end) is not written back yet."""
+        """Whether a write to [start, end) is pending."""
         return any(at < end and start < at + len(data) for _, at, data in self.pending)
 
     def is_reclaimable(self, start: int, end: int) -> bool:
@@ -158,11 +155,11 @@ class Inode:
         self.visible = None
 
     def visible_file(self, wall_start_ms: int) -> FileImage:
-        """Return the file of an image whose content is the bytes that readers see."""
+        """Return the bytes that readers see as a file of an image."""
         return self.file_image_with(self.content(), wall_start_ms)
 
     def file_image_with(self, content: Content, wall_start_ms: int) -> FileImage:
-        """Return the file of an image with the given content. An unchanged file is shared with the loaded image."""
+        """Return a file of an image with this content. An unchanged file is the loaded object."""
         mtime_ms = self.mtime_ms(wall_start_ms)
         if self.loaded is not None and content is self.loaded.held:
             return self.loaded.with_mtime(mtime_ms)
@@ -172,11 +169,11 @@ class Inode:
         """Return durable bytes, truncated or extended with zeros to size_bytes."""
         durable = self._durable if self.loaded is None else self.loaded.content
         if len(durable) == size_bytes:
-            return bytes(durable)  # the same object for bytes, so images share unchanged files
+            return bytes(durable)  # bytes() returns the same object for bytes, so images share unchanged files
         return bytes(durable[:size_bytes].ljust(size_bytes, b"\0"))
 
     def writable_cache(self, size_bytes: int) -> bytearray:
-        """Return the page cache, extended with zeros to size_bytes. Earlier views keep the old bytes."""
+        """Return the page cache, extended with zeros to size_bytes. Earlier views see the old bytes."""
         if self._frozen is not None:
             self.cache = bytearray(self._frozen.content)
             self.readable = memoryview(self.cache).toreadonly()
@@ -187,7 +184,7 @@ class Inode:
 
     def _grow(self, size_bytes: int) -> None:
         if self.cache:
-            try:  # in place, because files grow write by write
+            try:  # in place, because a file may grow with each write
                 self.readable.release()
                 self.cache.extend(bytes(size_bytes - len(self.cache)))
             except BufferError:  # a view exists
@@ -211,7 +208,7 @@ class Inode:
         self.write(number, start, bytes(end - start), mtime_ns)
 
     def cut(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
-        """Return a new Inode for the first size_bytes, with pending writes."""
+        """Return a new Inode with the first size_bytes and their pending writes."""
         assert 0 <= size_bytes < self.size_bytes, (size_bytes, self.size_bytes)
         rest = self._durable_prefix(identity, size_bytes, mtime_ns)
         left = [write for write in self.pending if write[1] < size_bytes]
@@ -231,7 +228,7 @@ class Inode:
         return rest
 
     def write_in_cache(self, at: int, data: bytes) -> tuple[int, bytes]:
-        """Return a write, extended to whole pages of the cache if it touches a stale page."""
+        """Return a write. If it touches a stale page, extend it to whole pages."""
         touched = _page_numbers(at, len(data), self.page_bytes)
         if self.stale.isdisjoint(touched):
             return at, data
@@ -240,7 +237,7 @@ class Inode:
         return start, bytes(self.cache[start : touched.stop * self.page_bytes])
 
     def make_durable(self, upto: int, start: int, end: int) -> None:
-        """Make the pages durable as they were written by operations up to number upto."""
+        """Make the pages durable with the writes of operations up to upto."""
         pending = self.pending
         if not pending:
             return
@@ -268,7 +265,7 @@ class Inode:
         self.pending = rest
 
     def acknowledged_writes(self, page: int, writes: Sequence[Write]) -> int:
-        """Return how many of a page's oldest pending writes the drive acknowledged without making them durable."""
+        """Return how many of a page's oldest pending writes the drive has falsely acknowledged."""
         start, end = page * self.page_bytes, (page + 1) * self.page_bytes
         held = (number for number, first, last in self.in_drive if first < end and start < last)
         upto = max(held, default=-1)
@@ -283,7 +280,9 @@ class Inode:
         return sorted(found.intersection(_page_numbers(start, end - start, self.page_bytes)))
 
     def restore_old_page(self, number: int, at: int, data: bytes) -> bool:
-        """Restore the durable bytes before an operation, as dirty or stale. Return whether anything changed."""
+        """Restore the durable bytes before an operation, and make the page dirty or stale. Return whether bytes
+        changed.
+        """
         assert at % self.page_bytes == 0, (at, self.page_bytes)
         assert len(data) <= self.page_bytes, (at, len(data))
         durable = self._grow_durable_bytes()
@@ -294,7 +293,7 @@ class Inode:
         self.settlements += 1
         durable[at:end] = data
         if any(first < end and at < first + len(late) for _, first, late in self.pending):
-            # These bytes count as a write of the page by that operation, so a later sync makes them durable.
+            # The page's bytes count as a write by that operation, so a later sync makes them durable.
             first_later = bisect_left(self.pending, number, key=lambda write: write[0])
             self.pending.insert(first_later, (number, at, now))
         else:
@@ -334,7 +333,7 @@ class Inode:
         return start, end
 
     def dirty_pages(self, size_bytes: int) -> list[tuple[int, list[Write]]]:
-        """Return dirty pages that begin before size_bytes, each with its pending writes, oldest first."""
+        """Return dirty pages before size_bytes, each with its pending writes, oldest first."""
         page_bytes = self.page_bytes
         pages: dict[int, list[Write]] = defaultdict(list)
         for write in self.pending:
@@ -400,13 +399,13 @@ class FileFlaws:
         return start < end and not self.bad_sectors.isdisjoint(sectors)
 
     def write_hits_bad_sector(self, start: int, end: int) -> bool:
-        """Whether writing through a descriptor reads a bad sector."""
+        """Whether a write through a descriptor reads a bad sector."""
         sector_bytes = self._sector_bytes
         edges = {at // sector_bytes for at in (start, end) if at % sector_bytes}
         return start < end and not self.bad_sectors.isdisjoint(edges)
 
     def record_overwrite(self, start: int, end: int) -> None:
-        """Record an overwrite. Completely overwritten bad sectors become readable."""
+        """Make completely overwritten bad sectors readable."""
         if self.bad_sectors:
             sector_bytes = self._sector_bytes
             self.bad_sectors.difference_update(range(-(-start // sector_bytes), end // sector_bytes))

@@ -1,6 +1,6 @@
 """Sparse page cache: an `Inode` of `SparseBytes` for long files, without views.
 
-Content has slices in both classes, so only methods that make, grow or copy whole contents are overridden.
+Both content classes have slices, so only methods that create, grow or copy whole contents differ.
 """
 
 from typing import cast
@@ -11,7 +11,7 @@ from .page_cache import Inode
 
 
 class SparseInode(Inode):
-    """One file's content, whose memory cost is proportional to the number of written pages."""
+    """One file's content, with a memory cost proportional to the written pages."""
 
     __slots__ = ("_touched",)
 
@@ -23,7 +23,7 @@ class SparseInode(Inode):
         loaded: FileImage | None = None,
         touched: set[int] | None = None,
     ) -> None:
-        """touched: the inode adds its identity whenever `visible_file` may return another file."""
+        """touched: gets the identity of the inode when `visible_file` may have changed."""
         assert page_bytes == PAGE_BYTES, page_bytes
         super().__init__(identity, page_bytes, mtime_ns, loaded)
         self._touched = set[int]() if touched is None else touched
@@ -48,7 +48,7 @@ class SparseInode(Inode):
 
     def visible_file(self, wall_start_ms: int) -> FileImage:
         if self._frozen is None:
-            self._sparse_cache.page_sum()  # before copying, so that the next copy need not compute it
+            self._sparse_cache.page_sum()  # before the copy, so that the copy inherits it
         self.visible = super().visible_file(wall_start_ms)
         return self.visible
 
@@ -81,7 +81,7 @@ class SparseInode(Inode):
         return self.cache
 
     def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
-        """Write zeros; skip pages that are zero both in the cache and on the disk."""
+        """Write zeros. Skip pages with zeros in the cache and on the disk."""
         self.writable_cache(0)
         held = {*self._sparse_cache.pages(), *SparseBytes.from_content(self.durable_bytes(self.size_bytes)).pages()}
         for _, at, data in self.pending:

@@ -1,7 +1,6 @@
-"""Syncs: make earlier writes durable after some time. A sync may fail, lie or write the wrong page.
+"""Syncs: make earlier writes durable after some time, fail, lie, or write the wrong page.
 
-The effect of a failed sync depends on its file system (`FaultPlan.failing_sync`). On each of them a later sync
-succeeds:
+The effect of a failed sync depends on the file system (`FaultPlan.failing_sync`). A later sync always succeeds:
 
     ext4-ordered  EIO at once; the pages are clean, and readers see the new bytes, which no later sync will write
     xfs           the same
@@ -10,14 +9,13 @@ succeeds:
                   the journal's space is reused. The file's next sync raises EIO; then as with ext4-ordered
 
 After a failed directory sync the names are not durable. A failed journal write (`stopped_file_system_chance`) stops the
-file system until the disk has been off.
+file system until a power-off.
 
-If background write-back fails, the next sync of any part of the file, by any process, raises EIO. If background
-write-back fails, one page is lost, unless the page was written again.
+A failed background write-back loses one page, unless a later write repeats the page. The next sync of any part of the
+file, by any process, raises EIO.
 
-A lying sync reports success when its data is in the drive's volatile cache. The drive's volatile cache survives a
-process kill and a system crash, but not a power cut. A failed sync also drops its pages from the drive's volatile
-cache.
+A lying sync reports success when its data is in the drive's volatile cache, which survives a process kill and a system
+crash, but not a power cut. A failed sync also drops its pages from this cache.
 
 A lost or misdirected write affects one page of a successful sync. Readers see the new bytes until a power-off, then the
 previous durable content, as after a failed sync.
@@ -28,7 +26,7 @@ et al., "Coerced Cache Eviction and Discreet-Mode Journaling", DSN 2011, for dis
 FAST 2013, for SSDs that lose acknowledged data; the kernel's description of how volatile write caches are controlled;
 Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, for the frequency of lost and
 misdirected writes; Prabhakaran et al., "IRON File Systems", SOSP 2005; Krioukov et al., "Parity Lost and Parity
-Regained", FAST 2008, for the effects of a misdirected write at both places.
+Regained", FAST 2008, for the effects of a misdirected write on both pages.
 """
 
 import errno
@@ -45,14 +43,14 @@ from .namespace import Namespace
 from .page_cache import Inode
 
 _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
-_BEFORE_ALL = -1  # a number before that of every operation
+_BEFORE_ALL = -1  # less than every operation number
 # ext4 and btrfs become read-only. xfs shuts down and refuses reads too.
 _STOPPED_WITH = {name: errno.EIO if name == "xfs" else errno.EROFS for name in FAILING_SYNCS}
 _Saved = tuple[int, int, bytes]  # durable bytes of a page before a sync: number of the sync, offset, data
 
 
 class SyncWait(WaitReason):
-    """A wait for a sync of one path. data_only: the sync excludes timestamps."""
+    """A wait for a sync of one path. data_only: whether the sync excludes timestamps."""
 
     __slots__ = ("data_only", "kind", "path")
 
@@ -67,15 +65,14 @@ class Timing(Protocol):
     """Models the durations of syncs."""
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return the duration in ns of a sync that begins now.
-
-        With an inode, [start, end) of the file is synced, else a directory.
+        """Return the duration in ns of a sync that begins now. The sync covers [start, end) of the inode, or a
+        directory.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class SyncTiming:
-    """Draws durations from base_ns_min to base_ns_max. A slow sync takes much longer, as during garbage collection."""
+    """Random durations from base_ns_min to base_ns_max. A slow sync takes much longer, as during garbage collection."""
 
     base_ns_min: int = 100_000
     base_ns_max: int = 2_000_000
@@ -84,11 +81,11 @@ class SyncTiming:
         assert 0 <= self.base_ns_min <= self.base_ns_max, self
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return a duration, which does not depend on the amount of data."""
+        """Return a duration independent of the amount of data."""
         return self.draw(injector, label)
 
     def draw(self, injector: FaultInjector, label: str) -> int:
-        """Draw a duration, including the rest of a stall. A fixed duration needs no draw."""
+        """Return a random duration, including the rest of a stall. A fixed duration needs no random choice."""
         stream, faults = injector.stream, injector.faults
         stalled_ns = injector.stalled_ns(label) if faults.stall_chance > 0.0 else 0
         if injector.inject_if(FaultKind.SLOW_SYNC, label):
@@ -100,13 +97,13 @@ class SyncTiming:
 
 @dataclass(slots=True, eq=False)
 class DriveCache:
-    """Data of lying syncs in the volatile cache of a drive. Invariant: ordered by acknowledgement."""
+    """Data of lying syncs in a drive's volatile cache. Invariant: ordered by acknowledgement."""
 
     _names: Namespace
     _held: list[Callable[[], None]] = field(default_factory=list)
 
     def add_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool) -> bool:
-        """Add the data of a lying file sync. Return whether there is any."""
+        """Add the data of a lying file sync. Return whether it has any."""
         grown = self._names.acknowledge_file(inode, upto)
         if not inode.covered_pages(upto, start, end) and not grown:
             return False
@@ -121,7 +118,7 @@ class DriveCache:
         return True
 
     def add_directory(self, path: str, upto: int) -> bool:
-        """Add the names of a lying directory sync. Return whether there are any."""
+        """Add the names of a lying directory sync. Return whether it has any."""
         if not self._names.acknowledge_directory(path, upto):
             return False
         self._held.append(lambda: self._names.sync_directory(path, upto))
@@ -129,18 +126,16 @@ class DriveCache:
 
     def flush(self) -> None:
         if self._held:
-            held, self._held = self._held, []  # in order: a later sync has newer bytes of a page
+            held, self._held = self._held, []  # oldest first, because a later sync has newer bytes of a page
             for make_data_durable in held:
                 make_data_durable()
             assert not self._held, "a flush put something into the drive's cache"
 
 
 class Syncs:
-    """The syncs of one disk. The calling task has passed a scheduling point.
+    """The syncs of one disk. The calling task has passed a scheduling point, and sleeps until the sync completes.
 
-    The calling task sleeps until the sync completes.
-
-    Invariant: `_journalled` has the durable bytes from before each sync that succeeded under ext4-data.
+    Invariant: `_journalled` has the durable bytes before each successful sync under ext4-data.
     """
 
     __slots__ = ("_drive", "_injector", "_journalled", "_kernel", "_names", "_timing")
@@ -161,7 +156,7 @@ class Syncs:
         assert 0 <= start <= end, (start, end)
         injector = self._injector
         number = self._sleep_until_synced(machine, why, inode, start, end)
-        faults = injector.faults  # the faults may have ended during the wait
+        faults = injector.faults  # the plan may have changed during the wait
         self._kernel.note((_NOTE_RANGE | start, end))
         if (self._journalled and self._journal_fails(why.path, inode)) or (
             (faults.failed_sync_chance > 0.0 and self._write_back_fails(why, inode, number, start, end))
@@ -172,7 +167,7 @@ class Syncs:
         if lies and self._drive.add_file(inode, number, start, end, data_only=why.data_only):
             self._record_lie(number)
         else:
-            self._drive.flush()  # a true sync sends a flush command, for all data in the drive
+            self._drive.flush()  # a true sync sends a flush command for all data in the drive
             self._names.sync_file(inode, number, start, end, data_only=why.data_only)
             if faults.lost_write_chance > 0.0 or faults.misdirected_write_chance > 0.0:
                 self._write_with_faults(why.path, inode, number, start, end)
@@ -196,7 +191,7 @@ class Syncs:
         injector.end_operation(machine, why.kind, number)
 
     def _sleep_until_synced(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
-        """Begin a sync and sleep until it completes.
+        """Sleep until a sync completes.
 
         Return the number of the sync, which covers all operations with lower numbers.
         """
@@ -206,7 +201,7 @@ class Syncs:
         latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
         assert latency_ns >= 0, (why.label, latency_ns)
         dying = number == injector.crash_at and injector.moment == CrashPhase.DURING
-        if dying:  # other tasks have run, and no byte is durable yet
+        if dying:  # other tasks have run, but no byte is durable yet
             latency_ns //= 2
         if latency_ns:
             kernel.park(why, kernel.now_ns + latency_ns)
@@ -215,7 +210,7 @@ class Syncs:
         return number
 
     def _raise_sync_error(self, machine: Machine, why: SyncWait, number: int) -> NoReturn:
-        """Raise the error of a failed sync. A draw decides whether the file system stops as well."""
+        """Raise the error of a failed sync. A random choice decides whether the file system stops too."""
         injector = self._injector
         self._kernel.note((_NOTE_FAILED, number))
         if injector.inject_if(FaultKind.STOPPED_FILE_SYSTEM, why.label):
@@ -223,12 +218,12 @@ class Syncs:
         injector.end_operation(machine, why.kind, number)
         raise os_error(errno.EIO, why.path)
 
-    # -- syncs that fail ---------------------------------------------------------------------------
+    # -- failed syncs ------------------------------------------------------------------------------
 
     def _write_back_fails(self, why: SyncWait, inode: Inode, number: int, start: int, end: int) -> bool:
-        """Draw whether the sync fails; if so, drop its pages.
+        """Decide randomly whether write-back fails; if so, drop its pages.
 
-        Return whether to raise the error now or at the next sync.
+        Return whether to raise the error now. Under ext4-data the next sync raises it.
         """
         injector = self._injector
         faults = injector.faults
@@ -242,22 +237,22 @@ class Syncs:
         return True
 
     def _write_back_has_failed(self, why: SyncWait, inode: Inode) -> bool:
-        """Draw whether an earlier background write-back of one page failed. If so, drop the page.
+        """Decide randomly whether an earlier background write-back of one page failed. If so, drop the page.
 
-        Drawing only now is equivalent: until this sync, only a crash could reveal whether the page is durable.
+        A decision at this sync is early enough, because before it only a crash reveals whether the page is durable.
         """
         injector, written = self._injector, self._injector.operations
         dirty = inode.covered_pages(written, 0, inode.size_bytes)
         if not dirty or not injector.inject_if(FaultKind.FAILED_WRITE_BACK, why.label):
             return False
         chosen = injector.stream.randbelow(len(dirty) + 1, f"page of a failed write-back {why.path}")
-        if chosen:  # 0: the page was written again
+        if chosen:  # 0: a later write has repeated the page
             first = dirty[chosen - 1] * inode.page_bytes
             self._drop_pages(FaultKind.FAILED_WRITE_BACK, why.path, inode, written, first, first + inode.page_bytes)
         return True
 
     def _drop_pages(self, kind: FaultKind, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
-        """Make dirty pages clean after their write-back failed."""
+        """Make dirty pages clean after a failed write-back."""
         lost = inode.fail_write_back(upto, start, end)
         if self._injector.faults.failing_sync == "btrfs":
             self._injector.damage += [DamagedRange(path, *inode.revert_stale_page(page), kind) for page in sorted(lost)]
@@ -279,7 +274,7 @@ class Syncs:
         saved = self._journalled.pop(inode.identity, None)
         if saved is None:
             return False
-        # Newest first, because an entry restores the bytes before its sync.
+        # Newest first, because each entry has the bytes before its sync.
         lost = [
             DamagedRange(path, at, at + len(data), FaultKind.LATE_SYNC_ERROR)
             for number, at, data in reversed(saved)
@@ -293,7 +288,7 @@ class Syncs:
         injector.injected[FaultKind.FAILED_SYNC] += 1
         return True
 
-    # -- syncs that lie ----------------------------------------------------------------------------
+    # -- lying syncs ------------------------------------------------------------------------------
 
     def _draw_lie(self, why: SyncWait) -> bool:
         injector = self._injector
@@ -306,7 +301,7 @@ class Syncs:
     # -- lost and misdirected writes ------------------------------------------------------------------
 
     def _write_with_faults(self, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
-        """Make writes durable as Inode.make_durable does, except a lost or misdirected write."""
+        """Make writes durable (Inode.make_durable), except a lost or misdirected write."""
         injector = self._injector
         faults, chance = injector.faults, injector.stream.chance
         chances = (
@@ -331,7 +326,9 @@ class Syncs:
                 self._record_damage(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
 
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
-        """Write a page to a drawn page of some file. If another page is drawn, the right page stays unchanged."""
+        """Write a page to a random page of some file. The right page stays unchanged if the random page is another
+        one.
+        """
         label = f"misdirected write {path}#{page}"
         stream, current = self._injector.stream, self._names.current
         sizes = {name: current.files[current.names[name]].size_bytes for name in sorted(current.names)}
@@ -346,7 +343,7 @@ class Syncs:
             return
         first, at = page * page_bytes, other * page_bytes
         end = min(at + page_bytes, victim.size_bytes)
-        victim.writable_cache(0)  # readers must no longer see the image
+        victim.writable_cache(0)  # readers must no longer see the loaded image
         damage = []
         if inode.restore_old_page(_BEFORE_ALL, first, before):
             damage.append(DamagedRange(path, first, first + len(before), FaultKind.MISDIRECTED_WRITE))

@@ -10,7 +10,7 @@ from .fault_injector import FaultInjector, os_error
 from .namespace import Namespace
 from .page_cache import Inode
 
-_UNLIMITED_BYTES = 1 << 40  # reported by an unlimited disk
+_UNLIMITED_BYTES = 1 << 40  # free space of an unlimited disk
 
 
 class SimulatedDiskSpace(NamedTuple):
@@ -24,8 +24,8 @@ class SimulatedDiskSpace(NamedTuple):
 class Volume:
     """The state of a disk, shared by its machines. limit_bytes: capacity; None: unlimited.
 
-    A file uses its size minus its holes. Directories and files without a name use no space. As with flock(2), a lock
-    belongs to the file and ends with the process. Invariant: at most one living machine holds the lock of a file.
+    A file uses its size minus its holes. Directories and files without a name use no space. A lock belongs to the file
+    and ends with the process, as with flock(2). Invariant: at most one living machine holds the lock of a file.
     """
 
     names: Namespace
@@ -33,10 +33,10 @@ class Volume:
     sector_bytes: int
     limit_bytes: int | None
     _reported_bytes: tuple[int, int] | None = None  # lowest and highest used space since `take_used_extremes`
-    _holders: dict[int, Machine] = field(default_factory=dict)  # holder of the lock by file number
+    _holders: dict[int, Machine] = field(default_factory=dict)  # lock holders by file number
 
     def space(self) -> SimulatedDiskSpace:
-        """Return used and free space. The used space may exceed a capacity that was reduced later."""
+        """Return used and free space. Used space may exceed a capacity that was reduced later."""
         used_bytes = self.names.current.used_bytes
         assert used_bytes >= 0, used_bytes
         least, most = self._reported_bytes or (used_bytes, used_bytes)
@@ -45,7 +45,7 @@ class Volume:
         return SimulatedDiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
 
     def take_used_extremes(self) -> tuple[int, int]:
-        """Return the lowest and the highest used space since the last call, including the current value."""
+        """Return the lowest and the highest used space since the last call, and now."""
         self.space()
         assert self._reported_bytes is not None
         extremes, self._reported_bytes = self._reported_bytes, None
@@ -78,7 +78,7 @@ class Volume:
             self.check_growth(path, more_bytes)
 
     def check_write(self, path: str, inode: Inode, start: int, end: int) -> None:
-        """Raise OSError. EIO: a bad sector would be written in part. ENOSPC: a hole on a full disk."""
+        """Raise OSError for a write of a part of a bad sector (EIO), or into a hole on a full disk (ENOSPC)."""
         if inode.flaws is None:
             return
         if inode.flaws.write_hits_bad_sector(start, end):
@@ -88,7 +88,7 @@ class Volume:
             raise self.disk_full_error(path)
 
     def fill_holes(self, inode: Inode, start: int, end: int) -> bool:
-        """Allocate blocks for holes in [start, end), in order. False: the disk is full."""
+        """Allocate blocks for holes in [start, end), first hole first. False: the disk is full."""
         assert inode.flaws is not None, "a file without flaws has no holes"
         for page in inode.flaws.holes_in(start, end):
             if not self.has_room(min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):
@@ -101,7 +101,7 @@ class Volume:
         return os_error(errno.ENOSPC, path)
 
     def lock(self, path: str, machine: Machine) -> "SimFileLock":
-        """Lock a file. Raises BlockingIOError if a living machine, possibly the caller's, holds the lock."""
+        """Lock a file. BlockingIOError: a living machine, possibly the caller's, holds the lock."""
         file = self.names.current.names[path]
         holder = self._holders.get(file)
         if holder is not None and holder.alive:

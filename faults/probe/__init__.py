@@ -1,8 +1,8 @@
 """Probe: finds the crash states of an unmodified program and checks each of them.
 
 `recording` records a Python program inside its process, and `tracing` records any other program from a second process.
-Everything after the recording is simulated. A program that states its own promises needs one import, which is cheap
-because this module imports no other:
+Crashes are simulated after the recording. A program can state its own promises. The import is cheap, because this
+module imports no other:
 
  from tornlog.faults.probe import acknowledge
 
@@ -12,21 +12,21 @@ because this module imports no other:
 from collections.abc import Callable
 
 DISKS = ("strict-posix", "torn-sectors", "ext4-ordered", "process-kill")
-"""Default kinds of crash, as names of profiles."""
+"""Names of the default crash profiles."""
 LIMIT = 256
-"""Default limit of states per crash."""
+"""Default maximum of states to check per crash."""
 CHECK_SECONDS = 10.0
 """Default time limit of a check."""
 PROGRAM_SECONDS = 300.0
 """Default time limit of one run of the program."""
 FAULT_RUNS = 32
-"""Default number of calls at which each fault is injected."""
+"""Default maximum of calls at which each fault is injected."""
 
 _listeners: list[Callable[[str], None]] = []
 
 
 def acknowledge(promise: str) -> None:
-    """Record a promise, which must hold after every later crash. No-op outside of a recording."""
+    """Record a promise, which must hold after every later crash. Outside of a recording this function has no effect."""
     for listener in _listeners:
         listener(promise)
 

@@ -1,13 +1,13 @@
-"""Combinations of crash states: several disks lose data in one crash, each on its own.
+"""Combinations of crash states: several disks lose data independently in one crash.
 
-The combinations are tried in this order, up to the limit, because a bug mostly needs one disk that is ahead of another:
+Most bugs need one disk with newer data than another, so the order of the combinations, up to the limit, is:
 
     every disk at its newest state, and every disk at its oldest
     one disk at its oldest state, the others at their newest, and the reverse
     one disk in each of its states, the others at their newest, and then at their oldest
     all others
 
-A state of the combination has the files of all disks. The draws of a disk have its directory before their labels.
+A combined state has the files of all disks. The labels of a disk's random choices begin with its directory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from ..kinds import FaultKind
 
 
 def merged(images: Sequence[Image]) -> Image:
-    """Return the files of images that have no file in common."""
+    """Return one image with the files of several images, which have no file in common."""
     files = {path: file for image in images for path, file in image.files.items()}
     links = {path: text for image in images for path, text in image.symlinks.items()}
     assert len(files) == sum(len(image.files) for image in images), "a file is on one disk"
@@ -44,7 +44,7 @@ class CombinedState(CrashState):
 
     @property
     def lost(self) -> Lost:
-        """Return the losses of the first disk that has any: numbers of changes are those of a disk."""
+        """Return the losses of the first disk with any, because change numbers are per disk."""
         return next((part.lost for part in self.parts if part.lost), {})
 
     @property
@@ -73,13 +73,13 @@ class CombinedState(CrashState):
 
 
 class CombinedStates(PossibleStates):
-    """The states of several disks after one crash. names: the directory of each disk. limit: of the combinations."""
+    """The states of several disks after one crash. names: directory of each disk. limit: maximum of combinations."""
 
     def __init__(self, names: Sequence[str], parts: Sequence[CrashStates], limit: int) -> None:
         self._names, self.parts, self._limit = names, parts, limit
         self.page_faults = frozenset[str]().union(*(part.page_faults for part in parts))
         self.tried = self.possible = 0
-        """Number of combinations, and of those that the states of the disks have. Valid after the iteration."""
+        """Number of combinations tried, and number of possible combinations. Valid after the iteration."""
 
     def _find_states(self) -> list[CrashState]:
         states = [_extremes_first(part) for part in self.parts]
@@ -105,12 +105,12 @@ class CombinedStates(PossibleStates):
         return CombinedState(tuple(part.drawn(stream.with_subject(name)) for name, part in parts))
 
     def parts_of(self, state: CrashState) -> Iterator[tuple[CrashStates, CrashState]]:
-        """Yield the states and the state of each disk."""
+        """Yield for each disk its possible states and its state."""
         assert isinstance(state, CombinedState), state
         yield from zip(self.parts, state.parts, strict=True)
 
     def losses_of(self, state: CrashState) -> CrashLosses:
-        """Return the losses of all disks. Their operation numbers are those of a disk: see `Replayer.losses`."""
+        """Return the losses of all disks. Operation numbers are per disk: see `Replayer.losses`."""
         each = [part.losses_of(own) for part, own in self.parts_of(state)]
         return CrashLosses(
             tuple(change for one in each for change in one.changes), tuple(page for one in each for page in one.pages)
@@ -118,7 +118,7 @@ class CombinedStates(PossibleStates):
 
 
 def _extremes_first(part: CrashStates) -> list[CrashState]:
-    """Return the states of a disk: the newest, the oldest, then all others."""
+    """Return the newest state of a disk, the oldest, then all others."""
     found = {state.key: state for state in (part.newest, part.oldest, *part)}
     return list(found.values())
 
@@ -133,7 +133,7 @@ def _in_order(states: Sequence[Sequence[CrashState]]) -> Iterator[tuple[CrashSta
 
 
 def _numbers_in_order(counts: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield numbers of states. 0 is the newest state of a disk, and 1 the oldest unless they are equal."""
+    """Yield one state number per disk. Number 0 is the newest state; number 1 is the oldest if it differs."""
     newest, oldest = tuple(0 for _ in counts), tuple(min(1, count - 1) for count in counts)
     yield from (newest, oldest)
     for of_others, own in ((newest, oldest), (oldest, newest)):

@@ -1,4 +1,4 @@
-"""Crash points by name: those around the calls that `cut at` rules name, and a lasting name for each one."""
+"""Crash points by name: finds the points of `cut at` rules, and gives each point a stable name."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from .tracing.rules import MARK, CrashRule, glob_matches
 
 
 def steps_of(rule: CrashRule, record: ProgramRecord) -> list[int]:
-    """Return the numbers of the steps that a rule names, or that follow the marks that it names."""
+    """Return the numbers of the steps that match a rule, or that follow the crash points that the rule names."""
     if rule.call == MARK:
         return list(record.cuts)
     found = []
@@ -22,14 +22,16 @@ def steps_of(rule: CrashRule, record: ProgramRecord) -> list[int]:
         step = record.steps[number]
         if rule.call not in (step.kind.replace(" ", "-"), step.call):
             continue
-        is_promise = step.kind == steps.ACKNOWLEDGE  # its text is not a path
+        is_promise = step.kind == steps.ACKNOWLEDGE  # the text of a promise or refusal is not a path
         if any(fnmatchcase(name, rule.glob) if is_promise else glob_matches(rule.glob, name) for name in names):
             found.append(number)
     return found if rule.nth == ALL_CALLS else found[rule.nth - 1 : rule.nth]
 
 
 def points_of_rules(rules: Iterable[CrashRule], record: ProgramRecord, start: Image) -> set[Point]:
-    """Return the crash points before, inside and after the steps that rules name, and those that the program marked."""
+    """Return the crash points before, inside and after the steps that match rules, and those that the program
+    requested.
+    """
     numbers = {number for rule in rules if rule.call != MARK for number in steps_of(rule, record)}
     nexts = sorted({*numbers, *record.cuts})
     found, before = set(), None
@@ -47,7 +49,7 @@ def points_of_rules(rules: Iterable[CrashRule], record: ProgramRecord, start: Im
 def named_points(record: ProgramRecord, start: Image) -> Iterator[tuple[str, Point]]:
     """Yield each crash point with a name that stays the same if other steps are added to the program.
 
-    The name has the kind and the paths of the last step, its number among the equal ones, and the operation inside.
+    The name has the kind and paths of the last step, its number among equal steps, and the operation inside it.
     """
     texts, counts = [], Counter[str]()
     for step, names in zip(record.steps, _names_of_steps(record), strict=True):
@@ -63,7 +65,7 @@ def named_points(record: ProgramRecord, start: Image) -> Iterator[tuple[str, Poi
 
 
 def _names_of_steps(record: ProgramRecord) -> Iterator[list[str]]:
-    """Yield for each step the paths that it names, or the current path of its file."""
+    """Yield the paths of each step, or the current path of its file."""
     files = {path: number for number, path in enumerate(record.before)}
     for step in record.steps:
         if step.kind in (steps.CREATE, steps.LINK) and step.file >= 0:
@@ -78,7 +80,7 @@ def _names_of_steps(record: ProgramRecord) -> Iterator[list[str]]:
 
 
 def _apply_to_paths(files: dict[str, int], step: steps.Step) -> None:
-    """Change the paths of files as a step does."""
+    """Apply the renames and removals of a step to the paths of files."""
     if step.kind == steps.UNLINK:
         files.pop(step.path, None)
     elif step.kind == steps.LINK and step.path in files:
@@ -90,6 +92,6 @@ def _apply_to_paths(files: dict[str, int], step: steps.Step) -> None:
 
 
 def _pop_paths_below(files: dict[str, int], old: str, new: str) -> dict[str, int]:
-    """Remove a path and the paths below it. Return them with their new names."""
+    """Remove a path and the paths below it. Return their files by new path."""
     paths = [path for path in files if path == old or path.startswith(f"{old}/")]
     return {new + path.removeprefix(old): files.pop(path) for path in paths}

@@ -16,7 +16,7 @@ from .story import named, story
 
 FORMAT = "tornlog-probe/1"
 Places = Mapping[tuple[str, str], Path]
-"""The directories of failures, by kind and signature."""
+"""Directories of failures, by kind and signature."""
 
 
 def refused_json(record: ProgramRecord, reasons: list[str]) -> dict[str, Any]:

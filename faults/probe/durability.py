@@ -1,10 +1,9 @@
 """Durability report: lists the effects that were not durable when the program made a promise.
 
-The effects of a run are in groups: the same kind of effect, at the same place in the program, on files whose names
-differ only in numbers. A group has the sync that is missing. Disks with equal rules share the replay, and groups that
-are equal on several disks are one row.
+A group has the effects of one kind and one source line, on files whose names differ only in numbers, and names the
+missing sync. Disks with equal rules share the replay, and the report shows groups that are equal on several disks once.
 
-If the page cache survives a crash, as after a process kill, no effect is lost, so these disks have no rows.
+If the page cache survives the crash, as after a process kill, the crash loses no effect, and the report omits the disk.
 """
 
 import re
@@ -24,12 +23,14 @@ _DIGITS = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class UnsyncedGroup:
-    """Effects of one kind that were not durable at some promise, or at the end of the run after the last promise."""
+    """Effects of one kind that were not durable at a promise, or effects after the last promise that were not durable
+    at the end of the run.
+    """
 
     kind: str
     """Kind of the change or write; "append" for a write that made its file longer."""
     name: str
-    """The file or directory. If there are several, each number in the name is replaced by #."""
+    """The file or directory. For several files, # replaces each number in the name."""
     names: int
     missing: str
     """The sync that would have made the effects durable, such as `fsync of wal.log`."""
@@ -39,16 +40,16 @@ class UnsyncedGroup:
     data_bytes: int
     start: int
     end: int
-    """The range of the file that has the data. Both are 0 without data, or with several files."""
+    """The range of the data in the file. Both are 0 without data, or with several files."""
     first_promise: int
-    """The first promise at which such an effect was not durable, from 1; 0: no promise."""
+    """Number, from 1, of the first promise at which an effect was not durable; 0: no promise."""
     promises: int
-    """Number of promises at which such an effect was not durable."""
+    """Number of promises at which an effect was not durable."""
 
 
 @dataclass(frozen=True, slots=True)
 class DurabilityReport:
-    """The effects of one run that were not durable, in groups, with the disks on which each group is the same."""
+    """Groups of effects that were not durable, each with the disks on which the group is equal."""
 
     operations: int
     promises: int
@@ -57,24 +58,24 @@ class DurabilityReport:
     kept_caches: tuple[str, ...]
     """The disks whose page cache survives the crash."""
     at_promises: dict[UnsyncedGroup, tuple[str, ...]]
-    """Groups at a promise. Without any promise it is empty."""
+    """Groups of effects that were not durable at a promise. Empty if the run has no promise."""
     at_end: dict[UnsyncedGroup, tuple[str, ...]]
-    """Groups at the end of the run, of effects after the last promise."""
+    """Groups of effects after the last promise that were not durable at the end of the run."""
 
     @property
     def durable_disks(self) -> list[str]:
-        """Return the disks on which all effects before a promise were durable when it was made."""
+        """Return the disks on which each promise came after all earlier effects were durable."""
         concerned = {disk for disks in self.at_promises.values() for disk in disks}
         return [disk for disk in self.disks if disk not in concerned] if self.promises else []
 
 
 def durability_of(record: ProgramRecord, start: Image, disks: Sequence[str]) -> DurabilityReport:
-    """Return the effects that were not durable at a promise of a record or at its end. disks: names of profiles.
+    """Return the effects that were not durable at a promise or at the end of a record. disks: names of profiles.
 
     EndedEarlyError: the replay was interrupted.
     """
     cut = [disk for disk in disks if not PROFILES[disk].page_cache_survives]
-    # Without lying syncs these two rules decide which effects a power cut may lose.
+    # Without lying syncs, these two rules alone decide which effects a power cut may lose.
     rules = {disk: (PROFILES[disk].metadata, PROFILES[disk].data_before_size) for disk in cut}
     first_disk = {rule: disk for disk, rule in reversed(rules.items())}
     effects = UnsyncedEffects(record, start, [PROFILES[disk] for disk in first_disk.values()])
@@ -99,7 +100,7 @@ def durability_of(record: ProgramRecord, start: Image, disks: Sequence[str]) -> 
 
 
 def _sort_groups(found: dict[UnsyncedGroup, tuple[str, ...]], disks: list[str]) -> dict[UnsyncedGroup, tuple[str, ...]]:
-    """Order groups by first promise and step, and the disks of each as the user did."""
+    """Sort groups by first promise and step, and the disks of each group in the user's order."""
     ordered = sorted(found, key=lambda one: (one.first_promise, one.step, one.kind, disks.index(found[one][0])))
     return {one: tuple(sorted(found[one], key=disks.index)) for one in ordered}
 
@@ -164,7 +165,7 @@ def _mask_numbers(text: str) -> str:
 
 
 def _count_covered(ranges: list[tuple[int, int]]) -> int:
-    """Return how many numbers are in at least one of the ranges, which include their ends."""
+    """Return the number of integers in a union of ranges. A range includes its end."""
     covered = upto = 0
     for first, last in sorted(ranges):
         covered += max(0, last - max(first - 1, upto))

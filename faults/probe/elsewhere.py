@@ -1,7 +1,7 @@
-"""States for other processes: names states by their place in a record, and rebuilds them from the record.
+"""States for other processes: identifies states by crash point and number, and rebuilds them.
 
-A probe that is spread over machines sends the record once. Then it sends only the places of states, because images can
-be long. Both sides enumerate the states of a crash in the same order; the key confirms it.
+A probe on several machines sends the record once. Then it sends the crash point and number of each state instead of its
+image, which can be long. Both sides enumerate states in the same order, which the key confirms.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ StatesOf = Mapping[str, PossibleStates]
 
 
 class ProbeJob(NamedTuple):
-    """The input of a probe that places refer to. limit: states per crash."""
+    """The input of a probe, from which states are rebuilt. limit: maximum of states per crash."""
 
     record: ProgramRecord
     start: Image
@@ -27,7 +27,7 @@ class ProbeJob(NamedTuple):
 
 
 class StatePlace(NamedTuple):
-    """The place of a state: the crash that may leave it, and its number among the states of this crash."""
+    """Identifies a state by the crash that may leave it, and by its number among the states of this crash."""
 
     point: Point
     disk: str
@@ -36,12 +36,12 @@ class StatePlace(NamedTuple):
 
 
 def states_of_disk(replayer: Replayer, point: Point, disk: str, limit: int, chances: Choices) -> PossibleStates:
-    """Return the states that a disk may leave at a point. The replayer must be at the point."""
+    """Return the states that a crash may leave on a disk at a point. The replayer must be at the point."""
     return replayer.states(disk, limit, chances.stream(f"{disk} after {point.operations}"))
 
 
 class StateFinder:
-    """Rebuilds states of one job. It is fast if the places are in the order of the record."""
+    """Rebuilds states of one job. This is fast in the order of the record."""
 
     def __init__(self, job: ProbeJob) -> None:
         self._job = job
@@ -55,11 +55,11 @@ class StateFinder:
         self._states: dict[str, PossibleStates] = {}
 
     def found(self, place: StatePlace) -> tuple[CrashState, Answers]:
-        """Return the state at a place, and the answers before it. RecordError: this job has no such state."""
+        """Return a state, and the promises and refusals before it. RecordError: this job has no such state."""
         self._go_to(place.point)
         states = self._states.get(place.disk)
         if states is None:
-            # New choices, because a stream continues after the draws of an earlier visit.
+            # New choices, because the old stream would continue after the random values of an earlier visit.
             states = states_of_disk(self._replayer, place.point, place.disk, self._job.limit, Choices("probe"))
             self._states[place.disk] = states
         state = next((state for number, state in enumerate(states) if number == place.number), None)

@@ -18,12 +18,12 @@ def signal_or_code_text(code: int) -> str:
 
 
 def exit_text(code: int) -> str:
-    """Return a signal name as `signal_or_code_text` does, or "exit code N"."""
+    """Return the name of a signal, or "exit code N"."""
     return signal_or_code_text(code) if code < 0 else f"exit code {code}"
 
 
 def failed_process_text(what: str, code: int, last_printed: Sequence[str]) -> str:
-    """Return an error message about a process that failed. It quotes the end of the standard output, if any."""
+    """Return an error message about a failed process, with the end of its standard output, if any."""
     said = f"{what} has ended with {signal_or_code_text(code)}"
     lines = [line[:_SHOWN_CHARACTERS_MAX] for line in last_printed[-SHOWN_LINES_MAX:]]
     return f"{said}; the end of its standard output: {' | '.join(lines)}" if lines else said

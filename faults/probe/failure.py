@@ -1,4 +1,4 @@
-"""Failures of programs: broken states, with the data to rebuild and recheck them.
+"""Failures of programs: broken states, with the data to rebuild and check them again.
 
 Each kind of breach has a directory with the failure and the files after the crash. The failure is an artefact
 (`faults.simulation.artefact`) of the kind "probe":
@@ -10,14 +10,14 @@ signature   common text of the breaches of one kind
 outcome     broken, raised, timed out or died
 violations  messages of the check
 disk        kind of crash or damage, a name in faults.crashes.profiles or faults.crashes.at_rest
-after       the moment: {"step", "operations", "acknowledged", "is_inside", "refused"}
-decisions   draws that select the losses: stream -> [[label, nth, options, value], ...] (sim.choices)
-digest      of the state
-losses      the losses or the damage in words: [{"what", "by": the step that wrote the data, or ""}]
+after       the crash point: {"step", "operations", "acknowledged", "is_inside", "refused"}
+decisions   random choices that select the losses: stream -> [[label, nth, options, value], ...] (sim.choices)
+digest      digest of the state
+losses      texts about the losses or the damage: [{"what", "by": the step that wrote the data, or ""}]
 story       the last steps of the program before the crash
-recovery    after a crash in a check's recovery: lines about the first crash. `record` and `story` are then of the
-            check, which begins with the answers of the program, and `start` is the state after the first crash
-rerun       how the run differed from the first one, in words
+recovery    after a crash in a check's recovery: lines about the first crash. `record` and `story` are then
+            those of the check, after the program's promises and refusals; `start` is the state after the first crash
+rerun       text: how the run differed from the first one
 start       files before the program began: {"directories": [paths], "files": {path: base64},
             "symlinks": {path: text}, "sparse": {path: {"size", "extents": [[offset, base64], ...]}}}
 record      the steps of the program up to the crash (faults.probe.record)
@@ -48,7 +48,7 @@ from .story import loss_origin_text, story
 
 @dataclass(frozen=True, slots=True)
 class _SparseDocument:
-    """A file with holes: its length, and its data by file offset."""
+    """A file with holes. extents: data by file offset."""
 
     size: int
     extents: list[tuple[int, bytes]]
@@ -60,7 +60,7 @@ class _ImageDocument:
     files: dict[str, bytes]
     symlinks: dict[str, str] = field(default_factory=dict)
     sparse: dict[str, _SparseDocument] = field(default_factory=dict)
-    """Files with holes. They are not listed in `files`."""
+    """Files with holes, which `files` omits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ class ProbeFailure:
     case: CrashCase
     start: Image
     record: ProgramRecord
-    """The steps up to the crash."""
+    """Steps up to the crash."""
     check_kind: str = Check.kind
     recovery: tuple[str, ...] = ()
-    """Lines about the first crash, if the second crash is in a recovery."""
+    """Lines about the first crash, if this crash is in a recovery."""
     rerun: str = ""
-    """How the run differed from the first run: by a fault, or by another thread order. Empty for the first run."""
+    """The fault or thread order of a rerun. Empty for the first run."""
 
     def to_json(self, shown: CrashCaseView) -> str:
-        """Return the text of the artefact. shown: the crash case with its losses."""
+        """Return the artefact. shown: the crash case with its losses."""
         case, decisions = self.case, {}
         for stream, entries in decisions_to_record(self.case.decisions).items():
             decisions[stream] = [(label, nth, options, value) for label, nth, options, value in entries]
@@ -125,7 +125,7 @@ class ProbeFailure:
 
     @classmethod
     def from_json(cls, text: str) -> "ProbeFailure":
-        """Read the output of to_json. ArtefactError, RecordError: name the place of the first problem."""
+        """Read the output of to_json. ArtefactError, RecordError: the first invalid field."""
         found = read_artefact(text, PROBE, _ProbeDocument)
         if found.disk not in (*PROFILES, *DAMAGES):
             raise ArtefactError(f"failure.disk: expected one of {', '.join((*PROFILES, *DAMAGES))}, found {found.disk}")
@@ -151,7 +151,7 @@ def _image_document(image: Image) -> _ImageDocument:
 
 
 def _image_from_document(document: _ImageDocument) -> Image:
-    """Return the image of a document. ArtefactError: a file has data after its end."""
+    """Convert a document to an image. ArtefactError: a file has data after its end."""
     files = {path: FileImage(content, 0) for path, content in document.files.items()}
     for path, file in document.sparse.items():
         content = SparseBytes(file.size)
@@ -165,7 +165,7 @@ def _image_from_document(document: _ImageDocument) -> Image:
 
 
 def losses_json(record: ProgramRecord, shown: CrashCaseView) -> list[dict[str, str]]:
-    """Return the losses in words, each with the step that wrote the lost data."""
+    """Return texts about the losses, each with the step that wrote the lost data."""
     return [{"what": loss.what, "by": loss_origin_text(record, loss)} for loss in shown.losses]
 
 
@@ -184,9 +184,7 @@ class ProbeFinding:
     recovery: tuple[str, ...] = ()
     rerun: str = ""
     kind: str = ""
-    """Kind of the difference from the first run; RECOVERY for a crash in a recovery; "" for a crash of the
-    first run.
-    """
+    """The kind of fault or thread order of a rerun, RECOVERY for a crash in a recovery, or "" for the first run."""
 
 
 def write_failure_cases(
@@ -197,7 +195,7 @@ def write_failure_cases(
 ) -> dict[tuple[str, str], Path]:
     """Write each failure and its files to a separate directory. Return the directories by kind and signature.
 
-    write: the function that writes a failure file. All other files can be rebuilt from this file.
+    write: writes a failure file, from which a replay can rebuild all other files.
     """
     places: dict[tuple[str, str], Path] = {}
     if out is None:

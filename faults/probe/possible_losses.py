@@ -1,7 +1,7 @@
-"""Possible losses: the effects that one kind of power cut may lose at each moment of a run.
+"""Possible losses: tracks the effects that one kind of power cut may lose during a run.
 
-An effect is one change of a name or size, the data of one write, or both if the write makes its file longer. It is open
-from its operation until it is durable, or until a later step removes what it made.
+An effect is one change of a name or size, the data of one write, or both if the write extends its file. The effect is
+open from its operation until it is durable, or until a later step removes its result.
 """
 
 import sys
@@ -16,7 +16,7 @@ from ..disk.changes import Change
 from ..disk.disk import Disk
 
 APPEND = "append"
-"""The kind of a write that makes its file longer. Both its data and the new size must become durable."""
+"""Kind of a write that extends its file. Its data and the new size must become durable."""
 HIDDEN = sys.maxsize
 
 
@@ -25,21 +25,21 @@ class Effect:
     """The effect of one disk operation."""
 
     number: int
-    """Number of the operation."""
+    """Number of the disk operation."""
     step: int
     kind: str
-    """Kind of the change or of the step, or APPEND."""
+    """Kind of the change or step, or APPEND."""
     name: str
-    """The file, directory or link, or both names of a rename, as the program uses them."""
+    """Path of the file, directory or link, or both paths of a rename, as the program uses them."""
     missing: str
     """The sync that makes the effect durable on every disk."""
     file: int
-    """Number of the file in the record, or -1."""
+    """File number in the record, or -1."""
     start: int
     end: int
-    """Range that the step writes. Both are 0 without data."""
+    """Range of the written data. Both are 0 without data."""
     promises_before: int
-    """Number of promises before the effect. A file without a name has no effect yet: HIDDEN."""
+    """Number of promises before the effect. HIDDEN: the file has no name yet, so a loss has no effect."""
 
 
 class UnsyncedSpan(NamedTuple):
@@ -54,7 +54,8 @@ class UnsyncedSpan(NamedTuple):
 
 
 class PossibleLosses:
-    """The effects that one kind of power cut may lose now. `spans` has the closed ones that it might lose at a promise.
+    """The effects that one kind of power cut may lose now. `spans` has the closed effects that were not durable at a
+    promise.
 
     Invariant: an effect is open while a power cut may lose its change or its data.
     """
@@ -66,9 +67,9 @@ class PossibleLosses:
         self._changes: dict[int, Effect] = {}
         self._data: dict[int, Effect] = {}
         self._journal: list[int] = []
-        """Operations whose changes survive in order, as a heap. Some may be settled already."""
+        """A heap of operations with changes that survive as a prefix. The heap may contain durable changes."""
         self._writes: dict[int, deque[Effect]] = defaultdict(deque)
-        """Open data of each file, in order. Used only if data is written before the size."""
+        """Open writes of each file, oldest first. Used only if the file system writes data before the size."""
         self.promises = 0
         self.spans: list[UnsyncedSpan] = []
 
@@ -85,19 +86,19 @@ class PossibleLosses:
                 self._writes[effect.file].append(effect)
 
     def record_in_journal(self, change: Change) -> None:
-        """Note that a change survives if a later change in the journal's order survives, if this holds on the disk."""
+        """On a disk with an ordered journal, record that a change survives if a later one survives."""
         if self._profile.metadata.is_in_order(change):
             heappush(self._journal, change.number)
 
     def close_durable(self, effects: Iterable[Effect], changes: list[Change]) -> None:
-        """Close those effects whose change is durable now. changes: all their changes that are still in the journal."""
+        """Close the effects that are durable now. changes: their changes that are still in the journal."""
         unsure = {change.number for change in self._disk.losable_changes(self._profile, changes)}
         for effect in effects:
             if effect.number not in unsure:
                 self._close_durable_change(effect.number)
 
     def close_committed_changes(self) -> None:
-        """Close the changes up to the one to which the journal is committed."""
+        """Close the changes that the journal has committed."""
         count = 1
         while self._journal:
             oldest = [heappop(self._journal) for _ in range(min(count, len(self._journal)))]
@@ -117,7 +118,7 @@ class PossibleLosses:
             self._close(effect)
 
     def close_removed(self, effect: Effect) -> None:
-        """Close an effect because a later step has removed what it made."""
+        """Close an effect whose result a later step has removed."""
         change, data = self._changes.pop(effect.number, None), self._data.pop(effect.number, None)
         if change is not None or data is not None:
             self._close(effect)
@@ -136,7 +137,7 @@ class PossibleLosses:
             return
         has_data = number in self._data
         if effect.kind == APPEND and self._profile.data_before_size:
-            # A durable length implies that all earlier data of the file is durable.
+            # If a length is durable, all earlier data of the file is durable.
             writes = self._writes[effect.file]
             while writes and writes[0].number <= number:
                 self.close_data(writes.popleft())

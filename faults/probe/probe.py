@@ -1,15 +1,16 @@
-"""Probe: enumerates the states after every crash of a record and checks each once.
+"""Probe: enumerates the states after every crash of a record, and checks each state once.
 
     for each operation of the record, and after the last one, and for each disk: enumerate the crash states
         check each new state against the promises made so far, and group the breaches by signature
 
-A sample, and a probe with a time limit, visit the points in passes that are even over the record (`visits`). Damage at
-rest is tried after each promise and at the end of the run, also at points that a sample leaves out.
+A sample, or a probe with a time limit, visits crash points evenly over the record (`visits`). The probe tries damage at
+rest after each promise and at the end of the run, even if a sample omits this crash point.
 
-The verdict depends only on the state and the promises, so each such pair is checked once for all moments and disks.
+The verdict depends only on the state and the promises, so the probe checks each pair once for all crash points and
+disks.
 
-In a sequence of stores through maps, a power cut is tried only after the last store: pages reach the disk in any order,
-so this power cut has all states of earlier ones. A process kill is tried between any two stores.
+In a sequence of stores through maps, the probe tries a power cut only after the last store: pages reach the disk in any
+order, so this power cut has all states of earlier ones. It tries a process kill between any two stores.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -36,19 +37,19 @@ from .report import CrashCase, DamageCount, DiskCount, ProbeReport, ViolationGro
 from .visits import EVEN, EVERY_POINT, STOP_AT_FIRST, VisitPlan
 
 _BATCH_PER_JOB = 4
-"""Number of states or points checked together, per checking process. Large enough to keep all processes busy, but
-small, because a probe that ends early loses the current batch.
+"""Number of states or points per batch and checking process. A small batch leaves processes idle; an early end of the
+probe loses a large batch.
 """
 
 
 Verdicts = dict[tuple[int, int], CheckOutcome]
-"""Outcomes by the key of a state and the number of answers."""
+"""Outcomes by the key of a state, and the number of promises and refusals."""
 OnHeld = Callable[[Image, Answers, CrashCase, Verdicts], None]
-"""Called for each state that holds, with the answers, the crash, and all verdicts so far."""
+"""Called for each state that passes its check, with the promises and refusals, the crash, and all verdicts so far."""
 
 
 class _QueuedState(NamedTuple):
-    """A state that has not been checked yet, and the first crash that left it."""
+    """An unchecked state, and the first crash that leaves it."""
 
     point: Point
     disk: str
@@ -70,11 +71,11 @@ def probe(
     only: Collection[Point] | None = None,
     first: Collection[Point] = (),
 ) -> ProbeReport:
-    """Try all crashes of a record. limit: states per crash. on_progress(report, done, total): of steps, or of
-    points if they are visited evenly.
+    """Try all crashes of a record. limit: maximum states per crash. on_progress(report, done, total): done and total
+    count steps, or crash points in an even visit.
 
-    on_held: called with each state that holds. verdicts: new verdicts are added. only: the crash points to try; None:
-    all. first: the crash points to try before the others. A probe that ends early returns its findings so far.
+    on_held: called with each state that passes. verdicts: gets the new verdicts. only: the crash points to try; None:
+    all. first: the crash points to try before the others. After an early end, return the findings so far.
     """
     known_verdicts = {} if verdicts is None else verdicts
     prober = Prober(record, start, checkers, disks, limit, known_verdicts, on_held, plan=plan, only=only, first=first)
@@ -89,7 +90,7 @@ def probe(
 
 
 def probe_final_state(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeReport:
-    """Check the state at the end of a record, without a crash. A probe that ends early has no verdict."""
+    """Check the state at the end of a record, without a crash. After an early end there is no verdict."""
     prober = Prober(record, start, checkers, (NOTHING_LOST,), 1, {})
     prober.found.is_of_end = True
     *_, last = prober.replayer.points()
@@ -100,8 +101,8 @@ def probe_final_state(record: ProgramRecord, start: Image, checkers: Checkers) -
 
 
 class Prober:
-    """Visits the points of a record. Invariant: each pair of state and promises found so far has a verdict or
-    is queued for its check.
+    """Visits the crash points of a record. Invariant: each pair of state and promises so far has a verdict or is
+    queued.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Prober:
         first: Collection[Point] = (),
     ) -> None:
         self.replayer = Replayer(record, start, disks=disks)
-        self._confirmed = set() if confirmed is None else confirmed  # disk and signature of confirmed time-outs
+        self._confirmed = set() if confirmed is None else confirmed  # (disk, signature) of confirmed time-outs
         self.found = ProbeReport({disk: DiskCount() for disk in disks})
         self._record = record
         self._start = start
@@ -130,23 +131,23 @@ class Prober:
         self._limit = limit
         self._chances = Choices("probe")
         self._states: dict[str, PossibleStates] = {}
-        """States of the replayer's point, by disk. They are reused for the next point if the disk has not changed."""
+        """States at the current crash point, by disk, for reuse at the next point if the disk has not changed."""
         self._operations = -1
         self._verdicts = verdicts
         self._on_held = on_held
-        self._known = known  # disk and signature of breaches that are already known
+        self._known = known  # (disk, signature) of known breaches
         self._plan = plan
         self._first = frozenset(first)
-        self._only = only  # crash points; damage at rest is also tried at others
-        self._damage_verdicts: Verdicts = {}  # apart, because a recovery follows each verdict on a crash state
+        self._only = only  # crash points; damage at rest may have other points
+        self._damage_verdicts: Verdicts = {}  # separate: a recovery follows each verdict on a crash state
         self._waiting: dict[tuple[int, int, bool], _QueuedState] = {}
-        """Queued states by key, number of answers, and whether they are of damage at rest."""
-        self._points: list[tuple[Point, StatesOf]] = []  # points that are not counted yet
+        """Queued states by key, number of promises and refusals, and whether damage at rest left the state."""
+        self._points: list[tuple[Point, StatesOf]] = []  # points to count
         self._at_rest = [disk for disk in disks if disk in AT_REST]
         self._has_crashes = len(self._at_rest) < len(disks)
 
     def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
-        """Explore all points after a step. EndedEarlyError: the probe was interrupted; the counts are up to date."""
+        """Explore all points after a step. EndedEarlyError: interrupted, with correct counts."""
         visits = ((point, self.states_at(point, disks)) for point, disks in self._visit_points(first_step))
         job = ProbeJob(self._record, self._start, tuple(self.found.counts), self._limit)
         try:
@@ -162,13 +163,13 @@ class Prober:
             self._sum_up_all()
 
     def progress(self, point: Point) -> tuple[int, int]:
-        """Return how many points of how many were visited; of steps if the points are not counted."""
+        """Return the number of visited points and of all points; of steps if the number of points is unknown."""
         if not self.found.points_of:
             return point.step + 1, len(self._record.steps)
         return self._visited_count, self._visits
 
     def _visit_points(self, first_step: int) -> Iterator[tuple[Point, list[str]]]:
-        """Yield the points of the plan, each with the disks to try. The replayer is at the moment of the point."""
+        """Replay to each point of the plan, and yield it with the disks to try."""
         if self._plan.is_even:
             yield from self._visit_sample_first(first_step)
             return
@@ -190,7 +191,7 @@ class Prober:
             yield point, self._at_rest
 
     def _visit_sample_first(self, first_step: int) -> Iterator[tuple[Point, list[str]]]:
-        """Yield the points of a sample, then those that it left out: points that the program marked, and of damage."""
+        """Yield the points of a sample, then omitted points that the program requested or that have damage at rest."""
         points = []
         for point in self.replayer.points():
             current_interruption().check()
@@ -215,11 +216,10 @@ class Prober:
                 yield point, self._disks_to_try(point, point in of_damage, point in to_crash)
 
     def _replay_again(self) -> None:
-        """Begin a new pass over the record."""
         kinds = self.replayer.kinds
         self.replayer = Replayer(self._record, self._start, disks=list(self.found.counts))
         self.replayer.kinds = kinds
-        # Anew for each pass, so that the drawn states of a point do not depend on the points visited before.
+        # Each pass has a new stream, so that random states do not depend on the points visited before.
         self._chances, self._operations = Choices("probe"), -1
 
     def _points_of_replay(self, chosen: list[Point]) -> Iterator[Point]:
@@ -234,7 +234,9 @@ class Prober:
                     return
 
     def _disks_to_try(self, point: Point, is_damaged: bool, is_crashed: bool) -> list[str]:
-        """Return the disks to try at a point: of damage at rest, and of crashes that may leave new states."""
+        """Return the disks to try at a point: disks with damage at rest, and disks on which a crash may leave new
+        states.
+        """
         return [
             disk
             for disk in self.found.counts
@@ -242,7 +244,7 @@ class Prober:
         ]
 
     def states_at(self, point: Point, disks: Sequence[str]) -> StatesOf:
-        """Return the states that these disks may leave. The replayer must be at the point."""
+        """Return the states that a crash may leave on these disks. The replayer must be at the point."""
         if point.operations != self._operations:
             self._operations, self._states = point.operations, {}
         for disk in disks:
@@ -266,9 +268,9 @@ class Prober:
     def _may_leave_new_states(self, disk: str, point: Point) -> bool:
         """Return whether a crash at this point may leave a state that no later crash leaves."""
         if self._only is not None or point.step + 1 in self._record.cuts:
-            return True  # later crashes may be left out, or the program has marked this one
+            return True  # the plan may omit later crashes, or the program requested this one
         if self._plan.points_max is not None and self._plan.points_max < self.found.points_of:
-            return True  # the later crash may not be in the sample
+            return True  # the sample may omit the later crash
         run = [step.kind for step in self._record.steps[max(0, point.step) : point.step + 2]]
         is_inside_of_run = run == [steps.STORE, steps.STORE]
         return not is_inside_of_run or PROFILES[disk].page_cache_survives
@@ -304,10 +306,10 @@ class Prober:
                 if not verdict.is_broken and one.disk not in AT_REST:
                     self._on_held(one.state.image, answers[key[1]], _make_case(*one, verdict), self._verdicts)
         self._sum_up_all()
-        self._stop_at_new_breach(self.found.breaches)  # also those found by verdicts of another record, without a check
+        self._stop_at_new_breach(self.found.breaches)  # verdicts of another record also give breaches, without a check
 
     def _confirm_time_outs(self) -> None:
-        """Repeat assumed time-outs until one is confirmed for each disk and signature."""
+        """Repeat assumed time-outs until the whole time limit confirms one for each disk and signature."""
         if not self._checkers.assumed:
             return
         for point, states_of in self._points:
@@ -338,7 +340,7 @@ class Prober:
         self._points.clear()
 
     def _count_point(self, point: Point, states_of: StatesOf) -> None:
-        """Count a point. After an early end, states without a verdict are not counted, nor are their crashes."""
+        """Count a point. After an early end, omit states without a verdict and their crashes."""
         is_whole = True
         for disk, states in states_of.items():
             count = self.found.counts[disk]
@@ -368,7 +370,7 @@ class Prober:
             assert max(count.exhausted, count.cut) <= count.crashes, (disk, count)
             is_whole = is_whole and is_judged
         if is_whole:
-            # damage at rest may be tried alone at a point that is a crash point, too
+            # the plan may try only damage at rest at a crash point
             is_damage_only = bool(states_of) and AT_REST.issuperset(states_of)
             self.found.points += is_damage_only != self._has_crashes
             self.found.damage_left -= self.found.damage_left > 0 and not AT_REST.isdisjoint(states_of)
@@ -377,7 +379,7 @@ class Prober:
             if point in self._first:
                 self.found.tried_first.add(point)
             else:
-                self.found.steps = max(0, point.step)  # other points of this step may follow
+                self.found.steps = max(0, point.step)  # this step may have more points
 
     def _count_damage(self, disk: str, state: CrashState, verdict: CheckOutcome) -> None:
         if not isinstance(state, DamagedState) or state.damage is None:
@@ -406,7 +408,7 @@ class Prober:
     def _record_breach(
         self, point: Point, disk: str, states: PossibleStates, state: CrashState, verdict: CheckOutcome
     ) -> None:
-        case = CrashCase(point, disk, (), "", verdict, state.loss_count)  # for its rank
+        case = CrashCase(point, disk, (), "", verdict, state.loss_count)  # the shrunk case determines the rank
         breach = self.found.breaches.get(verdict.signature)
         if breach is None or case.rank < breach.smallest.rank:
             case = _make_case(point, disk, states, state, verdict)
@@ -420,7 +422,7 @@ class Prober:
 
 
 def _in_question_order(answers: Iterable[tuple[int, CheckOutcome]]) -> Iterator[tuple[int, CheckOutcome]]:
-    """Yield answers in the order of their questions, so that the speed of checks does not select the first breach."""
+    """Yield outcomes in the order of the questions, so that the speed of checks does not select the first breach."""
     early: dict[int, CheckOutcome] = {}
     following = 0
     for number, verdict in answers:

@@ -1,8 +1,8 @@
-"""Programs of any kind: selects their recorder and runs them.
+"""Programs: selects a recorder for a program, and runs the program under it.
 
-A Python script (`.py`) or module (`-m`) is recorded at Python's function calls, so that each step has a source line.
-All other programs are recorded at system calls; scripts and modules only on request. Checks are recorded in the same
-way, because crashes during their recovery are tried too.
+A Python script (`.py`) or module (`-m`) is recorded at Python's function calls, so that each step has a source line. A
+tracer records all other programs at system calls, and scripts and modules on request. Checks are recorded in the same
+way, for crashes during recovery.
 """
 
 import shutil
@@ -22,7 +22,7 @@ from .tracing.run import TracedRun, record_traced, run_traced
 PYTHON, CALLS = "python", "calls"
 RECORDERS = (CALLS, PYTHON)
 STORES = ("step", "call")
-"""How stores through maps are recorded: one by one ("step"), or together at the next call ("call")."""
+"""Ways to record stores through maps: one by one ("step"), or together at the next system call ("call")."""
 _MODULE_CODE = "import runpy, sys; {path}; sys.argv[0] = ''; runpy.run_module({name!r}, None, '__main__', True)"
 
 
@@ -30,9 +30,9 @@ _MODULE_CODE = "import runpy, sys; {path}; sys.argv[0] = ''; runpy.run_module({n
 class RecorderChoice:
     """A recorder and its options. kind: one of RECORDERS, or "" for the default of the program.
 
-    seconds_max: time limit of the program. takes_stacks: whether to find the source line of each system call. Python
-    calls always have source lines. takes_refusals: whether promises that start with `refused ` are refusals.
-    separate_disks: directories on disks of their own; they must exist at the start.
+    seconds_max: time limit of the program. takes_stacks: whether to find the source line of each system call.
+    takes_refusals: whether promises with the prefix `refused ` are refusals. separate_disks: existing directories, each
+    on its own disk.
     """
 
     kind: str
@@ -45,9 +45,9 @@ class RecorderChoice:
     def record(
         self, program: Sequence[str], start: Image, *, ignores_special_files: bool = False
     ) -> tuple[ProgramRecord, list[str]]:
-        """Run a program. Return its record, and the differences between the record and the files that the program left.
+        """Run a program. Return its record, and differences between the record and the program's files.
 
-        ProgramError: the program does not exist or fails. Its standard error is not redirected.
+        ProgramError: the program does not exist or fails. The program inherits standard error.
         """
         command = runnable_command(program)
         if self.kind_for(program) == PYTHON:
@@ -66,7 +66,7 @@ class RecorderChoice:
         return self._converted(record), unlike
 
     def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
-        """Run a program with a fault or a seeded thread order, at system calls only. The program may fail."""
+        """Run a program with a fault or a seeded thread order, recorded at system calls. The program may fail."""
         run = run_traced(
             runnable_command(program),
             start,
@@ -75,12 +75,12 @@ class RecorderChoice:
             control,
             is_quiet=True,
             takes_stacks=self.takes_stacks,
-            ignores_special_files=True,  # after an injected fault the program may leave its sockets
+            ignores_special_files=True,  # a program may leave sockets after an injected fault
         )
         return run._replace(record=self._converted(run.record))
 
     def _converted(self, record: ProgramRecord) -> ProgramRecord:
-        """Return a record with its refusals and disks. ProgramError: a step has names on two disks."""
+        """Add refusals and separate disks to a record. ProgramError: a step has names on two disks."""
         if self.takes_refusals:
             record = record.with_refusals()
         try:
@@ -89,19 +89,19 @@ class RecorderChoice:
             raise ProgramError(str(error)) from error
 
     def record_check(self, check: Check, start: Image, answers: Answers) -> tuple[ProgramRecord, list[str]]:
-        """Run a check on a crash state and record it as `record` does. It gives no answers.
+        """Run a check on a crash state and record it as `record` does, without promises.
 
-        A server is started only for this state.
+        A server starts for this state alone.
         """
         with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
             program = check.program(Path(scratch, "promises"), answers, self.seconds_max)
-            # a killed server leaves its sockets
+            # a killed server leaves sockets
             record, unlike = self.record(program, start, ignores_special_files=True)
         silent = tuple(step for step in record.steps if step.kind not in ANSWERS)
         return replace(record, steps=silent), unlike
 
     def kind_for(self, program: Sequence[str]) -> str:
-        """Return the kind of recorder for a program. ProgramError: the requested kind does not support it."""
+        """Return the kind of recorder. ProgramError: the requested kind does not support the program."""
         is_python = is_python_program(program)
         if self.kind == PYTHON and not is_python:
             raise ProgramError(f"{program[0]}: expected a script, .py, or -m and a module to record calls of Python")
@@ -109,7 +109,7 @@ class RecorderChoice:
 
 
 def with_mount_points(start: Image, separate_disks: Sequence[SeparateDisk]) -> Image:
-    """Return a disk on which the directory of each separate disk exists, as a mount point does."""
+    """Return the image with a mount point for each separate disk."""
     made = dict.fromkeys(start.directories)
     for separate in separate_disks:
         above = [str(path) for path in PurePosixPath(separate.path).parents if str(path).startswith(f"{FILES}/")]

@@ -1,17 +1,17 @@
-"""Record of a program: its file changes and promises in order.
+"""Record of a program: the sequence of its file changes and promises.
 
 Paths are absolute on the program's disk: its working directory is `/files`, and its temporary files are below `/tmp`.
-Files have numbers, because a file can be used after its name was removed. The files that exist at the start have the
-first numbers, in the order of their paths.
+Steps identify files by number, because a program can use a file after the unlink of its name. The initial files have
+the first numbers, sorted by path.
 
     kind              path    target   file   at      size   data
-    create            name    -        its    -       -      -        path "": a file without a name, O_TMPFILE
-    write             -       -        which  offset  -      bytes
-    store             -       -        which  offset  -      bytes    through a map; within one page, atomic
-    truncate          -       -        which  size    -      -
-    allocate          -       -        which  offset  bytes  -        extends the file to at least at + size
-    zero range        -       -        which  offset  bytes  -        zeros, up to the end of the file
-    sync              -       "data"   which  offset  bytes  -        fsync; with a target fdatasync, msync, O_DSYNC;
+    create            name    -        new    -       -      -        path "": a file without a name, O_TMPFILE
+    write             -       -        number offset  -      bytes
+    store             -       -        number offset  -      bytes    through a map; within one page, atomic
+    truncate          -       -        number size    -      -
+    allocate          -       -        number offset  bytes  -        extends the file to at least at + size
+    zero range        -       -        number offset  bytes  -        zeros, up to the end of the file
+    sync              -       "data"   number offset  bytes  -        fsync; with a target fdatasync, msync, O_DSYNC;
                                                                       size 0: the whole file
     rename            old     new      -      -       -      -        of a file, or of a directory with its content
     exchange          one     other    -      -       -      -        RENAME_EXCHANGE
@@ -22,25 +22,25 @@ first numbers, in the order of their paths.
     remove directory  name    -        -      -       -      -
     sync directory    name    -        -      -       -      -
     sync all          -       -        -      -       -      -
-    failed sync       -       -        which  offset  bytes  -        as sync, or all; EIO: clean, and not durable
-    lying sync        name    -        which  offset  bytes  -        as sync, or sync directory, but not durable yet
-    fault             kind    detail   which  -       -      -        an injected fault made a call fail, without effect
+    failed sync       -       -        number offset  bytes  -        as sync, or all; EIO: clean, and not durable
+    lying sync        name    -        number offset  bytes  -        as sync, or sync directory, but not durable yet
+    fault             kind    detail   number -       -      -        an injected fault made a call fail, without effect
     acknowledge       text    -        -      -       -      -        a promise; if there is none, a printed line
     refuse            text    -        -      -       -      -        an operation that returned an error to its user
 
-Modes, owners, times and extended attributes are not recorded: the simulated disk does not store them. Calls that
-neither change content nor make data durable are not recorded either. Blocks reserved beyond the end
-(FALLOC_FL_KEEP_SIZE) do not change a file, and the simulated disk is never full. msync(MS_ASYNC) "is in fact a no-op"
-(msync(2)). sync_file_range writes no metadata and flushes no drive: "there are no guarantees that the data will be
-available after a crash" (sync_file_range(2)).
+A record omits modes, owners, times and extended attributes, which the simulated disk does not store, and calls that
+neither change content nor make data durable. Blocks reserved beyond the end (FALLOC_FL_KEEP_SIZE) do not change a file,
+and the simulated disk is never full. msync(MS_ASYNC) "is in fact a no-op" (msync(2)). sync_file_range writes no
+metadata and flushes no drive: "there are no guarantees that the data will be available after a crash"
+(sync_file_range(2)).
 
 JSON: `{"format": "tornlog-record/2", "program": [arguments], "exit": code, "steps": [{"do": kind, "path", "target",
 "file", "at", "size", "data": base64, "from": stack, "by": task, "call": system call}], "stacks": [[[file, line,
-function], ...]], "tasks": [[process, thread, name]], "unseen": [{"event", "detail", "from"}], "unended": text,
-"rules": [[rule, injections]], "cuts": [step], "separate_disks": [[path, kind of crash]]}`. Steps omit the fields that
-their kind does not use, and empty `unended`, `rules`, `cuts` and `separate_disks` are omitted. Stacks are innermost
-first. The recorder of Python's calls omits `call`. The recorder of system calls has empty stacks, except on request.
-In `tornlog-record/1`, which can still be read, `allocate` had the size in `at`, and there were no tasks.
+function], ...]], "tasks": [[process, thread, name]], "unseen": [{"event", "detail", "from"}], "unended": text, "rules":
+[[rule, injections]], "cuts": [step], "separate_disks": [[path, kind of crash]]}`. The document omits fields that the
+kind does not use, and empty `unended`, `rules`, `cuts` and `separate_disks`. Stacks are innermost first. The recorder
+of Python calls omits `call`. The recorder of system calls has stacks only on request. In `tornlog-record/1`, which can
+still be read, `allocate` had the size in `at`, and there were no tasks.
 """
 
 import json
@@ -60,13 +60,13 @@ MAKE_DIRECTORY, REMOVE_DIRECTORY = "make directory", "remove directory"
 SYNC, SYNC_DIRECTORY, SYNC_ALL = "sync", "sync directory", "sync all"
 FAILED_SYNC, LYING_SYNC, FAULT = "failed sync", "lying sync", "fault"
 DATA = "data"
-"""Target of a data-only sync. It does not make times durable, and so commits fewer names of other files."""
+"""Target of a data-only sync, which does not commit times, and so commits fewer names of other files."""
 INJECTED = (FAILED_SYNC, LYING_SYNC, FAULT)
 ACKNOWLEDGE, REFUSE = "acknowledge", "refuse"
 ANSWERS = (ACKNOWLEDGE, REFUSE)
 """Steps that tell a user the result of an operation. They change no file."""
 REFUSED_PREFIX = "refused "
-"""Start of a promise that becomes a refusal in `with_refusals`."""
+"""Prefix of a promise that `with_refusals` turns into a refusal."""
 TWO_NAMES = (RENAME, EXCHANGE, LINK)
 """Steps whose names must be on one disk."""
 KINDS = (
@@ -74,15 +74,15 @@ KINDS = (
     *(MAKE_DIRECTORY, REMOVE_DIRECTORY, SYNC, SYNC_DIRECTORY, SYNC_ALL, *INJECTED, *ANSWERS),
 )
 FILE_BYTES_MAX = 1 << 40
-"""Maximum length of one file. Memory is needed only for a file's data, not for its length."""
+"""Maximum length of one file. The memory cost depends only on its data."""
 RECORD_BYTES_MAX = 256 << 20
-"""Maximum amount of written data. A program that writes more is reported and not replayed."""
+"""Maximum amount of written data. A probe reports a program that writes more, and does not replay it."""
 STEPS_MAX = 1_000_000
 UNSEEN_MAX = 100
 
 
 class RecordError(ValueError):
-    """A document is no valid record."""
+    """A document is not a valid record."""
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"kind": "do", "stack": "from"}):
@@ -111,7 +111,7 @@ class SourceLine(NamedTuple):
 
 
 class ProgramTask(NamedTuple):
-    """A thread of the program or of a child process. Processes and threads are numbered in the order of appearance."""
+    """A thread of the program or of a child process. Numbers follow the order of appearance."""
 
     process: int
     thread: int
@@ -119,7 +119,7 @@ class ProgramTask(NamedTuple):
 
 
 class SeparateDisk(NamedTuple):
-    """A directory with a disk of its own. profile: kind of crash of its file system; "" for the one of the crash."""
+    """A directory on its own disk. profile: crash profile of its file system; "": the crash profile of the probe."""
 
     path: str
     profile: str = ""
@@ -131,7 +131,7 @@ def separate_disk_of(separate_disks: Iterable[SeparateDisk], path: str) -> Separ
 
 
 class CrossDeviceError(Exception):
-    """A step that is impossible because its names are on two disks, where the kernel returns EXDEV."""
+    """A step has names on two disks, for which the kernel returns EXDEV."""
 
     def __init__(self, number: int, step: Step) -> None:
         names = " -> ".join(path.removeprefix(f"{FILES}/") for path in (step.path, step.target))
@@ -141,7 +141,7 @@ class CrossDeviceError(Exception):
 
 
 NOBODY = ProgramTask(-1, -1, "")
-"""The task of the promises at the start of a check's record."""
+"""The task of the promises before a recorded recovery."""
 
 
 class UnseenAction(msgspec.Struct, frozen=True, rename={"stack": "from"}):
@@ -153,7 +153,7 @@ class UnseenAction(msgspec.Struct, frozen=True, rename={"stack": "from"}):
 
 
 class Answers(NamedTuple):
-    """The program's answers to its users up to some moment: promises, and refused operations."""
+    """The promises and the refused operations of a program up to some moment."""
 
     acknowledged: list[str]
     refused: Sequence[str] = ()
@@ -165,7 +165,7 @@ class Answers(NamedTuple):
 
     @property
     def steps(self) -> Iterator[Step]:
-        """Yield a step for each answer, promises first."""
+        """Yield a step for each promise, then for each refusal."""
         for kind, texts in zip(ANSWERS, self, strict=True):
             yield from (Step(kind, text) for text in texts)
 
@@ -181,17 +181,15 @@ class ProgramRecord:
     exit: int = 0
     tasks: tuple[ProgramTask, ...] = (ProgramTask(0, 0, ""),)
     unended: str = ""
-    """An unfinished line of output at the end of the run. It is no promise."""
+    """The last line of output without a line break, which is no promise."""
     before: tuple[str, ...] = ()
-    """Paths of the files before the first step, by number. They are not in the document, because the start image has
-    them.
-    """
+    """Paths of the initial files, by number. The document omits them, because the start image has them."""
     rules: tuple[tuple[str, int], ...] = ()
-    """Rules of faults for which the program asked, with the number of their injections."""
+    """Fault rules that the program requested, each with the number of injections."""
     cuts: tuple[int, ...] = ()
-    """Crash points that the program has marked, each as the number of the next step."""
+    """Crash points that the program requested, each as the number of the next step."""
     separate_disks: tuple[SeparateDisk, ...] = ()
-    """Directories on disks of their own. All other files are on one more disk."""
+    """Directories on separate disks. All other files are on one more disk."""
 
     @property
     def acknowledged(self) -> list[str]:
@@ -203,15 +201,15 @@ class ProgramRecord:
 
     @property
     def answers(self) -> list[Step]:
-        """Return the steps that are promises or refusals, in order."""
+        """Return the steps that are promises or refusals."""
         return [step for step in self.steps if step.kind in ANSWERS]
 
     def with_refusals(self) -> "ProgramRecord":
-        """Return the record in which each promise that starts with `refused ` is a refusal."""
+        """Return the record with promises with the prefix `refused ` as refusals."""
         return replace(self, steps=tuple(map(_as_refusal, self.steps)))
 
     def with_separate_disks(self, separate_disks: Sequence[SeparateDisk]) -> "ProgramRecord":
-        """Return the record on several disks. CrossDeviceError: a step has names on two of them."""
+        """Return the record with directories on separate disks. CrossDeviceError: a step has names on two disks."""
         for number, step in enumerate(self.steps):
             names = (step.path, step.target) if step.kind in TWO_NAMES and step.path else ()
             if len({separate_disk_of(separate_disks, name) for name in names}) > 1:
@@ -224,7 +222,7 @@ class ProgramRecord:
         return [number for number, step in enumerate(self.steps) if step.kind in INJECTED]
 
     def with_first_steps(self, steps: int) -> "ProgramRecord":
-        """Return the record with only its first steps, but all stacks."""
+        """Return the record with only its first steps, and with all stacks."""
         assert steps >= 0, steps
         return replace(self, steps=self.steps[:steps], unseen=(), unended="")
 
@@ -240,7 +238,7 @@ class ProgramRecord:
 
     @classmethod
     def from_json(cls, document: Any) -> "ProgramRecord":
-        """Read the output of to_json. RecordError: names the place of the first problem."""
+        """Read the output of to_json. RecordError: the first invalid field."""
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         if found not in (FORMAT, _FORMAT_BEFORE):
             raise RecordError(f"record: format: expected {FORMAT}, found {found}")
@@ -272,7 +270,7 @@ def _from_previous_format(record: ProgramRecord) -> ProgramRecord:
 
 
 def _check_steps(record: ProgramRecord) -> None:
-    """Raise RecordError for an invalid step. The limits also bound the cost of a replay."""
+    """Raise RecordError for an invalid step, or for one that would make a replay too expensive."""
     for number, step in enumerate(record.steps):
         name, expected, found = "", "", ""
         if step.kind not in KINDS:
@@ -295,6 +293,6 @@ def has_promised(steps: Sequence[Step], printed: Collection[int]) -> bool:
 
 
 def only_promises(steps: Sequence[Step], printed: Collection[int]) -> list[Step]:
-    """Return the steps, without printed lines (given by number) if the program has called `acknowledge`."""
+    """If the program has called `acknowledge`, remove its printed lines. printed: their numbers."""
     made = has_promised(steps, printed)
     return [step for number, step in enumerate(steps) if not (made and number in printed)]

@@ -1,8 +1,8 @@
-"""Crashes in recovery: records a check's recovery, and crashes it at each operation.
+"""Crashes in recovery: records the recovery that a check runs, and crashes it at each operation.
 
-The record of a recovery begins with the answers given before the first crash, so they must hold after a second crash,
-too. The state after the first crash is durable when the recovery starts, because the machine was off in between. Only
-states that hold are recovered, because the others are broken already.
+The record of a recovery begins with the promises and refusals before the first crash, so they must hold after a second
+crash. The state after the first crash is durable, because the machine was off before the recovery. States that fail
+their check are already findings, so they get no recovery.
 """
 
 from collections import Counter
@@ -28,21 +28,21 @@ class RecordedRecovery:
     """One recovery: its record, its start, and the first crash."""
 
     record: ProgramRecord
-    """The first steps of this record are the answers."""
+    """The recorded steps, after the promises and refusals."""
     start: Image
     first_crash: CrashCase
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryBreach:
-    """All broken states with one signature after crashes in recoveries. recovery: the recovery of the smallest case."""
+    """All broken states with one signature after crashes in recovery. recovery: belongs to the smallest case."""
 
     recovery: RecordedRecovery
     group: ViolationGroup
 
     @property
     def rank(self) -> tuple[tuple[bool, bool, bool, bool], int, tuple[int, int, int]]:
-        """Return the rank of the smallest case, counting the losses of both crashes."""
+        """Return the rank of the smallest case. Its losses are those of both crashes."""
         case = self.group.smallest
         return case.severity, case.losses + self.recovery.first_crash.losses, case.size
 
@@ -61,14 +61,14 @@ class Recoveries:
     """Number of recoveries that changed a file."""
     points: int = 0
     points_of: int = 0
-    """Number of crash points in the recorded recoveries. `points` of them were tried."""
+    """Number of crash points in the recorded recoveries. `points` counts the tried ones."""
     states: int = 0
     judged: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    """How many recoveries could not be recorded, by reason."""
+    """Number of recoveries without a record, by reason."""
     breaches: dict[str, RecoveryBreach] = field(default_factory=dict)
     _confirmed: set[tuple[str, str]] = field(default_factory=set)
-    """Disk and signature of confirmed time-outs."""
+    """(disk, signature) of confirmed time-outs."""
 
     @property
     def in_order(self) -> list[tuple[str, RecoveryBreach]]:
@@ -76,9 +76,9 @@ class Recoveries:
         return sorted(self.breaches.items(), key=lambda one: (one[1].rank, one[0]))
 
     def explore(self, image: Image, answers: Answers, first_crash: CrashCase, verdicts: Verdicts) -> None:
-        """Record the recovery of a state that holds, and check the states after crashes inside it.
+        """Record the recovery of a state, and check the states after crashes inside the recovery.
 
-        verdicts: the verdicts so far; new ones are added.
+        verdicts: all verdicts; gets the new ones.
         """
         try:
             record, unlike = self.record_check(image, answers)
@@ -94,7 +94,7 @@ class Recoveries:
             return
         self.writing += 1
         assert self.writing <= self.recorded, (self.writing, self.recorded)
-        nobody = len(record.tasks)  # a separate task, because the answers are the program's, not the recovery's
+        nobody = len(record.tasks)  # a separate task, because the program made the promises, not the recovery
         given = tuple(structs.replace(step, by=nobody) for step in answers.steps)
         whole = replace(record, steps=given + record.steps, tasks=(*record.tasks, NOBODY))
         prober = Prober(

@@ -1,12 +1,12 @@
 """Replay: executes a record on a simulated disk, operation by operation.
 
-A long write is several operations, because the kernel writes page by page: a kill can stop it between pages, and a
-power cut can leave any of the lengths. In a write of up to 8 pages each page is an operation. In a longer write the
-operations are the first page, 6 parts of the middle, and the last page. A store through a map is one operation, because
-a kill cannot interrupt it.
+A long write is several operations, because the kernel writes page by page: a kill can stop the write between pages, and
+a power cut can leave any length. Up to 8 pages, each page is an operation. A longer write has 8 operations: the first
+page, 6 parts of the middle, and the last page. A store through a map is one operation, because a kill cannot interrupt
+it.
 
-Each separate disk of the record has its own operations and losses. An operation is numbered on its disk, and among the
-operations of all disks.
+Each separate disk of the record has its own operations and losses. An operation has a number on its disk, and a number
+among the operations of all disks.
 
 Syncs with an injected failure or lie fail or lie on the simulated disk, too (`disk.syncs`): after a failed sync pages
 are clean, readers see the new bytes, and a power cut restores the old bytes.
@@ -35,23 +35,23 @@ from .combinations import CombinedStates, merged
 from .record import TWO_NAMES, ProgramRecord, RecordError, SeparateDisk, Step, separate_disk_of
 
 DISK_STREAM = "disk"
-"""Name of the disk's stream of choices, which selects the losses of a crash."""
+"""Name of the random stream that selects the losses of a crash."""
 ALL_OTHERS = "."
-"""Name of the disk with the files that are on no separate disk."""
+"""Name of the disk with all files outside of separate disks."""
 _PIECES_MAX = 8
-_IMPOSSIBLE = (OSError, IndexError, KeyError, ValueError)  # the disk's errors for an impossible step
+_IMPOSSIBLE = (OSError, IndexError, KeyError, ValueError)  # errors of the disk at an impossible step
 
 
 class Point(NamedTuple):
-    """A moment between two operations at which a crash is possible."""
+    """A crash point: a moment before or after an operation."""
 
     step: int
-    """Number of the last step that was executed completely or partly; -1: none."""
+    """Number of the last step that has begun; -1: none."""
     operations: int
     """Number of executed disk operations."""
     acknowledged: int
     is_inside: bool
-    """Whether further operations of the same step follow."""
+    """Whether the last step has further operations."""
     refused: int = 0
 
     @property
@@ -61,19 +61,19 @@ class Point(NamedTuple):
 
 
 class _MountedDisk:
-    """A directory on a disk of its own; "" is the directory of the disk with all other files."""
+    """A directory on a separate disk; "": the disk with all other files."""
 
     def __init__(self, separate: SeparateDisk, disk: Disk, files: SimFiles) -> None:
         self.path, self.profile = separate
         self.disk, self.files = disk, files
         self.steps_of: list[int] = []
-        """For each operation of the disk, the number of its step."""
+        """Step number of each operation of the disk."""
 
 
 class Replayer:
-    """Executes a record on simulated disks. start: their durable content before the first step.
+    """Executes a record on simulated disks. start: initial durable content.
 
-    disks: the kinds of crash and of damage at rest that `states` will be asked for.
+    disks: kinds of crash and of damage at rest for later calls of `states`.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Replayer:
             mounted = self._disk_of(path)
             self._open.append((mounted, mounted.files.open(path)))
         self.kinds: set[str] = set()
-        """The kinds of executed operations, without the growth caused by writes."""
+        """Kinds of executed operations, except growth by writes."""
         assert not record.separate_disks or AT_REST.isdisjoint(disks), "damage at rest is of one disk"
         self._at_rest = None if AT_REST.isdisjoint(disks) else self.disk.data_at_rest()
 
@@ -111,22 +111,21 @@ class Replayer:
 
     @property
     def disk(self) -> Disk:
-        """The disk with the files that are on no separate disk."""
+        """The disk with all files outside of separate disks."""
         return self._first.disk
 
     @property
     def operations(self) -> int:
-        """Number of operations of all disks."""
         return sum(mounted.disk.operations for mounted in self._mounted)
 
     @property
     def steps_of(self) -> list[int]:
-        """For each operation of a single disk, the number of its step."""
+        """Step number of each operation, if there is only one disk."""
         assert len(self._mounted) == 1, "each disk numbers its operations"
         return self._first.steps_of
 
     def points(self) -> Iterator[Point]:
-        """Execute the record. Yield each moment between two operations, including the first and the last.
+        """Execute the record. Yield each crash point: before, between and after operations.
 
         RecordError: a step is impossible.
         """
@@ -151,7 +150,6 @@ class Replayer:
                     yield Point(number, done, acknowledged, is_inside, refused)
 
     def descriptor_of(self, file: int) -> SimDescriptor:
-        """Return the descriptor of a file, by its number in the record."""
         return self._open[file][1]
 
     def replay_all(self) -> None:
@@ -174,7 +172,7 @@ class Replayer:
             raise RecordError(f"point: expected one of the record's, found {point}")
 
     def states(self, disk: str, limit: int, stream: Stream) -> PossibleStates:
-        """Return up to `limit` states that a crash or damage at rest could leave at this moment."""
+        """Return up to `limit` states that a crash or damage at rest could leave now."""
         if disk in AT_REST:
             assert self._at_rest is not None, "a replay for damage keeps former contents"
             return self._at_rest.states(disk, limit, stream)
@@ -184,7 +182,7 @@ class Replayer:
         return CombinedStates([mounted.path or ALL_OTHERS for mounted in self._mounted], parts, limit)
 
     def losses(self, states: PossibleStates, state: CrashState) -> Iterator[tuple[CrashLosses, Sequence[int]]]:
-        """Yield the losses of each disk in a state of this moment, and the number of the step of each operation."""
+        """Yield the losses of each disk in a state, with the step number of each operation."""
         if isinstance(states, CombinedStates):
             for (part, own), mounted in zip(states.parts_of(state), self._mounted, strict=True):
                 yield part.losses_of(own), mounted.steps_of
@@ -192,21 +190,21 @@ class Replayer:
             yield states.losses_of(state), self._first.steps_of
 
     def state(self) -> DiskState:
-        """Return the content of all disks, durable and not."""
+        """Return the cached and the durable content of all disks."""
         first, *others = [mounted.disk.content_state() for mounted in self._mounted]
         return first._replace(files={path: file for one in (first, *others) for path, file in one.files.items()})
 
     def crash(self, profile: str) -> Image:
-        """Return a crash image of this moment; draws select the losses. This ends the replay."""
+        """Return a crash image with random losses. This ends the replay."""
         self._kernel.kill(self._machine)
         return merged([mounted.disk.crash(_profile(profile, mounted)) for mounted in self._mounted])
 
     def intact_image(self) -> Image:
-        """Return the disk's content with its page cache, as the program sees it. This ends the replay."""
+        """Return the disk as the program sees it, through the page cache. This ends the replay."""
         return self.crash(NOTHING_LOST)
 
     def _execute_step(self, number: int, step: Step) -> Iterator[bool]:
-        """Execute a step. After each operation yield whether the step has more operations."""
+        """Execute a step. Yield after each operation whether the step has more."""
         self.kinds.add(self._kind_on_disk(step))
         try:
             if step.kind == steps.WRITE:
@@ -325,7 +323,7 @@ class Replayer:
 
 
 def _part_of(image: Image, path: str, separate_disks: Sequence[SeparateDisk]) -> Image:
-    """Return the files of an image that are on one disk. path: its directory, or "". All directories are kept."""
+    """Return the files of one disk, and all directories. path: directory of the disk, or ""."""
 
     def is_here(name: str) -> bool:
         separate = separate_disk_of(separate_disks, name)
@@ -338,7 +336,7 @@ def _part_of(image: Image, path: str, separate_disks: Sequence[SeparateDisk]) ->
 
 
 def _profile(disk: str, mounted: _MountedDisk) -> CrashProfile:
-    """Return the kind of crash of a disk. A process kill is the same on all."""
+    """Return the crash profile of a mounted disk. A process kill applies to all disks."""
     profile = PROFILES[disk]
     return PROFILES[mounted.profile] if mounted.profile and not profile.page_cache_survives else profile
 

@@ -1,4 +1,4 @@
-"""The report of a probe: counts by disk, broken states by signature, and reactions to damage at rest."""
+"""Report of a probe: counts by disk, breaches by signature, and reactions to damage at rest."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,7 +15,6 @@ _QUOTED_MAX = 60
 
 
 def is_breach(verdict: CheckOutcome, state: CrashState) -> bool:
-    """Return whether a verdict on a state is a breach."""
     return verdict.is_breach(is_damaged=isinstance(state, DamagedState) and state.damage is not None)
 
 
@@ -25,16 +24,16 @@ class DiskCount:
 
     crashes: int = 0
     exhausted: int = 0
-    """Number of crashes of which every state was tried."""
+    """Number of crashes with all states tried."""
     cut: int = 0
-    """Number of crashes of which the limit left states out."""
+    """Number of crashes with states beyond the limit."""
     states: int = 0
     broken: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CrashCase:
-    """One broken state: moment, disk, and the decisions that select the losses."""
+    """One broken state: crash point, disk, and the decisions that select the losses."""
 
     point: Point
     disk: str
@@ -47,9 +46,8 @@ class CrashCase:
     def severity(self) -> tuple[bool, bool, bool, bool]:
         """Return a sort key that puts the most severe case first.
 
-        Assumed time-outs are last, so that a group with a confirmed one is shown by that one. Cases after a promise or
-        a refusal are most severe. Next, a process kill is more severe than a power cut, and a real file system more
-        severe than a profile that only POSIX allows. Damage at rest is least severe.
+        Order: confirmed before assumed time-outs, cases after a promise or refusal before others, process kills before
+        power cuts, real file systems before profiles that only POSIX allows, damage at rest last.
         """
         if self.disk in AT_REST:
             return self.verdict.is_assumed, not self.point.answers, True, True
@@ -63,27 +61,26 @@ class CrashCase:
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Return a sort key that puts the case with the fewest losses first, then operations, then answers."""
+        """Return a sort key: number of losses, then of operations, then of promises and refusals."""
         return self.losses, self.point.operations, self.point.answers
 
     @property
     def rank(self) -> tuple[tuple[bool, bool, bool, bool], tuple[int, int, int]]:
-        """Return the sort key that selects the case to print: severity, then size."""
+        """Return the sort key of the case to print."""
         return self.severity, self.size
 
 
 @dataclass(slots=True)
 class ViolationGroup:
-    """All broken states with one signature. smallest: the first case by rank."""
+    """All broken states with one signature. smallest: the case with the lowest rank."""
 
     smallest: CrashCase
     states: int = 0
     points: set[int] = field(default_factory=set)
-    """Numbers of disk operations before the crashes."""
+    """Crash points, as numbers of disk operations."""
     disks: dict[str, int] = field(default_factory=dict)
 
     def merged_with(self, other: "ViolationGroup", smallest: CrashCase) -> "ViolationGroup":
-        """Return a group with the states of both groups."""
         disks = dict(Counter(self.disks) + Counter(other.disks))
         assert sum(disks.values()) == self.states + other.states, "each broken state counts on one disk"
         return ViolationGroup(smallest, self.states + other.states, self.points | other.points, disks)
@@ -95,7 +92,7 @@ class DamageCount:
 
     noticed: int = 0
     unnoticed: int = 0
-    """Number of states in which a promise is broken, and the program did not report the damage."""
+    """Number of states with a broken promise and no report of the damage."""
     harmless: int = 0
 
     @property
@@ -111,42 +108,42 @@ class ProbeReport:
     breaches: dict[str, ViolationGroup] = field(default_factory=dict)
     points: int = 0
     points_of: int = 0
-    """Number of crash points of the record, if they are visited evenly; else 0."""
+    """Number of crash points of the record in an even visit; else 0."""
     operations: int = 0
     steps: int = 0
-    """Number of first steps after which all crashes were tried. Only if crash points are visited in order."""
+    """Number of completed steps, if crash points are visited in order."""
     tried_first: set[Point] = field(default_factory=set)
-    """Points of the failures of earlier runs of which all crashes were tried."""
+    """Completed crash points of failures from earlier probes."""
     failed_first: set[Point] = field(default_factory=set)
-    """Points of the failures of earlier runs at which a new breach was found."""
+    """Crash points of failures from earlier probes at which a new breach was found."""
     is_finished: bool = False
-    """Whether all crash points were tried, or all of the sample."""
+    """Whether the probe tried all its crash points."""
     is_of_end: bool = False
-    """Whether only the state at the end of the run was checked, without any crash."""
+    """Whether the probe checked only the state at the end of the run."""
     images: set[int] = field(default_factory=set)
     judged: int = 0
     seconds: float = 0.0
     injected: set[str] = field(default_factory=set)
-    """Faults that occurred in at least one state, by the names in `kinds`."""
+    """Faults that at least one state has, by the names in `kinds`."""
     damage_left: int = 0
-    """Number of points whose damage at rest was not tried, if points are visited evenly."""
+    """Number of points at which an even visit did not try damage at rest."""
     damage: dict[tuple[str, str], DamageCount] = field(default_factory=dict)
     """Reactions to damage at rest, by disk and damaged file."""
     combined: int = 0
-    """Number of combinations of the states of several disks that were tried, of all crashes."""
+    """Number of tried combinations of states of several disks."""
     combinations: int = 0
-    """Number of possible ones."""
+    """Number of possible combinations."""
     enabled: tuple[str, ...] = ()
-    """Faults that are possible with the program's calls and the disks."""
+    """Faults that the program's calls and the disks allow."""
 
     @property
     def never_injected(self) -> list[str]:
-        """Return the possible faults that occurred in no state. Empty if the probe ended early."""
+        """Return the possible faults that no state has. Empty after an early end."""
         return [name for name in self.enabled if name not in self.injected] if self.is_finished else []
 
     @property
     def is_sample(self) -> bool:
-        """Return whether all crash points of a sample were tried, and no others."""
+        """Return whether the probe tried exactly the crash points of a sample."""
         return self.is_finished and self.points < self.points_of
 
     @property
@@ -154,7 +151,7 @@ class ProbeReport:
         return sum(count.states for count in self.counts.values())
 
     def notes(self, record: ProgramRecord) -> list[str]:
-        """Return the reasons why a result without breaches proves little."""
+        """Return reasons why a result without breaches proves little."""
         found = []
         if self.is_of_end and self.breaches:
             found.append(

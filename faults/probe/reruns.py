@@ -1,7 +1,7 @@
-"""Reruns of a program, each with one difference: a fault or another thread order.
+"""Reruns: run the program again, each time with a fault or another thread order.
 
-Each rerun is recorded and probed from its first difference on. After an error a program need not make further promises,
-but its earlier promises must hold. Breaches that also occurred in the first run on the same disk are left out.
+Each rerun is probed from its first difference to the first run. After an error the program need not make further
+promises, but its earlier promises must hold. Breaches of the first run on the same disk are omitted.
 """
 
 from collections import Counter, defaultdict
@@ -32,7 +32,7 @@ Rerun = Callable[[RunControl], TracedRun]
 
 @dataclass(frozen=True, slots=True)
 class RerunBreach:
-    """All broken states with one signature in the reruns of one kind. control, record: of the smallest case."""
+    """All broken states with one signature in the reruns of one kind. control, record: belong to the smallest case."""
 
     control: RunControl
     record: ProgramRecord
@@ -41,7 +41,7 @@ class RerunBreach:
 
 @dataclass(slots=True)
 class Reruns:
-    """The reruns of one probe. first, found, verdicts: record and results of the first run."""
+    """The reruns of one probe. first, found, verdicts: the first run and its results."""
 
     checkers: Checkers
     rerun: Rerun
@@ -52,29 +52,29 @@ class Reruns:
     limit: int
     plan: VisitPlan = EVERY_POINT
     policy: str = POLICIES[0]
-    """How seeds choose threads."""
+    """Scheduling policy of the seeds."""
     on_progress: Callable[["Reruns", RunControl], None] = lambda reruns, control: None
     runs: int = 0
-    """Number of runs with the requested difference. If no call matches a fault, no run is counted."""
+    """Number of runs with an injected fault or a seeded thread order."""
     failed: int = 0
-    """Number of these runs in which the program failed."""
+    """Number of runs in which the program failed."""
     refusals: int = 0
-    """Number of operations that the program refused in these runs."""
+    """Number of refused operations in the runs."""
     enabled: Sequence[FaultKind] = ()
     tried: list[FaultKind] = field(default_factory=list)
-    """Faults that were injected at every matching call, up to the limit."""
+    """Completed faults: injected at every matching call, up to the limit."""
     coverage: dict[FaultKind, FaultCoverage] = field(default_factory=dict)
-    """The matching calls of the program, by fault."""
+    """Matching calls by fault."""
     rules: Sequence[CallFault] = ()
-    """Requested faults at the calls that rules of the user name."""
+    """Fault rules of the user."""
     aimed: dict[str, Sequence[MatchedCall]] = field(default_factory=dict)
-    """The calls at which such a fault was injected, by the text of its rule."""
+    """Calls with an injected fault, by the text of the rule."""
     seeds_asked: int = 0
     seeds_first: Sequence[int] = ()
-    """Seeds of the failures of earlier runs, which are tried before the others."""
+    """Seeds of failures from earlier probes, to try first."""
     seeds_tried: set[int] = field(default_factory=set)
     seeds_failed: set[int] = field(default_factory=set)
-    """Seeds with a breach that the plan does not know."""
+    """Seeds with a breach that is not in `VisitPlan.known`."""
     injected: Counter[str] = field(default_factory=Counter)
     """Number of injections of each kind of fault."""
     runs_max: int = 0
@@ -84,33 +84,33 @@ class Reruns:
     """Number of different records among the seeds."""
     choices: int = 0
     hurried: int = 0
-    """How often a thread was chosen among several, and how often while another thread was still running."""
+    """Number of choices between several threads, and of choices while another thread was still running."""
     points: int = 0
     points_of: int = 0
-    """Number of crash points in the recorded runs. `points` of them were tried."""
+    """Number of crash points in the recorded runs. `points` counts the tried ones."""
     states: int = 0
     judged: int = 0
     discarded: dict[str, list[RunControl]] = field(default_factory=dict)
-    """Runs that could not be recorded, by reason. There is no verdict on their faults and orders."""
+    """Runs without a record, by reason. Their faults and orders have no verdict."""
     breaches: dict[tuple[str, str], RerunBreach] = field(default_factory=dict)
-    """Breaches by kind of difference and signature."""
+    """Breaches by kind of rerun and signature."""
     _confirmed: defaultdict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
-    """Disk and signature of confirmed time-outs, by kind of difference."""
+    """(disk, signature) of confirmed time-outs, by kind of rerun."""
 
     @property
     def never_injected(self) -> list[str]:
-        """Return the requested faults for which the program has no matching call."""
+        """Return the requested faults without a matching call."""
         lost = {fault.kind for fault in self._discarded_faults}
         return [kind for kind in self.tried if not self.injected[kind] and kind not in lost]
 
     @property
     def never_reached(self) -> list[str]:
-        """Return the rules that no call of the program has matched."""
+        """Return the rules without a matching call."""
         return [rule for rule, calls in self.aimed.items() if not calls]
 
     @property
     def is_without_fault(self) -> bool:
-        """Return whether kinds of fault were requested and tried, and no fault was injected."""
+        """Return whether faults were requested and tried, but none was injected."""
         return bool(self.tried) and not self.injected and not any(self.aimed.values())
 
     @property
@@ -119,14 +119,14 @@ class Reruns:
 
     @property
     def cut(self) -> list[FaultKind]:
-        """Return the requested faults for which the limit left out matching calls."""
+        """Return the faults with more matching calls than the limit."""
         return [kind for kind, found in self.coverage.items() if len(found.calls) > self.runs_max]
 
     @property
     def untried(self) -> list[str]:
         """Return the requested faults and seeds that were not completed.
 
-        The probe ended early, or the run that lists the calls could not be recorded.
+        The probe ended early, or the run that lists the calls has no record.
         """
         seeds = self.seeds_asked - self.seeds - sum(one.seed is not None for one in chain(*self.discarded.values()))
         rules = [str(rule) for rule in self.rules if rule not in self._discarded_faults and str(rule) not in self.aimed]
@@ -144,11 +144,11 @@ class Reruns:
         return sorted(self.breaches.items(), key=lambda one: (one[1].group.smallest.rank, one[0]))
 
     def skip_reruns(self, kinds: Sequence[FaultKind], seeds: int, rules: Sequence[CallFault] = ()) -> None:
-        """Do not run again; `untried` lists all faults and seeds."""
+        """Skip all reruns; `untried` lists their faults and seeds."""
         self.enabled, self.rules, self.seeds_asked = kinds, rules, seeds
 
     def run(self, kinds: Sequence[FaultKind], runs_max: int, seeds: int, rules: Sequence[CallFault] = ()) -> None:
-        """Run again with faults and in other thread orders. If the probe ends early, `untried` lists the rest."""
+        """Execute all reruns. After an early end `untried` lists the rest."""
         ordered = list(dict.fromkeys([*self.seeds_first, *range(seeds)]))
         self.enabled, self.rules, self.seeds_asked, self.runs_max = kinds, rules, len(ordered), runs_max
         with suppress(EndedEarlyError):
@@ -204,7 +204,7 @@ class Reruns:
             self.seeds_tried.add(seed)
 
     def _run_once(self, control: RunControl) -> TracedRun | None:
-        """Run once. Return None if the run could not be recorded, and add it to `discarded`."""
+        """Run once. Return None for a run without a record, and add the run to `discarded`."""
         self.on_progress(self, control)
         try:
             run = self.rerun(control)
@@ -223,10 +223,10 @@ class Reruns:
         return run
 
     def _first_difference(self, run: TracedRun) -> int | None:
-        """Return the number of the step before the fault of a run. None: the fault was not injected."""
+        """Return the number of the step before the fault. None: no fault was injected."""
         if not (run.matched and run.record.injected):
             return None
-        if self.first.injected:  # by rules of the program, which every run has
+        if self.first.injected:  # faults that the program itself requested in every run
             return _common_prefix_length(_actions_of(run.record), _actions_of(self.first)) - 1
         return run.record.injected[0] - 1
 
@@ -267,12 +267,12 @@ class Reruns:
 
 
 def _actions_of(record: ProgramRecord) -> tuple[tuple[object, ...], ...]:
-    """Return the actions of a record in order, without the tasks."""
+    """Return the actions of a record, without the tasks."""
     return tuple((one.kind, one.path, one.target, one.file, one.at, one.size, one.data) for one in record.steps)
 
 
 def _answers_of(record: ProgramRecord) -> list[tuple[str, str]]:
-    """Return the promises and refusals of a record in order, without the tasks."""
+    """Return the promises and refusals of a record, without the tasks."""
     return [(step.kind, step.path) for step in record.answers]
 
 

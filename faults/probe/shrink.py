@@ -1,4 +1,4 @@
-"""Shrinking of a crash case: reduces its losses, at the same moment and disk."""
+"""Shrinking of a crash case: reduces its losses, at the same crash point and disk."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,11 +21,11 @@ from .story import Loss, damage_of, is_torn, losses_of
 
 TRIES_MAX = 200
 _SLOW_TRIES_MAX = 20
-"""Maximum of tries for a check that exceeds its time limit, because each try may take as long."""
+"""Maximum of tries for a check that exceeds its time limit, because each try may take the whole limit."""
 
 
 class NotReproducedError(Exception):
-    """A case does not lead to the recorded state."""
+    """A replay does not lead to the recorded state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class CrashCaseView:
 
 
 class CrashCaseReplay:
-    """One moment of a record at which states can be built from decisions."""
+    """One crash point of a record, at which decisions select a state."""
 
     def __init__(self, record: ProgramRecord, start: Image, case: CrashCase) -> None:
         self._replayer = Replayer(record, start, disks=[case.disk])
@@ -47,13 +47,13 @@ class CrashCaseReplay:
         self._states = self._replayer.states(case.disk, 1, stream)
 
     def state(self, decisions: tuple[Decision, ...]) -> tuple[CrashState, tuple[Decision, ...]]:
-        """Return the state that the decisions select, and the decisions that were used."""
+        """Return the state that the decisions select, and the decisions that had an effect."""
         stream = Choices.for_replay(decisions).stream(DISK_STREAM)
         state = self._states.drawn(stream)
         return state, tuple(stream.decisions())
 
     def before(self) -> DiskState:
-        """Return the content of the disk before the crash, durable and not."""
+        """Return the cached and the durable content of the disk before the crash."""
         return self._replayer.state()
 
     def torn(self, case: CrashCase) -> set[tuple[str, int]]:
@@ -76,7 +76,7 @@ class CrashCaseReplay:
 
 
 def loss_note(record: ProgramRecord, case: CrashCase, losses: Sequence[Loss]) -> str:
-    """Return a remark that applies to all losses of a case, or ""."""
+    """Return a remark about all losses of a case, or ""."""
     if case.disk in AT_REST:
         return "" if losses else "nothing is damaged: all data is as the program left it"
     failed = [number for number in record.injected if record.steps[number].kind == FAILED_SYNC]
@@ -86,8 +86,8 @@ def loss_note(record: ProgramRecord, case: CrashCase, losses: Sequence[Loss]) ->
 
 
 def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Checkers) -> CrashCaseView:
-    """Return the smallest case of the same breach, found by undoing losses one by one. If the probe ends early, return
-    the smallest case so far.
+    """Undo losses one by one, and return the smallest case of the same breach. After an early end, return the smallest
+    case so far.
     """
     scene = CrashCaseReplay(record, start, case)
     answers = Answers.from_steps(record.answers[: case.point.answers])
@@ -114,7 +114,7 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
         with suppress(EndedEarlyError):
             verdict = checkers.judge_again((state, answers))
         if verdict.is_assumed or verdict.signature != case.verdict.signature:
-            return scene.shown(case)  # the check is only slow in the smaller case, or the probe has ended
+            return scene.shown(case)  # the check is only slow in this case, or the probe has ended
     assert verdict.is_broken, "the smallest case breaks the same promise"
     smallest = replace(case, decisions=decisions, digest=state.digest, verdict=verdict, losses=state.loss_count)
     return scene.shown(smallest)

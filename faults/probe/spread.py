@@ -1,7 +1,7 @@
-"""Spread of faults: selects the calls for few runs so that they reach many files and places of a program.
+"""Spread of faults: orders calls so that few runs reach many files and code locations.
 
-files: each once, by its first appearance, then each again
-places of one file: each once (the system call, and its stack if stacks are recorded)
+files in turn, by first appearance
+code locations of one file: each once (the system call, and its stack if stacks are recorded)
 other calls of one file: the middle one of the run, then the middle of each half, of each quarter, ...
 """
 
@@ -16,14 +16,14 @@ from .tracing.control import MatchedCall
 
 @dataclass(slots=True)
 class FaultCoverage:
-    """The calls of a program to which one kind of fault applies, and those at which it was injected."""
+    """The calls to which one kind of fault applies, and the calls at which it was injected."""
 
     calls: Sequence[MatchedCall]
     reached: list[MatchedCall] = field(default_factory=list)
 
     @property
     def order(self) -> list[int]:
-        """Return the indexes of all calls, in the order in which faults are injected at them."""
+        """Return the indexes of all calls, in the order of injection."""
         of_file: dict[str, list[int]] = {}
         for number, call in enumerate(self.calls):
             of_file.setdefault(call.path, []).append(number)
@@ -41,17 +41,17 @@ class FaultCoverage:
 
     @property
     def is_partial(self) -> bool:
-        """Return whether calls were left out, by the limit or because a run could not be recorded."""
+        """Return whether calls were omitted, by the limit or because a run has no record."""
         return len(self.reached) < len(self.calls)
 
     @property
     def files(self) -> list[str]:
-        """Return the names of the files that faults can reach, by their first appearance."""
+        """Return the files that faults can reach, by first appearance."""
         return _file_names(self.calls)
 
     @property
     def missed_files(self) -> list[str]:
-        """Return the names of the files that no fault has reached."""
+        """Return the files that no fault has reached."""
         reached = set(_file_names(self.reached))
         return [name for name in self.files if name not in reached]
 
@@ -61,7 +61,7 @@ def _file_names(calls: Sequence[MatchedCall]) -> list[str]:
 
 
 def _bisection_order(numbers: Sequence[int]) -> list[int]:
-    """Return the middle number, then the middles of both halves, and so on."""
+    """Return the middle number, then the middle of each half, and so on."""
     found, parts = [], deque([numbers])
     while parts:
         part = parts.popleft()

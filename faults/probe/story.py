@@ -1,4 +1,4 @@
-"""Texts about a program's steps, with source lines, and about its lost data."""
+"""Texts about the steps of a program and about its losses."""
 
 import os
 import sysconfig
@@ -25,15 +25,15 @@ class Loss(NamedTuple):
 
     what: str
     steps: tuple[int, ...]
-    """The steps that made the lost change. For a page, the steps whose writes are lost; none if the program did not
-    write it.
+    """Steps that made the lost change, or whose writes to the page are lost. Empty if the program did not write the
+    page.
     """
 
 
 def step_text(record: ProgramRecord, number: int, names: Mapping[int, str] | None = None) -> str:
     """Return a line about a step: action, source line, system call, and the task if the program has several.
 
-    names: the result of `file_names`, for callers with many steps.
+    names: the result of `file_names`, as a cache.
     """
     step = record.steps[number]
     parts = [
@@ -46,7 +46,7 @@ def step_text(record: ProgramRecord, number: int, names: Mapping[int, str] | Non
 
 
 def loss_origin_text(record: ProgramRecord, loss: Loss) -> str:
-    """Return a line about the first step of a loss, or "" for data that the program did not write."""
+    """Return a line about the first step of a loss, or "" if the program did not write the data."""
     return step_text(record, loss.steps[0]).strip() if loss.steps else ""
 
 
@@ -62,13 +62,13 @@ def task_name(record: ProgramRecord, step: Step) -> str:
 
 
 def story(record: ProgramRecord, upto: int) -> Iterator[str]:
-    """Yield lines about the last steps before step number upto, including it."""
+    """Yield lines about the last steps up to step number upto."""
     for number in range(max(0, upto + 1 - STORY_STEPS), upto + 1):
         yield step_text(record, number)
 
 
 def step_description(record: ProgramRecord, step: Step, names: Mapping[int, str] | None = None) -> str:
-    """Describe the action of a step, with paths as the program uses them. names: see `step_text`."""
+    """Describe a step, with paths as the program uses them. names: see `step_text`."""
     name = (file_names(record) if names is None else names).get(step.file, f"file {step.file}")
     end = step.at + step.size
     match step.kind:
@@ -104,7 +104,7 @@ def step_description(record: ProgramRecord, step: Step, names: Mapping[int, str]
 
 
 def file_names(record: ProgramRecord) -> dict[int, str]:
-    """Return the first name of each file, including files that existed before the first step."""
+    """Return the first name of each file, including initial files."""
     names = {number: named(path) for number, path in enumerate(record.before)}
     for step in record.steps:
         if step.file >= 0 and step.kind == steps.CREATE and step.path:
@@ -115,7 +115,6 @@ def file_names(record: ProgramRecord) -> dict[int, str]:
 
 
 def moment_text(record: ProgramRecord, point: Point) -> str:
-    """Describe the moment of a crash."""
     if point.step < 0:
         return "before the first step"
     step = record.steps[point.step]
@@ -125,7 +124,7 @@ def moment_text(record: ProgramRecord, point: Point) -> str:
 
 
 def crash_text(record: ProgramRecord, point: Point, disk: str) -> str:
-    """Describe a crash without its disk. If the disk loses no data, describe only the moment."""
+    """Describe a crash without its disk. If the disk loses no data, describe only the crash point."""
     if disk in AT_REST:
         return f"damage at rest {moment_text(record, point)}"
     return f"{'state' if disk == NOTHING_LOST else 'crash'} {moment_text(record, point)}"
@@ -137,7 +136,7 @@ def named(path: str) -> str:
 
 
 def where(stack: Sequence[SourceLine]) -> str:
-    """Return the innermost line of the user's program, and the library's line if it called a library there."""
+    """Return the innermost line of the user's program, and the line of a library that it called."""
     if not stack:
         return ""
     own = next((place for place in stack if not _is_library(place.file)), None)
@@ -151,7 +150,7 @@ def where(stack: Sequence[SourceLine]) -> str:
 
 
 def _file_and_line(file: str, place: SourceLine) -> str:
-    """Return file, line and function of a stack entry, without a line number 0 and without the function in Python."""
+    """Return file, line and function of a stack entry. Omit line number 0, and the function in Python."""
     if not place.line:
         return f"{file} {place.function}"
     is_plain = not place.function or file.endswith(".py")
@@ -159,7 +158,7 @@ def _file_and_line(file: str, place: SourceLine) -> str:
 
 
 def _relative_to_library(file: str) -> str:
-    """Return a library's file relative to its directory, as in an import."""
+    """Return a library's file relative to the import directory."""
     for directory in _libraries():
         if file.startswith(directory):
             return file[len(directory) :]
@@ -185,7 +184,7 @@ def _is_standard(file: str) -> bool:
 
 
 def losses_of(taken: CrashLosses, steps_of: Sequence[int]) -> list[Loss]:
-    """Return the losses, in the order of the changes. steps_of: for each operation, the number of its step."""
+    """Return the losses, in the order of the changes. steps_of: step number of each operation."""
     found = [([change.number], _change_loss_text(change, kept_bytes)) for change, kept_bytes in taken.changes]
     for page, page_outcome in taken.pages:
         found += _loss_of_page(page, page_outcome)
@@ -194,7 +193,7 @@ def losses_of(taken: CrashLosses, steps_of: Sequence[int]) -> list[Loss]:
 
 
 def damage_of(state: DamagedState, steps_of: Sequence[int], disk: str) -> list[Loss]:
-    """Return the damage of a state, if any, with the step that wrote the page before its last sync."""
+    """Return the damage of a state, if any, with the last step that wrote the page before its sync."""
     damage = state.damage
     if damage is None:
         return []
@@ -233,7 +232,7 @@ def _change_loss_text(change: Change, kept_bytes: int) -> str:
 
 
 def _loss_of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[list[int], str]]:
-    """Yield the loss of a page, if any, with the operations of the lost or mixed writes."""
+    """Yield the loss of a page, if any, with the operations of lost or torn writes."""
     writes, latest = page.writes, len(page.writes)
     which_page = f"page {page.page} of {named(page.path)}"
     if is_torn(page_outcome):

@@ -1,11 +1,11 @@
-"""Unsynced effects: follows each effect of a record from its step to the sync that makes it durable.
+"""Unsynced effects: follows each effect from its step to the sync that makes it durable.
 
-An effect ends early if a later step removes what it made: its name, its directory, or the last name of its file. If a
-power cut undoes this later step, the loss is one of the later step.
+An effect ends early if a later step removes its result: its name, its directory, or the last name of its file. If a
+power cut undoes the later step, the report attributes the loss to this step.
 
-The simulated disk decides which effects a power cut may lose. To ask about all effects at each promise would cost
-promises times effects. So the disk is asked only about effects that a sync since the last promise may have made
-durable: those of the synced file or directory, and the oldest ones in the order of the journal.
+The simulated disk decides which effects a power cut may lose. A query of all effects at each promise would cost
+promises times effects. So each query is limited to effects that a sync since the last promise may have made durable:
+those of the synced file or directory, and the oldest in the journal.
 """
 
 from collections import Counter, defaultdict
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class UnsyncedEffects:
-    """Replays a record once and finds the spans of its effects, for each kind of power cut."""
+    """Replays a record once, and finds the spans of its effects for each kind of power cut."""
 
     def __init__(self, record: ProgramRecord, start: Image, profiles: Iterable[CrashProfile]) -> None:
         assert not record.injected, "expected a run without injected faults"
@@ -51,17 +51,18 @@ class UnsyncedEffects:
         self._of_file: dict[int, list[Effect]] = defaultdict(list)
         """Open effects that a sync of the file may make durable."""
         self._linked: dict[int, list[tuple[int, str]]] = defaultdict(list)
-        """The operations that named a file, each with the name's directory. A sync of the file may log them (btrfs)."""
-        self._made: dict[str, Effect] = {}  # open creations of directories, by the path at which they were created
+        """Operations that gave a file a name, each with the name's directory. A sync of the file may log them (btrfs).
+        """
+        self._made: dict[str, Effect] = {}  # open creations of directories, by original path
         self._touched_files: set[int] = set()
-        """Files with a sync since the last promise, or with another step that may have settled effects."""
+        """Files with a sync, or another step that may make effects durable, since the last promise."""
         self._synced_directories: set[str] = set()
         self._is_all_synced = False
-        # The following have current paths as keys, so a rename of a directory changes them.
+        # The following have current paths as keys, which a rename of a directory changes.
         self._files = {path: file for file, path in enumerate(start.files)}
-        # The creation of each name. A rename does not count: if it is lost, the file may stay at its old path.
+        # The creation of each name, not a rename: after a lost rename the file may stay at its old path.
         self._makers: dict[str, Effect] = {}
-        self._in_directory: dict[str, list[Effect]] = defaultdict(list)  # open, as in `_of_file`
+        self._in_directory: dict[str, list[Effect]] = defaultdict(list)  # open effects, as in `_of_file`
         self._links = Counter(self._files.values())
 
     @property
@@ -93,7 +94,7 @@ class UnsyncedEffects:
         elif step.kind == steps.SYNC_ALL:
             self._is_all_synced = True
         else:
-            if step.kind in (steps.TRUNCATE, steps.ZERO_RANGE):  # these may remove data that was not synced
+            if step.kind in (steps.TRUNCATE, steps.ZERO_RANGE):  # these steps may remove unsynced data
                 self._touched_files.add(step.file)
             change = next(iter(self._disk.changes_by([number])), None)
             effect = self._make_effect(number, at, step, change)
@@ -109,7 +110,7 @@ class UnsyncedEffects:
         start = end = 0
         if step.kind in _WITH_DATA:
             start, end = step.at, step.at + max(len(step.data), step.size)
-            # A long write is several operations, and perhaps only the last ones make the file longer.
+            # A long write is several operations, of which perhaps only the last ones extend the file.
             grows = step.kind == steps.WRITE and end > self._replayer.descriptor_of(file).size_bytes
             kind = step.kind if change is None and not grows else APPEND
         if change is None or change.directory is None:
@@ -133,7 +134,7 @@ class UnsyncedEffects:
     # -- names -------------------------------------------------------------------------------------
 
     def _note_names(self, change: Change, effect: Effect) -> None:
-        """Update the tables of names after a change, and drop the effects whose results it removed."""
+        """Update the names after a change, and drop the effects whose results it removed."""
         match change:
             case Link():
                 self._record_link(change.path, effect)
@@ -160,7 +161,7 @@ class UnsyncedEffects:
     def _rename_file(self, change: Rename, effect: Effect) -> None:
         self._files[change.target] = self._files.pop(change.path)
         self._linked[effect.file].append((effect.number, change.directory))
-        # On ext4 a file that replaces another one gets its blocks at once. Its lengths then survive in order.
+        # ext4 allocates the blocks of a file that replaces another at once, so its lengths survive in order.
         for grown in self._disk.changes_by(one.number for one in self._of_file[effect.file]):
             if isinstance(grown, Extend) and grown.is_allocated:
                 self._touched_files.add(effect.file)
@@ -180,7 +181,6 @@ class UnsyncedEffects:
         self._linked[file].append((effect.number, parent_of(path)))
 
     def _record_unlink(self, path: str) -> None:
-        """Note that a name was removed or replaced, if it existed."""
         self._drop_creation(path)
         file = self._files.pop(path, None)
         if file is not None:
@@ -189,15 +189,15 @@ class UnsyncedEffects:
                 self._drop_effects(one for one in self._of_file.get(file, ()) if one.kind != steps.RENAME)
 
     def _drop_creation(self, path: str) -> None:
-        """Drop the creation of a name that is removed, or moved: a rename gives its file the new name in any case."""
+        """Drop the creation of a removed or renamed name. A surviving rename gives the file its new name anyway."""
         maker = self._makers.pop(path, None)
         if maker is not None:
             self._drop_effects([maker])
 
     def _drop_effects_in(self, directory: str) -> None:
-        """Drop the removals in an empty directory that was removed, and the renames inside it."""
+        """Drop the unlinks and renames inside a removed directory."""
         if directory in self._synced_directories:
-            self._close_durable_effects()  # now, because the effects are no longer found by their directory
+            self._close_durable_effects()  # now, because the directory no longer leads to its effects
         for effect in self._in_directory.pop(directory, ()):
             step = self._record.steps[effect.step]
             is_inside = step.kind == steps.RENAME and parent_of(step.path) == parent_of(step.target)
@@ -218,7 +218,7 @@ class UnsyncedEffects:
     # -- syncs -------------------------------------------------------------------------------------
 
     def _close_durable_effects(self) -> None:
-        """Close the effects that the syncs since the last promise made durable."""
+        """Close the effects that syncs since the last promise made durable."""
         if self._is_all_synced:
             self._touched_files.update(self._of_file)
             self._synced_directories.update(self._in_directory)
@@ -249,7 +249,7 @@ class UnsyncedEffects:
                     losses.close_data(effect)
 
     def _creations_above(self, directory: str) -> Iterator[Effect]:
-        """Yield the open creations of a directory and of those above it."""
+        """Yield the open creations of a directory and its parents."""
         while directory != "/":
             made = self._made.get(directory)
             if made is not None and self._is_open(made):
@@ -269,7 +269,7 @@ def _effect_name(change: Change, step: Step) -> str:
 
 
 def _filter_effects(is_kept: Callable[[Effect], bool], found: dict[T, list[Effect]], key: T) -> None:
-    """Keep those effects of one entry, and remove the entry if none is left."""
+    """Filter the effects of one entry, and remove an empty entry."""
     kept = [effect for effect in found.get(key, ()) if is_kept(effect)]
     if kept:
         found[key] = kept

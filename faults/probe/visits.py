@@ -1,14 +1,15 @@
-"""Visits: selects the crash points of a record that a probe visits, and their order.
+"""Visits: selects and orders the crash points that a probe visits.
 
     pass        crash points
     first       the first one, the last one, and the first of each kind of step
-    second      of the promises, and of the first steps of each kind for each file: the middle, then the quarters;
-                of each kind of step: the middle
-    each next   between those visited: of promises and first steps four times as many, of each kind twice as many
+    second      the middle point of each kind of step; of the promises, and of the first steps of each kind and file,
+                the middle and the quarters
+    each next   points between those of earlier passes: of promises and first steps four times as many, of each
+                kind of step twice as many
 
-So a probe that ends early has covered all parts of the record and all kinds of steps to the same extent. Promises come
-first because a lost promise is visible only after it was made. A pass is one replay, which is cheap: 30,000 crash
-points take half a second.
+So a probe that ends early has covered all parts of the record and all kinds of steps evenly. Promises come first,
+because only a crash after a promise can break it. A pass is one replay, which is cheap: 30,000 crash points take half a
+second.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,28 +21,30 @@ from .replay import Point
 from .story import file_names
 
 STOP_AT_FIRST = "--stop-at-first"
-"""The reason for the end of a probe that has found its first breach."""
+"""Reason of an end after the first breach."""
 _LEVELS_OF_PROMISES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class VisitPlan:
-    """The extent of a probe. The default is every crash point of a record in order."""
+    """The crash points of a probe. Default: every point of a record, in order."""
 
     points_max: int | None = None
-    """Maximum of crash points of one record; None: all."""
+    """Maximum of crash points per record; None: all."""
     is_even: bool = False
     """Whether points are visited in passes over the whole record."""
     stops_at_first: bool = False
     """Whether the first breach ends the probe."""
     known: frozenset[str] = frozenset()
-    """Signatures of breaches that do not end the probe."""
+    """Signatures of breaches that do not end a probe with `stops_at_first`."""
 
     def __post_init__(self) -> None:
         assert self.is_even or self.points_max is None, "a sample is even"
 
     def passes(self, record: ProgramRecord, points: Sequence[Point]) -> Iterator[list[Point]]:
-        """Yield the points to visit, each pass in the order of the record. points: those of the record, in order."""
+        """Yield the points of each pass, in the order of the record. points: all points of the record, in this
+        order.
+        """
         left = len(points) if self.points_max is None else min(self.points_max, len(points))
         for numbers in _even_passes(record, points):
             chosen = _spread_sample(numbers, left)
@@ -58,8 +61,7 @@ EVEN = VisitPlan(is_even=True)
 
 
 def _even_passes(record: ProgramRecord, points: Sequence[Point]) -> Iterator[list[int]]:
-    """Yield the numbers of all points in passes."""
-    if not points:  # a fault at the last call of a rerun leaves none
+    if not points:  # a rerun with a fault at its last call has no points
         return
     names = file_names(record)
     of_kind: dict[str, list[int]] = {}
@@ -84,7 +86,7 @@ def _even_passes(record: ProgramRecord, points: Sequence[Point]) -> Iterator[lis
 
 
 def _bisection_passes(numbers: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the middle of a list, then the middles of its halves, and so on, until each item was yielded once."""
+    """Yield the middle of a list, then the middle of each half, and so on, each item once."""
     parts = [(0, len(numbers))] if numbers else []
     while parts:
         middles = [(first + end) // 2 for first, end in parts]
@@ -94,7 +96,7 @@ def _bisection_passes(numbers: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _spread_sample(numbers: Sequence[int], count: int) -> list[int]:
-    """Return at most `count` of the numbers, at equal distances."""
+    """Return at most `count` of the numbers, evenly spaced."""
     if len(numbers) <= count:
         return list(numbers)
     return [numbers[(2 * nth + 1) * len(numbers) // (2 * count)] for nth in range(count)]

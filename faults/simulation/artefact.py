@@ -1,12 +1,12 @@
 """Artefacts: files that store failures, as a typed document in a common envelope.
 
     format     "tornlog-failure/3"
-    kind       the kind of program; `REPLAYED_BY` has the command that replays it
-    versions   of tornlog and Python
+    kind       the kind of program; `REPLAYED_BY` has its replay command
+    versions   versions of tornlog and Python
     failure    the document; its record has these members:
-                 crashes    the lives that crashed: [life, profile, moment, point]
+                 crashes    the process runs that crashed: [name, profile, moment, point]
                  schedule   task switches that differ from "run until blocked", one line each (sim.schedule)
-                 decisions  the draws that were not 0: stream -> [[label, nth, options, value], ...] (sim.choices)
+                 decisions  random choices other than 0: stream -> [[label, nth, options, value], ...] (sim.choices)
 
 Documents are dataclasses. msgspec checks a file against their types when it is read.
 """
@@ -41,19 +41,19 @@ REPLAYED_BY: Mapping[str, str] = {
 }
 _OLDER = re.compile(r"tornlog-(failure|finding|fuzz-finding|probe-failure|compare-failure)/[12]")
 _FLAT = re.compile(r'\[\n\s+("(?:[^"\\]|\\.)*"(?:,\n\s+(?:"(?:[^"\\]|\\.)*"|-?\d+)){3})\n\s+\]')
-"""A draw or crash as `json` indents it; `write_artefact` puts its four values on one line."""
+"""The four values of a decision or crash, indented by `json`. `write_artefact` joins them to one line."""
 _BREAK = re.compile(r"\n\s+")
-"""A line break with its indent. The pattern never matches inside a JSON string, where line breaks are escaped."""
+"""A line break with its indent. JSON strings escape line breaks, so the pattern cannot match inside them."""
 _PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<place>.*)`")
 
 
 class ArtefactError(ValueError):
-    """The text is no artefact of the expected kind. The message has the place, the expected and the found value."""
+    """The text is no artefact of the expected kind. The message has the field, the expected and the found value."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordDocument:
-    """A record without the setup of the program, which is elsewhere in the document."""
+    """A record without the program's setup, a separate member of the document."""
 
     crashes: list[Crash]
     schedule: list[str]
@@ -73,7 +73,7 @@ def write_artefact(kind: str, failure: object, *, test: str = "") -> str:
 
 
 def read_artefact(text: str, kind: str, document: type[T]) -> T:
-    """Return the document of an artefact. Raises ArtefactError if the text is none of this kind."""
+    """Return the document of an artefact. ArtefactError: the text is no artefact of this kind."""
     envelope = read_envelope(text)
     found = envelope.get("kind")
     if found != kind:
@@ -83,7 +83,7 @@ def read_artefact(text: str, kind: str, document: type[T]) -> T:
 
 
 def read_envelope(text: str) -> dict[str, Any]:
-    """Return the members of any artefact. Raises ArtefactError if the text is none."""
+    """Return the members of an artefact of any kind. ArtefactError: the text is no artefact."""
     try:
         envelope = json.loads(text)
     except ValueError as error:
@@ -97,7 +97,7 @@ def read_envelope(text: str) -> dict[str, Any]:
 
 
 def parse_document(values: object, document: type[T], place: str) -> T:
-    """Convert values to a document. ArtefactError names the first value of a wrong type."""
+    """Convert values to a document. ArtefactError: the first value of a wrong type."""
     try:
         return msgspec.convert(values, document)
     except msgspec.ValidationError as error:
@@ -115,7 +115,7 @@ def document_of(record: Record[Setup]) -> RecordDocument:
 
 
 def record_from(document: RecordDocument, setup: Setup) -> Record[Setup]:
-    """Return the record in a document. ArtefactError names the first invalid entry."""
+    """Return the record of a document. ArtefactError: the first invalid entry."""
     switches = []
     for number, line in enumerate(document.schedule):
         try:

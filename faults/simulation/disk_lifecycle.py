@@ -1,8 +1,4 @@
-"""Disk lifecycle: carries the disk of one machine from each life to the next.
-
-After a process kill the next life mounts the same disk, page cache included. After a power cut the next life mounts a
-crash image.
-"""
+"""Disk lifecycle: keeps the disk of one machine between two process runs."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +15,7 @@ PROCESS_KILL = "process-kill"
 Change = Callable[[Image], Image]
 """Modifies an image while the machine is off."""
 Rot = Callable[[str, Image], tuple[Image, list[DamagedRange]]]
-"""Decays an image before the mount by this name. Returns the image with its unreadable sectors."""
+"""Decays an image before the mount under a name. Returns the image and its unreadable sectors."""
 
 
 def without_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
@@ -27,12 +23,12 @@ def without_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
 
 
 class DiskLifecycle:
-    """The disk of one machine across its lives.
+    """The disk of one machine across its process runs.
 
     Changed faults, timing and capacity apply to the next new disk, not to the disk of a killed process.
 
-    Invariant: between two lives the next mount uses `_live_disk` if set, else `_image`, else an empty disk. After a
-    process kill `_image` may still hold the older image from which the killed process started.
+    Invariant: between two process runs the next mount uses `_live_disk` (after a process kill) if set, else `_image`
+    (after a power cut), else an empty disk. After a process kill `_image` may still have the image before the process.
     """
 
     def __init__(
@@ -48,14 +44,14 @@ class DiskLifecycle:
         self.timing = timing or SyncTiming()
         self.capacity_bytes: int | None = None
         self.on_image: Callable[[Image], None] = lambda image: None
-        """Called with each image before the image decays and is mounted."""
+        """Called with each image before decay and mount."""
         self.stream_name = ""
         self._kernel = kernel
         self._streams = streams
         self._rot = rot
         self._image: Image | None = None
         self._live_disk: Disk | None = None
-        """The disk of a killed process, whose page cache is not durable yet."""
+        """The disk of a killed process, with its page cache."""
         self._bad_sectors: list[DamagedRange] = []
         self._all: list[Disk] = []
 
@@ -68,14 +64,14 @@ class DiskLifecycle:
         return [one for disk in self._all for one in disk.damage]
 
     def find_disk(self, stream: str, *, faulty: bool = True) -> Disk:
-        """Return the disk of the next life. faulty: whether the disk may have faults.
+        """Return the disk of the next process run. faulty: whether the disk may have faults.
 
-        stream: random stream of a new disk. The disk of a killed process keeps its own stream.
+        stream: random stream of a new disk. The disk of a killed process keeps its stream.
         """
         if self._live_disk is not None and faulty:
             disk, self._live_disk = self._live_disk, None
             assert not disk.is_stopped, self.stream_name
-            disk.cancel_crash_trigger()  # the previous life may have ended before its crash
+            disk.cancel_crash_trigger()  # the previous process may have ended before its planned crash
             return disk
         image = self.next_image()
         bad_sectors: list[DamagedRange] = []
@@ -98,23 +94,22 @@ class DiskLifecycle:
         return disk
 
     def next_image(self) -> Image | None:
-        """Return the image of the next life; None: an empty disk. Dirty pages of a killed process are written back
-        first."""
+        """Write back the dirty pages of a killed process, and return the next image to mount. None: an empty disk."""
         if self._live_disk is not None:
             self._image, self._live_disk = self._live_disk.crash(PROFILES[PROCESS_KILL]), None
         return self._image
 
     def set_next_image(self, image: Image | None) -> None:
-        """Set the image of the next life; None: a new disk."""
+        """Set the next image to mount; None: an empty disk."""
         self._image = image
 
     def set_image_after_crash(self, disk: Disk, profile: CrashProfile, change: Change = lambda image: image) -> None:
-        """Keep the disk or its image for the next life. change: modifies a crash image.
+        """Keep the disk or its image for the next process run. change: modifies a crash image.
 
-        After a process kill the next life mounts the same disk, so a later power cut can still lose unsynced data.
+        After a process kill a later power cut can still lose unsynced data.
         """
         assert self._live_disk is None, "the last life's disk was found before this one was left"
-        if profile.name == PROCESS_KILL and not disk.is_stopped:  # a stopped file system must be mounted anew
+        if profile.name == PROCESS_KILL and not disk.is_stopped:  # a stopped file system requires a new mount
             disk.count_kill()
             self._live_disk = disk
         else:
@@ -124,10 +119,10 @@ class DiskLifecycle:
     def set_image_after_stop(
         self, disk: Disk, change: Change = lambda image: image, *, power_cut: CrashProfile | None = None
     ) -> None:
-        """Keep the image of a clean stop for the next life. change: modifies the image.
+        """Keep the image after a clean stop for the next process run. change: modifies the image.
 
-        power_cut: a power cut right after the stop, which can lose unsynced data. Without a power cut, the system
-        writes all dirty data back.
+        power_cut: whether the power fails right after the stop, which can lose unsynced data. Else the system writes
+        all dirty data back.
         """
         assert self._live_disk is None, "the last life's disk was found before this one was left"
         self._image = change(

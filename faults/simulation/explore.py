@@ -1,12 +1,12 @@
-"""Exploration: crashes one life at every operation, and judges every crash state.
+"""Exploration: crashes one process run at every operation, and judges every crash state.
 
-    make a run without crashes → for each operation of one life, before, after, and inside:
+    make a run without crashes → for each operation of one process run, before, after, and inside:
     crash there in a replay of the record → for each kind of crash: enumerate the crash states
     → continue from each state, and judge it
 
-A state is stored as a record: that of the run up to the crash, plus the draws that lead to the state.
-`WholeRunExplorer` explores any program by a whole run for each state. A program that can continue from an image has
-its own subclass of `Explorable`. Equal crash states are judged once if the digests of the promises are equal too.
+The record of a state is the record of the run up to the crash, plus the decisions that select the state.
+`WholeRunExplorer` executes a whole run for each state of any program. A program that can continue from an image has its
+own subclass of `Explorable`. States with equal images and equal digests of promises are judged once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,12 +29,12 @@ LIMIT = 256
 _WRITES = ("store", "pwrite", "write")
 _SYNCS = ("msync", "fdatasync", "sync", "sync directory")
 _SECTOR_BYTES = 512
-_INSIDE_MAX = 6  # prefix lengths tried for one interrupted write
+_INSIDE_MAX = 6  # number of prefix lengths to try for one interrupted write
 
 
 @dataclass(frozen=True, slots=True)
 class Situation(Generic[Setup]):
-    """A record of a run, and the operations of a life that does not crash in it."""
+    """A record of a simulation, and the operations of one process run in it, which does not crash."""
 
     record: Record[Setup]
     life: str
@@ -42,10 +42,10 @@ class Situation(Generic[Setup]):
     stream: str
     profiles: tuple[str, ...]
     depth: int = 0
-    """Number of crashes before this life."""
+    """Number of crashes before this process run."""
 
     def record_with_crash(self, moment: "CrashMoment", profile: str, decisions: Iterable[Decision]) -> Record[Setup]:
-        """Return the record of a crash of this life at a moment. The decisions select the crash state."""
+        """Return the record of a crash of this process run. decisions: select the crash state."""
         crash = Crash(self.life, profile, moment.when, str(moment.point))
         others = (one for one in self.record.crashes if one.life != self.life)
         return Record(tuple(decisions), self.record.schedule, (*others, crash), self.record.setup)
@@ -53,7 +53,7 @@ class Situation(Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class CrashMoment:
-    """A crash before, after or during an operation. missing: how many bytes of an interrupted write are missing."""
+    """A crash before, after or during an operation. missing: number of missing bytes of an interrupted write."""
 
     point: CrashPoint
     when: str
@@ -70,13 +70,13 @@ class OperationCount:
 
     moments: int = 0
     exhausted: int = 0
-    """Number of crashes of which every state was tried. A crash is one moment combined with one kind of crash."""
+    """Number of crashes with all states tried. A crash is a moment combined with a profile."""
     crashes: int = 0
     cut: int = 0
-    """Number of crashes of which the limit left states out."""
+    """Number of crashes with states beyond the limit."""
     states: int = 0
     judged: int = 0
-    """Number of judged states. Known pairs of image and promises are not judged again."""
+    """Number of judged states: different pairs of image and promises."""
     violations: int = 0
 
     def add(self, other: "OperationCount") -> None:
@@ -86,7 +86,7 @@ class OperationCount:
 
 @dataclass(frozen=True, slots=True, order=True)
 class StateSample(Generic[Setup]):
-    """The digest of a state from which to explore deeper, and the record that leads to it."""
+    """The digest of a state for deeper exploration, and the record that leads to it."""
 
     digest: str
     record: Record[Setup] = field(compare=False)
@@ -94,7 +94,7 @@ class StateSample(Generic[Setup]):
 
 @dataclass(slots=True)
 class ExplorationCounts(Generic[Setup]):
-    """Counts by depth and kind of operation; digests of distinct images and judgements."""
+    """Counts by depth and kind of operation, and digests of distinct images and judgements."""
 
     counts: dict[tuple[int, str], OperationCount] = field(default_factory=dict)
     images: set[str] = field(default_factory=set)
@@ -115,7 +115,7 @@ class ExplorationCounts(Generic[Setup]):
                 self.add_sample(sample, samples_max)
 
     def would_sample(self, digest: str, samples_max: int) -> bool:
-        """Whether the image belongs to the samples, which have the smallest digests."""
+        """Whether the digest is among the smallest, which are the samples."""
         if any(sample.digest == digest for sample in self.samples):
             return False
         return len(self.samples) < samples_max or (bool(self.samples) and digest < self.samples[-1].digest)
@@ -135,27 +135,27 @@ class ExplorationCounts(Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class CrashChoice:
-    """One crash state. The image is built only on demand, because most images equal an earlier one."""
+    """One crash state. It builds its image on demand, because most images equal an earlier one."""
 
     state: CrashState
     of: CrashStates
     stream: str
 
     def decisions(self) -> Sequence[Decision]:
-        """The draws with which a replay reaches the crash state."""
+        """The decisions with which a replay reaches the crash state."""
         return self.of.decisions(self.state, self.stream)
 
 
 class CrashedRun(Protocol):
-    """A crashed machine and its states, for each kind of crash."""
+    """A crashed machine and its states, by crash profile."""
 
     @property
     def signature(self) -> str:
-        """Signature of a failure before the crash; else empty."""
+        """Signature of a failure before the crash, or ""."""
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """The draws with which a replay reaches the crash, without the draws of the crash state."""
+        """The decisions with which a replay reaches the crash, without those of the crash state."""
 
     @property
     def write_bytes(self) -> int: ...
@@ -166,26 +166,26 @@ class CrashedRun(Protocol):
     def choices(self, profile: str) -> Iterator[CrashChoice]: ...
 
     def completeness(self, profile: str) -> tuple[bool, bool]:
-        """Return two flags after the last state: all were yielded; the limit left some out."""
+        """After the last state, return two flags: all states were yielded; the limit has excluded some."""
 
     def promises(self, profile: str) -> str:
         """Return a digest. Equal digests of image and promises imply equal verdicts."""
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        """Continue from a state. Return the signature of the failure, else an empty text."""
+        """Continue from a state. Return the signature of the failure, or ""."""
 
 
 class Explorable(Protocol[Setup]):
-    """A program whose crash states can be explored."""
+    """A program with explorable crash states."""
 
     def run_to_crash(
         self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]
     ) -> CrashedRun | None:
-        """Crash the program at a moment. Returns None if the run does not reach the moment."""
+        """Crash the program at a moment. Return None if the run does not reach it."""
 
 
 class OperationLog(CrashTrigger):
-    """A trigger that lists the operations of a life and never causes a crash."""
+    """A trigger that lists the operations of a process run and never causes a crash."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -197,7 +197,7 @@ class OperationLog(CrashTrigger):
 
 
 class Explorer(Generic[Setup]):
-    """Explores the moments of a situation. Pairs of state and promises in `found` are not judged again."""
+    """Explores the crashes of a situation. Skips pairs of state and promises in `found`."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class Explorer(Generic[Setup]):
         *,
         samples_max: int = 0,
     ) -> None:
-        """samples_max: states to keep for a deeper exploration."""
+        """samples_max: number of states to keep for a deeper exploration."""
         self._explorable = explorable
         self._situation = situation
         self._found = found
@@ -278,7 +278,7 @@ class Explorer(Generic[Setup]):
 
 
 class WholeRunExplorer(Generic[Setup, Result]):
-    """Explores any program by whole runs from the beginning."""
+    """Explores any program by whole runs."""
 
     def __init__(self, program: Program[Setup, Result], limit: int) -> None:
         self._program = program
@@ -287,7 +287,7 @@ class WholeRunExplorer(Generic[Setup, Result]):
     def run_to_crash(
         self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]
     ) -> "WholeRunCrash[Setup, Result] | None":
-        """Run to the end with a crash that loses no data, and enumerate the states at the crash."""
+        """Run to the end with a crash that loses no data, and enumerate the crash states."""
         record = situation.record_with_crash(moment, situation.profiles[0], decisions)
         choices, schedule = Choices.for_replay(record.decisions), ReplayPolicy(record.schedule)
         simulation = Simulation(choices, schedule, crashes=record.crashes)
@@ -340,11 +340,11 @@ class WholeRunCrash(Generic[Setup, Result]):
         return self._extents[profile]
 
     def promises(self, profile: str) -> str:
-        """Return a text that differs for every moment, because the program's promises are unknown here."""
+        """Return a text that differs for every crash, because the promises are unknown."""
         return f"{self._moment} {profile}"
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        """Replay the whole program with a crash that leaves the crash state."""
+        """Replay the whole program with this crash state."""
         record = self._situation.record_with_crash(self._moment, profile, (*self.decisions, *choice.decisions()))
         return replay(self._program, record).result.signature
 
@@ -352,10 +352,10 @@ class WholeRunCrash(Generic[Setup, Result]):
 def situation_of(
     program: Program[Setup, Result], setup: Setup, first: Simulation, *, life: str = "", profiles: Sequence[str] = ()
 ) -> tuple[Situation[Setup] | None, Result]:
-    """Run the program without crashes. Return the situation of one life (None if the run fails) and the result.
+    """Run the program without crashes. Return the situation of one process run (None after a failure) and the result.
 
-    first: a simulation without planned crashes. life: by default the first life that may crash. profiles: by default
-    the program's profiles. ValueError: no such life.
+    first: a simulation without planned crashes. life: name of the process run; default: the first that may crash.
+    profiles: default: the program's profiles. ValueError: no such process run.
     """
     result = execute(program, setup, first)
     if result.signature:
@@ -396,13 +396,13 @@ def _missing_label(point: CrashPoint) -> str:
 
 
 def write_bytes_of(decisions: Sequence[Decision], point: CrashPoint) -> int:
-    """Return the length of an interrupted write, from the draw of its missing bytes; 0: there was none."""
+    """Return the length of an interrupted write, or 0, from the decision about its missing bytes."""
     label = _missing_label(point)
     return next((one.options - 1 for one in reversed(decisions) if one.label == label), 0)
 
 
 def _missing_byte_counts(left: CrashedRun) -> list[int]:
-    """Return a few counts above 1 of missing bytes, most at sector ends."""
+    """Return a few numbers of missing bytes, above 1, that mostly end the write at a sector end."""
     size_bytes = left.write_bytes
     sectors = range(_SECTOR_BYTES - left.site_offset % _SECTOR_BYTES, size_bytes, _SECTOR_BYTES)
     reached = dict.fromkeys([1, size_bytes // 2, *sectors])

@@ -1,6 +1,6 @@
 """Failure text: the lines of one broken promise, for terminals, pages and JUnit.
 
-All lines fit 80 columns. Lines that are written to a pipe are not wrapped, so that grep finds them.
+All lines fit 80 columns. Lines for a pipe are not wrapped, so that grep finds them.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from .prose import print_line
 
 
 class LineKind(Enum):
-    """The role of a line. A page formats each role differently."""
+    """The role of a line, which determines its format."""
 
     CLAIM = "claim"
     TEXT = "text"
     LABEL = "label"
     DETAIL = "detail"
     SOURCE = "source"
-    """Program step that caused the detail above."""
+    """Program step that caused the previous detail."""
     STEP = "step"
     """Step of the run before the breach."""
 
@@ -53,7 +53,7 @@ class FailureText:
     lines: Sequence[TextLine]
     again: str = ""
     about: str = ""
-    """Describes the run with the breach. Printed after the title."""
+    """Text about the run, after the title."""
     heading: str = "broken"
     anchor: str = ""
     left: str = ""
@@ -63,7 +63,7 @@ class FailureText:
 
 
 def step_lines(lines: Sequence[TextLine]) -> list[str]:
-    """Return details, sources and steps as printed, without the common indent."""
+    """Return the printed details, sources and steps, without the common indent."""
     looks = ((_FORMATS[kind], text) for kind, text in lines)
     return [" " * (indent - 2) + words.format(text) for (words, indent, _), text in looks]
 

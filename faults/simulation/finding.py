@@ -5,9 +5,9 @@ As an artefact (`artefact`, kind "own code"):
     seed       of the first failing run
     signature  identifies the kind of failure: the broken promise, or else the type of the error
     error      the full message of the error that ended the run
-    digest     of the run; a replay with the same code has the same digest
+    digest     of the run; equal in a replay with the same code
     steps      number of scheduling points of the run
-    record     the decisions of the run: crashes, schedule, draws
+    record     the decisions of the run: crashes, schedule, random choices
     story      the last events before the failure
     raised     the innermost line of the user's code in the traceback: "file:line in function"; may be empty
     shrunk     whether the run is smaller than the seed's run
@@ -28,13 +28,13 @@ TrialRecord = Record[None]
 
 
 def steps_taken(record: TrialRecord) -> tuple[Decision, ...]:
-    """Return the draws that select the workload steps."""
+    """Return the decisions that select the workload steps."""
     return tuple(decision for decision in record.decisions if decision.label.endswith(_IS_TAKEN))
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A failed run. The text of a finding is a summary; its JSON is the complete artefact."""
+    """A failed run. Its text is a summary; its JSON is the complete artefact."""
 
     seed: int
     record: TrialRecord
@@ -85,7 +85,7 @@ class Finding:
 
     @classmethod
     def from_json(cls, text: str) -> "Finding":
-        """Read the output of to_json. ArtefactError names the place of the first problem."""
+        """Read the output of to_json. ArtefactError: the first invalid field."""
         found = read_artefact(text, OWN_CODE, _FindingDocument)
         return cls(
             found.seed,

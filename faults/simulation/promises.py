@@ -4,8 +4,8 @@
     sometimes("a torn record is cut")
 
 `always` raises if its condition is false, also outside a simulation. `sometimes` only counts, and only in a simulation.
-Coverage reports promises that were never checked and events that never happened, even if no run reached the call: the
-calls are found in the source of the scenario and of its modules. Source: the assertions `always` and `sometimes` of
+Coverage reports promises that were never checked and events that never happened. It finds their calls in the source of
+the scenario and of its modules, even if no run reaches them. Source: the assertions `always` and `sometimes` of
 Antithesis' SDKs, and their catalog of all calls in the source.
 """
 
@@ -20,8 +20,8 @@ from types import ModuleType
 
 _ALWAYS, _SOMETIMES = "always: ", "sometimes: "
 _CALLS = {"always": (_ALWAYS, 1, "promise"), "sometimes": (_SOMETIMES, 0, "event")}
-"""By function: prefix of the counter, position and keyword of the argument with the rest."""
-_reached: list[Counter[str]] = []  # of the running simulations, innermost last
+"""For each function: prefix of its counters, and position and keyword of the argument that completes the counter."""
+_reached: list[Counter[str]] = []  # counters of the running simulations, innermost last
 
 
 class PromiseBroken(Exception):
@@ -34,7 +34,7 @@ class PromiseBroken(Exception):
 
 
 def always(condition: object, promise: str, found: object = "the condition is false") -> None:
-    """Check a promise. Raises PromiseBroken if the condition is false; found: the actual value for the message."""
+    """Raise PromiseBroken if the condition is false. found: the actual value for the message."""
     _count_reached(_ALWAYS + promise, 1)
     if not condition:
         raise PromiseBroken(promise, str(found))
@@ -68,8 +68,8 @@ def is_promise(name: str) -> bool:
 def declared_promises(scenario: Callable[..., object]) -> tuple[str, ...]:
     """Return the counters of all promises and events that a scenario can reach.
 
-    The calls are found in the source of its module and of all modules that it uses, directly or indirectly. A name that
-    is not a literal is unknown until the call runs.
+    The source of its module, and of all modules that it uses directly or indirectly, has the calls. A name that is not
+    a literal is unknown until the call runs.
     """
     while isinstance(scenario, partial):
         scenario = scenario.func
@@ -107,7 +107,7 @@ def _counters_in(module: ModuleType, names: dict[str, str], here: set[str]) -> I
     try:
         source = inspect.getsource(module)
     except (OSError, TypeError):
-        return  # an interactive session or a notebook: calls are counted once they run
+        return  # an interactive session or a notebook has no source file
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
             continue

@@ -1,6 +1,6 @@
 """Story lines on a terminal: wraps long lines and shows control characters as dots.
 
-Lines written to a pipe are not wrapped, so that grep finds them.
+Lines for a pipe are not wrapped, so that grep finds them.
 """
 
 from rich.console import Console

@@ -1,11 +1,11 @@
-"""Records: the decisions of a run, in names that survive changes of the code.
+"""Records: store the decisions of a run under names that survive changes of the code.
 
-Recorded are random draws, task switches, and the operation at which each machine crashes. A decision is identified by
-label and occurrence, so an additional draw in one component does not renumber others. Only deviations from the default
-are stored: a draw without an entry returns 0, by convention the harmless outcome. So a replay always completes, and
-then lists the recorded decisions that did not occur. Equal digests prove that the execution was the same.
+A record has random choices, task switches, and the operation at which each machine crashes. Label and occurrence
+identify a decision, so an additional choice in one component does not renumber others. A record stores only deviations
+from the default: a choice without an entry returns 0, by convention the harmless outcome. So a replay always completes,
+and then lists the recorded decisions that did not occur. Equal digests prove equal executions.
 
-A program is a function of a setup and a `Simulation`: it runs a user's scenario or a plan for the store.
+A program is a function of a setup and a `Simulation`. It runs a user's scenario or a plan for the store.
 """
 
 from collections.abc import Callable, Hashable
@@ -25,7 +25,7 @@ from ...sim.trace import Trace
 from .simulation import STEP_LIMIT, Crash, Simulation
 
 _SEED_STREAMS = ("plan", "schedule")
-"""The record has the setup and the schedule instead of the draws of these streams."""
+"""Streams without recorded decisions: the record has the setup and the schedule."""
 
 
 class Judged(Protocol):
@@ -36,7 +36,7 @@ class Judged(Protocol):
 
     @property
     def signature(self) -> str:
-        """Identity of the failure; empty if the run did not fail. Runs with equal signatures fail in the same way."""
+        """Identity of the failure, or "". Runs with equal signatures fail in the same way."""
 
 
 _NOUN = {Decision: "decision", TaskSwitch: "switch", Crash: "crash"}
@@ -56,16 +56,15 @@ class Record(RunDecisions, Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class RecordReplay(Generic[Setup, Result]):
-    """A replay, and the recorded decisions that did not occur: none if the code has not changed."""
+    """A replay, and the recorded decisions that did not occur because the code has changed."""
 
     record: Record[Setup]
     result: Result
     simulation: Simulation
     gone: tuple[Decision | TaskSwitch | Crash, ...]
     changed: tuple[tuple[Decision, int], ...]
-    """Recorded decisions whose draw now has another number of options, with that number.
-
-    The values of such decisions may mean something else now.
+    """Recorded decisions that now have another number of options, with that number. Their values may have another
+    meaning now.
     """
 
     @property
@@ -82,7 +81,7 @@ class RecordReplay(Generic[Setup, Result]):
 
 
 def execute(program: Program[Setup, Result], setup: Setup, simulation: Simulation) -> Result:
-    """Run a program. Raises LeakError if a task used a resource outside its world."""
+    """Run a program. LeakError: a task used a resource outside its world."""
     with collect_garbage_at_end():
         return run_guarded(partial(program, setup, simulation))
 
@@ -95,9 +94,9 @@ def replay(
     policy: Policy | None = None,
     step_limit: int = STEP_LIMIT,
 ) -> RecordReplay[Setup, Result]:
-    """Replay a record. Recorded decisions that do not occur are skipped, and unrecorded ones take their defaults.
+    """Replay a record. Skip recorded decisions that do not occur; unrecorded decisions have their defaults.
 
-    policy: replaces the schedule, also in the resulting record.
+    policy: replaces the schedule, also in the new record.
     """
     choices, schedule = Choices.for_replay(record.decisions), ReplayPolicy(record.schedule)
     simulation = Simulation(choices, policy or schedule, crashes=record.crashes, trace=trace, step_limit=step_limit)
@@ -111,9 +110,9 @@ def replay(
 def record_of(
     program: Program[Setup, Result], setup: Setup, first: Simulation, found: Result, trace: Trace | None = None
 ) -> RecordReplay[Setup, Result]:
-    """Return the record of a finished run. An additional run finds the labels of the task switches.
+    """Return the record of a finished run. A second run finds the labels of the task switches.
 
-    Raises ReplayDivergedError if the run cannot be repeated.
+    ReplayDivergedError: the run cannot be repeated.
     """
     decisions = tuple(one for one in first.choices.decisions() if one.stream not in _SEED_STREAMS)
     choices, schedule = Choices.for_replay(decisions), LabellingPolicy(first.kernel.schedule)
@@ -132,7 +131,7 @@ def verify_record(
 ) -> RecordReplay[Setup, Result]:
     """Replay a record twice, and return the second replay.
 
-    Raises ReplayDivergedError if a decision does not occur, the run does not fail, or the replays differ.
+    ReplayDivergedError: a decision does not occur, the run does not fail, or the replays differ.
     """
     first = replay(program, record)
     second = replay(program, record, trace)

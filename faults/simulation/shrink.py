@@ -1,10 +1,10 @@
-"""Shrinking of a failed run: removes crashes, losses and switches; reduces the setup.
+"""Shrinking of a failed run: removes crashes, losses and task switches, and reduces the setup.
 
-All programs share `RecordShrinker`, and each adds its axes: a user's scenario the steps of its workload, a store's plan
-its features and messages.
+All programs share `RecordShrinker` and add axes: a user's scenario adds the steps of its workload, a store's plan its
+features and messages.
 
-Log files have numbers as names. Without a step of the workload, the crash may be in a file with another number, so the
-names in the record are adapted (`with_file_names_of`).
+Log files have numbers as names. Without a workload step the crash may be in a file with another number, so shrinking
+adapts the names in the record (`with_file_names_of`).
 """
 
 import re
@@ -29,10 +29,10 @@ from .trials import TrialOutcome, finding_of, program_of
 
 TRIES_MAX = 2_000
 SCHEDULES = 48
-"""Other schedules to try if a candidate with fewer steps does not fail under the recorded one."""
+"""Number of other schedules to try if a candidate with fewer steps does not fail under the recorded one."""
 _EARLIER_MAX = 64
-"""Up to this number of earlier operations, all are tried; above it, only those of the same name, by bisection."""
-_PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")  # kinds of crash to try, mildest first
+"""Maximum of earlier operations to try one by one. Above it, shrinking bisects operations of the same name."""
+_PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")  # crash profiles to try, mildest first
 _NUMBER = re.compile(r"\d+")
 Axis = Callable[[ShrinkSearch[Record[Setup]]], None]
 Test = Callable[[RecordReplay[Setup, Result]], bool]
@@ -41,7 +41,7 @@ Test = Callable[[RecordReplay[Setup, Result]], bool]
 class RecordShrinker(Generic[Setup, Result]):
     """Shrinks a failing record axis by axis, to a local minimum or until the budget is used up.
 
-    is_same: whether a replay fails the same way. cpu_seconds_max: a longer run counts as not failing.
+    is_same: returns whether a replay fails in the same way. cpu_seconds_max: a longer run does not count as a failure.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class RecordShrinker(Generic[Setup, Result]):
         renumbers: bool = False,
         cpu_seconds_max: float | None = None,
     ) -> None:
-        """Prepare shrinking. steps: scheduling points of the failed run. has_limit: whether to abort long runs."""
+        """steps: scheduling points of the failed run. has_limit: whether to abort long runs."""
         assert steps >= 0, steps
         self.operations: dict[str, Mapping[tuple[str, str], int]] = {}
-        """Operations of the last failing run: by life, then by kind and path."""
-        # A candidate that takes twenty times as long rarely fails in the same way, and costs as much as many others.
+        """Operations of the last failing simulation: by process run, then by kind and path."""
+        # A candidate that takes twenty times as long rarely fails in the same way, and costs as much as twenty others.
         self.step_limit = min(STEP_LIMIT, 20 * steps + 20_000) if has_limit else STEP_LIMIT
         self._program = program
         self._is_same = is_same
@@ -77,9 +77,9 @@ class RecordShrinker(Generic[Setup, Result]):
     ) -> ShrinkSearch[Record[Setup]]:
         """Return the search with the smallest record. stop and on_try: see `sim.shrink.ShrinkSearch`.
 
-        coarsely_first: each axis first removes only large parts, which is faster for long runs.
+        coarsely_first: whether each axis first removes only large parts, which is faster for long runs.
 
-        Raises ReplayDivergedError if a replay of the record does not fail in the same way.
+        ReplayDivergedError: a replay of the record does not fail in the same way.
         """
         first = replay(self._program, start)
         if not self._is_same(first):
@@ -100,7 +100,7 @@ class RecordShrinker(Generic[Setup, Result]):
         return search
 
     def still_fails(self, record: Record[Setup]) -> Record[Setup] | None:
-        """Replay a candidate and return its record, or None if it does not fail in the same way."""
+        """Replay a candidate. Return its record, or None if it does not fail in the same way."""
         replayed = self._replay_candidate(record)
         if replayed is None:
             return None
@@ -110,10 +110,7 @@ class RecordShrinker(Generic[Setup, Result]):
     def _replay_candidate(
         self, record: Record[Setup], policy: Policy | None = None
     ) -> RecordReplay[Setup, Result] | None:
-        """Replay a candidate.
-
-        Returns None if the candidate does not fail in the same way. policy: replaces the schedule.
-        """
+        """Replay a candidate. Return None if it does not fail in the same way. policy: replaces the schedule."""
         try:
             with cpu_limit(self._cpu_seconds_max):
                 replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)
@@ -129,7 +126,7 @@ class RecordShrinker(Generic[Setup, Result]):
         return replayed if self._is_same(replayed) else None
 
     def fails_under_any_schedule(self, record: Record[Setup]) -> Record[Setup] | None:
-        """Replay a candidate; if its own schedule does not make it fail, try other schedules."""
+        """Replay a candidate, under other schedules if it does not fail under its own."""
         followed = self.still_fails(record)
         for number in range(SCHEDULES if followed is None else 0):
             policy = draw_policy(Choices(f"schedule {number}").stream("schedule"))
@@ -140,7 +137,7 @@ class RecordShrinker(Generic[Setup, Result]):
         return followed
 
     def shrink_crashes(self, search: ShrinkSearch[Record[Setup]]) -> None:
-        """Try crashes without losses, at the end of the life, with smaller losses, at earlier operations."""
+        """Try crashes without losses, at the end of the process run, with smaller losses, and at earlier operations."""
         for life in [crash.life for crash in search.best.crashes]:
             for kinder in (_crashes_at_the_end, _milder_profiles, _other_moments, self._earlier_crashes):
                 crash = _crash_of(search.best, life)
@@ -171,8 +168,7 @@ def shrink(
 ) -> Finding:
     """Return a smaller run with the same signature: a local minimum, or the smallest one after tries_max runs.
 
-    on_try: called after each run, and whether it was accepted. Raises ReplayDivergedError if the finding does not
-    reproduce.
+    on_try: called after each run with whether it was accepted. ReplayDivergedError: the finding does not reproduce.
     """
 
     def is_same(replayed: RecordReplay[None, TrialOutcome]) -> bool:
@@ -238,10 +234,10 @@ def _with_nth(life: str) -> Callable[[Record[Setup], int], Record[Setup]]:
 
 
 def with_file_names_of(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> Record[Setup]:
-    """Replace the file names of the record by those of the replay.
+    """Replace the file names of the record by the replay's names.
 
-    Example: the record names `log-00000005`, but the replay only reached `log-00000004`. A name is replaced by the last
-    name of the replay that differs only in its numbers.
+    Example: the record names `log-00000005`, but the replay only reached `log-00000004`. The new name is the last name
+    of the replay that differs only in its numbers.
     """
     gone = set(replayed.gone)
     operations = replayed.simulation.operations
@@ -268,7 +264,7 @@ def _draw_with_matching_label(decision: Decision, plain: Iterable[Decision]) -> 
 
 
 def _crash_at_matching_file(crash: Crash, operations: Iterable[tuple[str, str]]) -> Crash:
-    """Move the crash to the last file with a matching name, at its first operation of the same kind."""
+    """Move the crash to the first operation of the same kind on the last file with a matching name."""
     kind, path, _ = CrashPoint.parse(crash.point)
     shape, found = _name_pattern(path), crash
     for other_kind, other in operations:

@@ -1,14 +1,14 @@
-"""Simulation: runs storage code on one disk, in lives of several machines.
+"""Simulation: runs storage code on one disk, by several machines in turn.
 
-A scenario is a function of one Simulation. A scenario runs machines one after another, with a crash or a clean stop
-between two machines. Each machine runs a function that opens the storage under test, uses it and judges its content.
-The scenario sets the number of file operations within which a life crashes.
+A scenario is a function of one Simulation. It runs machines one after another, with a crash or a clean stop between two
+machines. Each machine runs a function that opens the storage under test, uses it and judges its content. The scenario
+sets the number of file operations within which a machine crashes.
 
     def scenario(run: Simulation) -> None:
         run.live("first", use, crash_within=200)
         run.live("second", judge)
 
-The same function is run with many seeds (`trials`), replayed (`record`), shrunk and explored.
+`trials` runs the function with many seeds, `record` replays it, `shrink` and `explore` use it too.
 """
 
 from abc import ABC, abstractmethod
@@ -37,17 +37,17 @@ T = TypeVar("T")
 STEP_LIMIT = 400_000
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
 TORN_SECTORS = "torn-sectors"
-# PROFILES has torn sectors too. They count twice because only they tear a write shorter than a sector, and half of such
-# tears vanish with the length of the file.
+# PROFILES has torn-sectors too. It counts twice because no other profile tears a write shorter than a sector, and half
+# of these tears vanish with the length of the file.
 CRASHES = (*(name for name in PROFILES if name != NOTHING_LOST), TORN_SECTORS)
 DISK_STREAM = "disk of "
-"""Prefix of the name of the stream of a disk. The name of the first life on the disk follows."""
+"""Prefix of the name of a disk's random stream, before the name of the first machine on the disk."""
 TAKEN = "taken"
-"""Label suffix of the draw that decides whether a workload step runs."""
+"""Label suffix of the random choice whether a workload step runs."""
 
 
 class SimWorld(NamedTuple):
-    """The whole environment of the code under test. All other imports of this code must be pure."""
+    """The whole environment of the code under test, whose other imports must be pure."""
 
     clock: SimClock
     tasks: SimTasks
@@ -55,21 +55,21 @@ class SimWorld(NamedTuple):
 
 
 class WorldTrace(Trace, ABC):
-    """A trace that records calls of the code under test to its world."""
+    """A trace of the calls from the code under test to its world."""
 
     @abstractmethod
     def watch(self, machine: Machine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]: ...
 
 
 class Crash(NamedTuple):
-    """A crash that ended a life."""
+    """The crash of a machine."""
 
     life: str
     profile: str
-    """The kind of crash, a name in `profiles`."""
+    """Name of the crash profile."""
     moment: str
     point: str
-    """The operation as the text of a `CrashPoint`. Empty: after the function of the life."""
+    """The operation as the text of a `CrashPoint`. Empty: at the end of the machine's function."""
 
     def __str__(self) -> str:
         where = f"{self.moment} {self.point}" if self.point else "at its end"
@@ -80,17 +80,17 @@ Scenario = Callable[["Simulation"], None]
 
 
 class _PlannedCrash(NamedTuple):
-    """A life with a planned crash at one operation of its disk."""
+    """A machine with a planned crash at one operation of its disk."""
 
     disk: Disk
     crash: Crash
 
 
 class Simulation:
-    """One run. All random draws come from `choices`, and all task switches from the policy.
+    """One run. All random values come from `choices`, and all task switches from the policy.
 
-    crashes: the crashes of lives; None: drawn. Changed faults, timing and capacity_bytes apply from the next new disk
-    on, that is, after a power cut or a clean stop.
+    crashes: the crashes of machines; None: random. Changed faults, timing and capacity_bytes apply to the next new
+    disk, after a power cut or a clean stop.
     """
 
     def __init__(
@@ -109,11 +109,13 @@ class Simulation:
         self.timing: Timing = SyncTiming()
         self.capacity_bytes: int | None = None
         self.triggers: dict[str, CrashTrigger] = {}
-        """The crash trigger of each life. One set before `arm` takes precedence over a planned crash."""
+        """The crash trigger of each machine. A trigger set before `arm` takes precedence over a planned crash."""
         self.on_crash: Callable[[str, Disk], None] | None = None
-        """Called at a planned crash, with the life and its disk."""
+        """Called at a planned crash, with the machine's name and disk."""
         self.promises: Counter[str] = Counter()
-        """How often each promise was checked and each event happened. 0: only its false condition was reached."""
+        """Number of checks of each promise and of occurrences of each event. 0: the event's condition was always
+        false.
+        """
         self._attributes: tuple[SharedAttribute, ...] = ()
         self._armed: dict[str, _PlannedCrash] = {}
         self._recorded = None if crashes is None else {crash.life: crash for crash in crashes}
@@ -122,13 +124,13 @@ class Simulation:
         self._disks = self.lifecycle()
         self._enabled: dict[str, None] = {}
         self.crash_profiles: dict[str, None] = {}
-        """Crash profiles that `live` may have drawn, in order of first use."""
+        """Crash profiles that `live` may have selected, in order of first use."""
 
     @property
     def landmarks_ms(self) -> Sequence[int]:
-        """Durations in ms that the code under test uses, such as its timeouts.
+        """Durations in ms that the code under test uses, such as timeouts.
 
-        One in four delays has one of these durations, or is 1 ms shorter or longer.
+        One delay in four has one of these durations, or differs by 1 ms.
         """
         return self.kernel.landmarks_ms
 
@@ -139,20 +141,20 @@ class Simulation:
     # -- plain attributes ------------------------------------------------------------------------------
 
     def switch_at_attributes(self, *sources: Source) -> None:
-        """Make accesses to plain attributes scheduling points in all later lives, to find races between threads.
+        """Make accesses to plain attributes scheduling points on all later machines, to find races between threads.
 
-        sources: classes, or modules for all of their classes. Attributes that cannot race are omitted. ValueError:
-        names a source whose code cannot be read.
+        sources: classes, or modules for all of their classes. Attributes that cannot race are omitted. ValueError: the
+        code of a source is unreadable.
         """
         if not self._attributes:  # repeated calls must not multiply the limit again
             self.kernel.raise_step_limit(STEPS_TIMES)
         self._attributes = shared_attributes(*sources)
 
     def with_attribute_points(self) -> AbstractContextManager[None]:
-        """Return a block in which accesses to these attributes are scheduling points."""
+        """Return a context manager that makes accesses to these attributes scheduling points."""
         return attribute_points(self.kernel, self._attributes)
 
-    # -- lives on disks: what every run is made of -----------------------------------------------------
+    # -- machines on disks ------------------------------------------------------------------------------
 
     def lifecycle(
         self, *, faults: FaultPlan | None = None, timing: Timing | None = None, rot: Rot = without_rot
@@ -162,14 +164,14 @@ class Simulation:
         return lifecycle
 
     def planned_crash(self, drawn: Crash, unrecorded: Crash) -> Crash:
-        """Return the crash of a life: the drawn one, or in a replay the recorded one.
+        """Return the crash of a machine: `drawn`, or the recorded one in a replay.
 
-        unrecorded: for a replay whose record has no crash of the life.
+        unrecorded: for a replay without a recorded crash of the machine.
         """
         return drawn if self._recorded is None else self._recorded.get(drawn.life, unrecorded)
 
     def arm_crash(self, disk: Disk, crash: Crash, operation: int | None) -> None:
-        """Arm the crash of a life. operation: operations from now, if the crash has no point."""
+        """Arm the crash of a machine. operation: number of operations until a crash without a point."""
         assert operation is None or operation >= 0, operation
         trigger = self.triggers.get(crash.life)
         if trigger is None:
@@ -183,7 +185,7 @@ class Simulation:
         return self._armed[life].disk
 
     def note_crash(self, crash: Crash) -> None:
-        """Record the crash of a life at the operation that the life's trigger selected. Later calls have no effect."""
+        """Record the crash of a machine at the operation of its trigger. Later calls have no effect."""
         if self.on_crash is not None and crash.life in self._armed and crash.life not in self._crashes:
             self.on_crash(crash.life, self._armed[crash.life].disk)
         trigger = self.triggers.get(crash.life)
@@ -192,7 +194,7 @@ class Simulation:
 
     @property
     def crashes(self) -> tuple[Crash, ...]:
-        """Crashes in order, including one that aborted the run before `note_crash`."""
+        """All crashes, oldest first, including a crash that aborted the run before `note_crash`."""
         met = {
             life: self._armed[life].crash._replace(point=str(trigger.selected))
             for life, trigger in self.triggers.items()
@@ -202,7 +204,7 @@ class Simulation:
 
     @property
     def operations(self) -> dict[str, dict[tuple[str, str], int]]:
-        """Operations by kind and path, for each life with a trigger."""
+        """Operations by kind and path, for each machine with a trigger."""
         return {life: trigger.times for life, trigger in self.triggers.items()}
 
     @property
@@ -212,9 +214,9 @@ class Simulation:
 
     @property
     def enabled(self) -> tuple[str, ...]:
-        """The possible faults, and the promises and events that were reached.
+        """The possible faults, and the reached promises and events.
 
-        Possible are the faults of the fault plans, and the losses of a crash after the executed operations.
+        Possible faults are those of the fault plans, and the losses of a crash after the executed operations.
         """
         operations = {kind for trigger in self.triggers.values() for kind, _ in trigger.times}
         profiles = [PROFILES[name] for name in self.crash_profiles]
@@ -222,15 +224,15 @@ class Simulation:
         return tuple(dict.fromkeys([*faults, *self.promises]))
 
     def steps(self, name: str, count: int) -> Iterator[tuple[int, Stream]]:
-        """Yield the steps of one part of the workload, numbered from 1, each with a stream for its own draws.
+        """Yield the steps of one part of the workload, numbered from 1, each with its own random stream.
 
-        Shrinking removes steps that are not needed for the failure, so a step must not depend on an earlier one. name:
-        must differ from the names of other streams and lives.
+        Shrinking removes steps, so a step must not depend on an earlier one. name: must differ from the names of other
+        streams and machines.
         """
         stream = self.choices.stream(name)
         for number in range(1, count + 1):
             step = stream.with_subject(f"step {number}")
-            if step.record_draw(2, TAKEN, 1):  # shrinking replaces 1 by 0, the default
+            if step.record_draw(2, TAKEN, 1):  # shrinking replaces 1 by the default 0
                 yield number, step
 
     def live(
@@ -241,8 +243,8 @@ class Simulation:
         Return the value of body; None after a crash.
 
         crash_within: the machine crashes at one of its first crash_within file operations, or at the end of body if
-        that is earlier. The kind of crash is drawn from profiles. 0: the machine stops cleanly after the body. Raises
-        TaskFailedError with the error of a task as its cause, and any other error of `Kernel.run`.
+        that is earlier. 0: the machine stops cleanly after body. profiles: one of them is the random kind of crash.
+        Raises TaskFailedError with the error of a task as its cause, and any other error of `Kernel.run`.
         """
         machine = self.kernel.create_machine(life)
         disk = self._find_disk(life)
@@ -275,16 +277,16 @@ class Simulation:
         lifecycle.capacity_bytes = self.capacity_bytes
         disk_name = f"{DISK_STREAM}{life}"
         disk = lifecycle.find_disk(disk_name)
-        if lifecycle.stream_name == disk_name:  # else the disk of a killed process, which keeps its faults
+        if lifecycle.stream_name == disk_name:  # the disk of a killed process keeps its faults
             self._enabled.update(dict.fromkeys(enabled_kinds(self.faults)))
         return disk
 
     def _plan_crash(self, life: str, disk: Disk, crash_within: int, profiles: Sequence[str]) -> Crash:
-        """Draw the crash of a life. The operation of the crash is unknown until the trigger selects it."""
+        """Return a random crash of a machine. The trigger selects its operation later."""
         assert crash_within > 0, crash_within
         assert profiles, life
         self.crash_profiles.update(dict.fromkeys(profiles))
-        draw = self.choices.stream("crash").raw_random  # unrecorded: the record has the crash itself, by name
+        draw = self.choices.stream("crash").raw_random  # not recorded, because the record has the crash itself
         operation = int(draw() * crash_within)
         profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
         harmless = Crash(life, NOTHING_LOST, CrashPhase.AFTER, "")

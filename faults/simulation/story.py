@@ -1,8 +1,8 @@
 """Story of a failure: selects the most relevant events before it.
 
-Events that changed or read the bytes concerned by the failure are the most relevant. Next are events of the same file
-and ends of machines, then other events of the tasks and machines of the failure. The latest of equally relevant events
-are shown, and all others are counted.
+Events that changed or read the bytes of the failure are the most relevant. Next are events of the same file and ends of
+machines, then other events of the failure's tasks and machines. Among equally relevant events, the story has the
+latest, and the number of the others.
 """
 
 import re
@@ -23,7 +23,7 @@ class FailureSubjects:
     ranges: list[tuple[str, int, int]] = field(default_factory=list)
     """Byte ranges: path, first byte, end offset.
 
-    For the log and queues: the directory, and offsets in the whole log or queue.
+    For a log or queue: its directory, and offsets in the whole log or queue.
     """
     paths: set[str] = field(default_factory=set)
     tasks: set[str] = field(default_factory=set)
@@ -40,7 +40,7 @@ class FailureSubjects:
         if any(path == known or path.startswith(f"{known}/") for known in self.paths):
             return _FILE
         if any(known.rpartition("/")[0] == path for known in self.paths):
-            return _TASK  # the directory has unrelated files too
+            return _TASK  # the directory also has unrelated files
         machine, _, task = event.task.rpartition("/")
         return _TASK if machine in self.machines or not self.tasks.isdisjoint((event.task, task)) else _OTHER
 
@@ -66,7 +66,7 @@ def story_of(
 ) -> list[str]:
     """Return at most lines_max lines, oldest first: the most relevant events, and a count of the others.
 
-    verdict: the error with which a judge ends a task; such an end is left out. root: prefix to remove from paths.
+    verdict: the judge's error; the story omits the end of its task. root: prefix to remove from paths.
     """
     assert lines_max > 0, lines_max
     shown = [event for event in events if not _is_left_out(event, verdict)]
@@ -74,7 +74,7 @@ def story_of(
         return [_event_line(event, root) for event in shown]
     _add_files_of_ranges(concern, shown)
     weighed = sorted(((concern.relevance(event), number) for number, event in enumerate(shown)), reverse=True)
-    chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line has the count of the others
+    chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line has the count
     assert len(chosen) < lines_max < len(shown), (len(chosen), lines_max)
     about = f", these concern {', '.join(concern.names[:4])}" if concern.names else ""
     left_out = f"{len(shown) - len(chosen):,} of {len(shown):,} events are left out{about}"
@@ -82,7 +82,7 @@ def story_of(
 
 
 def _is_left_out(event: TraceEvent, verdict: str) -> bool:
-    """Whether an event has no information: a task switch or start, a normal end, or an end by the judge."""
+    """Whether an event is irrelevant: a task switch or start, a normal end, or an end by the judge."""
     if event.kind == "end":
         return ": " not in event.text or (bool(verdict) and f": {verdict}(" in event.text)
     return event.kind in _LEFT_OUT
@@ -94,7 +94,7 @@ def _event_line(event: TraceEvent, root: str) -> str:
 
 
 def _add_files_of_ranges(concern: FailureSubjects, events: Iterable[TraceEvent]) -> None:
-    """For each range of a directory, add the last file that begins at or before the range."""
+    """For each directory range, add the last file that begins at or before the range."""
     begins: dict[str, set[int]] = {}
     for event in events:
         directory, _, base = _path_and_range(event.text)[0].rpartition("/")

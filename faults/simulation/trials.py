@@ -4,7 +4,7 @@
     finding = find(scenario, range(1000), coverage.add)
     print(finding or coverage)
 
-A search without a failure proves nothing about faults that were never injected, so `Coverage` counts them.
+A run without a failure proves something only about injected faults, so `Coverage` counts them.
 """
 
 import warnings
@@ -29,7 +29,7 @@ from .simulation import DISK_STREAM, STEP_LIMIT, Crash, Scenario, Simulation
 from .story import FailureSubjects, story_of
 
 EXPLORE_LIMIT = 64
-"""Default limit of states per crash, low because each state takes a whole run."""
+"""Default maximum of states per crash, low because each state takes a whole run."""
 _STORY_LINES = 30
 _ROOT = __file__.rsplit("/", 3)[0]
 _OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "scenarios"))
@@ -40,7 +40,7 @@ class NeverInjected(UserWarning):
 
 
 class RunInjections(Protocol):
-    """The part of a run that `Coverage` needs."""
+    """The input of `Coverage` from a run."""
 
     @property
     def injected(self) -> dict[str, int]:
@@ -51,16 +51,16 @@ class RunInjections(Protocol):
 
 
 class Coverage:
-    """Counts over all runs: how often each fault was injected, and which never were."""
+    """Injection counts of faults over all runs."""
 
     def __init__(self) -> None:
         self.seeds = 0
         self.injected: Counter[str] = Counter()
-        """How often each fault was injected. The count of `crash` is the number of lives that crashed."""
+        """Number of injections of each fault. `crash` counts crashed machines."""
         self._enabled: dict[str, None] = {}
 
     def add(self, seed: int, outcome: RunInjections) -> None:
-        """Add a run. Can be passed to `find` as `on_run`."""
+        """Add a run. `find` accepts this method as `on_run`."""
         self.seeds += 1
         self.injected.update(outcome.injected)
         self._enabled.update(dict.fromkeys(outcome.enabled))
@@ -95,7 +95,7 @@ class TrialOutcome:
     """The result of one run."""
 
     failure: Exception | None
-    """The error that ended the run, or that a failed task raised."""
+    """The error of the run or of a failed task."""
     digest: str
     steps: int
     injected: dict[str, int]
@@ -106,7 +106,7 @@ class TrialOutcome:
 
     @property
     def signature(self) -> str:
-        """Identity of the failure: the broken promise, else the type of the error. Empty: no failure."""
+        """Identity of the failure: the broken promise, or the type of the error. Empty: no failure."""
         failure = self.failure
         if isinstance(failure, PromiseBroken):
             return failure.promise
@@ -133,7 +133,7 @@ TrialReplay = RecordReplay[None, TrialOutcome]
 
 
 def program_of(scenario: Scenario) -> Program[None, TrialOutcome]:
-    """Return a scenario as a program. The result contains the error that the scenario raises."""
+    """Return a scenario as a program. The result has the scenario's error."""
     return partial(_run_scenario, scenario)
 
 
@@ -152,7 +152,7 @@ def _run_scenario(scenario: Scenario, setup: None, run: Simulation) -> TrialOutc
 
 
 def run_seed(scenario: Scenario, seed: int) -> TrialOutcome:
-    """Run one seed under the guard. Raises LeakError if a task used a resource outside its world."""
+    """Run one seed under the guard. LeakError: a task used a resource outside its world."""
     return execute(program_of(scenario), None, _simulation_of(seed))
 
 
@@ -166,8 +166,8 @@ def find(
 ) -> Finding | None:
     """Run seeds up to the first failure, and return its finding, or None. on_run: called with each seed and its run.
 
-    Warns with NeverInjected if no seed fails and some possible fault was never injected. Raises LeakError as run_seed
-    does, and ReplayDivergedError if the failed run cannot be repeated.
+    NeverInjected: a warning that no seed failed and a possible fault was never injected. LeakError: as for run_seed.
+    ReplayDivergedError: the failed run cannot be repeated.
     """
     coverage = Coverage()
 
@@ -204,13 +204,13 @@ def replay(
 ) -> TrialReplay:
     """Replay a record.
 
-    Recorded decisions that do not occur are skipped, and unrecorded decisions take their default values.
+    Skip recorded decisions that do not occur; unrecorded decisions have their defaults.
     """
     return records.replay(program_of(scenario), record, trace, step_limit=step_limit)
 
 
 def finding_of(scenario: Scenario, seed: int, record: TrialRecord) -> Finding:
-    """Return the finding of a record. Raises ReplayDivergedError if its replay diverges or does not fail."""
+    """Return the finding of a record. ReplayDivergedError: its replay diverges or does not fail."""
     trace = Trace()
     return _make_finding(seed, record, verify_record(program_of(scenario), record, trace).result, trace)
 
@@ -223,9 +223,9 @@ def _make_finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: 
 
 
 def _failure_subjects_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> FailureSubjects:
-    """Return files named by the error, crashes or disk draws; switched tasks; crashed lives.
+    """Return the files in the error, the crashes or the disk decisions, the switched tasks, and the crashed machines.
 
-    Without the crashed lives, the story would have only events of the last machine, which often only judges.
+    Without the crashed machines, the story would have only events of the last machine, which often only judges.
     """
     concern = FailureSubjects(machines={crash.life for crash in record.crashes})
     concern.tasks = {task for switch in record.schedule for task in (switch.task, switch.chosen)}
@@ -237,7 +237,7 @@ def _failure_subjects_of(record: TrialRecord, outcome: TrialOutcome, trace: Trac
 
 @dataclass(frozen=True, slots=True)
 class TrialExploration:
-    """The results of crashing a life at each of its operations, and of every state after each crash."""
+    """The results of crashes at each operation of one machine."""
 
     life: str
     findings: tuple[Finding, ...]
@@ -251,10 +251,10 @@ class TrialExploration:
 
 
 def explore(scenario: Scenario, seed: int = 0, *, life: str = "", limit: int = EXPLORE_LIMIT) -> TrialExploration:
-    """Crash one life of a seed at each of its operations, and judge every state.
+    """Crash one machine of a seed at each of its operations, and judge every state.
 
-    Other lives run as with the seed, without crashes. life: by default the first that may crash. limit: states per
-    crash. ValueError: no life may crash.
+    Other machines run as with the seed, without crashes. life: name of the machine; default: the first that may crash.
+    limit: maximum states per crash. ValueError: no machine may crash.
     """
     program, choices = program_of(scenario), Choices(str(seed))
     simulation = Simulation(choices, draw_policy(choices.stream("schedule")), crashes=())

@@ -1,1 +1,1 @@
-"""The commands that run scenarios, one job a file."""
+"""The command line interface of tornlog."""

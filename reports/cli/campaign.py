@@ -1,4 +1,4 @@
-"""Implementation of `run`: runs a campaign of seeds in rounds, and builds the result."""
+"""Implementation of `run`: runs rounds of seeds, and builds the result."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +47,7 @@ from .run import RunOptions
 from .run_result import RunResults, failures_by_kind_in_turn, run_result
 
 _SECONDS = 30.0
-"""Default time budget, if the command line has neither a time nor seeds."""
+"""Default time budget, if the user gives neither a time nor seeds."""
 
 
 def run_campaign(asked: RunOptions) -> NoReturn:
@@ -135,7 +135,7 @@ def _require_fit_for_processes(asked: RunOptions) -> None:
 def _write_failure_files(
     results: RunResults, asked: RunOptions, scenario: Scenario, out: Path | None
 ) -> tuple[RunResults, Path | None, ResultFiles]:
-    """Write failures and timelines; return the results with their paths, the page's directory, and write errors."""
+    """Write failures and timelines. Return the results with paths, the directory of the page, and write errors."""
     files, paths, drawn = ResultFiles(), dict[str, Path](), list[Path]()
     left: dict[str, FailureLinks] = {}
     place: Path | None = None
@@ -147,7 +147,7 @@ def _write_failure_files(
     failures = failures_by_kind_in_turn(results.broken)
     with files.writing(), results_written("--out"):
         paths = write_failures((failure for tally in results.tallies for failure in tally.failures), out)
-        # After an interrupt the user does not wait for timelines. `tornlog replay` can draw them later.
+        # After an interrupt no timelines are drawn, because the user waits; `tornlog replay` can draw them later.
         left = write_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
         place = out
     left = left or write_timelines(failures, paths, None, again)
@@ -167,7 +167,7 @@ def _rerun_command(asked: RunOptions, failure: Failure) -> str:
 
 
 def _version_and_mutant(asked: RunOptions) -> tuple[Version | None, str | None]:
-    """A version counts as a mutant too."""
+    """A version has a mutant of the same name."""
     name, mutant = asked.as_, asked.mutant
     require_mutant(mutant)
     if name is None:
@@ -252,7 +252,7 @@ def _run_all(
 def _tallies_of_kept(
     out: Path | None, scenarios: Sequence[Scenario], mutant: str | None, interruption: Interruption
 ) -> dict[str, Tally]:
-    """Print a note about each stored failure; return tallies of the failures that still occur."""
+    """Print a note about each stored failure. Return tallies of the failures that still occur."""
     tallies: dict[str, Tally] = {}
     named = {scenario.name: scenario for scenario in scenarios}
     for path, failure in _kept_failures(out):
@@ -277,7 +277,7 @@ def _kept_failures(out: Path | None) -> Iterator[tuple[Path, Failure]]:
 
 
 def _replay_kept(failure: Failure) -> Failure | str:
-    """Return a stored failure as it occurs with the current code, or the reason why it does not occur."""
+    """Replay a stored failure. Return the failure with the current code, or the reason why it no longer occurs."""
     try:
         with applied_mutant(failure.mutant), cpu_limit(CPU_SECONDS_MAX):
             replayed = replay(failure.smallest.record)

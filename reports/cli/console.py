@@ -1,4 +1,4 @@
-"""Console output of commands: results and errors, progress, tables, paths."""
+"""Console output: prints results, errors, progress, tables and paths."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from rich.table import Table
 
 
 class PipedConsole(Console):
-    """A closed pipe raises an exception, which the command line handles."""
+    """Raises an exception for a closed pipe; the command line handles it."""
 
     def on_broken_pipe(self) -> None:
         """rich would exit with 1, but tornlog uses 1 for a broken promise."""
@@ -28,9 +28,9 @@ ERR = Console(stderr=True, highlight=False)
 """The console for progress and errors, and for findings if JSON is written to standard output."""
 T = TypeVar("T")
 _LINE_EVERY_SECONDS = 5.0
-"""The interval between progress lines if each item takes seconds. The last line is always printed."""
+"""Interval between progress lines for items that take seconds. The last line is always printed."""
 _SIGN_EVERY_SECONDS = 60.0
-"""The interval between progress lines of other long work."""
+"""Interval between progress lines of other work."""
 
 
 def console_for_findings(json_file: str | None) -> Console:
@@ -47,11 +47,10 @@ def print_note(text: str) -> None:
 
 @contextmanager
 def show_progress(what: str = "", total: float | None = None, *, ticks: bool = True) -> Iterator[Callable[..., None]]:
-    """Show a progress bar on standard error during the block; in a pipe, print one line a minute.
+    """Show a progress bar on standard error during the block. In a pipe, print one line per minute.
 
-    Yield the update function. The update function has the arguments of rich's `Progress.update`, and `facts`, a text
-    after the bar. ticks: whether a thread updates the elapsed time. A process that forks should not have this thread,
-    and must pass `refresh`.
+    Yield a function with the arguments of rich's `Progress.update`, and `facts`, a text after the bar. ticks: whether a
+    thread updates the elapsed time. A process that forks should not have this thread, and must pass `refresh`.
     """
     with _display(what, total, ticks=ticks) as update:
         printed_at = monotonic()
@@ -82,7 +81,7 @@ def with_progress(
 ) -> Iterator[T]:
     """Yield items, and show the progress on standard error: a bar, or lines in a pipe.
 
-    what: the work in one or two words; about: returns the name of an item.
+    what: one or two words that describe the work. about: returns the name of an item.
     """
     done, printed_at = 0, monotonic()
     with _display(what, total, ticks=True) as update:
@@ -103,7 +102,6 @@ def print_paths(paths: Iterable[Path]) -> None:
 
 
 def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
-    """Return a table without rules: columns of text, then columns of numbers."""
     table = Table(title=title, title_justify="left", box=SIMPLE, show_edge=False, pad_edge=False, collapse_padding=True)
     for name in texts:
         table.add_column(name, no_wrap=name != "what")

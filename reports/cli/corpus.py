@@ -1,9 +1,9 @@
-"""Corpus: the failures of earlier runs, which the next run tries first.
+"""Corpus: stores the failures of earlier runs, which the next run tries first.
 
 A directory (`.tornlog` by default) has one file per command: `{"format": "tornlog-corpus/1", "failures": [{"subject",
-"case", "passes"}]}`. subject: what was tested, such as a program with its arguments. case: a seed or a crash point in
-words. passes: how often in a row the case was tried without a failure. The directory ignores itself in Git, as
-`.pytest_cache` does; CI keeps it between runs in its cache.
+"case", "passes"}]}`. subject: what was tested, such as a program with its arguments. case: a text that names a seed or
+a crash point. passes: number of consecutive tries without a failure. Git ignores the directory because of its own
+.gitignore, as with `.pytest_cache`; CI caches it between runs.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,10 +17,10 @@ from ..quantities import count_text
 from .console import print_note
 
 PASSES_MAX = 3
-"""After so many runs in a row without a failure a case is dropped."""
+"""After this number of consecutive tries without a failure, a case is dropped."""
 _FORMAT = "tornlog-corpus/1"
 _CASES_MAX = 100
-"""Maximum of cases of one subject."""
+"""Maximum number of cases per subject."""
 
 
 class _Entry(msgspec.Struct):
@@ -36,19 +36,19 @@ class _Document(msgspec.Struct):
 
 @dataclass(slots=True)
 class CorpusOutcome:
-    """What became of the kept cases of one subject."""
+    """The results of the stored cases of one subject."""
 
     place: Path
     tried: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
-    """Cases that passed PASSES_MAX times in a row."""
+    """Cases that were dropped after PASSES_MAX passes."""
     gone: list[str] = field(default_factory=list)
-    """Cases that this program does not have any more."""
+    """Stored cases that no longer exist in this program."""
 
     @property
     def lines(self) -> list[str]:
-        """Return sentences for the terminal. Empty if no case was kept."""
+        """Return sentences for the terminal, or none if no case was stored."""
         lines = []
         if self.tried:
             lines.append(
@@ -60,7 +60,7 @@ class CorpusOutcome:
 
     @property
     def verdict(self) -> str:
-        """Return the part of a verdict about the failures of kept cases, or ""."""
+        """Return the clause of a verdict that counts repeated failures, or ""."""
         return f"{count_text(len(self.failed), 'failure')} from {self.place}" if self.failed else ""
 
     def to_json(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class CorpusOutcome:
 
 
 class FailureCorpus:
-    """The failures of one command in a directory. place: None: there is no corpus."""
+    """The stored failures of one command. place: the directory; None: no corpus is used."""
 
     def __init__(self, place: Path | None, command: str) -> None:
         assert command in ("probe", "run"), command
@@ -92,17 +92,18 @@ class FailureCorpus:
         return document.failures
 
     def cases(self, subject: str) -> list[str]:
-        """Return the kept cases of a subject, oldest first."""
+        """Return the stored cases of a subject, oldest first."""
         return [one.case for one in self._entries if one.subject == subject]
 
     def record_run(
         self, subject: str, failed: Iterable[str], passed: Collection[str] = (), gone: Collection[str] = ()
     ) -> CorpusOutcome | None:
-        """Note the results of a run, and write the corpus if it changes.
+        """Record the results of a run, and write the corpus if it changes.
 
-        failed: cases that failed, kept or not. passed: kept cases that were tried and did not fail.
+        failed: cases that failed, stored or new. passed: stored cases that were tried and did not fail. gone: stored
+        cases that no longer exist.
 
-        Return the outcome of the kept cases; None: no case was kept.
+        Return the results of the stored cases; None if no case was stored.
         """
         if self._place is None or self._path is None:
             return None
@@ -118,7 +119,7 @@ class FailureCorpus:
                 found.tried.append(one.case)
                 found.failed.append(one.case)
             elif one.case not in passed:
-                entries.append(one)  # it was not tried
+                entries.append(one)  # this case was not tried
             else:
                 found.tried.append(one.case)
                 if one.passes + 1 < PASSES_MAX:
@@ -133,7 +134,7 @@ class FailureCorpus:
         return found if found.tried or found.gone else None
 
     def _write(self, place: Path, path: Path, entries: list[_Entry]) -> None:
-        from ...scenarios.campaigns.kept_files import keep_file  # imported here, because it is slow to import
+        from ...scenarios.campaigns.kept_files import keep_file  # slow to import
 
         document = msgspec.json.format(msgspec.json.encode(_Document(_FORMAT, entries)), indent=1)
         try:

@@ -1,4 +1,4 @@
-"""Implementation of `run --check-determinism --processes N`: repeats seeds in other processes.
+"""Implementation of `run --check-determinism`: repeats seeds in other processes.
 
 JSON: `{"format": "tornlog-determinism/1", "witnesses": [names], "runs", "digests": {scenario: digest}, "differences":
 [lines], "errors": [texts], "seconds"}`.

@@ -1,10 +1,10 @@
-"""Commands for store directories: `inspect_store`, `verify_store`, `dump_messages`, `rebuild_store`, and `config`.
+"""Commands for store directories: `inspect_store`, `verify_store`, `dump_messages`, `rebuild_store`, `config`.
 
-These commands change nothing in the directory. Exit codes: 0 no damage and no broken promise, 1 damage or a broken
-promise, 2 usage, or a directory without any part of a store, 3 an unreadable file, or a new directory or output that
-cannot be written. Damage that the next start of the store repairs is printed as a note. Other damage is printed after
-the table, or on standard error if standard output has JSON, as `file @ offset: field: expected X, found Y`, with paths
-relative to the store directory.
+The commands never change the directory. Exit codes: 0 no damage and no broken promise, 1 damage or a broken promise, 2
+usage error, or a directory without any part of a store, 3 an unreadable file, or output that cannot be written. Damage
+that the next start of the store repairs is printed as a note. Other damage is printed after the table, or on standard
+error if standard output contains JSON, as `file @ offset: field: expected X, found Y`, with paths relative to the store
+directory.
 """
 
 import json
@@ -41,7 +41,7 @@ from .present_directories import show_inspection, show_rebuilt, show_settings, s
 _LINES_MAX = 50
 _LONG_BYTES = 256 * MIB
 _SPLIT_BYTES = 128 * MIB
-"""Number of log bytes that one of several processes checks at a time."""
+"""Number of log bytes per task, if several processes check the log."""
 T = TypeVar("T")
 
 Directory = Annotated[
@@ -58,7 +58,7 @@ LogBytes = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class _GeometryOptions:
-    """File sizes that may be unknown from the files of a store."""
+    """File sizes that may not be known from the files of a store."""
 
     config: ConfigFile = None
     commit_log_size: LogBytes = None
@@ -124,11 +124,11 @@ def verify_store(asked: VerifyOptions) -> NoReturn:
 
 @contextmanager
 def spread_over(jobs: int) -> Iterator[PartSpread]:
-    """Yield a function that checks items in `jobs` processes; 1 means in this process."""
+    """Yield a function that checks items in `jobs` processes, or in this process if `jobs` is 1."""
     if jobs == 1:
         yield _spread_by(map)
         return
-    # imported here, because `--help` does not need the scenarios
+    # slow to import, and `--help` does not need it
     from ...scenarios.campaigns.worker_pool import worker_pool
 
     with worker_pool(jobs) as pool:
@@ -143,7 +143,7 @@ def _spread_by(mapped: Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[
 
 
 def _judge_in_task(judgement: Judgement[Item, Result], item: Item) -> Result:
-    """Check one item in a process that opens the files itself, and closes its mappings afterwards."""
+    """Check one item in a worker process, which opens and closes the files itself."""
     world = overlay_world()
     return judgement(world.files, world.core, item)
 
@@ -187,7 +187,7 @@ def dump_messages(asked: DumpOptions) -> NoReturn:
                 if left is not None and (left := left - 1) == 0:
                     break
     except BrokenPipeError:
-        _drop_output()  # the reader has closed the pipe
+        _drop_output()  # the reader of standard output has closed the pipe
     except OSError as error:
         if asked.json_file == "-":
             _drop_output()
@@ -200,17 +200,14 @@ def dump_messages(asked: DumpOptions) -> NoReturn:
 def _dumped_items(
     settings: StoreConfig, selection: DumpSelection, body: BodyText
 ) -> Iterator[dict[str, Any] | CorruptFileError]:
-    """Yield the items of `dump_log`.
-
-    Errors of the store are handled here, so that all other errors are errors of the output.
-    """
+    """This function handles errors of the store, so the caller can treat all other errors as errors of the output."""
     with _exit_if_not_readable_as_store(settings.store_path_root_dir):
         yield from dump_log(OverlayFiles, settings, selection, body)
 
 
 @contextmanager
 def _exit_if_not_readable_as_store(root: str) -> Iterator[None]:
-    """Exit with 1 if the block finds damage, which is printed, or with 3 if a file is unreadable."""
+    """If the block finds damage, print the damage and exit with 1; if a file is unreadable, exit with 3."""
     try:
         with _exit_if_unreadable():
             try:
@@ -289,9 +286,9 @@ def rebuild_store(asked: RebuildOptions) -> NoReturn:
 
 
 def _root_and_geometry(directory: Path, geometry: Geometry, json_file: str | None) -> tuple[str, Geometry]:
-    """Return a store's absolute path and geometry.
+    """Return the absolute path and the geometry of a store.
 
-    Raises BadParameter without a store, or for output inside the store.
+    Raises BadParameter if no store exists, or if the output would be inside the store.
     """
     root = os.path.abspath(directory)
     _require_store(root, geometry)
@@ -300,18 +297,18 @@ def _root_and_geometry(directory: Path, geometry: Geometry, json_file: str | Non
 
 
 def _store_directories(root: str, geometry: Geometry) -> list[str]:
-    """Return all directories of a store. A part such as the log may be a link or in another directory."""
+    """Return all directories of a store. The log, for example, may be a link or in another directory."""
     try:
         paths = log_paths(OverlayFiles(), root, geometry)
     except (OSError, ValueError):
-        return [root]  # the error is reported when the files are read
+        return [root]  # a later read of the files reports the error
     log = *paths.commit_log_directories, *paths.read_only_commit_log_directories
     queues = paths.consume_queue_directory, paths.consume_queue_ext_directory
     return [root, *log, *queues, paths.index_directory, paths.config_directory, paths.checkpoint_path]
 
 
 def _require_store(root: str, geometry: Geometry) -> None:
-    """Raise BadParameter if a directory has no part of a store. A store with a missing part counts as damaged."""
+    """Raise BadParameter if a directory contains no part of a store. Missing parts count as damage."""
     parts = [*_store_directories(root, geometry)[1:], os.path.join(root, "abort")]
     if len(parts) > 1 and not any(map(_can_be_output, parts)):
         raise typer.BadParameter(f"{root}: no store: it has no log, no queues and no checkpoint", param_hint="DIR")
@@ -323,12 +320,12 @@ def _can_be_output(path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True  # the command itself reports why the directory cannot be read
+        return True  # the command reports later why the directory is unreadable
     return True
 
 
 def _is_inside(places: Iterable[str], path: str) -> bool:
-    """Return whether a path, with links resolved, is equal to or inside one of the places."""
+    """Compare paths after resolving symbolic links."""
     path = os.path.realpath(path)
     return any(os.path.commonpath([place, path]) == place for place in map(os.path.realpath, places))
 
@@ -341,7 +338,7 @@ def _refuse_output_in(places: Iterable[str], json_file: str | None) -> None:
 def _rebuilt_by(
     master: str, ship: list[str] | None, conf: list[str] | None, root: str, new: str, geometry: Geometry
 ) -> RebuildResult:
-    """Rebuild on an engine. Exit with 1 if only a local rebuild is possible, with 3 if a file operation fails."""
+    """Rebuild on Spark. Exit with 1 if only a local rebuild is possible, with 3 if a file operation fails."""
     from ..pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
     from ..pipeline.spark.options import engine_for, place_of
 
@@ -423,7 +420,7 @@ def _geometry_options(
     hash_slots: int | None = None,
     index_entries: int | None = None,
 ) -> Geometry:
-    """Options override the configuration file."""
+    """Return the geometry from a configuration file; options override the file."""
     conf = Geometry()
     if config is not None:
         with _usage_errors(config):
@@ -448,7 +445,7 @@ def _exit_if_unreadable() -> Iterator[None]:
 
 @contextmanager
 def _log_bytes_progress(log_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that counts processed log bytes. For a long log, a terminal shows a progress bar."""
+    """Yield a function that counts processed log bytes. For a long log, show a progress bar."""
     console = Console(stderr=True)
     if not console.is_terminal or log_bytes < _LONG_BYTES:
         yield lambda read_bytes: None
@@ -465,4 +462,4 @@ def _log_bytes(root: str, geometry: Geometry) -> int:
         statuses = log_statuses(files, log_paths(files, root, geometry))
         return sum(status.size_bytes for _, status in statuses)
     except (OSError, ValueError):
-        return 0  # the verification itself reports the error
+        return 0  # the verification reports the error

@@ -59,7 +59,7 @@ def _write_failures(failures: list[Failure], out: Path | None, files: ResultFile
 
 
 def _failures_block_of_run(failures: list[Failure], paths: dict[str, Path], again: str) -> Failures:
-    """again: the replay hint for a failure without a file."""
+    """again: the replay command of a failure without a file."""
     commands = {name: replay_command(path) for name, path in paths.items()}
     texts = [failure_text(failure, commands.get(failure.signature, again)) for failure in failures]
     return Failures("Failures", On.ALARM, groups=[FailureGroup(texts)])

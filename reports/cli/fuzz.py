@@ -3,11 +3,11 @@
 JSON, version 1: `{"format": "tornlog-fuzz/1", "engine", "seed", "mutant", "formats": [{"name", "inputs", "accepted",
 "refused", "broken", "outcomes", "corpus", "seconds", "cpu_seconds", "inputs_per_second", "findings": [finding]}],
 "not_run": [formats], "interrupted": true or false}` with finding `{"signature", "expected", "found", "number",
-"input_bytes", "file"}`; file is empty without --out. Of --replay: `{"format": "tornlog-fuzz-replay/1", "name",
-"mutant", "same", "outcome", "signature", "expected", "found"}`. outcome is set if the input breaks no promise;
-otherwise signature, expected and found are set. same tells whether the result equals the recorded result; null for an
-input without a record. outcomes: number of distinct refused fields and accepted paths; corpus: inputs kept for further
-mutation; number: number of the input, from 1; input_bytes: size of the smallest input found that breaks the promise.
+"input_bytes", "file"}`; file is empty without --out. JSON of --replay: `{"format": "tornlog-fuzz-replay/1", "name",
+"mutant", "same", "outcome", "signature", "expected", "found"}`. outcome is set if the input breaks no promise, else
+signature, expected and found. same: whether the result equals the recorded one; null for an input without a record.
+outcomes: number of distinct refused fields and accepted code paths; corpus: number of inputs kept for mutation; number:
+number of the input, from 1; input_bytes: size of the smallest known input that breaks the promise.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Implementation of `fuzz`: fuzzes formats in several processes, and builds the result."""
+"""Implementation of `fuzz`: fuzzes formats in processes, and builds the result."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -45,7 +45,7 @@ from .options import (
 _SECONDS = 10.0
 _SHOWN_CHARACTERS = 300
 _COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpus")
-"""Fields of `FuzzReport` that have the same name in JSON."""
+"""Fields of `FuzzReport` with the same name in JSON."""
 
 
 def fuzz_formats(asked: FuzzOptions) -> NoReturn:
@@ -121,10 +121,7 @@ def _format_names(formats: list[str] | None) -> list[str]:
 def _reports_with_progress(
     every: list[FuzzSettings], engine: str, jobs: int, interruption: Interruption
 ) -> Iterator[FuzzReport]:
-    """Yield the report of each format, in order, and show the progress.
-
-    After an interruption the built-in engine returns a partial report; atheris returns none.
-    """
+    """After an interruption the built-in engine returns a partial report; atheris returns none."""
     is_ours = engine != "atheris"
     with show_progress(total=len(every), ticks=jobs == 1) as update:
 
@@ -182,7 +179,6 @@ def _formats_table(results: list[FuzzReport], reach: CampaignReach) -> ResultTab
 
 
 def _short_number(count: int) -> str:
-    """Return a text with at most seven characters."""
     return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:.2f} M"
 
 

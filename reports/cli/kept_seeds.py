@@ -1,4 +1,4 @@
-"""Corpus of a campaign: seeds of scenarios that failed in earlier runs."""
+"""Corpus of a campaign: runs seeds first that failed in earlier runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from .run import RunOptions
 
 
 class SeedCorpus:
-    """The kept seeds of one choice of disk, policy and mutant. A run of one seed, or of a version, has no corpus."""
+    """The stored seeds for one combination of disk, policy and mutant. A run with --seed or --as has no corpus."""
 
     def __init__(self, asked: RunOptions, scenarios: Sequence[Scenario]) -> None:
         is_search = asked.as_ is None and asked.seed is None
@@ -28,7 +28,7 @@ class SeedCorpus:
         self._results: dict[str, SeedResult] = {}
 
     def try_first(self, interruption: Interruption) -> None:
-        """Run the kept seeds of the scenarios that were asked for."""
+        """Run the stored seeds of the requested scenarios."""
         with leak_guard():
             for case in self._corpus.cases(self._subject):
                 name, _, seed = case.partition(" --seed ")
@@ -47,14 +47,14 @@ class SeedCorpus:
                 self._results[case] = result
 
     def add_to(self, tallies: dict[str, Tally]) -> None:
-        """Add the results of seeds that the campaign has not reached."""
+        """Add the results of the stored seeds that the campaign itself has not run."""
         for result in self._results.values():
             tally = tallies.setdefault(result.scenario, Tally(self._scenarios[result.scenario]))
             if not tally.has_seed(result.seed):
                 tally.add(result, in_turn=False)
 
     def record_run(self, tallies: Mapping[str, Tally]) -> CorpusOutcome | None:
-        """Keep the failed seeds of a campaign, and return the outcome of the kept ones."""
+        """Store the failed seeds of a campaign, and return the results of the seeds stored before."""
         tried = self._results.items()
         failed = [case for case, result in tried if result.outcome != "held"]
         failed += [case for tally in tallies.values() for case in _first_failures(tally)]
@@ -63,6 +63,5 @@ class SeedCorpus:
 
 
 def _first_failures(tally: Tally) -> Iterator[str]:
-    """Yield the first seed of each signature."""
     firsts = {failure.signature: failure for failure in reversed(tally.failures)}
     yield from (f"{failure.scenario} --seed {failure.seed}" for failure in reversed(firsts.values()))

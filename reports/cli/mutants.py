@@ -4,9 +4,9 @@ JSON: a list of `{"id", "found", "scenario", "invariant", "expected": whether th
 "seeds", "core_seconds", "reached": seeds in which the changed code ran, or null for a changed constant, "bit": seeds in
 which the mutant reported a changed behaviour, or null if it does not report, "differing": null or `{"seeds", "of"}`,
 "missed_because", "finds": [{"scenario", "seed", "invariant", "seeds", "core_seconds"}], "shrunk", "clean_violation",
-"error"}`. seeds and core_seconds count up to the first find. shrunk is null without --shrink, else `{"messages",
-"preemptions", "switches", "sectors", "faults", "lives", "tries", "seconds"}`. A mutant that did not run because of an
-interruption is `{"id", "not_run": true}`.
+"error"}`. seeds and core_seconds count up to the first scenario seed that finds the mutant. shrunk: null without
+--shrink, else `{"messages", "preemptions", "switches", "sectors", "faults", "lives", "tries", "seconds"}`. `{"id",
+"not_run": true}` is a mutant that did not run because of an interruption.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Implementation of `mutants`: runs the mutants and writes all results."""
+"""Implementation of `mutants`: runs mutants, and writes the results."""
 
 from time import perf_counter
 from typing import NoReturn
@@ -21,7 +21,7 @@ from .options import ResultFiles, command_line, results_written
 from .reporting import FailureLinks, mutant_name_of, replay_command, write_failures, write_timelines
 
 _CORE_SECONDS = 60.0
-"""Default limit per mutant, if the command line has neither a time nor seeds."""
+"""Default limit per mutant, if the user gives neither a time nor seeds."""
 _SHRINK_SECONDS = 15.0
 
 

@@ -1,4 +1,4 @@
-"""The result of `mutants`: lists the found mutants, with the scenario and the effort."""
+"""The result of `mutants`: lists found mutants with scenario and effort."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from .reporting import FailureLinks, skipped_cases
 
 _NAMES_SHOWN = 4
 _POINTS_MIN = 3
-"""Minimum number of found mutants for which a curve is drawn."""
+"""With fewer found mutants no curve is drawn."""
 _NOT_FOUND = "not found: "
 _SHOWN = On.TERMINAL | On.VERBOSE
 
@@ -44,9 +44,9 @@ class MutationResults:
     mutant_results: Sequence[MutantResult]
     seconds: float
     survivors: Mapping[str, str]
-    """Reasons why a mutant may survive, by mutant id."""
+    """Mutant id -> reason why scenarios need not find the mutant."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
-    """The failures, by `Failure.file_stem_of_mutant`."""
+    """`Failure.file_stem_of_mutant` -> failure."""
     reach: CampaignReach = ALL
     is_named: bool = False
     """Whether the command line names the mutants."""
@@ -210,7 +210,7 @@ def _count_or_dash(count: int | None) -> str:
 
 
 def _reason_if_unexpected(one: MutantResult, survivors: Mapping[str, str]) -> str:
-    """Return why a mutant was not found, or why its find is unexpected; empty for an expected find."""
+    """Return why a mutant was not found, or was found unexpectedly; empty if it was found as expected."""
     survives = survivors.get(one.id, "")
     if one.error:
         return f"the harness failed: {one.error.splitlines()[-1]}"

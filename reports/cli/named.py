@@ -1,4 +1,4 @@
-"""Names: checks the scenarios and mutants that a command line names."""
+"""Names: validates names of scenarios and mutants on the command line."""
 
 from collections.abc import Callable
 
@@ -15,13 +15,13 @@ from .options import unknown_name_error
 
 
 def require_mutant(name: str | None, option: str | None = "--mutant") -> None:
-    """Raise BadParameter for an unknown mutant; None is the unmodified store."""
+    """Raise BadParameter for an unknown mutant. None means the unmodified store."""
     if name is not None and not is_mutant(name, option):
         raise unknown_name_error("mutant", name, MUTANTS, option)
 
 
 def is_mutant(name: str, option: str | None = None, find: Callable[[str], object] = find_mutant) -> bool:
-    """Return whether a name is a mutant's. Raises BadParameter if its file does not define the mutant."""
+    """Return whether a mutant with this name exists. Raises BadParameter if a named file does not define it."""
     try:
         return find(name) is not None
     except MutantFileError as error:
@@ -31,9 +31,9 @@ def is_mutant(name: str, option: str | None = None, find: Callable[[str], object
 def scenarios_named(
     names: list[str] | None, disk: str | None, policy: str | None, *, attribute_points: bool = False
 ) -> list[Scenario]:
-    """Return the named scenarios, or all, limited to a disk and a policy by `Scenario.narrowed`.
+    """Return the named scenarios, or all, restricted to a disk and a policy (`Scenario.narrowed`).
 
-    Raises BadParameter for unknown names. Without names, scenarios that do not support the disk are left out with a
+    Raises BadParameter for unknown names. Without names, scenarios that do not support the disk are omitted with a
     printed note.
     """
     for name in names or ():

@@ -1,4 +1,4 @@
-"""Tables of the command `list`: names with their meanings."""
+"""Tables of the command `list`: contain names with explanations."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,6 +1,6 @@
-"""Shared parts of commands: options, exit codes, result files, JSON, completion.
+"""Shared command code: options, exit codes, result files, JSON, completion.
 
-The simulator is not imported here, so that help, completion and usage errors are fast.
+The module does not import the simulator, so help, completion and usage errors are fast.
 """
 
 import json
@@ -89,7 +89,7 @@ _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small", "write_
 
 
 def unknown_name_error(what: str, name: str, known: Collection[str], hint: str | None = None) -> typer.BadParameter:
-    """Return the error for an unknown name, with similar names."""
+    """Return the error for an unknown name. The message suggests similar names."""
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     near += [one for one in known if name and name in one and one not in near][: 3 - len(near)]
     meant = f"did you mean {' or '.join(near)}?" if near else "`tornlog list` names them"
@@ -110,10 +110,10 @@ def is_option_given(context: typer.Context, name: str) -> bool:
 
 
 def require_writable(name: str, place: object, option: str) -> None:
-    """Raise BadParameter, before any work, if a place for results cannot be written.
+    """Raise BadParameter, before any work, if results cannot be written to a file or directory.
 
-    name: name of the parameter. Parameters that are not files or directories are skipped, and so are - and URIs. A
-    missing directory is no error, because the directory is created later.
+    name: the name of the parameter. Ignores - and URIs, and parameters that are not files or directories. A missing
+    directory is no error, because the command creates it later.
     """
     if name not in (*_DIRECTORIES, *_FILES) or place is None or place == "-" or "://" in str(place):
         return
@@ -123,7 +123,6 @@ def require_writable(name: str, place: object, option: str) -> None:
 
 
 def _why_not_writable(path: Path, *, is_directory: bool) -> str:
-    """Return why a file, or files in a directory, cannot be written; empty if no reason is known."""
     try:
         if not is_directory:
             if path.exists():
@@ -138,7 +137,7 @@ def _why_not_writable(path: Path, *, is_directory: bool) -> str:
             return f"{path} is not a directory"
         if not os.access(path, os.W_OK | os.X_OK):
             return f"{path} cannot be written"
-        if missing is not None:  # /proc and similar file systems seem writable, but refuse new directories
+        if missing is not None:  # /proc and similar file systems refuse new directories although they seem writable
             missing.mkdir()
             missing.rmdir()
     except OSError as error:
@@ -147,9 +146,9 @@ def _why_not_writable(path: Path, *, is_directory: bool) -> str:
 
 
 def write_json(file: str | None, fields: Any) -> None:
-    """Write a result as JSON to a file, to stdout for -, or not at all for None.
+    """Write a result as JSON to a file, to stdout for `-`, or nowhere for None.
 
-    A missing directory is created. Raises BadParameter if the file cannot be written.
+    Creates a missing directory. Raises BadParameter if the file cannot be written.
     """
     if file is None:
         return
@@ -168,7 +167,7 @@ def write_json(file: str | None, fields: Any) -> None:
 
 @contextmanager
 def open_lines(file: str) -> Iterator[TextIO]:
-    """Open a file for JSON lines, or stdout for -. Raises BadParameter if the file cannot be opened."""
+    """Open a file for JSON lines, or stdout for `-`. Raises BadParameter if the file cannot be opened."""
     if file == "-":
         yield sys.stdout
         sys.stdout.flush()
@@ -183,7 +182,7 @@ def open_lines(file: str) -> Iterator[TextIO]:
 
 @contextmanager
 def results_written(option: str) -> Iterator[None]:
-    """Convert an OSError in the block, which writes results, into a usage error of an option."""
+    """Convert an OSError of the block into a usage error of an option."""
     try:
         yield
     except OSError as error:
@@ -192,21 +191,21 @@ def results_written(option: str) -> Iterator[None]:
 
 
 class ResultFiles:
-    """Collects write errors. A failed write affects neither other files nor the printed result."""
+    """Collects write errors, so that a failed write does not prevent other files or the printed result."""
 
     def __init__(self) -> None:
         self._problem: typer.BadParameter | None = None
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Suppress the BadParameter of a block that could not write its file. `exit` reports the first such error."""
+        """Suppress the BadParameter of a block that writes a file. `exit` reports the first error."""
         try:
             yield
         except typer.BadParameter as error:
             self._problem = self._problem or error
 
     def exit(self, verdict: int) -> NoReturn:
-        """Exit with the code of a verdict. If the code is EXIT_HELD, a write error is raised instead."""
+        """Exit with a verdict's code. If the code is EXIT_HELD and a write failed, raise the write error instead."""
         if self._problem is None:
             raise typer.Exit(verdict)
         if verdict == EXIT_HELD:
@@ -227,7 +226,7 @@ def disks_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
 
 
 HERE = "here"
-"""The value of --disk for this machine's disk instead of a simulated disk."""
+"""The value of --disk for the real disk of this machine."""
 
 
 def picture_formats(package: str) -> ModuleType:
@@ -235,13 +234,13 @@ def picture_formats(package: str) -> ModuleType:
     try:
         return import_module(f"{package}.pictures")
     except ImportError as error:
-        from ...store.errors import install_command  # `probe` imports these options, and needs no store
+        from ...store.errors import install_command  # imported here, because `probe` uses this module without a store
 
         raise typer.BadParameter(f"{error}, which {install_command('plot')} has") from error
 
 
 def function_with_options(options: type[Given], use: Callable[[Given], Used]) -> Callable[..., Used]:
-    """Return a function for typer with the fields of an options dataclass as parameters. It calls `use` with them."""
+    """Return a function for typer that has the fields of an options dataclass as parameters, and calls `use`."""
 
     def function(**given: Any) -> Used:
         return use(options(**given))
@@ -252,7 +251,7 @@ def function_with_options(options: type[Given], use: Callable[[Given], Used]) ->
 
 
 def command_line(context: typer.Context, behind: str = "") -> str:
-    """Return the command line, with arguments before options. behind: name of the parameter after `--`."""
+    """Return the command line, with arguments before options. behind: the parameter that follows `--`."""
     arguments: list[str] = []
     options: list[str] = []
     for parameter in context.command.params:
@@ -276,7 +275,7 @@ def options_text(**chosen: str | None) -> str:
 
 
 def absolute_place(place: str) -> str:
-    """Return an absolute path, or a URI unchanged. Spark's processes may have another working directory."""
+    """Return an absolute path, or a URI unchanged, because Spark's processes may have another working directory."""
     return place if "://" in place else os.path.abspath(place)
 
 

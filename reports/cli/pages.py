@@ -9,11 +9,10 @@ if TYPE_CHECKING:
 PAGE = "report.html"
 TIMELINES_MAX = 12
 TIMELINE_STEPS_MAX = 20_000
-"""The pages of longer runs have many megabytes, so no timeline is drawn automatically."""
+"""Maximum steps of a run whose timeline is drawn automatically. Pages of longer runs have many megabytes."""
 
 
 def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path | None) -> list[Path]:
-    """Write the timeline page and the trace events of a run, as far as requested; return their paths."""
     from ..timeline.page import timeline_page
     from ..timeline.perfetto import trace_json
 
@@ -27,7 +26,7 @@ def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path |
 
 
 def write_page(html: str, out: Path) -> Path:
-    # imported here, because it imports the store, and a probe may draw no page
+    # imported here, because it imports the store, which a probe without pages does not need
     from ...scenarios.campaigns.kept_files import keep_file
 
     path = out / PAGE

@@ -1,4 +1,4 @@
-"""Terminal tables of the commands for store directories."""
+"""Terminal tables: print the results of the commands for store directories."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -78,7 +78,7 @@ def _show_notes(console: PipedConsole, notes: list[str]) -> None:
 
 
 def show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:
-    """Print every setting in the syntax of broker.conf with its meaning; values other than the default are bold."""
+    """Print every setting in the syntax of broker.conf, with its meaning. Values other than the default are bold."""
     console = PipedConsole()
     table = Table(Column("setting", overflow="fold"), "meaning", title="settings (bold: not the default)")
     for one in settings:
@@ -117,7 +117,7 @@ def _two_column_table(title: str, values: dict[str, Any]) -> Table:
 
 
 def _escaped_text(value: object) -> Text:
-    """Return a value as text without markup; bytes that are not UTF-8 are escaped."""
+    """Return a value as text without markup, with escapes for bytes that are not UTF-8."""
     return Text(str(value).encode(errors="backslashreplace").decode())
 
 

@@ -1,4 +1,4 @@
-"""Failure reports: writes files, timelines and replay commands for failures of the store."""
+"""Failure reports: writes files, timelines and replay commands of failures."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ from .named import is_mutant
 from .pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run
 
 Again = Callable[[Failure], str]
-"""Returns the command to reproduce a failure."""
+"""Returns the command that reproduces a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,11 @@ class FailureLinks:
     failure: Failure
     again: str
     name: str
-    """The name is unique on the page."""
+    """A name that is unique on the page."""
     file: str = ""
     timeline: str = ""
 
     def text(self, title: str = "", about: str = "") -> FailureText:
-        """The default title is the failure's scenario and seed."""
         failure = failure_text(self.failure, self.again)
         links = (("timeline", self.timeline), ("failure file", self.file))
         return replace(
@@ -55,7 +54,7 @@ def signature_of(failure: Failure) -> str:
 def write_failures(
     failures: Iterable[Failure], out: Path | None, name_of: Callable[[Failure], str] = signature_of
 ) -> dict[str, Path]:
-    """Write the first failure of each name below `out`; return the paths by name, or none if `out` is None."""
+    """Write the first failure of each name below `out`; return name -> path, empty if `out` is None."""
     paths: dict[str, Path] = {}
     if out is None:
         return paths
@@ -69,7 +68,7 @@ def write_failures(
 
 
 def read_failure(file: Path) -> Failure:
-    """Raises BadParameter for a file that this version cannot read."""
+    """Raises BadParameter if this version cannot read the file."""
     try:
         failure = Failure.from_json(file.read_text())
     except (OSError, UnicodeDecodeError, ArtefactError) as error:
@@ -101,7 +100,7 @@ def write_timelines(
     *,
     draws: bool = True,
 ) -> dict[str, FailureLinks]:
-    """Return the first failure of each name, in the given order. If `out` is set, draw timelines of the first few."""
+    """Return the first failure of each name, in order. If `out` is set, also draw timelines of the first few."""
     left: dict[str, FailureLinks] = {}
     drawn = 0
     for failure in failures:

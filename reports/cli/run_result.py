@@ -43,7 +43,7 @@ _CAUSES_SHOWN_MAX = 3
 _NAMES_SHOWN = 4
 _PLACES_SHOWN = 3
 _MOST_SHOWN = 3
-"""Maximum of faults and marks on a line, which must fit into 80 columns."""
+"""Maximum number of faults or marks on a line of 80 columns."""
 _COUNTS = ("seeds", "crash_points", "violations", "digest")
 
 
@@ -55,21 +55,20 @@ class RunResults:
     tallies: Sequence[Tally]
     seconds: float
     broken: Sequence[ViolationKind] = ()
-    """The violations have causes if --as applied the bugs of a version."""
+    """The violations. They have causes if --as applied the bugs of a version."""
     mutant: str | None = None
     version: Version | None = None
-    """The version whose bugs were applied."""
+    """The version whose bugs --as applied."""
     never: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Faults, marks and scenarios that never occurred although --require-coverage requires them."""
+    """Faults, marks and scenarios that --require-coverage requires and that never occurred."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """The first failure of each signature."""
     reach: CampaignReach = ALL
     first_seed: int | None = None
     paths: Sequence[Path] = ()
-    """Paths of the written failure files."""
     drawn: Sequence[Path] = ()
     corpus: CorpusOutcome | None = None
-    """What became of the kept seeds of earlier runs, if there were any."""
+    """The results of stored seeds from earlier runs, if any."""
 
     def total(self, name: str) -> Counter[Any]:
         return sum((getattr(tally, name) for tally in self.tallies), Counter())
@@ -110,7 +109,7 @@ def run_result(results: RunResults, interrupted: int | None = None) -> Result:
 
 
 def failures_by_kind_in_turn(rows: Sequence[ViolationKind]) -> list[Failure]:
-    """Return all failures, the first of each kind before the others, because only a few timelines are drawn."""
+    """Return all failures, starting with the first of each kind, because only a few timelines are drawn."""
     in_turn = zip_longest(*(row.failures for row in rows))
     return [failure for failure in chain.from_iterable(in_turn) if failure is not None]
 

@@ -1,7 +1,7 @@
-"""`tornlog serve`: runs a broker on a store directory, or only a name server.
+"""`tornlog serve`: runs a broker on a store directory, or a name server.
 
-Exit codes: 0 the broker stopped and left a clean directory; 1 the next start must recover, the directory is damaged, or
-a task that clients need has ended; 2 usage, including an address or directory in use.
+Exit codes: 0 the broker stopped cleanly; 1 the next start must recover, the directory is damaged, or a service task has
+failed; 2 usage error, or an address or directory in use.
 """
 
 import gc
@@ -216,7 +216,7 @@ def _make_broker(asked: ServeOptions, conf: BrokerConf, world: World, emit: Emit
 
 
 def _start_metrics(beside: ExitStack, served: ServedBroker, host: str, port: int) -> str:
-    """If the metrics endpoint cannot start, stop the broker."""
+    """Stop the broker if the metrics endpoint cannot start."""
     try:
         return beside.enter_context(metrics_endpoint(host, port, served.metrics))
     except BaseException:
@@ -237,7 +237,7 @@ def _read_conf(config: Path | None, root: str) -> BrokerConf:
 
 
 def line_writer(now: Callable[[], datetime] = lambda: datetime.now(UTC), *, as_json: bool) -> Emit:
-    """Return a function that writes a log line to stderr, as text or JSON. tornlog does not rotate the log."""
+    """Return a function that writes a log line to stderr, as text or JSON. The log is not rotated."""
 
     def write(line: str) -> None:
         at = now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -252,7 +252,7 @@ def line_writer(now: Callable[[], datetime] = lambda: datetime.now(UTC), *, as_j
 
 
 def _reduce_latency() -> None:
-    """Make Python switch threads more often than by default, and collect garbage rarely.
+    """Make Python switch threads often and collect garbage rarely.
 
     With the default switch interval of 5 ms, a request waits 50 ms for ten busy tasks. Connections create no cyclic
     garbage, and one collection with ten thousand connections takes as long as hundreds of requests.

@@ -1,4 +1,4 @@
-"""Metrics endpoint of a broker: serves OpenMetrics or Prometheus text over HTTP.
+"""Metrics endpoint: serves OpenMetrics or Prometheus text over HTTP.
 
 The library prometheus_client, from the extra `metrics`, writes the text and serves it.
 """
@@ -29,7 +29,7 @@ def metrics_address(text: str) -> tuple[str, int]:
 
 @contextmanager
 def metrics_endpoint(host: str, port: int, read: Callable[[], Iterable[Metric]]) -> Iterator[str]:
-    """During the block, answer each request with the metrics that `read` returns; yield the URL.
+    """Yield the URL. During the block, answer each request with the metrics that `read` returns.
 
     Raises BadParameter if the address is in use or the library is missing.
     """

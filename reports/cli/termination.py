@@ -1,7 +1,7 @@
 """Immediate termination: makes SIGINT and SIGTERM print one line and exit with 128 + number.
 
-Commands replace these handlers, see `sim.interruption`. The module imports little, because the handlers are set before
-the first slow import.
+Commands later replace these handlers (`sim.interruption`). The module imports little, because the handlers must be set
+before slow imports.
 """
 
 import os
@@ -13,11 +13,11 @@ LINE = "tornlog: interrupted"
 
 
 def end_at_once_on_stop_signals() -> None:
-    """Install handlers that exit at once. Use these handlers only while there is nothing to clean up."""
+    """Install handlers that exit at once. Use them only while the process has nothing to clean up."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end_at_once)
 
 
 def _end_at_once(number: int, frame: FrameType | None) -> NoReturn:
     os.write(2, f"{LINE}\n".encode())
-    os._exit(128 + number)  # an exception would be printed as a traceback if it interrupts an import
+    os._exit(128 + number)  # an exception in an import would be printed as a traceback

@@ -1,4 +1,4 @@
-"""Page writer: renders a result with a template that escapes every text."""
+"""Page writer: renders a result with a template that escapes all text."""
 
 import platform
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from ..quantities import count_text
 from ..results.model import On, Picture, Result, ResultBlock, Tone
 
 _MARKS = {Tone.HELD: "✓", Tone.BROKEN: "✗", Tone.UNSURE: "!"}
-"""A sign for each tone, because some readers cannot see the colours."""
+"""Signs of verdicts, because some readers cannot see the colours."""
 _HINT = f"Pictures need matplotlib, which {install_command('plot')} has."
 _STORY = "story"
 _AS_THEY_ARE = (LineKind.DETAIL, LineKind.SOURCE, LineKind.STEP)
@@ -48,7 +48,7 @@ def render_page(result: Result) -> str:
 
 
 def _page_sections(blocks: Sequence[ResultBlock]) -> list[list[ResultBlock]]:
-    """Return the blocks that a page shows, in sections. A block with an anchor starts a section."""
+    """Divide blocks into sections. A block with an anchor starts a section."""
     sections: list[list[ResultBlock]] = []
     for block in blocks:
         if block.on & On.PAGE and not block.is_empty:
@@ -61,7 +61,7 @@ def _page_sections(blocks: Sequence[ResultBlock]) -> list[list[ResultBlock]]:
 
 
 def _groups_of_lines(lines: Sequence[TextLine]) -> list[tuple[str, list[str]]]:
-    """Group lines of one kind; details, sources and steps count as one kind."""
+    """Group consecutive lines of one kind; details, sources and steps count as one kind."""
     grouped = groupby(lines, lambda line: _STORY if line.kind in _AS_THEY_ARE else line.kind.value)
     return [
         (kind, step_lines(list(some)) if kind == _STORY else [line.text for line in some]) for kind, some in grouped

@@ -29,7 +29,7 @@ from ..results.model import (
 _OUTCOMES = ("seeds", "held", "violated", "other")
 _WORST_SHOWN = 20
 _WITHOUT = "-"
-"""Used instead of a disk if the process of the seed died before the seed drew a disk."""
+"""Replaces the name of the disk if the process of a seed died before it chose a disk."""
 _HELD = ("scenario without a broken promise", "scenarios without a broken promise")
 _RATE_COLUMNS = ("seeds", "broken", "no verdict", "held, %")
 Fields = dict[str, Any]
@@ -37,7 +37,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SweepResults:
-    """Sums over one or several sweeps. The tables are those of `pipeline.analysis`."""
+    """Totals of one or several sweeps. The tables are those of `pipeline.analysis`."""
 
     command_name: str
     command: str
@@ -52,23 +52,23 @@ class SweepResults:
     judged: Mapping[str, int] = field(default_factory=dict)
     """Seeds with a verdict, by disk."""
     tried: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Seeds with a verdict in which a promise was checked after a fault that could break it, by invariant and disk."""
+    """By invariant and disk: seeds that checked the invariant after a fault that could break it."""
     broken: Mapping[tuple[str, str], int] | None = None
-    """Seeds that broke a promise, by invariant and disk; None if these seeds were not counted."""
+    """By invariant and disk: seeds that broke the invariant; None if not counted."""
     signatures: Mapping[str, int] = field(default_factory=dict)
-    """Number of failures, by signature."""
+    """Signature -> number of failures."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """The smallest failure of each signature."""
     left: int = 0
-    """Requested seeds without a row."""
+    """Number of requested seeds without a row."""
     damaged: int = 0
-    """Unreadable files of rows."""
+    """Number of unreadable row files."""
     mutants: Sequence[Fields] = ()
     trends: Sequence[Fields] = ()
 
     @property
     def on(self) -> On:
-        """Only the page of `sweep` shows tables."""
+        """Return where tables are shown: for `sweep` only on the page."""
         return On.PAGE | On.VERBOSE if self.command_name == "analyze" else On.PAGE
 
 
@@ -125,7 +125,7 @@ def _outcome_totals(rows: Iterable[Fields]) -> Counter[str]:
 
 
 def _verdict(results: SweepResults) -> Verdict:
-    """Return the verdict on the unmodified store, if it has seeds, because mutants are expected to break promises."""
+    """Return the verdict on the unmodified store if it has seeds, because mutants are expected to break promises."""
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     totals = _outcome_totals(clean or results.pass_rates)
     more = [f"{count_text(results.left, 'seed')} left: repeat the call to continue"] if results.left else []

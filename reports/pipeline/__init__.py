@@ -1,1 +1,1 @@
-"""Seeds and store directories by the million, on Spark: sweeps, their analysis, the table source, the audit."""
+"""Spark jobs: sweeps of seeds, their analysis, a data source for stores, the audit and the rebuild."""

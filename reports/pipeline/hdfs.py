@@ -1,4 +1,4 @@
-"""HDFS for pyarrow: adapts a client that needs neither Java nor `libhdfs`.
+"""HDFS for pyarrow: adapts an HDFS client that needs neither Java nor `libhdfs`.
 
 The client reads Hadoop's settings from the directory HADOOP_CONF_DIR.
 """
@@ -28,18 +28,14 @@ def open_hdfs(uri: str) -> tuple[fs.FileSystem, str]:
 
 @cache
 def _connect(scheme: str, name: str, process: int) -> "_HdfsFileSystem":
-    """Return this process's client for a name node, a name service or a mount table.
-
-    Freeing a client waits for the client's threads, which a fork does not copy. With `process` in the cache key each
-    child makes a new client and never frees the parent's.
-    """
-    # The default, 15 attempts, takes 3 minutes. It is for a second name node, which only a settings file can define.
+    """process: makes each child create its own client, and never free the client of its parent."""
+    # The default of 15 attempts takes 3 minutes, and is only useful with a second name node in a settings file.
     settings = {} if "HADOOP_CONF_DIR" in os.environ else {"dfs.client.failover.max.attempts": "3"}
     return (_HdfsFileSystem if scheme == "hdfs" else _ViewFileSystem)(name, **settings)
 
 
 class _HdfsFileSystem(HdfsFileSystem):
-    """HDFS with modification times and with moves that replace the target, as pyarrow expects."""
+    """HDFS with modification times and with moves that replace the target; pyarrow requires both."""
 
     cachable = False  # fsspec empties its own cache in every child
 
@@ -58,7 +54,7 @@ class _HdfsFileSystem(HdfsFileSystem):
 
 
 class _ViewFileSystem(_HdfsFileSystem):
-    """ViewFS: directories of several name nodes under the names of a mount table."""
+    """ViewFS: directories of several name nodes, mounted in one tree by a mount table."""
 
     protocol = "viewfs"
 
@@ -68,7 +64,7 @@ def _with_mtime(info: dict[str, Any]) -> dict[str, Any]:
 
 
 class _NameNode:
-    """Turns errors of a name node into OSErrors with the place in the message."""
+    """Turns errors of a name node into OSErrors that name the host."""
 
     def __init__(self, client: Any, place: str) -> None:
         self._client = client

@@ -4,9 +4,9 @@ A file written through `whole_file` appears complete or not at all:
 
     this machine    the bytes are synced, the file is renamed over the target, then the directory is synced: durable
                     when the call returns
-    object stores   one call uploads all bytes, then the object appears. A rename would copy the object, and a stream
+    object stores   one call uploads all bytes, then the object exists. A rename would copy the object, and a stream
                     closed by an error would leave half an object
-    HDFS            the file is closed, then renamed over the target atomically. The file's durability depends on HDFS
+    HDFS            the file is closed, then renamed over the target atomically. Its durability depends on HDFS
 """
 
 import re
@@ -26,7 +26,7 @@ _ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
 def open_place(place: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system and path of a place. Raises ValueError or OSError for an unusable URI."""
+    """Return the file system and path of a place. Raises ValueError or OSError for a bad URI."""
     scheme, _, rest = place.partition("://")
     if rest and scheme in _HADOOP_S3:
         raise ValueError(f"{place}: expected s3://{rest}, found {scheme}://, the scheme of Hadoop's own client")
@@ -49,9 +49,9 @@ def is_object_store(place: str) -> bool:
 
 
 def make_directory(system: fs.FileSystem, path: str, *, below: str = "") -> None:
-    """Create a directory and its missing parents, durably on this machine.
+    """Create a directory and its missing parents. On a local disk they are durable when the call returns.
 
-    below: a parent whose name is already durable; only levels below it are synced.
+    below: a parent whose name is already durable. Only directories below this parent are synced.
     """
     if is_local(system):
         kept_files.make_kept_directory(path, below)
@@ -60,16 +60,16 @@ def make_directory(system: fs.FileSystem, path: str, *, below: str = "") -> None
 
 
 def sync_names(system: fs.FileSystem, directory: str) -> None:
-    """On this machine, make removals from a directory durable."""
+    """Sync a local directory, so that removals from this directory are durable."""
     if is_local(system):
         kept_files.sync_names(directory)
 
 
 @contextmanager
 def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
-    """Yield a stream whose bytes replace the file at a path if the block ends without an error.
+    """Yield a stream. If the block ends without an error, the written bytes replace the file at `path`.
 
-    For an object store the bytes are kept in memory until the end of the block.
+    Bytes for an object store stay in memory until the end of the block.
     """
     if system.type_name.removeprefix("py::") in _OBJECT_STORES:
         buffer = BytesIO()
@@ -95,7 +95,7 @@ def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
 
 @contextmanager
 def streamed_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
-    """Yield a stream for a long file, as `whole_file` does, but with little memory for object stores too.
+    """Like `whole_file`, but for long files: bytes for an object store are uploaded during the block.
 
     If the block raises, an object store may keep a partial object, so the caller must record completeness elsewhere.
     """

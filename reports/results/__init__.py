@@ -1,1 +1,1 @@
-"""Results: one model of the findings of a command, and its writers: terminal, page, JUnit XML, Markdown and JSON."""
+"""Results: a model of a command's findings, and writers for terminal, page, JUnit XML, Markdown and JSON."""

@@ -1,4 +1,4 @@
-"""Coverage blocks: show counts of faults and rare paths, and each promise on each disk."""
+"""Coverage blocks: show counts of faults and marks, and promises by disk."""
 
 from collections.abc import Iterable, Mapping
 
@@ -18,7 +18,7 @@ _EVERYWHERE = On.VERBOSE | On.SUMMARY | On.PAGE
 def coverage_blocks(
     injected: Mapping[str, int], marks: Mapping[str, int], pairs: Mapping[Pair, int], scenarios: Iterable[Scenario]
 ) -> list[ResultBlock]:
-    """injected: counts of faults and of causes of death."""
+    """injected: counts of faults and kinds of crash."""
     groups = [
         bar_group("injected faults", faults_of(injected), faults_in(scenarios), "faults"),
         bar_group("how lives ended", crashes_of(injected)),
@@ -37,7 +37,6 @@ def coverage_blocks(
 
 
 def pairs_lines(pairs: OccurredPairs) -> list[str]:
-    """Describe how many pairs of features and faults never occurred together, and their most frequent names."""
     if not pairs.never:
         return []
     lacking = [f"{name} ({len(others)})" for name, others in pairs.missing_partners().items()]

@@ -1,16 +1,16 @@
-"""JUnit XML writer, for Jenkins, GitLab and GitHub's actions.
+"""JUnit XML writer, for Jenkins, GitLab and GitHub Actions.
 
     testsuites
       testsuite       one for each test case
-        properties    its counts
-        testcase      of the same name
+        properties    counts of the test case
+        testcase      with the same name
           failure     a broken promise, with the events before it and the command to reproduce it
-          error       an error of the harness, or a seed that is not deterministic
-          skipped     work that was not done, or a mutant that is known to survive
-          system-out  the claim
+          error       an error of the harness, or a nondeterministic seed
+          skipped     work that was not done, or a mutant that may survive
+          system-out  the claim of the scenario
 
-The text of a failure has all details, because GitLab shows only the text. Properties belong to the suite, where every
-reader accepts properties. All attributes are in the schema of Jenkins' xUnit plugin (junit-10.xsd).
+The text of a failure contains all details, because GitLab shows only this text. Properties belong to the suite, because
+all readers accept them there. All attributes conform to the schema of Jenkins' xUnit plugin (junit-10.xsd).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Result output: writes the page, JSON, JUnit XML and summary, prints, and exits."""
+"""Result output: writes page, JSON, JUnit XML and summary, prints, and exits."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,13 +21,10 @@ def write_result_and_exit(
     verbose: bool = False,
     files: ResultFiles | None = None,
 ) -> NoReturn:
-    """Write a result to all requested files, print it, and exit.
-
-    page: the directory of the report. files: collects write errors.
-    """
+    """page: the directory of the report. files: collects write errors."""
     files, paths, document = files or ResultFiles(), list(drawn), result.document
     if page is not None:
-        from ..html.render import render_page  # imported here, because only pages need templates
+        from ..html.render import render_page  # only pages need the template engine
 
         with files.writing(), results_written("--out"):
             report = write_page(render_page(result), page)

@@ -1,13 +1,13 @@
-"""Result model: describes a command's result by verdict, figures, blocks and test cases.
+"""Result model: describes the result of a command, for all writers.
 
-A command builds a result once, and five writers use nothing else.
+A command builds one result, and five writers read only this result.
 
-    Result      the verdict, its exit code, the figures, and the fields of `--json`
-      ResultBlock     ResultTable, Bars, Matrix, Failures, Lines or Picture; `on` tells which writers show the block
+    Result      the verdict, the exit code, the figures, and the fields of `--json`
+      ResultBlock     ResultTable, Bars, Matrix, Failures, Lines or Picture; `on` lists the writers that show the block
       Case      a test case of JUnit XML, with its properties
 
-Each count of a seed is declared once, as a field of `RunOutcome` (`counted`). All writers and the columns of a sweep
-are derived from these fields.
+Each count of a seed is declared once, as a field of `RunOutcome` (`counted`), from which all writers and the columns of
+a sweep are derived.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from ...faults.simulation.failure_text import FailureText
 
 
 class Tone(Enum):
-    """Rating of a verdict or a text. UNSURE is neither HELD nor BROKEN."""
+    """The rating of a verdict or a text. UNSURE: neither HELD nor BROKEN."""
 
     HELD = "held"
     BROKEN = "broken"
@@ -33,16 +33,16 @@ class On(Flag):
 
     TERMINAL = auto()
     VERBOSE = auto()
-    """The terminal, if --verbose is set or the command has no such option."""
+    """The terminal, with --verbose or for commands without this option."""
     ALARM = auto()
-    """The terminal, or standard error if JSON is written to standard output."""
+    """The terminal; standard error if standard output contains JSON."""
     STDERR = auto()
     SUMMARY = auto()
     PAGE = auto()
 
 
 class Verdict(NamedTuple):
-    """The verdict for a page: a tone, a title and further lines."""
+    """The verdict for a page."""
 
     tone: Tone
     text: str
@@ -54,9 +54,9 @@ class TableCell(NamedTuple):
 
     value: str | int
     small: str = ""
-    """A page shows this text below the value."""
+    """Text that a page shows below the value."""
     link: str = ""
-    """The anchor on the page to which the value links."""
+    """Anchor on the page to which the value links."""
     links: Sequence[tuple[str, str]] = ()
     is_bad: bool = False
 
@@ -66,12 +66,12 @@ class TableCell(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The first cell of a row is its name."""
+    """A row of a table. The first cell is its name."""
 
     cells: Sequence[str | int | TableCell]
     is_bad: bool = False
     is_open: bool = False
-    """Whether the work of the row was not done."""
+    """Whether the work of this row was not done."""
 
     @property
     def full_cells(self) -> list[TableCell]:
@@ -85,10 +85,10 @@ class ResultBlock:
     title: str
     on: On = On.PAGE
     anchor: str = ""
-    """If set, the block begins a section of the page, with this anchor."""
+    """If set, the block starts a section of the page with this anchor."""
     note: str = ""
     is_folded: bool = field(default=False, kw_only=True)
-    """Whether a page hides the block below its title until a reader opens the block."""
+    """Whether a page hides the block until a reader clicks its title."""
 
     @property
     def kind(self) -> str:
@@ -107,9 +107,9 @@ class ResultTable(ResultBlock):
     figures: Sequence[str] = ()
     rows: Sequence[Row] = ()
     only_bad: bool = False
-    """Whether a page folds the rows that are not bad, and a terminal shows them only with --verbose."""
+    """Whether a page hides rows without problems until a click, and a terminal without --verbose omits them."""
     is_stacked: bool = False
-    """Whether a terminal shows the other texts below the first, because the rows exceed 80 columns."""
+    """Whether a terminal shows the other text columns below the first, because rows exceed 80 columns."""
     is_titled: bool = False
     folded_as: tuple[str, str] = ("row", "rows")
     """Noun for the hidden rows, in singular and plural."""
@@ -132,7 +132,7 @@ class ResultTable(ResultBlock):
 
 
 class Bar(NamedTuple):
-    """The occurrences of a fault or mark. percent: logarithmic length relative to the longest bar."""
+    """The number of times a fault or mark occurred. percent: logarithmic length relative to the longest bar."""
 
     name: str
     meaning: str
@@ -170,7 +170,7 @@ class Bars(ResultBlock):
 def bar_group(
     title: str, counts: Mapping[str, int], known: Mapping[str, str] = MappingProxyType({}), noun: str = "others"
 ) -> Group:
-    """known: the meanings of all names; the group lists the names that never occurred."""
+    """known: name -> meaning. The group lists the names that never occurred."""
     most = max(counts.values(), default=0)
     bars = [
         Bar(name, known.get(name, ""), times, round(100 * log1p(times) / log1p(most)))
@@ -183,11 +183,11 @@ def bar_group(
 
 
 class MatrixCell(NamedTuple):
-    """The verdict on one promise for one disk. state: held, intact, broken, none (not promised), untried, unjudged."""
+    """The verdict on one promise on one disk. state: held, intact, broken, none (not promised), untried, unjudged."""
 
     state: str
     seeds: int
-    """Number of seeds that checked the promise after a fault that could break it."""
+    """Number of seeds that checked the promise after a fault that can break it."""
     broken: int
 
 
@@ -200,7 +200,7 @@ class MatrixRow(NamedTuple):
 
 
 class MatrixColumn(NamedTuple):
-    """One disk, and the number of seeds with a verdict on that disk."""
+    """A disk, with its number of seeds with a verdict."""
 
     name: str
     meaning: str
@@ -224,7 +224,7 @@ class Matrix(ResultBlock):
 
 
 class FailureGroup(NamedTuple):
-    """Failures that a page shows together, with an optional heading."""
+    """Failures under one optional heading of a page."""
 
     failures: Sequence[FailureText]
     anchor: str = ""
@@ -239,7 +239,7 @@ class Failures(ResultBlock):
 
     groups: Sequence[FailureGroup] = ()
     opened: int = 3
-    """Number of groups of failures that a page shows opened."""
+    """Number of failure groups that a page shows open."""
 
     @property
     def is_empty(self) -> bool:
@@ -248,7 +248,7 @@ class Failures(ResultBlock):
 
 @dataclass(frozen=True, slots=True)
 class Lines(ResultBlock):
-    """Lines of text. `is_text` marks the output of a program."""
+    """Lines of text. is_text: whether a program has printed them."""
 
     lines: Sequence[str] = ()
     is_text: bool = False
@@ -293,7 +293,6 @@ class Result:
 
     command: str
     headline: str
-    """The verdict in one line."""
     verdict: Verdict
     exit_code: int
     document: Any
@@ -301,11 +300,11 @@ class Result:
     line: str = ""
     """The command line."""
     facts: Sequence[tuple[str, str]] = ()
-    """Figures of the result: meaning and value."""
+    """Figures of the result: name and value."""
     blocks: Sequence[ResultBlock] = ()
     cases: Sequence[Case] = ()
     seconds: float | None = None
-    """The time of all cases, if it differs from the sum of their times."""
+    """Total time, if it differs from the sum over all cases."""
     subject: str = ""
     """Text that a page shows after the name of the command."""
     last_line: str = ""

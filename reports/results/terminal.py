@@ -1,6 +1,6 @@
-"""Terminal writer: prints the verdict, tables within 80 columns, failures, paths of files, and the verdict again.
+"""Terminal writer: prints the verdict, tables of up to 80 columns, failures, file paths, and the verdict again.
 
-If JSON is written to standard output, only alarms are printed, on standard error.
+If standard output contains JSON, only alarms are printed, on standard error.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Studies: experiments on simulated and real machines, each with its figures, tables and command."""
+"""Studies: experiments on simulated and real machines, with figures and tables."""

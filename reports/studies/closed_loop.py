@@ -1,8 +1,8 @@
 """Closed loops: run workers that call, wait for the answer, and call again.
 
-The number of calls in flight is limited by the number of workers. During a slow call the worker makes no other calls,
-which would have been slow too. So the latencies lack the waiting times that independent calls would have during a stall
-(coordinated omission). Closed-loop latencies are useful to compare builds, but are not the latencies of users.
+At most one call per worker is in flight. During a stall a worker makes no further calls, so the latencies lack the
+waiting times of calls that independent clients would make (coordinated omission). Closed-loop latencies are useful to
+compare builds, but are not the latencies of users.
 """
 
 from array import array
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 class ClosedLoop:
-    """One run of several workers. Each worker is a thread that repeats one call."""
+    """A run of several workers, each a thread that repeats one call."""
 
     def __init__(self, calls: Sequence[Callable[[], object]], seconds: float) -> None:
         self._duration_ns = int(seconds * 1e9)
@@ -53,8 +53,8 @@ class ClosedLoop:
     def run(self, per_call: int = 1) -> Sample:
         """Run the workers for the configured time.
 
-        Each call counts as `per_call` operations. Raises the first error of a call. After the return, no worker makes a
-        call.
+        Each call counts as `per_call` operations. Raises the first error of a call. When the method returns, all
+        workers have ended.
         """
         began_ns = perf_counter_ns()
         for thread in self._threads:

@@ -1,10 +1,10 @@
-"""Timeline page: writes one self-contained HTML file with script and recording.
+"""Timeline page: writes a self-contained HTML file with script and recording.
 
 The recording is JSON with numbers and a table of texts:
 
-    texts       every text once; the other entries refer to a text by its index
+    texts       every text once; all other entries refer to a text by its index
     subject     scenario, claim, seed, mutant; broken: the violations; facts: pairs of texts to show
-    moments     ns and steps, as differences from the moment before
+    moments     ns and steps, as differences from the preceding moment
     machines    [name, begin, end, ending]
     tasks       [name, begin, end, ending]
     spans       [task, state: 0 running, 1 ready, 2 waiting, begin, length, why]
@@ -21,7 +21,7 @@ The recording is JSON with numbers and a table of texts:
     promises    [task, text, begin, length, place]
     broken      [moment, task, text, path, puts, story]
 
-A moment is an index into moments; a length is in moments.
+A moment is an index into moments; a length is a number of moments.
 """
 
 import json
@@ -60,7 +60,7 @@ SCRIPTS = (
     "input",
     "main",
 )
-"""The parts of the page's script, in order. Each is a file in this folder."""
+"""The files in this folder that form the script of the page, in order."""
 _PALETTE = files(html) / "palette.css"
 _STATES = {RUNNING: 0, READY: 1, WAITING: 2}
 _CHANGES_SHOWN_MAX = 8
@@ -105,14 +105,14 @@ def _page_facts(run: RunRecording) -> list[tuple[str, str]]:
 
 
 def _is_timed(run: RunRecording) -> bool:
-    """A recorded program has no virtual time."""
+    """Return whether the run has virtual time, which a recorded program lacks."""
     return run.subject.seed is not None
 
 
 def _text_shortener(run: RunRecording) -> Callable[[str], str]:
-    """Return the function that shortens texts.
+    """Return a function that shortens texts.
 
-    The function makes paths of a store relative, but not paths of a program.
+    It makes paths of a store relative, but not paths of a program.
     """
     return printable_text if run.subject.seed is None else shorten_paths
 
@@ -159,7 +159,7 @@ class _EmbeddedRun:
             ],
             "puts": [self._put_json(number, one) for number, one in enumerate(run.puts)],
             "broken": [self._violation_json(one) for one in run.broken],
-            "texts": list(self._texts),  # added last, because the other entries add texts
+            "texts": list(self._texts),  # last, because the other entries add texts
         }
 
     def _text_number(self, text: str) -> int:
@@ -218,7 +218,7 @@ class _EmbeddedRun:
         what = ", ".join(one.parts) or one.kind
         where = f" [{one.start}, {one.stop})" if one.start >= 0 else ""
         if is_named:
-            more = what.removeprefix(one.kind)  # as in "rename to value"
+            more = what.removeprefix(one.kind)  # such as "to value" of "rename to value"
             what = f"{one.kind} {one.path}{more}" if more != what else f"{what} {one.path}"
         place = f", by {one.place}" if one.place else ""
         ending = "".join(f": {text}" for text in (one.ending, one.taken) if text)

@@ -1,13 +1,13 @@
 """Trace events: converts a run for Perfetto and Chrome's tracing page.
 
     process             threads             content
-    MACHINE             its tasks           when each task runs, is ready or waits, and for what it waits
+    MACHINE             its tasks           when each task runs, is ready or waits, and what it waits for
     MACHINE: calls      its tasks           puts, locks and file operations, nested by caller
     log                 -                   counters: positions in bytes
     run                 machines, faults    machines, cuts, faults, violations
 
 Format: "Trace Event Format", Google; phases X (complete), C (counter), i (instant) and M (names). Times are µs. Events
-with the same virtual nanosecond are drawn 1 ns apart; args have the exact time and step.
+with the same virtual nanosecond are drawn 1 ns apart; args contain the exact time and step.
 """
 
 import json
@@ -34,7 +34,7 @@ def trace_json(run: RunRecording) -> str:
 
 
 def trace_events(run: RunRecording) -> list[Event]:
-    """Return the metadata events, then all other events by begin. At the same begin, the longest is first."""
+    """Return metadata events, then all other events by begin; of those with the same begin, the longest first."""
     return _TraceEvents(run).all()
 
 

@@ -1,7 +1,7 @@
-"""Pytest hooks: draw a failure of a user's own code as a timeline, and probe a program.
+"""Pytest hooks: draw timelines of failures of user code, and probe programs.
 
-The plugin in `scenarios/testing` calls them, because `scenarios` must not import `reports`. pytest loads this module in
-every session, so slow imports are inside the hooks.
+The plugin in `scenarios/testing` calls these hooks, because `scenarios` must not import `reports`. pytest loads this
+module in every session, so slow imports are inside the hooks.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...scenarios.testing.probed import NamedCheck, ProbeAnswer
 
 
-# with -p no:tornlog the hook has no specification, but pytest still loads this module
+# with -p no:tornlog this hook has no specification, but pytest still loads the module
 @pytest.hookimpl(optionalhook=True)
 def pytest_tornlog_failure(scenario: "Scenario", finding: "Finding", out: Path, name: str) -> Path | None:
     """Write the timeline of a failure to out/timelines; return None if the run is too long to draw."""
@@ -32,7 +32,7 @@ def pytest_tornlog_failure(scenario: "Scenario", finding: "Finding", out: Path, 
 def pytest_tornlog_probe(
     program: list[str], check: "NamedCheck | Path | None", options: dict[str, Any], out: Path | None
 ) -> "ProbeAnswer":
-    """Probe a program for the fixture `probe`. ProbeError: there is no verdict."""
+    """Probe a program for the fixture `probe`. Raises ProbeError without a verdict."""
     from ..cli.probe.in_pytest import probe_in_test
 
     return probe_in_test(program, check, options, out)

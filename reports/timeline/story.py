@@ -1,6 +1,6 @@
-"""Message stories: list the events of one message, from its put to the last recovery.
+"""Message histories: list the events of a message from its put to the last recovery.
 
-A story is derived from the recording alone, by the byte range of the message.
+A story uses only the recording, and finds events by the byte range of the message.
 """
 
 import re
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 class Storyteller:
-    """Makes the stories of the messages of one run."""
+    """Creates the stories of the messages of one run."""
 
     def __init__(self, run: RunRecording) -> None:
         self._run = run
@@ -70,9 +70,9 @@ class Storyteller:
         return Line(put.asked, f"{who} puts it into {put.topic}/{put.queue_id}{wait}", PLAIN)
 
     def _write_of_record(self, put: Put) -> OperationRecord | None:
-        """Return the write after which the page cache had the whole record.
+        """Return the write that completed the record in the page cache.
 
-        A warm-up, which writes one byte per page, does not count as such a write.
+        Warm-up writes of one byte per page do not count.
         """
         reached = put.start
         for one in self._by_path.get(put.path, ()):
@@ -85,7 +85,6 @@ class Storyteller:
         return None
 
     def _name_durability_line(self, put: Put, written: OperationRecord) -> Iterator[Line]:
-        """If the run created the file, yield a line that tells whether the file's name became durable."""
         made = [one for one in self._by_path[put.path] if "create" in one.parts and one.begin < written.begin]
         if not made:
             return
@@ -101,12 +100,11 @@ class Storyteller:
             yield Line(made[-1].end, text, BAD)
 
     def _first_loss(self, since: int) -> int:
-        """Return the first moment after `since` with a lost page cache, or the number of moments."""
         cuts = (cut.at for cut in self._run.cuts if cut.at > since and cut.how not in _HARMLESS)
         return next(cuts, len(self._run.moments))
 
     def _syncs_of_record(self, put: Put, written: OperationRecord) -> Iterator[OperationRecord]:
-        """Yield each sync of the record, up to the first success or the next loss of the page cache."""
+        """Yield the syncs of a record, up to the first success or the next loss of the page cache."""
         page_bytes, until = self._run.page_bytes, self._first_loss(written.begin)
         for one in self._by_path[put.path]:
             if one.kind not in _SYNCS or not written.end <= one.begin < until:
@@ -170,7 +168,7 @@ class Storyteller:
 
 
 def _was_found_last(put: Put, at: int) -> bool:
-    """Return whether the last recovery before a moment found the put; True if there was no recovery before."""
+    """Return whether the last recovery before a moment found the put; True without a recovery."""
     found = [outcome.found for outcome in put.outcomes if outcome.at < at]
     return not found or found[-1]
 
@@ -185,14 +183,14 @@ def _sync_line(sync: OperationRecord) -> Line:
 
 
 def last_changes(operations: Iterable[OperationRecord], path: str, count: int) -> list[OperationRecord]:
-    """Return the last `count` changes and syncs of a file, or of all files without a path."""
+    """Return the last `count` changes and syncs of a file; without a path, of all files."""
     known = (*_WRITES, *_SYNCS)
     found = [one for one in operations if path in ("", one.path) and (one.parts or one.kind in known)]
     return found[-count:]
 
 
 def shorten_paths(text: str) -> str:
-    """Make paths relative to the store, and replace leading zeros of file names and unprintable characters."""
+    """Make paths relative to the store; replace leading zeros in file names, and unprintable characters."""
     return printable_text(_ZEROS.sub("…", text.replace(f"{ROOT}/", "")))
 
 

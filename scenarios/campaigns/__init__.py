@@ -1,1 +1,1 @@
-"""Campaigns: runs of many seeds, exploration, mutation runs, determinism checks."""
+"""Campaigns: many seeds, exploration of crash states, mutation runs, determinism."""

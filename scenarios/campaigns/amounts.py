@@ -1,6 +1,6 @@
 """Amounts: parses seeds and times of command-line options.
 
-The pytest plugin also uses the module `amounts`, which therefore imports little.
+The pytest plugin imports this module at its start, so the module imports little.
 """
 
 from math import isfinite
@@ -11,7 +11,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_seeds(seeds: str | None, seed: int | None) -> range | None:
-    """Return None without either option."""
+    """Return None if the command has neither option."""
     if seed is not None:
         if seeds is not None:
             raise typer.BadParameter("expected --seed or --seeds, found both", param_hint="--seed")
@@ -33,7 +33,7 @@ def parse_seeds(seeds: str | None, seed: int | None) -> range | None:
 
 
 def parse_seconds(text: str, option: str = "--time") -> float:
-    """Parse a time such as 30s, 5m or 1h. The error of an invalid time names the option."""
+    """Parse a time such as 30s, 5m or 1h. An error message names the option."""
     unit = _UNITS.get(text[-1:])
     try:
         found = float(text[:-1]) * unit if unit else float(text)

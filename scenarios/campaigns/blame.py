@@ -1,9 +1,9 @@
-"""Causes: find which of a version's known bugs broke a promise.
+"""Causes: find which known bugs of a RocketMQ version violated a guarantee.
 
-The failure is replayed with the same crash points and choices under other sets of bugs. A bug is *enough* if the run
-with this bug alone breaks the promise in the same way. Removing a bug *helps* if the run without this bug does not
-break the promise in the same way. If every failure has a bug that is enough, no removal is tried. Neither result is a
-proof: without a bug, the run may break another promise earlier or may not reach the failing operation.
+The failing run is replayed with the same crash points and choices under other sets of bugs. A bug is *enough* if the
+run with this bug alone violates the guarantee in the same way. Removing a bug *helps* if the run with all other bugs
+does not violate the guarantee in the same way. If every failure has a bug that is enough, no removal is tried. Neither
+result is a proof: without a bug, the run may fail earlier or may not reach the failing operation.
 """
 
 from collections import Counter
@@ -24,19 +24,19 @@ from .runner import Tally
 from .worker_pool import run_in_processes
 
 FAILURES_TRIED = 5
-"""Number of replayed failures of each broken promise."""
+"""Maximum number of replayed failures of each violation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A bug that contributed to a broken promise."""
+    """A bug that contributed to a violation."""
 
     id: str
     tries: int
     mended: int
-    """Failures whose replay without this bug no longer breaks the promise in the same way."""
+    """Failures that do not recur in a replay without this bug."""
     enough: int
-    """Failures whose replay with this bug alone breaks the promise in the same way."""
+    """Failures that recur in a replay with this bug alone."""
 
     def __post_init__(self) -> None:
         assert 0 <= self.mended <= self.tries, (self.mended, self.tries)
@@ -49,19 +49,19 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class ViolationKind:
-    """A promise that was broken in one way, in one or more runs."""
+    """One kind of violation, found in one or more runs."""
 
     promise: str
     kind: str
-    """The name of the field whose value violates the promise."""
+    """The name of the field with the wrong value."""
     times: int
     scenarios: dict[str, int]
     failures: tuple[Failure, ...]
-    """A sample of the failures that alternates between scenarios. The failures of a scenario are sorted by seed."""
+    """A sample of the failures, alternating between scenarios. The failures of a scenario are sorted by seed."""
     causes: tuple[Cause, ...] = ()
-    """The bugs that contributed to the violation, sorted by likelihood."""
+    """The contributing bugs, the likeliest first."""
     clean: int = 0
-    """Number of replayed failures that also break the promise without any bug."""
+    """Number of replayed failures that recur without any bug."""
 
     def __post_init__(self) -> None:
         assert len(self.failures) > 0, "a broken promise has a failure"
@@ -76,7 +76,7 @@ class ViolationKind:
         return tuple(cause for cause in self.causes if cause.weight == self.causes[0].weight)
 
     def to_json(self, again: str) -> dict[str, Any]:
-        """Return JSON. again: the command that repeats the first failure."""
+        """Return a value for JSON output. again: the command that repeats the first failure."""
         return {
             "promise": self.promise,
             "kind": self.kind,
@@ -91,7 +91,7 @@ class ViolationKind:
 
 
 def broken_promises(tallies: Iterable[Tally]) -> list[ViolationKind]:
-    """Return the broken promises, sorted by descending frequency."""
+    """Return the violations, the most frequent first."""
     times: dict[str, dict[str, int]] = {}
     found: dict[str, list[Failure]] = {}
     for tally in tallies:
@@ -122,9 +122,9 @@ def _alternating_by_scenario(failures: Iterable[Failure]) -> tuple[Failure, ...]
 def violation_kinds_with_causes(
     rows: Sequence[ViolationKind], version: str, *, jobs: int = 1, interruption: Interruption | None = None
 ) -> Iterator[ViolationKind]:
-    """Yield each broken promise of a version's runs with the bugs that caused the violation.
+    """Yield each violation with the bugs of the version that caused it.
 
-    After an interruption, the remaining promises are yielded without causes.
+    After an interruption, the remaining violations are yielded without causes.
     """
     explain, interruption = partial(_with_likeliest_causes, version=version), interruption or Interruption()
     if jobs == 1:
@@ -153,7 +153,7 @@ def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
     if set().union(*alone.values()) == set(range(len(records))):
         suspects = [member for member in members if alone[member.id]]
     else:
-        suspects = list(members)  # at least one failure needs several bugs together
+        suspects = list(members)  # at least one failure needs a combination of bugs
     causes = []
     for member in suspects:
         rest = compose_mutants(f"all but {member.id}", "", [other for other in members if other is not member])
@@ -165,7 +165,7 @@ def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
 
 
 def _indexes_of_violating(mutant: Mutant, records: Sequence[RunRecord], signature: str) -> set[int]:
-    """Return the indexes of runs that have this violation with a mutant, or do not end properly."""
+    """Return the indexes of runs that have this violation with a mutant, or end in a harness error."""
     return {number for number, record in enumerate(records) if _has_violation(record, mutant, signature)}
 
 
@@ -176,12 +176,12 @@ def _has_violation(record: RunRecord, mutant: Mutant, signature: str) -> bool:
     except LeakError:
         raise
     except (Exception, CpuLimitReached):
-        return True  # the run did not end properly, so it is no evidence against the bug
+        return True  # a run with a harness error is no evidence
     return any(violation.signature == signature for violation in outcome.violations)
 
 
 def likeliest_cause_names(row: ViolationKind) -> list[str]:
-    """Return the likeliest causes, or one line which states that no single bug is the cause."""
+    """Return the likeliest causes, or a line which states that no single bug is the cause."""
     unknown = "none: it breaks without them, too" if row.clean else "only several together"
     return [cause.id for cause in row.likeliest_causes] or [unknown]
 

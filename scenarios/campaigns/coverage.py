@@ -1,6 +1,6 @@
-"""Campaign coverage: lists faults never injected and marks never hit.
+"""Campaign coverage: lists faults never injected and coverage marks never hit.
 
-A campaign without violations proves nothing about such faults and marks.
+A campaign does not test these faults and the code at these marks.
 """
 
 from collections import Counter
@@ -31,12 +31,12 @@ def marks_never_hit(tallies: Iterable[Tally]) -> list[str]:
 
 
 def faults_of(injected: Mapping[str, int]) -> Counter[str]:
-    """Return how often each fault was injected, without the crashes of machines."""
+    """Return the number of injections of each fault except machine crashes."""
     return Counter({kind: times for kind, times in injected.items() if not kind.startswith("crash")})
 
 
 def crashes_of(injected: Mapping[str, int]) -> Counter[str]:
-    """Count how machines died, by phase within an operation and by crash profile."""
+    """Count machine crashes by phase within an operation and by crash profile."""
     ends: Counter[str] = Counter()
     for kind, times in injected.items():
         crash, _, rest = kind.partition(" ")

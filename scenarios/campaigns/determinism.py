@@ -1,8 +1,8 @@
 """Determinism checks: compare digests across hash seeds, run orders and Pythons.
 
-The checking process runs the seeds in order, as `tornlog run` does. A witness process with another hash seed runs them
-in a shuffled order and in batches of another size. If the digests of a seed differ, both processes run the seed again
-with a trace, and the first different event is reported.
+The checking process runs the seeds in order, like `tornlog run`. A witness process with another hash seed runs the same
+seeds in a shuffled order and in batches of another size. If the digests of a seed differ, both processes run the seed
+again with a trace and report the first different event.
 """
 
 import os
@@ -25,7 +25,7 @@ from .runner import BATCH_SEEDS
 
 _BATCH_OF_A_WITNESS = 7
 TRACED_MAX = 3
-"""Maximum number of differing seeds that are traced. Other differences are reported by seed only."""
+"""Maximum number of traced seeds. Further differing seeds are reported without a trace."""
 
 
 class WitnessError(Exception):
@@ -34,7 +34,7 @@ class WitnessError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WitnessProcess:
-    """A process that runs the same seeds for comparison."""
+    """A Python process that runs the same seeds for comparison."""
 
     name: str
     python: str = sys.executable
@@ -56,13 +56,13 @@ class WitnessProcess:
 
 @dataclass(frozen=True, slots=True)
 class DigestDifference:
-    """A seed whose run in this process differs from the witness's run."""
+    """A seed with different digests in this process and in a witness."""
 
     witness: str
     here: SeedStatement
     there: SeedStatement
     where: str = ""
-    """The first different event. Empty if the seed was not traced."""
+    """The first different event, or empty if the seed was not traced."""
 
     def __str__(self) -> str:
         outcomes = [f"{one.outcome} {one.digest or one.error}".rstrip() for one in (self.here, self.there)]
@@ -77,10 +77,10 @@ class DeterminismReport:
 
     runs: int = 0
     digests: dict[str, str] = field(default_factory=dict)
-    """Scenario -> one digest of all its seeds."""
+    """For each scenario, one digest of all its seeds."""
     differences: list[DigestDifference] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    """Harness errors in runs of this process, which have no digest to compare."""
+    """Runs of this process without a digest, because of a harness error."""
     seconds: float = 0.0
 
 
@@ -95,7 +95,7 @@ def compare_digests(
     """Run seeds in this process and in every witness. Raises WitnessError.
 
     jobs: the number of worker processes, and of processes per witness. on_progress: called with the number of runs that
-    this process completed since the previous call.
+    this process has completed since the previous call.
     """
     began = perf_counter()
     in_order = [(name, seed) for name in scenarios for seed in seeds]
@@ -123,7 +123,7 @@ def compare_digests(
 
 
 def shuffled_shares(runs: Sequence[tuple[str, int]], hands: int) -> list[list[tuple[str, int]]]:
-    """Shuffle runs reproducibly and divide the runs among processes."""
+    """Shuffle runs reproducibly, and divide them among processes."""
     shuffled, stream = list(runs), Choices("witness").stream("order")
     for last in range(len(shuffled) - 1, 0, -1):
         other = stream.randbelow(last + 1, "place")

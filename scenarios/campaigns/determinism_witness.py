@@ -1,6 +1,6 @@
-"""Determinism witness: a process that runs given seeds and returns the results.
+"""Determinism witness: a process that runs given seeds and returns their digests.
 
-`main` reads a pickled `Job` from standard input and writes a pickled answer to standard output: a list of
+`main` reads a pickled `Job` from standard input and writes a pickled result to standard output: a list of
 `SeedStatement` for `WitnessRuns`, a `TraceRecording` for `TracedSeed`.
 """
 
@@ -20,7 +20,8 @@ from .seeds import digest_of, run_seed
 
 @dataclass(frozen=True, slots=True)
 class WitnessRuns:
-    """Scenarios and seeds to run in this order. One guard and one garbage collection serve `batch` seeds."""
+    """Scenarios and seeds to run in this order. Each batch of seeds shares one determinism guard and one garbage
+    collection."""
 
     seeds: list[tuple[str, int]]
     batch: int

@@ -1,14 +1,14 @@
 """Exploration: recovers every crash state of one seed's run.
 
-Exploration covers the first life only, including its clean stop. With `nest`, recovery itself also crashes: for the
-images with the smallest digests, the machine crashes at each disk operation of the store's load. Crashes in recovery
-are repeated to the depth `nest`.
+Exploration covers the run up to the first clean stop of the store. With `nest`, recovery itself also crashes: for the
+images with the smallest digests, the machine crashes at each disk operation of the store's load, up to `nest` times in
+a row.
 
-The work is divided into chunks of operations. Two processes may recover the same image, but the number of processes
-does not change the counts of distinct images and judgements, nor the violations by signature.
+Processes explore chunks of operations. Two processes may recover the same image, but the number of processes does not
+change the reported counts and violations.
 
 A single store is recovered from each crash state directly (`explore_store`). A run with a cluster or a broker is
-repeated from its beginning for each crash state, which takes longer. `limit` is the number of states per crash.
+repeated from its beginning for each crash state, which takes longer. `limit` is the maximum number of states per crash.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ from .seeds import draw_plan_of_seed
 from .worker_pool import run_in_processes
 
 NEST_SAMPLES = 4
-"""The number of images at each depth whose recovery is crashed too."""
+"""The number of images at each depth whose recovery also crashes."""
 WHOLE_LIMIT = 4
 """The default number of states per crash if each state needs a whole run."""
 _CHUNK_OPERATIONS = 8
@@ -53,7 +53,8 @@ _Chunk = tuple[Situation[Plan], range]
 
 @dataclass(frozen=True, slots=True)
 class ExploreSettings:
-    """limit: states per moment and crash profile. heal: also check that each recovered store works again."""
+    """limit: the maximum number of states per crash point and crash profile. heal: also check that each recovered store
+    accepts and returns messages."""
 
     limit: int = LIMIT
     nest: int = 0
@@ -63,7 +64,7 @@ class ExploreSettings:
 
 @dataclass(slots=True)
 class Depth:
-    """The number of crash images and operations to explore after a given number of crashes."""
+    """The number of crash images and operations to explore at one depth of crashes."""
 
     situations: int = 0
     operations: int = 0
@@ -71,7 +72,7 @@ class Depth:
 
 @dataclass(slots=True)
 class Exploration:
-    """The exploration of one seed's run."""
+    """The result of exploring one seed's run."""
 
     scenario: Scenario
     seed: int
@@ -83,7 +84,7 @@ class Exploration:
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
     is_interrupted: bool = False
-    """Whether the user interrupted the exploration before every state was tried."""
+    """Whether the user interrupted the exploration."""
 
     @property
     def states_per_second(self) -> float:
@@ -91,7 +92,7 @@ class Exploration:
 
 
 def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) -> Plan:
-    """Return a seed's plan reduced to its first life, which ends in a clean stop."""
+    """Return the plan of a seed, reduced to the first run of the store with a clean stop at its end."""
     plan = draw_plan_of_seed(scenario, seed)[1]
     first = plan.lives[0]
     assert first.node == 0 or not plan.is_alone, first
@@ -100,7 +101,8 @@ def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) 
 
 
 def first_situation(scenario: Scenario, seed: int, plan: Plan) -> tuple[Situation[Plan] | None, FailingRun | None]:
-    """Return the start of the exploration, or the failing run if the plan breaks a promise without a crash."""
+    """Return the initial state of the exploration. If the plan violates a guarantee without a crash, return the failing
+    run."""
     choices = draw_plan_of_seed(scenario, seed)[0]
     simulation = Simulation(choices, policy_of(plan, choices), crashes=())
     profiles = DISK_MODELS[plan.disk].crashes
@@ -125,9 +127,10 @@ def explore_seed(
     on_progress: Callable[[ExplorationCounts[Plan], int, int], None] = lambda found, done, total: None,
     interruption: Interruption | None = None,
 ) -> Exploration:
-    """Explore the first life of a seed's run. Progress: on_progress(counts, operations done, operations at this depth).
+    """Explore a seed's run up to its first clean stop. on_progress: called with the counts, the number of explored
+    operations, and the number of operations at this depth.
 
-    After an interruption the counts and failures cover the states judged so far.
+    After an interruption, the result covers the states judged so far.
     """
     began, interruption = perf_counter(), interruption or Interruption()
     done = Exploration(scenario, seed, mutant, first_life(scenario, seed, settings.messages_each), settings)
@@ -178,7 +181,7 @@ def _operation_chunks(situation: Situation[Plan]) -> list[_Chunk]:
 def _explored_chunks(
     chunks: list[_Chunk], done: Exploration, jobs: int, interruption: Interruption
 ) -> Iterator[tuple[_Chunk, ExplorationCounts[Plan]]]:
-    """Yield each chunk of operations with its counts, in order. With one process, the counts are cumulative."""
+    """Yield the chunks of operations in order, each with its counts. With one process, the counts are cumulative."""
     explore = partial(explore_operations, settings=done.settings, mutant=done.mutant)
     if jobs == 1:
         for chunk in chunks:
@@ -195,7 +198,7 @@ def _explored_chunks(
 def explore_operations(
     chunk: _Chunk, settings: ExploreSettings, mutant: str | None, found: ExplorationCounts[Plan] | None = None
 ) -> ExplorationCounts[Plan]:
-    """Explore a chunk of operations. If `found` is given, add the counts to `found`."""
+    """Explore a chunk of operations. Add the counts to `found`, if given."""
     situation, numbers = chunk
     found = ExplorationCounts() if found is None else found
     samples_max = NEST_SAMPLES if settings.nest > situation.depth else 0

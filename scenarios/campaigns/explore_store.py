@@ -1,8 +1,8 @@
-"""Store exploration: recovers crash states without running the plan again.
+"""Store exploration: recovers crash states without repeating the run.
 
-A run is divided at the crash of the machine. The second half starts with a crash image and with the guarantees at the
-crash. Each distinct pair of image and guarantees is recovered and judged once. Images are compared by `Image.digest`
-without times, guarantees by `state_digest_of`.
+A run is divided at the machine's crash. The second half starts with a crash image and with the guarantees at the crash.
+Each distinct pair of image and guarantees is recovered and judged once. `Image.digest` without times identifies images,
+`state_digest_of` identifies guarantees.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,16 +30,16 @@ from ..runs.store_run import Run
 
 
 def state_digest_of(ledger: Ledger, damage: Sequence[DamagedRange]) -> str:
-    """Return the digest of ledger and damage to durable data, which decide the verdict on a recovery.
+    """Return the digest of the ledger and of damage to durable data. Both decide the verdict on a recovery.
 
-    Unanswered puts without a known log offset are left out: such a put allows a record but does not require it. A crash
-    image can contain that record only if the image was made after the put began.
+    The digest omits unanswered puts without a known log offset. They allow a record but do not require it, and a crash
+    image can contain the record only if the put began before the crash.
     """
     return blake2b(repr((_comparable_value(ledger), list(damage))).encode(), digest_size=16).hexdigest()
 
 
 def _comparable_value(value: object) -> object:
-    """Convert a ledger's state to nested lists of text, with sets and mappings sorted."""
+    """Convert a ledger's state to nested lists of text. Sets and mappings are sorted."""
     if is_dataclass(value) and not isinstance(value, type):
         return [_comparable_value(getattr(value, one.name)) for one in fields(value) if one.compare]
     if isinstance(value, Mapping):
@@ -68,12 +68,12 @@ class CrashGuarantees:
 
 
 class CrashingRun(Run):
-    """A run that ends at the crash of its last life, before the lost data is drawn."""
+    """A run that ends at its last crash, before the lost data is chosen."""
 
     def __init__(self, plan: Plan, simulation: Simulation, profiles: Sequence[str] = ()) -> None:
         super().__init__(plan, simulation)
         self.disk: Disk | None = None
-        """The disk at the crash of the last life; None without a crash, or if a promise was broken before."""
+        """The disk at the last crash; None without a crash or after a violation."""
         self.guarantees: dict[str, CrashGuarantees] = {}
         self._profiles = profiles
 
@@ -130,7 +130,7 @@ class RecoveringRun(Run):
     def signature(self, *, heal: bool) -> str:
         """Recover and judge the store. Return the signature of the first violation, or "".
 
-        heal: end the faults afterwards, and use the store again.
+        heal: afterwards end all faults, and check that the store works.
         """
         with self._kernel:
             try:
@@ -144,7 +144,7 @@ class RecoveringRun(Run):
 
 
 class StoreCrash:
-    """A crashed machine and the possible states of its disk."""
+    """A crashed machine, and the possible states of its disk."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class StoreCrash:
             yield CrashChoice(state, states, self._situation.stream)
 
     def completeness(self, profile: str) -> tuple[bool, bool]:
-        """Return whether `choices` yields all states, and whether the limit excluded some."""
+        """Return whether `choices` yields all states, and whether the limit excluded states."""
         assert not (self._states[profile].is_exhaustive and self._states[profile].was_cut), profile
         return self._states[profile].is_exhaustive, self._states[profile].was_cut
 
@@ -193,12 +193,12 @@ class StoreRunExplorer:
         self._finish_run = heal
         self._fingerprint = ""
         self._states: dict[str, CrashStates] = {}
-        """The states of the last moment by profile. These states are reused until the disk changes."""
+        """The states at the last crash point, by crash profile. They are reused until the disk changes."""
 
     def run_to_crash(
         self, situation: Situation[Plan], moment: CrashMoment, decisions: Sequence[Decision]
     ) -> StoreCrash | None:
-        """Run up to a moment. Returns None if the run does not reach the moment."""
+        """Run to a crash point. Return None if the run does not reach the crash point."""
         record = situation.record_with_crash(moment, situation.profiles[0], decisions)
         choices = Choices.for_replay(record.decisions)
         simulation = Simulation(choices, ReplayPolicy(record.schedule), crashes=record.crashes)
@@ -224,22 +224,22 @@ class StoreRunExplorer:
 
 
 class _LoadOperations(OperationLog):
-    """Operations of a life that ends as soon as its store has loaded."""
+    """Records the disk operations of a store's load, and ends the run after the load."""
 
     def __init__(self) -> None:
         super().__init__()
         self.run: CrashingRun | None = None
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        """Record an operation of the load. The first operation after the load ends the life."""
+        """Record an operation of the load. The first operation after the load ends the run."""
         assert self.run is not None, "it is set before the run begins"
         return self.run.is_loaded or super().is_due(number, kind, path, nth)
 
 
 def situation_of_load(sample: StateSample[Plan], situation: Situation[Plan]) -> Situation[Plan]:
-    """Return the situation in which a machine recovers a crash state.
+    """Return the situation of a machine that recovers a crash state.
 
-    The operations of this situation are those of the load.
+    The operations of this situation are the disk operations of the load.
     """
     record = sample.record
     plan = record.setup

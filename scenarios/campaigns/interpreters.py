@@ -1,7 +1,7 @@
-"""Interpreters: find other Python versions on this machine and run this package.
+"""Interpreters: run this package in other Python versions on this machine.
 
-Each interpreter gets a temporary virtual environment with this package's requirements. A link in that environment leads
-to this package, so exactly this code is tested without a build.
+Each interpreter gets a temporary virtual environment with this package's requirements and a link to this package. So
+exactly this code runs, without a build.
 """
 
 import os
@@ -43,7 +43,7 @@ def _candidate_executables() -> Iterator[Path]:
 
 
 def python_version_of(python: str) -> tuple[str, str]:
-    """Return version and executable. Raises InterpreterError if the interpreter cannot be used."""
+    """Return version and executable. Raises InterpreterError if the interpreter is unusable."""
     try:
         done = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=True, timeout=60)
     except OSError as error:
@@ -60,7 +60,7 @@ def python_version_of(python: str) -> tuple[str, str]:
 
 @contextmanager
 def witnesses_on(pythons: Sequence[str]) -> Iterator[list[WitnessProcess]]:
-    """Yield a witness for each Python in a temporary virtual environment. Raises InterpreterError."""
+    """Yield a witness for each Python. Raises InterpreterError."""
     with TemporaryDirectory(prefix="tornlog-pythons-") as scratch:
         path = _link_package(Path(scratch)) if pythons else None
         witnesses = []

@@ -1,7 +1,7 @@
-"""Kept files: writes result files that are complete and durable.
+"""Kept files: writes result files durably and atomically.
 
 A file is written under a temporary name, synced and renamed; then its directory is synced. After a crash, the name
-refers to the complete earlier file or to the complete new one.
+refers to the complete old file or to the complete new file.
 """
 
 import errno
@@ -17,7 +17,7 @@ from ...store.real.files import RealFiles
 
 
 class _LenientHostFiles(RealFiles):
-    """Host files that accept a file system which cannot sync a directory."""
+    """Host files. A file system that cannot sync directories is accepted."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ _FILES = _LenientHostFiles()
 
 
 def make_kept_directory(path: str, below: str = "") -> None:
-    """Durably create a directory and its missing parents. `below` is an ancestor directory that is already durable."""
+    """Durably create a directory and its missing parents. below: an ancestor that is already durable."""
     assert not below or f"{path}/".startswith(f"{below}/"), (path, below)
     make_directory(_FILES, path, below=below)
     if below:
@@ -46,7 +46,7 @@ def sync_names(directory: str) -> None:
 
 @contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:
-    """Yield a stream. If the `with` block ends without an error, the written bytes replace the file at `path`."""
+    """Yield a stream. If the `with` block succeeds, the written bytes replace the file at `path`."""
     directory = directory_of(path)
     aside = f"{directory}/.{os.path.basename(path)}.{uuid4().hex}"
     try:
@@ -63,7 +63,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
 
 
 def keep_file(path: Path, text: str) -> None:
-    """Write a text file durably, and create its directories. Writes to a device or a pipe are direct."""
+    """Write a text file durably, and create its directories. A device or a pipe is written directly."""
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return

@@ -1,14 +1,14 @@
 """Mutation runs: measure the CPU time until a scenario finds a bug.
 
-A find counts only if the store without the bug breaks no promise on the same seed. The main figure is for the unchanged
-scenarios that are shipped. Each round runs one seed of each scenario, until one run finds the bug. Scenarios with
-brokers, except swarms, run in every second round only, because their runs cost four times as much. Cost is counted in
-core-seconds: CPU time of the runs with the bug. Ranges that are narrowed to a known bug help a developer to work on it,
-but do not measure how fast unknown bugs are found.
+A run finds the bug if the run fails with the bug and passes without it. Each round runs one seed of each scenario,
+until one run finds the bug. Scenarios with brokers, except swarms, run in every second round only, because their runs
+cost four times as much. Cost is counted in core-seconds: CPU time of the runs with the bug. The main result is for the
+scenarios as shipped. Scenarios with ranges narrowed to a known bug help a developer, but do not measure how fast
+unknown bugs are found.
 
-The order of scenarios in a round does not matter. Measured with 70 mutants and three seeds of each scenario
-(2026-11-29): the median cost is 3.5 core-seconds in the order of the catalogue, 3.6 with swarms first, 2.9 to 4.2 in
-four random orders, and 4.1 in an order by the finds of other mutants per core-second.
+The order of scenarios in a round does not matter. Median cost with 70 mutants and three seeds of each scenario
+(2026-11-29), in core-seconds: 3.5 in catalogue order, 3.6 with swarms first, 2.9 to 4.2 in four random orders, and 4.1
+if sorted by finds of other mutants per core-second.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,19 +34,16 @@ from .worker_pool import run_in_processes
 
 SIZES_SHOWN = ("messages", "preemptions", "sectors")
 _SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
-"""The reported percentiles of the cost per mutant, by nearest rank."""
+"""The reported percentiles of the cost per mutant (nearest-rank method)."""
 _ROUNDS_PER_TURN = 2
-"""A scenario with expensive runs takes part once in this number of rounds, other scenarios in each round."""
+"""A scenario with expensive runs runs once in this number of rounds, other scenarios in each round."""
 _COMPARED_MAX = 40
-"""If a mutant does not report when it changes a run, this number of seeds is also run without it.
-
-The differing runs are counted.
-"""
+"""If a mutant does not report differences, this number of seeds is also run without the mutant."""
 
 
 @dataclass(frozen=True, slots=True)
 class MutationLimits:
-    """When a mutation run ends without a find."""
+    """Limits after which a mutation run ends without a find."""
 
     seeds: int | None = None
     """Seeds of each scenario; None: no limit."""
@@ -63,23 +60,23 @@ class MutationSettings:
 
     limits: MutationLimits
     scenarios: tuple[Scenario, ...] | None = tuple(one for one in SCENARIOS.values() if one.can_run)
-    """None: one scenario whose ranges are narrowed to the mutant's needs."""
+    """Scenarios to run. None: one scenario with ranges narrowed to the mutant's needs."""
     all_scenarios: bool = False
     """Whether to continue until every scenario has found the mutant."""
     shrink_seconds: float | None = None
-    """The time limit for shrinking the failure; None: the failure is not shrunk."""
+    """The time limit for shrinking the failure; None: no shrinking."""
 
 
 @dataclass(frozen=True, slots=True)
 class MutantFind:
-    """How one scenario found a mutant."""
+    """The run in which a scenario found a mutant."""
 
     scenario: str
     seed: int
     invariant: str
-    """The first invariant that the run broke."""
+    """The first violated invariant."""
     seeds: int
-    """Number of seeds of all scenarios that ran until the mutant was found."""
+    """Number of runs of all scenarios up to this run."""
     core_seconds: float
 
 
@@ -91,21 +88,21 @@ class MutantResult:
     finds: tuple[MutantFind, ...]
     """The first find of each scenario, in the order of the runs."""
     seeds: int
-    """Seeds run until the first find, or all seeds without a find."""
+    """Number of runs up to the first find, or of all runs."""
     core_seconds: float
     reached: int | None
-    """Seeds in which the mutated code ran; None: the mutant changes a constant."""
+    """Number of runs that executed the mutated code; None: the mutant changes a constant."""
     bit: int | None
-    """Seeds in which the mutant reported a difference; None: the mutant does not report differences."""
+    """Number of runs in which the mutant reported a different action; None: the mutant does not report."""
     differing: tuple[int, int] | None = None
-    """The number of seeds whose digest differs without the mutant, and of compared seeds.
+    """Two counts: seeds with another digest without the mutant, and compared seeds.
 
-    Known only for an unfound mutant that does not report differences.
+    None if the mutant was found or reports differences.
     """
     is_expected: bool = True
-    """Whether the first broken invariant is one that the mutant is expected to break."""
+    """Whether the mutant was expected to violate the first violated invariant."""
     clean_violation: str = ""
-    """A violation on a seed that breaks a promise even without the mutant. Such a seed is not a find."""
+    """A violation on a seed that fails even without the mutant."""
     error: str = ""
     failure: Failure | None = None
     shrunk: dict[str, Any] | None = None
@@ -124,7 +121,8 @@ class MutantResult:
 
     @property
     def missed_because(self) -> str:
-        """Explain why the mutant may not have been found. If the mutant changed no run, no check is to blame."""
+        """Explain why the mutant may not have been found. If the mutant changed no run, the checks are not the
+        reason."""
         if self.reached == 0:
             return "never reached"
         ran = "" if self.reached is None else f"reached in {_seeds_text(self.reached)}, "
@@ -162,10 +160,10 @@ def _seeds_text(number: int) -> str:
 
 
 def core_seconds_texts(results: Sequence[MutantResult]) -> dict[str, str]:
-    """Return the median, 95 % and maximum of the core-seconds until a mutant is found.
+    """Return median, 95th percentile and maximum of the core-seconds until a mutant is found.
 
-    A mutant that was not found counts as slower than all others. A percentile that falls on such a mutant has the form
-    "over N", where N is the longest run.
+    Unfound mutants count as slowest. A percentile at an unfound mutant has the form "over N", where N is the longest
+    mutation run.
     """
     found = sorted(result.core_seconds for result in results if result.found)
     longest = max((result.core_seconds for result in results), default=0.0)
@@ -185,10 +183,9 @@ def narrowed_scenario(mutant: Mutant) -> Scenario:
 
 
 def run_mutant(mutant: Mutant, settings: MutationSettings) -> MutantResult:
-    """Run seeds with a mutant until a seed finds the mutant. A harness error is returned as a result.
+    """Run seeds with a mutant until a run finds the mutant. A harness error is returned as a result.
 
-    A seed that breaks a promise is run again without the mutant. The seed is a find if the second run breaks no
-    promise. Other seeds need no such check, because a run depends on its scenario and seed only.
+    A failing seed is run again without the mutant. The seed is a find if the second run passes.
     """
     search = _MutantSearch(mutant, settings)
     with leak_guard():
@@ -211,7 +208,7 @@ class _MutantSearch:
         self._seeds, self._core_seconds = 0, 0.0
         self._reached = self._bit = 0
         self._digests: list[tuple[Scenario, int, str]] = []
-        """Seeds that may run differently without the mutant."""
+        """Seeds to compare with a run without the mutant."""
 
     def run(self) -> None:
         finders: set[str] = set()
@@ -227,7 +224,7 @@ class _MutantSearch:
                 return
 
     def _seeds_in_rounds(self) -> Iterator[tuple[Scenario, int]]:
-        """Yield scenario and seed. An expensive scenario runs in the last of each _ROUNDS_PER_TURN rounds."""
+        """Yield scenarios with seeds. Expensive scenarios run in every _ROUNDS_PER_TURN-th round."""
         seeds = self._limits.seeds
         for number in count(1) if seeds is None else range(1, _ROUNDS_PER_TURN * seeds + 1):
             for scenario in self._scenarios:
@@ -256,7 +253,7 @@ class _MutantSearch:
 
     def _add_find(self, scenario: Scenario, seed: int, failure: Failure) -> None:
         clean = run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX)
-        if clean.outcome != "held":  # both runs broke a promise, so this seed is no find
+        if clean.outcome != "held":  # both runs failed, so this seed is no find
             found = str(clean.failure.violations[0]) if clean.failure else clean.error
             self._clean_violation = self._clean_violation or f"{scenario.name} --seed {seed}: {found}"
             return
@@ -283,7 +280,7 @@ class _MutantSearch:
         )
 
     def _count_differing_seeds(self) -> tuple[int, int]:
-        """Return two counts: seeds with another digest, and compared seeds."""
+        """Return two counts: seeds with another digest without the mutant, and compared seeds."""
         clean = [run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX) for scenario, seed, _ in self._digests]
         pairs = zip(clean, self._digests, strict=True)
         return sum(result.digest != digest for result, (_, _, digest) in pairs), len(clean)
@@ -301,7 +298,7 @@ def _with_shrunk_find(mutant_result: MutantResult, failure: Failure, seconds_max
 def run_mutants(
     names: Sequence[str], settings: MutationSettings, *, jobs: int = 1, interruption: Interruption | None = None
 ) -> Iterator[MutantResult]:
-    """Run each mutant in a process of a pool, and yield the results in the order of `names`.
+    """Run the mutants in a process pool, and yield the results in the order of `names`.
 
     After an interruption, unfinished mutants have no result.
     """

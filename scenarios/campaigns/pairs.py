@@ -1,8 +1,8 @@
-"""Pairs: count which two features or faults occurred together in a run.
+"""Pairs: count the runs in which two features or faults occurred together.
 
-A feature occurred if the plan enabled it, a fault if it was injected. A bug that needs two of them can be found only in
-runs with both, so runs without them are no evidence. Most failures depend on one or two factors (Kuhn et al., Software
-Fault Interactions and Implications for Software Testing, IEEE TSE 2004).
+A feature occurs if the plan enables it, a fault if it is injected. A bug that needs two features or faults can be found
+only in runs with both. Most failures depend on one or two factors (Kuhn et al., Software Fault Interactions and
+Implications for Software Testing, IEEE TSE 2004).
 """
 
 from collections import Counter
@@ -16,18 +16,18 @@ from ..claims.disk_models import DISK_MODELS
 from ..claims.plan import LifeEnding, Plan
 
 Pair = tuple[str, str]
-"""Two names in alphabetical order."""
+"""Names of two features or faults, in alphabetical order."""
 
 
 class Feature(NamedTuple):
-    """A part of a plan that can be enabled."""
+    """An optional part of a plan."""
 
     meaning: str
     is_on: Callable[[Plan], object]
 
 
 def _uses_store_directly(plan: Plan) -> bool:
-    """Return whether users call the store directly. A broker's clients only put plain messages and always commit."""
+    """Return whether users call the store directly. Clients of a broker only put plain messages, and always commit."""
     return not plan.broker.serves
 
 
@@ -79,7 +79,7 @@ SINGLE: Mapping[str, str] = {
     "out of memory": "few promises apply after a service has ended; its own scenario checks those",
     "skipped numbers": "gaps in a queue's numbers from another version look like those from disk faults",
 }
-"""Features and faults that are omitted from all pairs, with the reason."""
+"""Features and faults that no pair includes, with the reason."""
 NAMES: tuple[str, ...] = tuple(sorted({*FEATURES, *FAULTS} - SINGLE.keys()))
 
 _ALONE, _CLUSTER, _BROKER = "a store alone", "a cluster", "a broker"
@@ -103,7 +103,7 @@ _NOT_OF_CLUSTERS = (
     *("failed read", "failed look-up", "failed removal", "failed extend"),
     *("stopped file system", "disk full", "hole without room"),
 )
-"""Faults that are omitted from pairs in cluster runs, for the reason in `LIMITS`."""
+"""Faults that no pair includes in cluster runs. `LIMITS` has the reason."""
 LIMITS: tuple[Limit, ...] = (
     Limit(("slaves", "sync master"), (_CLUSTER, _BROKER), _SOUND, "a store alone has none"),
     Limit(
@@ -154,14 +154,14 @@ LIMITS: tuple[Limit, ...] = (
         "it happens to one directory or process, in runs of a single store",
     ),
 )
-"""Features and faults that cannot occur in every kind of run or on every disk.
+"""Kinds of run and disks in which some features and faults can occur. All others can occur everywhere.
 
-Two features or faults without a common kind of run and disk never form a pair.
+Features or faults without a common kind of run and disk never form a pair.
 """
 
 
 class NeverTogether(NamedTuple):
-    """Features or faults that never occur together although they can occur in the same kind of run and disk."""
+    """Features or faults that exclude each other although they can occur in the same kind of run and disk."""
 
     these: Collection[str]
     those: Collection[str]
@@ -188,7 +188,8 @@ APART: tuple[NeverTogether, ...] = (
 
 @cache
 def _possible_places(name: str) -> frozenset[_Place]:
-    """Return the kinds of run and disk in which a name can occur. Runs of several machines use sound disks only."""
+    """Return the kinds of run and disk in which a feature or fault can occur. Runs of several machines have faultless
+    disks."""
     places = {(run, disk) for run in _RUNS for disk in _ANY_DISK if run == _ALONE or disk in _SOUND}
     for limit in LIMITS:
         if name in limit.names:
@@ -220,7 +221,7 @@ def pairs_in(features: Iterable[str], injected: Mapping[str, int]) -> Iterable[P
 
 
 class OccurredPairs(NamedTuple):
-    """The pairs that occurred together in some run."""
+    """The pairs that occurred in at least one run."""
 
     met: int
     never: list[Pair]
@@ -230,7 +231,7 @@ class OccurredPairs(NamedTuple):
         return self.met + len(self.never)
 
     def missing_partners(self) -> dict[str, list[str]]:
-        """Return the pairs that never occurred together, grouped under the name that lacks more partners."""
+        """Return the pairs that never occurred, grouped under the name with more missing pairs."""
         lacking = Counter(name for pair in self.never for name in pair)
         partners: dict[str, list[str]] = {}
         for first, second in self.never:

@@ -1,7 +1,7 @@
 """Runner: runs many seeds of many scenarios and adds up the results.
 
-Results are added in seed order, so the digest does not depend on the number of processes. `tornlog run --jobs N` uses a
-process pool on one machine. Use Spark for larger campaigns.
+The runner adds results in seed order, so the digest does not depend on the number of processes. `tornlog run --jobs N`
+uses a process pool on one machine. Use Spark for larger campaigns.
 """
 
 from collections import Counter
@@ -26,20 +26,20 @@ from .worker_pool import is_stop_wanted, run_in_processes
 
 BATCH_SEEDS = 25
 FAILURES_KEPT_MAX = 20
-"""Kept failures of one scenario, in addition to the first failure of each signature.
+"""Maximum number of kept failures of a scenario, in addition to the first failure of each signature.
 
-Other failures are only counted.
+Further failures are only counted.
 """
 _ORDINARY = Ranges()
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignReach:
-    """Which part of a campaign was run. The verdict mentions the parts that were not run."""
+    """The completed part of a campaign."""
 
     asked: int = 0
     not_run: tuple[str, ...] = ()
-    """The scenarios without a single run, or the mutants with an unfinished mutation run."""
+    """The scenarios without any run, or the mutants with an unfinished mutation run."""
     interrupted: bool = False
 
     @classmethod
@@ -52,7 +52,7 @@ ALL = CampaignReach()
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Seeds of one scenario that a worker runs as one job."""
+    """Seeds of one scenario for one job of a worker."""
 
     scenario: Scenario
     first: int
@@ -67,7 +67,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Tally(RunCounts):
-    """The sum of one scenario's seeds."""
+    """The summed results of one scenario."""
 
     scenario: Scenario
     seeds: int = 0
@@ -76,15 +76,15 @@ class Tally(RunCounts):
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     pairs: Counter[Pair] = field(default_factory=Counter)
-    """Seeds in which each pair of features and faults occurred together."""
+    """Number of runs in which each pair of features or faults occurred."""
     judged: Counter[str] = field(default_factory=Counter)
-    """Seeds with a verdict, by disk model."""
+    """Number of judged runs by disk model."""
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Seeds in which an invariant could have been broken, by (invariant, disk)."""
+    """Number of runs with data that could violate an invariant, by (invariant, disk)."""
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Number of seeds that broke an invariant, by (invariant, disk)."""
+    """Number of runs that violated an invariant, by (invariant, disk)."""
     signatures: Counter[str] = field(default_factory=Counter)
-    """Number of runs by the signature of their first violation."""
+    """Number of runs by signature of the first violation."""
     failures: list[Failure] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     nondeterministic: list[str] = field(default_factory=list)
@@ -94,18 +94,18 @@ class Tally(RunCounts):
 
     @property
     def digest(self) -> str:
-        """Return the digest over the seeds in order, up to the first seed that an interruption skipped."""
+        """The digest of all seeds up to the first seed that an interruption skipped."""
         folded: str = self._digest.hexdigest()
         return folded
 
     def has_seed(self, seed: int) -> bool:
-        """Return whether a seed was added in its turn."""
+        """Return whether the digest includes a seed."""
         return (
             self._first_seed is not None and self._next_seed is not None and self._first_seed <= seed < self._next_seed
         )
 
     def add(self, result: SeedResult, *, in_turn: bool = True) -> None:
-        """Add a result. in_turn: whether its seed is the next one. Other seeds are not in the digest."""
+        """Add a result. in_turn: whether its seed is the next seed; the digest includes no other seeds."""
         assert result.scenario == self.scenario.name, (result.scenario, self.scenario.name)
         self.seeds += 1
         self.add_counts(result)
@@ -132,7 +132,7 @@ class Tally(RunCounts):
         assert self.violations <= self.seeds, (self.violations, self.seeds)
 
     def add_kept_failure(self, failure: Failure) -> None:
-        """Add a failure of an earlier campaign that still reproduces. The digest covers the seeds only."""
+        """Add a failure of an earlier campaign that still reproduces. The digest does not include it."""
         disk = failure.smallest.record.setup.disk
         self.seeds += 1
         self.violations += 1
@@ -149,7 +149,8 @@ class Tally(RunCounts):
 
 
 def run_batch(batch: Batch) -> list[SeedResult]:
-    """Run a batch under one guard, which is cheaper than one guard per run. A worker that must stop returns early."""
+    """Run a batch under one determinism guard, which is cheaper than one guard per run. A stopped worker returns
+    early."""
     results = []
     for result in results_of(batch):
         results.append(result)
@@ -159,7 +160,7 @@ def run_batch(batch: Batch) -> list[SeedResult]:
 
 
 def results_of(batch: Batch, *, cpu_seconds_max: float | None = None, in_detail: bool = False) -> Iterator[SeedResult]:
-    """Run a batch and yield its results one by one. For the options see `run_seed`."""
+    """Run a batch and yield its results. For the options see `run_seed`."""
     with leak_guard():
         for seed in batch.seeds:
             yield run_seed(
@@ -180,10 +181,10 @@ def batches_of(
     check_determinism: bool = False,
     first: int = 0,
 ) -> Iterator[Batch]:
-    """Yield batches of seeds in rounds over all scenarios. If `seeds` is None, continue from `first` without end.
+    """Yield batches of seeds in rounds over all scenarios. If `seeds` is None, continue forever from `first`.
 
-    Each batch of the first rounds has one or two seeds, so that a short campaign runs every scenario. Scenarios with
-    rare ranges come first in a round.
+    The first rounds have batches of one or two seeds, so that a short campaign runs every scenario. Scenarios with rare
+    ranges come first.
     """
     order = _sort_rarest_first(scenarios)
     start, stop = (first, None) if seeds is None else (seeds.start, seeds.stop)
@@ -198,7 +199,7 @@ def batches_of(
 
 
 def _sort_rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """Sort scenarios; a scenario whose ranges few other scenarios use comes first."""
+    """Sort scenarios, those with the rarest ranges first."""
     drawn = [_rare_ranges_of(scenario) for scenario in scenarios]
     shared = Counter(chain.from_iterable(drawn))
     rarity = [min((shared[one] for one in own), default=len(scenarios)) for own in drawn]
@@ -206,7 +207,7 @@ def _sort_rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
 
 
 def _rare_ranges_of(scenario: Scenario) -> set[tuple[str, object]]:
-    """Return a scenario's non-default ranges. Each disk and each ending counts as a separate range."""
+    """Return a scenario's non-default ranges. Each disk and ending is a separate range."""
     found: set[tuple[str, object]] = set()
     for path, options in scenario.ranges.chosen.items():
         if options != _ORDINARY[path]:
@@ -224,10 +225,10 @@ def run_batches(
     interruption: Interruption | None = None,
     tallies: dict[str, Tally] | None = None,
 ) -> dict[str, Tally]:
-    """Run all batches within a time limit and return a tally for each scenario.
+    """Run all batches within a time limit. Return a tally for each scenario.
 
-    A batch that has started is finished, except after an interruption. on_progress: called with a tally and the number
-    of seeds just added to it. tallies: earlier tallies to which the results are added.
+    Only an interruption ends a running batch early. on_progress: called with a tally and the number of seeds just added
+    to it. tallies: earlier tallies to which the results are added.
     """
     tallies = {} if tallies is None else tallies
     deadline = None if seconds is None else perf_counter() + seconds
@@ -283,6 +284,6 @@ def verdict_of(tallies: Sequence[Tally], reach: CampaignReach = ALL) -> str:
 
 
 def incomplete_verdict_words(reach: CampaignReach, what: str) -> list[str]:
-    """Return the start of the verdict on an incomplete campaign."""
+    """Return the first words of the verdict on an incomplete campaign."""
     words = ["interrupted"] if reach.interrupted else []
     return [*words, f"{len(reach.not_run)} of {reach.asked} {what}s not run"] if reach.not_run else words

@@ -1,7 +1,7 @@
-"""Schedule search: runs one plan under every schedule within a bound.
+"""Schedule search: runs one plan with every schedule within a bound.
 
-All other choices are drawn from the seed. Each user and each disk has its own stream of choices, so a schedule that
-swaps two operations on one disk also swaps their draws.
+The seed determines all other choices. Each user and each disk has its own random stream, so a schedule that swaps two
+operations on one disk also swaps their random numbers.
 """
 
 from collections.abc import Callable
@@ -29,18 +29,18 @@ class SearchResult:
     scenario: str
     seed: int
     summary: str = ""
-    """The number and kind of the schedules that were run, and whether the search is complete."""
+    """Number and kind of the tried schedules, and whether the search is complete."""
     schedules: int = 0
     schedules_by_cost: list[int] = field(default_factory=list)
-    """The number of schedules with 0, 1, 2, … preemptions or delays."""
+    """Number of tried schedules with 0, 1, 2, … preemptions or delays."""
     is_complete: bool = False
     violated: int = 0
     first_violated: int | None = None
-    """Number of schedules up to and including the first schedule that violates a promise."""
+    """Number of tried schedules up to the first violation."""
     first_schedule: str | None = None
-    """The first violating schedule, in the notation of sim.search."""
+    """The first schedule with a violation, in the notation of sim.search."""
     last_schedule: str | None = None
-    """The last schedule that was run. Pass this schedule as `after` to continue an incomplete search."""
+    """The last tried schedule. Pass it as `after` to continue an incomplete search."""
     failure: Failure | None = None
 
 
@@ -57,10 +57,10 @@ def search_schedules(
     on_progress: Callable[[SearchResult], None] = lambda result: None,
     interruption: Interruption | None = None,
 ) -> SearchResult:
-    """Run a seed's plan under every schedule within a bound, and judge each run.
+    """Run a seed's plan with every schedule within a bound, and judge each run.
 
-    bound, kind, limit, after: see sim.search.explore_schedules. stop_at_first: end at the first broken promise.
-    on_progress: called after each schedule. Harness errors are raised.
+    bound, kind, limit, after: see sim.search.explore_schedules. stop_at_first: end at the first violation. on_progress:
+    called after each schedule. Harness errors are raised.
     """
 
     def run(policy: Policy) -> tuple[Simulation, RunOutcome]:

@@ -35,25 +35,25 @@ class SeedResult(RunCounts):
     """`held`, `violated`, `nondeterministic`, or `harness-error`."""
     digest: str = ""
     disk: str = ""
-    """The disk model of the plan. Empty if an error occurred before the plan was drawn."""
+    """The disk model of the plan, or empty if an error occurred before the plan was made."""
     virtual_ns: int = 0
     wall_seconds: float = 0.0
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     features: tuple[str, ...] = ()
-    """The features that the plan enables, by their names in `pairs`."""
+    """Names in `pairs` of the enabled features."""
     tried: tuple[str, ...] = ()
-    """Invariants whose checked data could break them."""
+    """Invariants that the run could have violated."""
     plan: Plan | None = None
     """Only detailed runs have a plan and latencies."""
     put_us: Counter[int] = field(default_factory=Counter)
-    """Latency in µs of virtual time -> the number of puts with that latency and the answer OK."""
+    """Number of successful puts by latency in µs of virtual time."""
     failure: Failure | None = None
     error: str = ""
     reached: int = 0
-    """How often the mutant's code ran."""
+    """Number of calls of the mutant's code."""
     bit: int = 0
-    """How often the mutant reported that it acted differently from the correct code."""
+    """Number of calls in which the mutant reported a different action."""
 
 
 def run_seed(
@@ -68,8 +68,8 @@ def run_seed(
 ) -> SeedResult:
     """Run one seed. A harness error is returned as a result.
 
-    A run that takes more than cpu_seconds_max counts as endless. `policy` replaces the drawn scheduling policy. A
-    policy object has state and serves one run, so `policy` excludes check_determinism.
+    A run that exceeds cpu_seconds_max counts as endless. `policy` replaces the seed's scheduling policy. A policy
+    object has state and serves one run, so `policy` excludes check_determinism.
     """
     assert policy is None or not check_determinism, "a policy has a state, and serves one run"
     began = perf_counter()
@@ -77,7 +77,7 @@ def run_seed(
     try:
         with collect_garbage_at_end(), applied_mutant(mutant) as activity, cpu_limit(cpu_seconds_max):
             simulation, outcome = _execute_seed(scenario, seed, policy=policy)
-            result.reached, result.bit = activity.reached, activity.bit  # of this run, before any repetition
+            result.reached, result.bit = activity.reached, activity.bit  # counts of this run, before a repetition
             _record_outcome(scenario, seed, mutant, result, simulation, outcome, check_determinism=check_determinism)
             if in_detail:
                 result.plan, result.put_us = outcome.plan, outcome.put_us
@@ -99,7 +99,7 @@ def _record_outcome(
     *,
     check_determinism: bool,
 ) -> None:
-    """Copy the outcome of a run into its result. Repeats the run after a failure or with check_determinism."""
+    """Copy a run's outcome into its result. Repeat the run after a failure or with check_determinism."""
     assert result.outcome == "held", result.outcome
     result.digest = outcome.digest
     result.disk = outcome.plan.disk
@@ -113,7 +113,7 @@ def _record_outcome(
         try:
             again = partial(digest_of, scenario, seed)
             require_same_digest(outcome.digest, again(None), again)
-            record_of(run_plan, outcome.plan, simulation, outcome)  # repeats the run, as for a failure
+            record_of(run_plan, outcome.plan, simulation, outcome)  # repeats the run
         except (NondeterminismError, ReplayDivergedError) as error:
             result.outcome = "nondeterministic"
             result.error = str(error)

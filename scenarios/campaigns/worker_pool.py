@@ -1,8 +1,8 @@
 """Worker processes: ignore stop signals and end with their parent process.
 
-A terminal or a service manager sends stop signals to all processes of a group, so workers ignore them. Instead, the
-parent sets an event (`is_stop_wanted`). After the event, workers return their results, or are killed after
-GRACE_SECONDS.
+A terminal or a service manager sends stop signals to all processes of a group, so workers ignore these signals.
+Instead, the parent sets an event (`is_stop_wanted`). Then workers return their results. A worker that needs more than
+GRACE_SECONDS is killed.
 """
 
 import ctypes
@@ -34,17 +34,17 @@ class _Worker:
 
 
 def is_stop_wanted() -> bool:
-    """Return whether the parent asked this worker to return its results. False in other processes."""
+    """Return whether the parent wants this worker to return its results. False in other processes."""
     return _Worker.stop is not None and _Worker.stop.is_set()
 
 
 def run_in_processes(
     work: Callable[[_Job], _Result], jobs: Iterable[_Job], processes: int, interruption: Interruption
 ) -> Iterator[tuple[_Job, _Result | BrokenProcessPool]]:
-    """Run jobs in several processes and yield each job with its result, in order.
+    """Run jobs in several processes. Yield each job with its result, in order.
 
-    If a process dies, the result of its job is the error, and no further job starts. No job starts after an
-    interruption, and running jobs that exceed GRACE_SECONDS have no result.
+    If a process dies, the result of its job is the error, and no further job starts. After an interruption no job
+    starts, and running jobs that exceed GRACE_SECONDS have no result.
     """
     pending: dict[int, tuple[_Job, Future[_Result]]] = {}
     numbered = enumerate(jobs)
@@ -56,7 +56,7 @@ def run_in_processes(
             assert len(pending) <= 2 * processes + 2, "the pool holds a few jobs for each process"
             if not pending:
                 return
-            first = pending[next_out][1]  # results are yielded in order, so only this one lets a new job start
+            first = pending[next_out][1]  # results are in order, so only this result lets a new job start
             while not interruption.is_requested and not wait([first], _LOOK_SECONDS).done:
                 pass  # an exception within wait() would leave the futures locked
             while next_out in pending and pending[next_out][1].done():
@@ -64,7 +64,7 @@ def run_in_processes(
                 next_out += 1
                 result = _result_of(future)
                 if isinstance(result, BrokenProcessPool):
-                    numbered = enumerate(())  # the pool is broken: pending jobs are lost, and no job starts
+                    numbered = enumerate(())  # broken pool: pending jobs are lost, and no job starts
                     pool.kill()  # the executor sends SIGTERM, which workers ignore
                 yield job, result
         pool.stop.set()

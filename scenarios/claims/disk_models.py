@@ -1,6 +1,6 @@
 """Disk models: the crash losses and the faults of each kind of disk.
 
-Each seed draws one of its scenario's disk models. `scenarios.oracle.guarantees` lists the guarantees on each model.
+Each seed uses one of its scenario's disk models. `scenarios.oracle.guarantees` lists the guarantees of each model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,17 @@ class DiskModel:
     name: str
     meaning: str
     crashes: Sequence[str]
-    """Crashes that may end a life, by their names in `PROFILES`. A repeated name is drawn more often."""
+    """Possible crashes, by name in `PROFILES`. A repeated name is more likely."""
     faults: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
-    """During operation: fields of FaultPlan, each with the values to draw from."""
+    """Faults during operation: fields of FaultPlan, each with its possible values."""
     rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
-    """While the machine is off: fields of RotPlan, each with the values to draw from."""
+    """Damage while the machine is off: fields of RotPlan, each with its possible values."""
     needs_whole_log: bool = False
     """The checkpoint may cover lost data, so recovery must compare the queues with the whole log."""
     capacity_bytes: Sequence[int] = ()
-    """During traffic; empty: unlimited."""
+    """The capacity during traffic; empty: unlimited."""
     is_sound: bool = True
-    """Whether the disk has space, honours syncs and preserves its data. Runs of several machines need such disks."""
+    """Whether the disk has space, honours syncs and preserves data. Runs of several machines need such disks."""
 
 
 DISK_MODELS: dict[str, DiskModel] = {

@@ -1,7 +1,8 @@
 """Features: the optional parts of a plan, one spec class for each.
 
-The fields of a spec class are knobs. Ranges, drawing, parsing, shrinking and the limits of sessions use the definitions
-of the knobs. A new knob needs one field in this module, and the code that uses its value.
+The fields of a spec class are knobs, the parameters of a plan. The definitions of knobs determine ranges, random
+choice, parsing, shrinking and the limits of sessions. A new knob needs one field here, and the code that uses its
+value.
 
 Sizes are in bytes, times in ms of virtual time. A chance is a probability per message unless its docstring names
 another unit.
@@ -16,16 +17,16 @@ _KEY = "knob"
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """The properties of one field of a plan."""
+    """The definition of one field of a plan."""
 
     options: Sequence[Any]
-    """Values to draw from if the scenario does not narrow them. The first of these values is the default."""
+    """The possible values if the scenario does not narrow them. The first is the default."""
     plain: Any = None
     """The value in the simplest plan, which shrinking tries; None: shrinking does not change the knob."""
     least: int | None = None
     """The lowest value that shrinking tries; None: shrinking does not lower the knob."""
     weight: int = 0
-    """How much the feature adds to a run. Shrinking tries knobs with a greater weight first."""
+    """How much the feature adds to a run. Shrinking tries knobs with greater weights first."""
     in_sessions: bool = True
     """Whether a session, which runs one step at a time, supports the knob."""
 
@@ -39,7 +40,7 @@ def knob_field(
 
 
 def knobs_of(kind: type) -> Iterator[tuple[str, Knob]]:
-    """Yield each field that has a knob. Fields without a knob always have their default."""
+    """Yield each field with a knob."""
     for each in fields(kind):
         if _KEY in each.metadata:
             yield each.name, each.metadata[_KEY]
@@ -49,7 +50,7 @@ def knobs_of(kind: type) -> Iterator[tuple[str, Knob]]:
 
 @dataclass(frozen=True, slots=True)
 class MessagePlan:
-    """Sizes and kinds of the messages that producers put."""
+    """Sizes and kinds of messages."""
 
     body_bytes_max: int = knob_field(0, 40, 300, 900, least=0)
     property_bytes_max: int = knob_field(0, 0, 700, least=0)
@@ -59,7 +60,7 @@ class MessagePlan:
     batch_chance: float = knob_field(0.0, 0.0, 0.2, plain=0.0)
     illegal_chance: float = knob_field(0.0, 0.0, 0.1, plain=0.0)
     longest_chance: float = knob_field(0.0, plain=0.0)
-    """A plain put, neither delayed nor transactional, has properties near the maximum length."""
+    """The chance that a plain put, neither delayed nor transactional, has properties near the maximum length."""
     no_wait_chance: float = knob_field(0.0, 0.0, 0.2, plain=0.0)
 
 
@@ -76,19 +77,19 @@ class FlushPlan:
     """Timeouts and intervals of flushes."""
 
     sync_timeout_ms: int = knob_field(5000)
-    """How long a put waits for its flush under SYNC_FLUSH."""
+    """The maximum time for which a put waits for its flush under SYNC_FLUSH."""
     thorough_interval_ms: int = knob_field(2000, 10_000)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """The key index, the keys of messages, and the users of the index."""
+    """The key index, the keys of messages, and the users that look up keys."""
 
     slots: int = knob_field(0, 5, 40, plain=0)
-    """Hash slots in an index file. 0 turns the index off."""
+    """Hash slots in an index file. 0: no index."""
     entries: int = knob_field(5, 12, 200)
     keys_chance: float = knob_field(0.0, plain=0.0)
-    """Chance that a message has keys that other messages have too, including a UNIQ_KEY."""
+    """The chance that a message has keys that other messages have too, including a UNIQ_KEY."""
     seekers: int = knob_field(0, plain=0, weight=1)
     """Number of users that look messages up by key."""
 
@@ -98,10 +99,10 @@ class MemoryPlan:
     """The store's use of memory, and errors when memory runs out."""
 
     transient_pool: bool = knob_field(False, plain=False)
-    """Puts go to a buffer of the process first. Takes effect under ASYNC_FLUSH only."""
+    """Under ASYNC_FLUSH, puts go to a buffer of the process first."""
     warm_files: bool = knob_field(False, False, True, plain=False)
     error_chance: float = knob_field(0.0)
-    """Chance per life that an unexpected error ends one service."""
+    """The chance per start of the store that an unexpected error ends one service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ class RetentionPlan:
 
     deletes_segments: bool = knob_field(False, plain=False, weight=2, in_sessions=False)
     deletes_queues: bool = knob_field(False)
-    """Empty queues are deleted too, concurrently with puts and pulls. Needs deletes_segments."""
+    """Empty queues are deleted, too, concurrently with puts and pulls. Needs deletes_segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,38 +148,38 @@ class StartPlan:
     """Unusual starts of the store."""
 
     second: bool = knob_field(False, plain=False, weight=1)
-    """A second store is started on the directory during traffic."""
+    """A second store starts on the directory during traffic."""
     skipped_numbers_max: int = knob_field(0, plain=0, weight=1, in_sessions=False)
-    """The most queue offsets that a queue skips at a restart, as after a restart of 4.9.8."""
+    """The most queue offsets that a queue skips at a restart, as in RocketMQ 4.9.8."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryPlan:
-    """The directories of a single store. At first, the directories do not exist on the disk."""
+    """The directories of a single store, which the store creates at its first start."""
 
     root: str = knob_field("/store", plain="/store")
     """A relative path starts at the working directory."""
     log_directories: int = knob_field(1, plain=1)
-    """If there are several, each is outside the root in a new parent directory."""
+    """If there are several log directories, each is outside the root in a new parent directory."""
     killed_in_creation: bool = knob_field(False, plain=False)
     """Whether an earlier process was killed while it created the root."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """The machines of a cluster. By default there is a single store."""
+    """The machines of a cluster. By default there is one store without a cluster."""
 
     slaves: int = knob_field(0, plain=1, weight=4)
     """0: no slave and no network."""
     sync_master: bool = knob_field(False, plain=False)
     """Puts wait for a slave."""
     slave_sync_flush: bool = knob_field(False, plain=False, weight=1)
-    """Slaves use sync flush, so that a slave reports only offsets that are durable on its disk."""
+    """Slaves use sync flush, so a slave reports only offsets that are durable on its disk."""
     slave_timeout_ms: int = knob_field(3000)
     transfer_batch_bytes: int = knob_field(32_768, plain=32_768, weight=2)
     """The most log bytes in a replication frame."""
     flipped_bit_chance: float = knob_field(0.0)
-    """Per life of a slave: its dispatch receives a record with one flipped bit in queueOffset."""
+    """The chance, per start of a slave, that its dispatch receives a record with a flipped bit in queueOffset."""
     gathers: bool = knob_field(False, plain=False, weight=3)
     """Users wait, up to a timeout, until slaves follow the master."""
 
@@ -190,35 +191,34 @@ class BrokerPlan:
     serves: bool = knob_field(False)
     """The run has a broker. Producers and consumers are then clients on other machines."""
     send_timeout_ms: int = knob_field(3_000)
-    """How long a producer waits for an answer before it repeats the send."""
+    """The time after which a producer repeats an unanswered send."""
     sends_max: int = knob_field(3, plain=1, weight=2)
-    """How many times a producer sends a message before it gives up."""
+    """How often a producer sends a message before it gives up."""
     suspend_ms: int = knob_field(5_000)
-    """How long the broker delays the answer to a pull that finds no message."""
+    """The maximum time for which the broker holds a pull without messages."""
     pull_messages_max: int = knob_field(8, plain=32)
     commits_with_pulls: bool = knob_field(True, plain=True, weight=1)
     """Consumers commit an offset with the next pull instead of in a separate request."""
     consumer_restart_chance: float = knob_field(0.0, plain=0.0, weight=4)
-    """Chance per consumer and life of the broker that the consumer restarts from its committed offsets."""
+    """The chance, per consumer and start of the broker, that the consumer restarts at its committed offsets."""
     send_back_chance: float = knob_field(0.0, plain=0.0, weight=3)
-    """A consumer sends a delivered message back for a later retry."""
+    """The chance that a consumer sends a delivered message back for a retry."""
     client_death_chance: float = knob_field(0.0, plain=0.0, weight=4)
-    """A client's machine dies.
-
-    Producers die during a send, consumers with unprocessed messages, tailing consumers after a pull.
+    """The chance that a client's machine dies: producers during a send, consumers with unprocessed messages, tailing
+    consumers after a pull.
     """
     tailing_consumers: int = knob_field(0, plain=0, weight=2)
-    """Number of consumers that each follow one queue from its end. Each of these consumers has its own group."""
+    """Number of consumers that each follow one queue from its end, in their own groups."""
     tasks_each: int = knob_field(1, plain=1, weight=3)
     """Broker tasks for each kind of request."""
     buffer_bytes: int = knob_field(65_536, plain=65_536)
-    """How many bytes of a stream may be in flight or unread before the sender waits."""
+    """The bytes of a stream that may be in flight or unread before the sender waits."""
     rest_ms_max: int = knob_field(0, plain=0, weight=1)
-    """How long a life of the broker continues after the producers are done."""
+    """The maximum time for which the broker continues after the producers have finished."""
     work_ms: int = knob_field(1, plain=1)
-    """How long a consumer processes the messages of one pull. 0: it pulls again immediately, while messages arrive."""
+    """How long a consumer processes the messages of one pull. 0: it pulls again at once while messages arrive."""
     off_ms_max: int = knob_field(1_000, plain=1)
-    """How long the broker's machine is off between two lives."""
+    """The maximum time between a stop or crash of the broker's machine and its restart."""
     masters: int = knob_field(1, plain=1, weight=4)
     """Number of masters. Each master has queues of every topic and a name server. Only the first master has slaves."""
     slaves_are_read: bool = knob_field(False, plain=False, weight=1)

@@ -1,6 +1,6 @@
-"""Landmarks: timeouts and intervals of the store that delays must exceed.
+"""Landmarks: timeouts and intervals of the store, which delays should exceed.
 
-A run counts the landmarks that its plan enables.
+A run counts which of the landmarks that its plan enables were exceeded.
 """
 
 from dataclasses import fields
@@ -32,7 +32,6 @@ _FLUSHING, _REPLICATION, _RETENTION = map(_time_settings, (_OF_FLUSHING, _OF_REP
 
 
 def plan_landmarks_ms(plan: Plan) -> tuple[int, ...]:
-    """Return the enabled landmarks of a plan, ascending."""
     found, settings = {*_ALWAYS}, [*_FLUSHING]
     if plan.memory.warm_files:
         found.add(UNLOCK_AFTER_MS)

@@ -1,4 +1,4 @@
-"""Store machine: the clock, tasks, files and settings that a plan asks for."""
+"""Store machine: the clock, tasks, files and settings for a plan."""
 
 from functools import lru_cache
 from typing import cast
@@ -27,7 +27,6 @@ TRANSACTIONS = TransactionConfig(transaction_timeout_ms=300, transaction_check_m
 
 
 def world_of(machine: Machine, disk: Disk, network: Network | None = None) -> World:
-    """Return the world of one machine and disk, traced if the run is recorded."""
     tasks, files, trace = cast(Tasks, machine.tasks), cast(Files, disk.mount(machine)), disk.kernel.trace
     if isinstance(trace, WorldTrace):
         tasks, files = trace.watch(machine, disk, tasks, files)
@@ -35,11 +34,11 @@ def world_of(machine: Machine, disk: Disk, network: Network | None = None) -> Wo
 
 
 def initial_image_of(plan: Plan) -> Image | None:
-    """Return the disk image before the first life, with a working directory for a relative root; None: empty disk."""
+    """Return the disk image before the first start, with a working directory for a relative root; None: empty disk."""
     return None if plan.directories.root.startswith("/") else Image({}, (WORKING_DIRECTORY,))
 
 
-@lru_cache(maxsize=32)  # an exploration recovers many states of the same plan
+@lru_cache(maxsize=32)  # an exploration recovers many states of one plan
 def config_of(plan: Plan) -> StoreConfig:
     return StoreConfig(
         plan.directories.root,

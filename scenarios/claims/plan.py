@@ -1,4 +1,4 @@
-"""Plans: the sizes, traffic, faults and endings of a run, drawn from its seed."""
+"""Plans: sizes, traffic, faults and crashes of a run, chosen at random from its seed."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
@@ -16,15 +16,15 @@ from .features import Knob, knob_field, knobs_of
 
 
 class LifeEnding(StrEnum):
-    """How a life of a store ends. STOP_AND_…: the event follows a clean stop."""
+    """How a `Life` ends. STOP_AND_…: the event follows a clean stop."""
 
     CRASH_IN_LOAD = "crash in load"
     CRASH_IN_TRAFFIC = "crash in traffic"
     CRASH_IN_PERSIST = "crash in persist"
-    """A crash after the progress of delivery or consumers is first persisted."""
+    """A crash after the store first persists the progress of delivery or consumers."""
     CRASH_AT_REST = "crash at rest"
     CRASH_ON_OLD_BLOCKS = "crash on old blocks"
-    """A crash at rest. Bytes of a deleted segment then appear after the end of the log."""
+    """A crash without traffic. Bytes of a deleted segment then appear after the log's end."""
     STOP = "stop"
     STOP_IN_TRAFFIC = "stop in traffic"
     STOP_AND_DAMAGE = "stop and damage"
@@ -32,19 +32,19 @@ class LifeEnding(StrEnum):
     STOP_AND_DAMAGED_PROGRESS = "stop and damaged progress"
     """A sector of the committed consumer offsets is lost."""
     STOP_AND_DAMAGED_RECORD = "stop and damaged record"
-    """A bit flips in a record that the next start considers durable. The queues may be lost too."""
+    """A bit flips in a record that the next start considers durable. The queues may be lost, too."""
     STOP_AND_FLIPPED_NUMBER = "stop and flipped number"
     """A bit of a record's queueOffset flips."""
     STOP_AND_ODD_FILE = "stop and odd file"
     """A start is attempted with a segment of the wrong size."""
     STOP_AND_FULL_DISK = "stop and full disk"
-    """Queues and index are lost, and at the next start the disk has no space for their files."""
+    """Queues and index are lost, and at the next start the disk has no space for them."""
     STOP_AND_MISSING_SEGMENT = "stop and missing segment"
-    """A segment in the middle is lost, and the segments before it become old enough to expire."""
+    """A segment in the middle is lost, and earlier segments become old enough to expire."""
     STOP_AND_LARGER_QUEUE_FILES = "stop and larger queue files"
-    """The setting for the size of queue files is doubled, if the existing file names allow this."""
+    """The configured size of queue files is doubled, if existing file names allow this."""
     STOP_AND_STRAYS = "stop and strays"
-    """Foreign files appear, a queue's file is truncated or the checkpoint is damaged."""
+    """Foreign files appear, a queue file is truncated or the checkpoint is damaged."""
 
     @property
     def is_stop(self) -> bool:
@@ -54,25 +54,22 @@ class LifeEnding(StrEnum):
 DAMAGING = frozenset(
     ending for ending in LifeEnding if " and " in ending.value or ending is LifeEnding.CRASH_ON_OLD_BLOCKS
 )
-"""Endings after which the harness changes the store's files while the store is off."""
+"""Endings after which the test changes the store's files while the store is off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One life of a store, from power-on to its end."""
+    """The time from a machine's start to its stop or crash."""
 
     ending: LifeEnding
     profile: str
-    """A name in `PROFILES`. Unused by stops."""
+    """The crash, by its name in `PROFILES`. Unused by stops."""
     operation: int
-    """The number of the disk operation at which the crash happens. The life may end before. -1: no such crash."""
+    """The disk operation, by number, at which the machine crashes. The life may end earlier. -1: no such crash."""
     moment: str
     messages_each: int
     node: int = 0
-    """The machine whose life ends: 0 is the master, then come slaves, then other masters.
-
-    All other machines keep running.
-    """
+    """The machine whose life ends: 0 is the master, then come slaves, then other masters. All others keep running."""
 
     @property
     def is_stop(self) -> bool:
@@ -81,9 +78,10 @@ class Life:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One drawn run: core knobs, and a spec for each feature. Sizes are in bytes, times in ms of virtual time.
+    """The random values of one run: core knobs, and a spec for each feature. Sizes are in bytes, times in ms of virtual
+    time.
 
-    Knobs are drawn in the order of the fields. A new knob needs a default with which stored plans keep their meaning.
+    Values are chosen in the order of the fields. A new knob needs a default with which stored plans keep their meaning.
     """
 
     sync_flush: bool = knob_field(True, False)
@@ -110,21 +108,21 @@ class Plan:
     consuming: features.ConsumingPlan = features.ConsumingPlan()
     retention: features.RetentionPlan = features.RetentionPlan()
     capacity_bytes: int = knob_field(0, plain=0, weight=2, in_sessions=False)
-    """During traffic. 0: unlimited."""
+    """The capacity during traffic. 0: unlimited."""
     policy: str = knob_field(*("random-walk",) * 6, *("pct",) * 3, *("pos",) * 3, "round-robin")
     """A name in `scenario.POLICIES`."""
     heals: bool = knob_field(True, False, plain=False, weight=5)
     """Whether the run checks liveness: all faults end, and the store must work again."""
     starved_steps_max: int = knob_field(0)
-    """Number of steps for which one runnable task may be starved while other tasks run."""
+    """The maximum number of steps for which one runnable task is starved while other tasks run."""
     attribute_points: bool = knob_field(False, plain=False, in_sessions=False)
     """Tasks also switch at accesses to plain attributes of the store, as threads can."""
     forced_branch_chance: float = knob_field(0.0, plain=0.0, in_sessions=False)
-    """Chance that a rare branch in `FORCIBLE` is taken although its condition is false."""
+    """The chance that a rare branch in `FORCIBLE` is taken although its condition is false."""
     starts: features.StartPlan = features.StartPlan()
     directories: features.DirectoryPlan = features.DirectoryPlan()
     errors_stop: bool = knob_field(True)
-    """Disk errors of a liveness run stop when a life's users are done, so the store must recover then."""
+    """In a liveness run, disk errors stop when a life's users have finished, so the store must recover then."""
     faults: FaultPlan = FaultPlan()
     """The creation of files fails only during traffic."""
     rot: RotPlan = RotPlan()
@@ -133,7 +131,7 @@ class Plan:
     network: NetworkPlan = NetworkPlan()
     broker: features.BrokerPlan = features.BrokerPlan()
     policy_parameter: int
-    """Mean stretch of the random walk, depth of PCT, quantum of round robin; 0 for POS."""
+    """Mean number of steps of the random walk between switches, depth of PCT, quantum of round robin; 0 for POS."""
     lives: tuple[Life, ...]
     left_out: tuple[str, ...] = ()
     """Names of messages that producers do not put."""
@@ -145,7 +143,7 @@ class Plan:
 
     @property
     def is_alone(self) -> bool:
-        """Exploration recovers each state of a run with a single store directly."""
+        """Whether the run has a single store. Exploration recovers each state of such a run directly."""
         return not self.cluster.slaves and not self.broker.serves
 
     def value(self, path: str) -> Any:
@@ -153,7 +151,7 @@ class Plan:
         return getattr(getattr(self, feature) if feature else self, name)
 
     def replace(self, **changes: Any) -> "Plan":
-        """Return the plan with other values. The changed fields of a feature are in a mapping."""
+        """Return the plan with other values, those of a feature in a mapping."""
         whole = {
             name: replace(getattr(self, name), **change) if isinstance(change, Mapping) else change
             for name, change in changes.items()
@@ -205,4 +203,4 @@ KNOBS: dict[str, Knob] = {
         [(f"{name}.{one}", each) for one, each in knobs_of(FEATURES[name])] if name in FEATURES else [(name, own)]
     )
 }
-"""In the order of the plan: `topics` of the core, `delay.chance` of a feature."""
+"""Knobs by path, in the plan's order: `topics` is a core knob, `delay.chance` belongs to a feature."""

@@ -1,6 +1,6 @@
-"""Possible faults: the kinds of fault that some seed of given ranges can inject.
+"""Possible faults: the kinds of fault that some seed of the given ranges can inject.
 
-Reports do not list all other kinds as missing coverage.
+Reports do not list other kinds as missing coverage.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,7 +47,7 @@ def possible_faults(ranges: Ranges) -> frozenset[str]:
             or (not paths and row.group == "crash" and not row.by_scenarios and loses_pages)
             or (
                 kind is FaultKind.SILENT_DEATH and not ranges.is_alone
-            )  # a power cut in a run of several machines is a silent death
+            )  # in a run of several machines, a power cut is a silent death
         ):
             possible.add(kind.value)
     return frozenset(possible)

@@ -1,6 +1,6 @@
-"""Ranges: the options from which the knobs of a plan are drawn.
+"""Ranges: the options for each knob of a plan.
 
-A scenario narrows the ranges to those that test its claim.
+A scenario narrows the ranges to options that test its claim.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _OF_LIVES: dict[str, Options] = {
     "messages_each": (3, 8, 16),
 }
 _FEATURES_DRAWN_LAST = ("faults", "rot", "disturbances", "cluster", "network", "broker")
-"""The knobs of each feature are drawn in the order of their names."""
+"""The knobs of each feature are chosen in the order of their names."""
 _DRAWN_FIRST = tuple(path for path in KNOBS if path.partition(".")[0] not in _FEATURES_DRAWN_LAST)
 _DRAWN_LAST = tuple(
     path for feature in _FEATURES_DRAWN_LAST for path in sorted(KNOBS) if path.startswith(f"{feature}.")
@@ -33,7 +33,7 @@ POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
 """The options and the meaning of each policy's parameter."""
 _OPERATIONS_IN_LOAD = 24
 _OPERATIONS_IN_CREATION = 7
-"""For a root of three levels: a creation and a sync for each, and the lock file."""
+"""A root of three levels needs a creation and a sync for each level, and the lock file."""
 _OPERATIONS_IN_PERSIST = 12
 
 
@@ -58,19 +58,18 @@ class Ranges:
         self._chances: dict[str, float] = {}
 
     def __getitem__(self, path: str) -> Options:
-        """Return the options of a knob by its path in `KNOBS`, or those of `endings`, `lives` or `messages_each`."""
         if path in self._chosen:
             return self._chosen[path]
         return _OF_LIVES[path] if path in _OF_LIVES else KNOBS[path].options
 
     @property
     def chosen(self) -> Mapping[str, Options]:
-        """Options that differ from the default options of their knobs, by path."""
+        """The options that differ from the default options, by path."""
         return self._chosen
 
     @property
     def optional(self) -> Mapping[str, Mapping[str, Options]]:
-        """The options of each optional group, by path. Each seed enables some of the groups."""
+        """The options of each optional group, by path."""
         return self._optional
 
     def with_optional(
@@ -78,8 +77,8 @@ class Ranges:
     ) -> "Ranges":
         """Return ranges with optional groups.
 
-        A seed enables each group with the given probability, independently of other groups. The options have the form
-        of the constructor's. If several active groups set the same knob, the last group wins.
+        A seed enables each group independently with the given probability. The options have the form of the
+        constructor's. If several active groups set the same knob, the last group wins.
         """
         assert 0.0 < chance < 1.0, chance
         ranges = self.replace()
@@ -88,7 +87,7 @@ class Ranges:
         return ranges
 
     def draw_optional(self, stream: Stream) -> "Ranges":
-        """Draw which optional groups are enabled, before any other choice. Returns ranges without optional groups."""
+        """Choose which optional groups are enabled, before any other choice."""
         if not self._optional:
             return self
         ranges = Ranges()
@@ -166,7 +165,6 @@ def _option_paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iter
 
 
 def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
-    """The store is checked after each life."""
     ranges = ranges.draw_optional(stream)
     drawn = {path: stream.choice(ranges[path], path) for path in _DRAWN_FIRST}
     disk_model = DISK_MODELS[drawn["disk"]]
@@ -186,7 +184,7 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
         operation = stream.randbelow(_OPERATIONS_IN_CREATION, "operation in creation")
         moment = stream.choice(MOMENTS, "moment in creation")
         lives = (Life(LifeEnding.CRASH_IN_LOAD, "process-kill", operation, moment, 0), *lives)
-    # Before the first load there was no traffic, so a crash in the first load would only test an empty directory.
+    # Before the first load there is no traffic, so a crash in it would only test an empty directory.
     assert lives[0].ending != LifeEnding.CRASH_IN_LOAD or drawn["directories.killed_in_creation"], lives[0]
     return _plan_from_values(drawn, policy_parameter=parameter, lives=lives)
 

@@ -26,9 +26,9 @@ class Scenario:
     claim: str
     ranges: Ranges
     stream: str = ""
-    """The name of the seed stream, if this name differs from `name`.
+    """The name of the seed stream, if it differs from `name`.
 
-    A renamed scenario keeps its old name as the stream, so that its seeds keep their plans.
+    A renamed scenario keeps its old name here, so that its seeds keep their plans.
     """
 
     @property
@@ -43,11 +43,10 @@ class Scenario:
 
     @property
     def can_run(self) -> bool:
-        """Whether all packages that runs of the scenario need are installed."""
         return HAS_BROKER or not self.ranges.has_brokers
 
     def can_run_on(self, disk: str) -> bool:
-        """Clusters and brokers run on sound disks only."""
+        """Clusters and brokers need sound disks."""
         return DISK_MODELS[disk].is_sound or self.ranges.is_alone
 
     def narrowed(
@@ -55,7 +54,7 @@ class Scenario:
     ) -> "Scenario":
         """Return the scenario restricted to one disk model or policy, or with attribute points in every run.
 
-        Raises ValueError if the scenario cannot run on that disk model or the policy is unknown.
+        Raises ValueError if the policy is unknown or the scenario cannot run on the disk model.
         """
         ranges = self.ranges
         if disk is not None:

@@ -72,7 +72,7 @@ def fuzz_format(
 ) -> FuzzReport:
     """Fuzz one format, and save the corpus if `settings.out` is set.
 
-    is_stop_wanted: called between rounds. If this ends the campaign, findings are not minimised.
+    is_stop_wanted: called between rounds. True ends the campaign without minimisation.
     """
     fuzzer = Fuzzer(TARGETS[settings.name](), settings.seed)
     tally, directory = fuzzer.tally, settings.corpus_directory
@@ -103,7 +103,7 @@ def fuzz_format(
 def finding_of(
     settings: FuzzSettings, first: FirstFailure, is_stop_wanted: Callable[[], bool] = is_stop_wanted
 ) -> FuzzFailure:
-    """Minimise the input of a finding. The campaign's mutant must be applied."""
+    """Minimise the input of a finding. The campaign's mutant must be active."""
     target, began, breach = TARGETS[settings.name](), perf_counter(), first.breach
 
     def stop() -> bool:
@@ -118,7 +118,7 @@ def finding_of(
 
 
 def kept_findings(out: Path) -> list[FuzzFailure]:
-    """Return the findings of earlier runs. Failure files of other commands are skipped."""
+    """Return the findings of earlier runs. Failure files of other commands are ignored."""
     found = []
     for path in sorted((out / "failures").glob("*.json")):
         with suppress(ArtefactError):

@@ -1,14 +1,14 @@
-"""Containers: a store directory packed into one input. Big-endian.
+"""Containers: a store directory packed into one input, big-endian.
 
 offset  bytes  field
 0       4      magic     "TLD1"
 4       1      settings  1: recovery trusts the checkpoint; 2: queues have extensions
-5              entries, one after the other, by path:
+5              entries, sorted by path:
 
 0       1      kind      "f" a file, "d" a directory
 1       2      P         bytes of the path
 3       P      path      below the root, UTF-8
-3+P     4      size      of a file; none for a directory
+3+P     4      size      of a file; absent for a directory
 7+P            content
 """
 
@@ -29,7 +29,7 @@ _HEAD_BYTES = len(MAGIC) + 1
 
 @dataclass(frozen=True, slots=True)
 class DirectoryContent:
-    """The contents of a store directory, by path below the root. A directory has the content None."""
+    """The contents of a store directory by path; None for a directory."""
 
     settings: int
     entries: Mapping[str, bytes | None]
@@ -64,7 +64,7 @@ def pack_directory(directory: DirectoryContent) -> bytes:
 
 
 def unpack_directory(raw: bytes) -> DirectoryContent | None:
-    """Return None if no file system could contain the directory."""
+    """Unpack an input. Return None if no file system could contain the directory."""
     if len(raw) < _HEAD_BYTES or not raw.startswith(MAGIC):
         return None
     entries: dict[str, bytes | None] = {}
@@ -82,7 +82,7 @@ def unpack_directory(raw: bytes) -> DirectoryContent | None:
 
 
 def entry_parts(raw: bytes) -> Iterator[ShapePart]:
-    """Yield the position of each entry in a packed directory, up to the first invalid length."""
+    """Yield the offset of each entry in a packed directory, up to the first invalid length."""
     at = _HEAD_BYTES
     while at + _PATH.size <= len(raw):
         kind, name_bytes = _PATH.unpack_from(raw, at)

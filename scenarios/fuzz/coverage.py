@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing by atheris: `tornlog fuzz --engine atheris`.
 
-atheris instruments modules at import and ends its process when it is done, so it runs in a process of its own
-(`covered_process`). The module `coverage` minimises and reports the findings of that process.
+atheris instruments modules at import and finally ends its process, so it runs in a separate process
+(`covered_process`). This module minimises and reports the findings of that process.
 """
 
 import json
@@ -32,12 +32,12 @@ class CoveredRun:
     """The result of the atheris process."""
 
     counts: dict[str, Any]
-    """The values of FuzzReport's fields, by name."""
+    """The fields of FuzzReport by name."""
     found: list[FirstFailure]
 
 
 def fuzz_covered(settings: FuzzSettings) -> FuzzReport:
-    """Fuzz one format in an atheris process. If the process fails, raise RuntimeError with the end of its stderr."""
+    """Fuzz one format in an atheris process. If that process fails, raise RuntimeError with the end of its stderr."""
     with tempfile.TemporaryDirectory(prefix="tornlog-fuzz-") as scratch:
         run = _run_process(settings, Path(scratch))
     with applied_fuzz_mutant(settings.mutant), address_space_limited():

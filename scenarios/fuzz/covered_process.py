@@ -1,4 +1,4 @@
-"""Process of atheris: fuzzes one format. `coverage` starts this process.
+"""Process of atheris, started by `coverage`: fuzzes one format.
 
 The command is `python -m tornlog.scenarios.fuzz.covered_process TASK`. TASK is JSON: the fields of
 `campaign.FuzzSettings`, and the paths `corpus`, `seeds` and `results`. At the end the process writes a
@@ -29,7 +29,7 @@ with atheris.instrument_imports(include=["tornlog.store"]):
 _SEEDS = 64
 _FRESH_CHANCE = 0.02
 _ADDRESS_SPACE_BYTES = 1 << 30
-"""The limit includes libFuzzer's own memory."""
+"""Includes libFuzzer's own memory."""
 _DONE = 0
 
 
@@ -86,7 +86,7 @@ class CoveredFuzzer:
         counts = {**self._tally.counts(), "corpus": kept, "seconds": seconds, "cpu_seconds": cpu_seconds}
         run = CoveredRun(counts, list(self._tally.found.values()))
         Path(self._task["results"]).write_bytes(msgspec.json.encode(run))
-        os._exit(_DONE)  # libFuzzer has no other way to stop
+        os._exit(_DONE)  # the only way to stop libFuzzer
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ _FOREIGN = (
     ("config/delayOffset.json", b"{}"),
     ("config/consumerOffset.json.bak", b"{"),
 )
-"""Paths that do not belong to a store, or have the wrong type or name."""
+"""Paths that are no part of a store, or have the wrong type or name."""
 _BASES = (
     *(0, QUEUE_FILE_BYTES),
     *(LOG_FILE_BYTES, 2 * LOG_FILE_BYTES, 20 * LOG_FILE_BYTES, (1 << 63) - LOG_FILE_BYTES),
@@ -32,7 +32,7 @@ Entries = dict[str, bytes | None]
 
 
 def mutated_directory(directory: DirectoryContent, draw: Draw, others: Sequence[bytes]) -> DirectoryContent:
-    """Return a mutated copy. Mutations may copy files from other packed directories."""
+    """Return a mutated copy of a packed directory. Mutations may copy files from other packed directories."""
     entries, settings = dict(directory.entries), directory.settings
     changes = 1
     while changes < CHANGES_MAX and draw.chance(0.4):
@@ -48,7 +48,7 @@ def mutated_directory(directory: DirectoryContent, draw: Draw, others: Sequence[
 
 
 def _change_content(entries: Entries, draw: Draw) -> None:
-    """Mutate one file. The kind of file is drawn first, so that kinds with few files are not rare."""
+    """Mutate one file. The kind of file is chosen first, so that kinds with few files are not rare."""
     kinds: dict[str, list[str]] = {}
     for path, content in entries.items():
         if content:
@@ -59,7 +59,7 @@ def _change_content(entries: Entries, draw: Draw) -> None:
     path = draw.choice(kinds[kind])
     before = entries[path] or b""
     data = mutate_bytes(before, shape_of_file(path, before), draw, (), _FILE_BYTES_MAX)
-    if kind != "config" and draw.chance(0.9):  # keep the length, because few faults change it
+    if kind != "config" and draw.chance(0.9):  # keep the length, because few faults change the length
         data = data[: len(before)].ljust(len(before), b"\0")
     if kind == "commitlog" and draw.chance(0.5):
         correct_records(data, base_offset_of(path))
@@ -67,13 +67,13 @@ def _change_content(entries: Entries, draw: Draw) -> None:
 
 
 def base_offset_of(path: str) -> int:
-    """Return the offset in a segment's name, 0 for other files."""
+    """Return the log offset in a segment's name, 0 for other files."""
     name = path.rpartition("/")[2]
     is_base = len(name) == 20 and name.isascii() and name.isdecimal() and int(name) < 1 << 63
     return int(name) if is_base else 0
 
 
-# -- names -----------------------------------------------------------------------------------------
+# -- changes of names ------------------------------------------------------------------------------
 
 
 def _pick_file(entries: Entries, draw: Draw) -> str | None:

@@ -1,7 +1,6 @@
-"""Fuzzing loop: mutates inputs, judges them, and keeps those with a new outcome.
+"""Fuzzing loop: mutates inputs, judges them, and keeps inputs with a new outcome.
 
-All draws come from the seed, so the same seed and corpus make the same inputs. The clock decides only when the loop
-ends.
+The same seed and corpus make the same inputs. Only the end of the loop depends on the clock.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,19 +17,19 @@ from .target import InputOutcome, Target
 
 INPUTS_MAX = 512
 FRESH_CHANCE = 0.25
-"""The probability that a round starts with a new valid input."""
+"""Probability that a round starts with a new valid input."""
 HANGS_MAX = 3
-"""The number of hanging inputs after which a run ends, because each takes seconds."""
+"""Maximum number of hanging inputs in a run, because each one takes seconds."""
 MEASURED_EVERY = 1024
-"""Memory is measured for one in this number of inputs with known outcomes."""
+"""Of the inputs with known outcomes, one in this number gets a memory measurement."""
 TRIES_MAX = 1500
 _BYTEWISE_MAX = 4096
-"""Minimisation removes single bytes from inputs up to this length, and pieces from longer inputs."""
+"""Minimisation removes single bytes from inputs up to this length, and blocks from longer inputs."""
 _PIECES = 64
 
 
 class Corpus:
-    """The saved inputs of one format, in the order of their discovery."""
+    """The saved inputs of one format, in order of discovery."""
 
     def __init__(self) -> None:
         self.inputs: list[bytes] = []
@@ -41,7 +40,7 @@ class Corpus:
         return len(self._seen)
 
     def add_if_new(self, outcome: InputOutcome, raw: bytes) -> bool:
-        """Add the input if its outcome is new and the corpus is not full. Return whether the outcome is new."""
+        """Add an input with a new outcome unless the corpus is full. Return whether the outcome is new."""
         if outcome in self._seen:
             return False
         self._seen.add(outcome)
@@ -58,7 +57,7 @@ class FirstFailure:
     breach: FuzzViolation
     raw: bytes
     number: int
-    """Inputs are numbered from 1."""
+    """Counted from 1."""
 
 
 @dataclass(slots=True)
@@ -81,7 +80,7 @@ class FuzzTally:
         return own | {"outcomes": self.corpus.outcomes, "corpus": len(self.corpus.inputs)}
 
     def add_violation(self, breach: FuzzViolation, raw: bytes, number: int) -> None:
-        """Count a violation. The first violation of each kind is saved with its input."""
+        """Count a violation. Save the first input of each kind of violation."""
         self.broken += 1
         self.found.setdefault(breach.signature, FirstFailure(breach, raw, number))
 
@@ -96,7 +95,7 @@ class Fuzzer:
         self._current = b""
         self._hangs = 0
         self._measured = 0
-        """The number of the last input that was selected for a memory measurement."""
+        """The number of the last input with a memory measurement."""
         self._to_measure: list[tuple[int, bytes]] = []
 
     def judge_inputs(self, inputs: Iterable[bytes]) -> None:
@@ -104,7 +103,7 @@ class Fuzzer:
         self._judge_all(inputs)
 
     def run(self, inputs_max: int | None, stop: Callable[[], bool] = lambda: False) -> None:
-        """Judge up to inputs_max inputs. Ends early after HANGS_MAX hangs, or if stop() returns true between rounds."""
+        """Judge up to inputs_max inputs. End early after HANGS_MAX hangs, or if stop() returns true between rounds."""
         tally, children = self.tally, self._target.children
         while self._hangs < HANGS_MAX and not stop():
             left = children if inputs_max is None else min(children, inputs_max - tally.inputs)
@@ -115,7 +114,7 @@ class Fuzzer:
             assert tally.inputs > before, "a round that judges nothing would never end"
 
     def _mutated_inputs(self, count: int) -> Iterator[bytes]:
-        """Yield `count` mutated copies of one input. If the original input is new, it comes first."""
+        """Yield `count` mutated copies of one input, after the input itself if it is new."""
         target, draw, others = self._target, self._draw, self.tally.corpus.inputs
         if not others or draw.chance(FRESH_CHANCE):
             parent = target.valid_input(draw)
@@ -128,7 +127,7 @@ class Fuzzer:
             yield mutate(parent, shape, draw, others)
 
     def _judge_all(self, inputs: Iterable[bytes]) -> None:
-        """Judge inputs one after the other. An input that hangs is aborted, and the next input follows."""
+        """Judge inputs. Abort hanging inputs."""
         left = iter(inputs)
         has_left = True
         while has_left and self._hangs < HANGS_MAX:
@@ -169,7 +168,7 @@ class Fuzzer:
 
 
 def read_inputs(directory: Path) -> Iterator[bytes]:
-    """Yield the input files in a directory, sorted by name; none if the directory is missing."""
+    """Yield the input files in a directory, sorted by name. A missing directory counts as empty."""
     for path in sorted(directory.glob("*.bin")):
         yield path.read_bytes()
 
@@ -190,7 +189,7 @@ def minimised_input(
     tries_max: int = TRIES_MAX,
     stop: Callable[[], bool] = lambda: False,
 ) -> bytes:
-    """Return the smallest input that was found with the violation signature of `raw`, else `raw`."""
+    """Return the smallest found input with the same violation signature as `raw`."""
 
     def still_breaks(candidate: bytes) -> bytes | None:
         judged = judge_within_limits(target, candidate)
@@ -211,7 +210,7 @@ def minimised_input(
 
 
 def _part_remover(target: Target) -> Callable[[bytes, Sequence[ShapePart]], bytes]:
-    """Return a function that removes parts from a candidate. All bytes between parts stay."""
+    """Return a function that removes parts from a candidate, but no bytes between parts."""
 
     def keep(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
         wanted, pieces, at = set(kept), [], 0

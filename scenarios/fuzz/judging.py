@@ -1,11 +1,11 @@
-"""Judging: decides whether an input breaks a promise, and stores the failure.
+"""Judging: decides whether an input violates a guarantee, and stores the failure.
 
-Each promise of a target has its own signature. Three other signatures exist: `crash-...` for an undocumented error,
-with its type and the function that raised it; `hang`; and `allocation`.
+Each guarantee of a target has its own signature. Other signatures are `hang`, `allocation`, and `crash-...` with the
+type of an undocumented error and the function that raised it.
 
-Memory has two limits. The process may grow by at most ADDRESS_SPACE_BYTES, so a huge allocation raises MemoryError. The
-peak of allocated memory is measured for each input with a new outcome, and for some others. This measurement finds an
-allocation that is large for a small input but small for the machine.
+Memory has two limits. The process may grow by at most ADDRESS_SPACE_BYTES, so a huge allocation raises MemoryError. For
+each input with a new outcome and some other inputs, the peak of allocated memory is measured. This finds allocations
+that are too large for a small input but small for the machine.
 
 A failure is an artefact (`faults.simulation.artefact`) of the kind "fuzz", whose bytes are base64.
 """
@@ -27,10 +27,10 @@ _OWN = __name__.partition(".")[0]
 
 @dataclass(frozen=True, slots=True)
 class FuzzViolation:
-    """A broken promise."""
+    """A violated guarantee of a target."""
 
     signature: str
-    """The kind of violation. Inputs with equal signatures count as the same bug."""
+    """The kind of violation. Inputs with equal signatures are the same bug."""
     expected: str
     found: str
 
@@ -40,21 +40,21 @@ class FuzzViolation:
 
 @dataclass(frozen=True, slots=True)
 class FuzzFailure:
-    """A broken promise, with the inputs that break it."""
+    """A violation, with the inputs that cause it."""
 
     target: str
     seed: int
     mutant: str | None
     number: int
-    """Inputs are numbered from 1."""
+    """Counted from 1."""
     breach: FuzzViolation
     raw: bytes
-    """The smallest input found that breaks the promise."""
+    """The smallest known input with the violation."""
     original: bytes
 
     @property
     def name(self) -> str:
-        """Return the name of the failure file: format and signature."""
+        """The name of the failure file: format and signature."""
         return f"fuzz-{self.target}-{self.breach.signature}"
 
     def to_json(self) -> str:
@@ -67,7 +67,7 @@ class FuzzFailure:
 
 
 def judge_input(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
-    """Judge an input without limits. Raises CpuLimitReached if the input exceeds the caller's CPU limit."""
+    """Judge an input. Raises CpuLimitReached if the input exceeds the caller's CPU limit."""
     try:
         return target.check(raw)
     except Exception as error:
@@ -90,7 +90,7 @@ def memory_violation(target: Target, raw: bytes) -> FuzzViolation | None:
         peak = peak_memory_bytes(lambda: judge_input(target, raw))
     if peak <= target.memory_bytes_max:
         return None
-    # The first run may have filled caches, so it may have allocated more.
+    # The first run may have allocated more to fill caches.
     again = peak_memory_bytes(lambda: judge_input(target, raw))
     if again <= target.memory_bytes_max:
         return None

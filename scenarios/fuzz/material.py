@@ -38,7 +38,7 @@ def random_body(size_bytes: int) -> bytes:
 
 
 def random_properties(draw: Draw) -> bytes:
-    """Return a property string, which may have a separator at its end."""
+    """Make a property string, with or without a separator at its end."""
     entries = []
     if draw.chance(0.6):
         entries.append(f"TAGS\x01{draw.choice(TAGS)}")

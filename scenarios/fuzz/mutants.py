@@ -1,6 +1,6 @@
-"""Planted parser bugs: test whether fuzzing finds bugs.
+"""Deliberate parser bugs: test whether fuzzing finds bugs.
 
-Runs with crashes find the bugs of the catalogue. Fuzzing of directories can find some bugs of the catalogue too.
+Scenarios find the bugs of the catalogue. Fuzzing of directories can find some of these bugs too.
 """
 
 from collections.abc import Callable
@@ -60,9 +60,9 @@ FUZZED: dict[str, Mutant] = {
     mutant.id: mutant
     for mutant in (trusted_frame_bytes, check_record_without_crc, select_without_end, _JSON_DEPTH_UNBOUNDED)
 }
-"""The planted bugs by id. `found_by` lists the possible beginnings of a finding's signature."""
+"""The deliberate bugs by id. `found_by` lists the possible beginnings of a finding's signature."""
 
 
 def find_fuzz_mutant(name: str) -> Mutant | None:
-    """Return the named mutant of this module, the catalogue or a file. Return None if the name is unknown."""
+    """Return the named mutant of this module, the catalogue or a file, or None if the name is unknown."""
     return FUZZED.get(name) or find_mutant(name)

@@ -1,6 +1,6 @@
 """Input mutation: changes a few fields, parts or bytes of an input.
 
-After a change that moves bytes, the field positions in the shape are wrong. Later changes of the same input then affect
+After a change that moves bytes, the field offsets in the shape are wrong. Later changes of the same input then affect
 nearby bytes, which is acceptable. Targets correct the checksums of mutated inputs.
 """
 
@@ -16,7 +16,7 @@ _POOL_BITS = 53
 
 
 class Draw:
-    """The draws of one seed, the same on every Python version."""
+    """Random numbers of one seed, the same in every Python version."""
 
     __slots__ = ("unit",)
 
@@ -51,7 +51,7 @@ INTERESTING = (
     *((1 << 63) - 1, 1 << 63),
     *(-1, -2, -4, -8, -20, -91, -128, -129, -32768),
 )
-"""Numbers to write into fields: sizes of parts, limits of integer types, and the neighbours of both."""
+"""Values for fields: sizes of parts, limits of integer types, and the neighbours of both."""
 CONSTANTS = (0xDAA320A7, 0xDAA320AB, 0xCBD43194, 0x7FFFFFFF, 0xFFFFFFFF, 0, 1, 2)
 CHANGES_MAX = 4
 _GROWTH_BYTES_MAX = 64
@@ -75,7 +75,7 @@ def mutate_bytes(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], 
             _PART_CHANGES[int(unit() * len(_PART_CHANGES))](data, shape, draw, others)
         else:
             _BYTE_CHANGES[int(unit() * len(_BYTE_CHANGES))](data, draw, others)
-    del data[size_bytes_max:]  # a repeated range may be long, and a target's memory limit assumes this maximum
+    del data[size_bytes_max:]  # the memory limit of a target assumes this maximum
     assert len(data) <= size_bytes_max, (len(data), size_bytes_max)
     return data
 
@@ -93,7 +93,7 @@ def _change_field(data: bytearray, field: Field, fields: Sequence[Field], draw: 
 
 
 def _new_number(value: int, kind: str, data: bytearray, fields: Sequence[Field], draw: Draw) -> int:
-    """Draw a new value: a neighbour, a limit, another field's value, or a random value."""
+    """Choose a new value: a neighbour, a limit, another field's value, or a random value."""
     roll = draw.unit()
     if kind == CONSTANT and roll < 0.5:
         return draw.choice(CONSTANTS)

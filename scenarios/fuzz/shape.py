@@ -1,7 +1,7 @@
 """Shapes of inputs: known fields and repeated parts, by file format.
 
-Fields and parts are found by following the lengths in an input, up to the first invalid length. An input need not be
-valid. Mutated records get a correct checksum, so that fuzzing reaches the code after the check.
+A shape follows the lengths in an input up to the first invalid length, so an input need not be valid. Mutated records
+get a correct checksum, so that fuzzing reaches the code after the check.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,9 +9,9 @@ from typing import NamedTuple
 from zlib import crc32
 
 LENGTH = "length"
-"""The length of the following bytes or of the whole part."""
+"""The length of the next bytes or of the whole part."""
 OFFSET = "offset"
-"""A position in this or another file."""
+"""An offset in this or another file."""
 CONSTANT = "constant"
 """A magic number, a version, a kind."""
 CHECKSUM = "checksum"
@@ -22,7 +22,7 @@ TEXT = "text"
 
 
 class Field(NamedTuple):
-    """Some bytes with one meaning; integers are big-endian."""
+    """A field of an input; integers are big-endian."""
 
     at: int
     size_bytes: int
@@ -30,7 +30,7 @@ class Field(NamedTuple):
 
 
 class ShapePart(NamedTuple):
-    """A record, an entry, a line: it can be removed, repeated or moved as a whole."""
+    """A record, an entry or a line, which a mutation can remove, repeat or move."""
 
     start: int
     end: int
@@ -60,7 +60,7 @@ _V2 = 0xDAA320AB
 
 
 def record_parts(raw: bytes | bytearray) -> Iterator[ShapePart]:
-    """Yield the position of each record, up to the first invalid length."""
+    """Yield the offset of each record, up to the first invalid length."""
     at = 0
     while at + _RECORD_BYTES_MIN <= len(raw):
         size_bytes = int.from_bytes(raw[at : at + 4], "big", signed=True)
@@ -71,7 +71,7 @@ def record_parts(raw: bytes | bytearray) -> Iterator[ShapePart]:
 
 
 def record_fields(raw: bytes | bytearray, part: ShapePart) -> Iterator[Field]:
-    """Yield the fields of one record, up to the first field beyond the record's end."""
+    """Yield the fields of one record, up to the first field after the record's end."""
     start, end = part
     assert start + _RECORD_BYTES_MIN <= end <= len(raw), (part, len(raw))
     for at, size_bytes, kind in _FIXED:
@@ -122,7 +122,7 @@ _INDEX_HEADER = (
 
 
 def log_shape(raw: bytes) -> Shape:
-    """The records of a log segment, and the blank record after them."""
+    """Return the records of a log segment, and the blank record after them."""
     parts = tuple(record_parts(raw))
     end = parts[-1].end if parts else 0
     blank = (Field(end, 4, LENGTH), Field(end + 4, 4, CONSTANT))
@@ -139,7 +139,7 @@ def queue_shape(raw: bytes) -> Shape:
 
 
 def ext_shape(raw: bytes) -> Shape:
-    """The units of a queue extension, and the end mark."""
+    """Return the units of a queue extension, and the end marker."""
     fields: list[Field] = []
     parts, at = [], 0
     while at + _UNIT_BYTES_MIN <= len(raw):
@@ -154,7 +154,7 @@ def ext_shape(raw: bytes) -> Shape:
 
 
 def index_shape(raw: bytes, slots: int) -> Shape:
-    """The header, the slots, and as many entries as the header counts, at least two."""
+    """Return the header, the slots, and the entries of an index: the header's number of entries, at least two."""
     entries_at = INDEX_HEADER_BYTES + INDEX_SLOT_BYTES * slots
     room = (len(raw) - entries_at) // INDEX_ENTRY_BYTES
     count = int.from_bytes(raw[_INDEX_COUNT_AT : _INDEX_COUNT_AT + 4], "big")
@@ -172,13 +172,12 @@ def index_shape(raw: bytes, slots: int) -> Shape:
 
 
 def checkpoint_shape(raw: bytes) -> Shape:
-    """The three times of a checkpoint."""
     parts = tuple(ShapePart(end - 8, end) for end in range(8, min(len(raw), _CHECKPOINT_BYTES) + 1, 8))
     return Shape(tuple(Field(start, 8, NUMBER) for start, _ in parts), parts)
 
 
 def text_shape(raw: bytes) -> Shape:
-    """Lines are parts. Sequences of letters and digits, or of other characters, are fields."""
+    """Return lines as parts. Sequences of letters and digits, or of other characters, are fields."""
     fields, at = [], 0
     for here in range(1, len(raw) + 1):
         if here == len(raw) or raw[here : here + 1].isalnum() != raw[here - 1 : here].isalnum():
@@ -192,7 +191,7 @@ def text_shape(raw: bytes) -> Shape:
 
 
 def shape_of_file(path: str, raw: bytes) -> Shape:
-    """The first part of a file's path determines the format."""
+    """Return a file's shape. The first component of the path determines the format."""
     shape = _SHAPES.get(path.partition("/")[0])
     return PLAIN if shape is None else shape(raw)
 

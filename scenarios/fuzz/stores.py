@@ -1,4 +1,4 @@
-"""Small stores: runs on a simulated machine, which make store directories to fuzz."""
+"""Small stores: make store directories on a simulated machine."""
 
 from collections.abc import Callable
 from functools import cache
@@ -32,7 +32,7 @@ _BODY_BYTES = (0, 5, 64, 300, 900)
 
 @cache
 def settings_of(settings: int) -> StoreConfig:
-    """settings: the number in a packed directory."""
+    """settings: the settings byte of a packed directory."""
     return StoreConfig(
         ROOT,
         mapped_file_size_commit_log=LOG_FILE_BYTES,
@@ -61,7 +61,7 @@ def _make_directory(number: int) -> DirectoryContent:
 
 
 def _use_store(world: World, settings: int, draw: Draw) -> None:
-    """Put some messages. Then stop the store, or return without a stop, before the power is cut."""
+    """Put messages. Then stop the store, or return without a stop before a power cut."""
     world.files.make_directories(ROOT)
     store = MessageStore(world, settings_of(settings))
     offsets = ConsumerOffsetManager(world, CONFIG)
@@ -100,7 +100,7 @@ _NEVER_INTERRUPTED = 1 << 60
 def run_on_image(image: Image | None, body: Callable[[World], T]) -> tuple[T, Image]:
     """Run `body` on a machine with an image on its disk; return its result and the final image.
 
-    Raises the errors of `body` and of tasks that `body` started. Raises TargetViolation if `body` does not end.
+    Raises the errors of `body` and of its tasks, and TargetViolation if `body` does not end.
     """
     with Kernel(RoundRobin(_NEVER_INTERRUPTED), step_limit=_STEP_LIMIT) as kernel:
         disk = Disk(kernel, Choices("").stream("disk"), image=image)

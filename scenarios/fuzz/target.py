@@ -1,7 +1,7 @@
-"""Fuzz targets: make valid inputs of a format, mutate them, and judge any bytes.
+"""Fuzz targets: make valid inputs of a format, mutate them, and judge inputs.
 
-The outcome of an input is a short text. Inputs on the same code path have the same outcome, and inputs with a new
-outcome are mutated further. A finding is a `TargetViolation`, or an error that the called function does not document.
+The outcome of an input is a short text. Inputs on the same code path have the same outcome. Inputs with a new outcome
+are mutated further. A finding is a `TargetViolation`, or an error that the called function does not document.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ from .mutation import Draw, mutate_bytes
 from .shape import Shape, shape_of_file
 
 CORRECTED_CHANCE = 0.5
-"""The probability that a mutated input gets correct checksums."""
+"""Probability that a mutated input gets correct checksums."""
 _TEXT_CHARACTERS_MAX = 200_000
 
 
@@ -26,7 +26,7 @@ class InputOutcome(NamedTuple):
 
 
 class TargetViolation(Exception):
-    """The code under test breaks a promise for an input."""
+    """The code under test violates a guarantee."""
 
     def __init__(self, kind: str, expected: object, found: object) -> None:
         super().__init__(f"{kind}: expected {expected}, found {found}")
@@ -40,17 +40,17 @@ class Target(ABC):
 
     name: ClassVar[str]
     file: ClassVar[str] = ""
-    """The path of a file of this format in a store directory."""
+    """Path of a file of this format in a store directory."""
     children: ClassVar[int] = 32
     """Number of mutated copies of one input in a round."""
     size_bytes_max: ClassVar[int] = 4096
-    """Longer inputs are truncated."""
+    """Maximum length of an input. Longer inputs are truncated."""
     cpu_seconds_max: ClassVar[float] = 2.0
-    """The time limit for one input: at least a thousand times what a valid input needs."""
+    """Time limit for one input: at least a thousand times the time for a valid input."""
     memory_bytes_max: ClassVar[int] = 1 << 20
-    """The limit for memory that is allocated at one time while an input is judged."""
+    """Limit of the memory allocated at one time while an input is judged."""
     inputs_between_measurements: ClassVar[int] = 1
-    """The minimum number of inputs between two memory measurements."""
+    """Minimum number of inputs between two memory measurements."""
     keeps_length: ClassVar[bool] = False
     """Whether minimisation may remove only whole parts from an input."""
 
@@ -76,7 +76,7 @@ class Target(ABC):
 
 
 def field_in_error(error: CorruptFileError, file: str, size_bytes: int) -> str:
-    """Return the field that the message of an error names. Raises TargetViolation if the error is incomplete."""
+    """Return the field that an error names. Raises TargetViolation for an incomplete error."""
     if error.file != file:
         raise TargetViolation("error-file", file, error.file)
     if not 0 <= error.offset <= size_bytes:

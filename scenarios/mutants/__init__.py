@@ -8,7 +8,7 @@ from . import bugs
 from .mutant import Mutant
 
 _OF_BROKERS = ("answers", "brokers", "registration")
-"""Bugs of the broker, imported only if the broker extra is installed."""
+"""Bugs of the broker. They need the broker extra."""
 
 
 def _collect_mutants() -> dict[str, Mutant]:

@@ -1,7 +1,7 @@
 """Activity of an applied mutant: counts its calls and its visible effects.
 
-The counts distinguish a bug that the checks missed from a bug that changed nothing in the run. Counting passes no
-scheduling point.
+The counts distinguish a bug that the checks missed from a bug that changed nothing in the run. Counting does not change
+the schedule.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,12 +14,12 @@ from typing import Any
 
 @dataclass(slots=True)
 class Activity:
-    """Counts of one application of a mutant."""
+    """The counts of one applied mutant."""
 
     reached: int = 0
-    """Calls of the mutant's replacement functions."""
+    """Number of calls of the mutant's replacement functions."""
     bit: int = 0
-    """Calls of `bit()` with a true condition: the mutant acted differently from the correct code."""
+    """Number of calls of `bit()` with a true condition."""
 
 
 _applied: list[Activity] = []
@@ -36,7 +36,7 @@ def activity_counted() -> Iterator[Activity]:
 
 
 def bit(when: bool = True) -> bool:
-    """Report that the mutant acts differently from the correct code at this call, if `when` is true. Returns `when`.
+    """If `when` is true, report that this call differs from the correct code. Returns `when`.
 
     >>> bit(1 > 2) False
     """
@@ -46,7 +46,7 @@ def bit(when: bool = True) -> bool:
 
 
 def functions_in(replacement: object) -> list[FunctionType]:
-    """Return the functions that run when a replacement is used: none for a constant."""
+    """Return the functions of a replacement: none for a constant."""
     if isinstance(replacement, property):
         return [one for one in (replacement.fget, replacement.fset, replacement.fdel) if isinstance(one, FunctionType)]
     if isinstance(replacement, staticmethod | classmethod):
@@ -55,7 +55,7 @@ def functions_in(replacement: object) -> list[FunctionType]:
 
 
 def counting_replacement(replacement: Any, activity: Activity) -> Any:
-    """Return a replacement that counts its calls. A constant or a class is returned unchanged."""
+    """Return a replacement that counts its calls. Constants and classes are returned unchanged."""
     if isinstance(replacement, property):
         getter, setter, deleter = (
             None if part is None else _counting_function(part, activity)

@@ -1,8 +1,8 @@
 """Mutants in a user's Python file, which need no installed package.
 
-A file defines `MUTANTS`, a mapping or a sequence of mutants; by default these are all mutants at the top level. A
-mutant's name is `FILE.py:ID`, or `FILE.py` if the file has only one mutant. FILE is the path as the user typed it, so a
-replay needs the same working directory.
+A file may define `MUTANTS`, a mapping or a sequence of mutants. By default, the file's mutants are all mutants at its
+top level. A mutant's name is `FILE.py:ID`, or `FILE.py` if the file has only one mutant. FILE is the path as the user
+typed it, so a replay needs the same working directory.
 """
 
 import re
@@ -59,7 +59,7 @@ def _mutants_of(file: str) -> dict[str, Mutant]:
 
 @cache
 def _load_mutants(file: str, place: Path) -> tuple[Mutant, ...]:
-    """Run a file and return its mutants, cached by the spelling of the path."""
+    """Run a file and return its mutants. The result is cached by the text of the path."""
     module = _import_file(file, place)
     found = getattr(module, "MUTANTS", None)
     if found is None:
@@ -73,7 +73,7 @@ def _load_mutants(file: str, place: Path) -> tuple[Mutant, ...]:
 
 
 def _import_file(file: str, place: Path) -> ModuleType:
-    """Import a file. Raises MutantFileError, which names the line of an error."""
+    """Import a file. Raises MutantFileError with the line of the error."""
     if not place.is_file():
         raise MutantFileError(f"{file}: no such file")
     name = f"mutants in {place}"

@@ -1,8 +1,7 @@
-"""Known mutants: finds a mutant by name in the catalogue, versions, modules and files.
+"""Known mutants: finds mutants in the catalogue, versions, modules and files.
 
-A mutant of an importable module has the name `MODULE:ID`, a mutant of a file `FILE.py:ID`. The module defines
-`MUTANTS`, a mapping from ids to mutants, and optionally `SURVIVORS`, a mapping from ids to the reasons why no run finds
-these mutants.
+A mutant in an importable module has the name `MODULE:ID`, in a file `FILE.py:ID`. The module defines `MUTANTS`, a
+mapping from ids to mutants. It may define `SURVIVORS`, which maps the ids of mutants that no run finds to the reasons.
 """
 
 from collections.abc import Mapping
@@ -38,7 +37,7 @@ def mutant_named(name: str) -> Mutant:
 
 
 def applied_mutant(name: str | None) -> AbstractContextManager[Activity]:
-    """Return a `with` block in which a mutant is applied and counted. None applies no mutant."""
+    """Return a context manager that applies and counts a mutant. None applies no mutant."""
     return nullcontext(Activity()) if name is None else mutant_named(name).applied()
 
 
@@ -53,7 +52,7 @@ def mutants_in(module: str | None) -> list[str]:
 
 
 def survivors_in(module: str | None) -> dict[str, str]:
-    """Return the reason for each mutant of a module that no run finds. The catalogue has no such mutants."""
+    """Return the mutants of a module that no run finds, with the reasons. The catalogue has no such mutants."""
     if module is None:
         return {}
     survivors: Mapping[str, str] = getattr(import_module(module), "SURVIVORS", {})

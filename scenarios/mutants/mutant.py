@@ -1,7 +1,7 @@
-"""A mutant: a known bug, applied to the store inside a `with` block.
+"""Mutant: a known bug that a `with` block applies to the store.
 
-A mutant is a function with the decorator `bug`, which names the attribute of the store that the function replaces. The
-replacement affects the whole process, so only one mutant is applied at a time, and the process runs nothing else.
+A mutant is a function with the decorator `bug`, which names the attribute of the store to replace. The replacement
+affects the whole process, so only one mutant can be active at a time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,9 +31,9 @@ class PatchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One attribute and its replacement. Raises PatchError if the owner has no such attribute.
+    """An attribute and its replacement. Raises PatchError if the owner lacks the attribute.
 
-    If a class inherits the attribute, the base class and its other subclasses do not change.
+    A patch of an inherited attribute does not change the base class.
     """
 
     owner: Owner
@@ -47,7 +47,7 @@ class Patch:
             raise PatchError(f"{self.owner.__name__} has no {self.name}")
 
     def install(self, activity: Activity) -> Callable[[], None]:
-        """Replace the attribute and count calls of the replacement.
+        """Replace the attribute, and count calls of the replacement.
 
         Returns a function that restores the attribute.
         """
@@ -60,15 +60,15 @@ class Patch:
 
 @dataclass(slots=True, eq=False)
 class Mutant:
-    """A bug, implemented as patches of the store's attributes."""
+    """A bug, as a set of patches of the store's attributes."""
 
     id: str
     summary: str
     patches: tuple[Patch, ...]
     found_by: tuple[str, ...]
-    """Invariants of which each may be the first to break in a run with the bug."""
+    """The invariants that a run with the bug may violate first."""
     needs: Ranges = field(default_factory=Ranges)
-    """Ranges of plans in which the bug can be found: by default, all."""
+    """The ranges of plans that can reveal the bug; by default all ranges."""
 
     def __post_init__(self) -> None:
         for name, given in (("patches", self.patches), ("found_by", self.found_by)):
@@ -86,7 +86,8 @@ class Mutant:
 
     @contextmanager
     def applied(self) -> Iterator[Activity]:
-        """Apply the mutant inside a `with` block, and count its activity. RuntimeError if another mutant is applied."""
+        """Apply the mutant inside a `with` block, and count its activity. Raises RuntimeError if another mutant is
+        active."""
         if _applied:
             raise RuntimeError(f"mutant {self.id}: {_applied[0]} is applied already")
         with ExitStack() as restored, activity_counted() as activity:
@@ -103,18 +104,18 @@ class Replacement(Generic[P, R]):
     """An additional replacement function of a bug, see `Bug.also`."""
 
     original: Callable[P, R]
-    """The function of the store that the replacement replaces."""
+    """The replaced function of the store."""
 
 
 class Bug(Mutant, Generic[P, R]):
-    """A mutant that is written as a function of the type P, R."""
+    """A mutant in the form of a function."""
 
     __slots__ = ("original",)
     original: Callable[P, R]
-    """The function of the store that the bug replaces."""
+    """The replaced function of the store."""
 
     def also(self, owner: Owner, name: str) -> Callable[[Callable[OtherP, OtherR]], Replacement[OtherP, OtherR]]:
-        """Return a decorator for a function with which the bug also replaces this attribute."""
+        """Return a decorator for an additional function, with which the bug replaces this attribute."""
 
         def add(function: Callable[OtherP, OtherR]) -> Replacement[OtherP, OtherR]:
             original, patch = _original_and_patch(owner, name, function)
@@ -127,10 +128,11 @@ class Bug(Mutant, Generic[P, R]):
 def bug(
     id_: str, owner: Owner | tuple[Owner, ...], name: str, *, found_by: tuple[str, ...]
 ) -> Callable[[Callable[P, R]], Bug[P, R]]:
-    """Return a decorator for a function that replaces an attribute of the store, and whose docstring is the summary.
+    """Return a decorator for a function that replaces an attribute of the store. The function's docstring is the
+    summary.
 
-    `owner` may be several modules, because a function that is imported by name is an attribute of each importing
-    module. If the attribute is a property, the function replaces the property's getter.
+    `owner` may be several modules, because a function imported by name is an attribute of each importing module. For a
+    property, the function replaces the getter.
     """
     owners = owner if isinstance(owner, tuple) else (owner,)
 
@@ -145,7 +147,7 @@ def bug(
 
 
 def needs(ranges: Ranges | None = None, **knobs: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator, written below `bug`, that sets the ranges which the bug needs.
+    """Return a decorator that sets the ranges of plans which the bug needs. Write this decorator below `bug`.
 
     `knobs`: see `Ranges.replace`.
     """
@@ -159,7 +161,7 @@ def needs(ranges: Ranges | None = None, **knobs: Any) -> Callable[[Callable[P, R
 
 
 def _original_and_patch(owner: Owner, name: str, function: Callable[P, R]) -> tuple[Callable[P, R], Patch]:
-    """Return an attribute's present function, and the patch that replaces it."""
+    """Return an attribute's current function, and the patch that replaces the function."""
     original: Any = getattr_static(owner, name, None)
     replacement: Any = function
     if isinstance(original, property):
@@ -177,11 +179,12 @@ def _summary(function: Callable[..., Any]) -> str:
 
 
 class PatchesCollideError(ValueError):
-    """Two mutants to be combined replace the same attribute."""
+    """Two combined mutants replace the same attribute."""
 
 
 def compose_mutants(name: str, summary: str, members: Iterable[Mutant], needs: Ranges | None = None) -> Mutant:
-    """Return a mutant with all patches of its members. Raises PatchesCollideError, which names two members."""
+    """Return a mutant with the patches of all given mutants. Raises PatchesCollideError with the names of two
+    mutants."""
     mutants = tuple(members)
     replaced_by: dict[tuple[str, str, str], str] = {}
     for mutant in mutants:

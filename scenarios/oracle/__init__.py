@@ -1,1 +1,1 @@
-"""Oracle: records requests and answers in a ledger, and compares stores with the ledger by invariants."""
+"""Oracle: records requests and responses in a ledger, and compares stores with the ledger."""

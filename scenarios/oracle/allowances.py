@@ -1,9 +1,9 @@
-"""Allowances: the errors and delays of a disk that excuse the store.
+"""Allowances: the disk errors and delays after which the store may fail a check.
 
-`faults.kinds` lists what each fault excuses. A fault excuses the store only after it was injected. Pauses are the
-exception: they leave no record at an operation that they delay. An error excuses the operation that returned it, and
-refusals until that operation succeeds. Only a permanent error excuses the rest of a life (see `needs_restart`). Once
-errors stop, the store must reach the same final state as without errors.
+`faults.kinds` lists the failures that each fault permits after it was injected. Pauses are the exception, because no
+record shows which operation a pause delayed. An error permits the failure of its operation, and refused requests until
+that operation succeeds. Only a permanent error (see `needs_restart`) permits failures until the next restart. After the
+last error, the store must reach the same state as without errors.
 """
 
 from ...faults.disk.disk import Disk
@@ -22,12 +22,12 @@ _LASTING, _REVERTING = _kinds_with_excuse(Excuse.LASTING), _kinds_with_excuse(Ex
 
 
 def count_sync_errors(disk: Disk) -> int:
-    """Data written before a failed sync may not be durable."""
+    """Count failed syncs. Data written before a failed sync may not be durable."""
     return _count_kinds(disk, SYNC_ERRORS)
 
 
 def count_errors(disk: Disk) -> int:
-    """Count failed operations, except for lack of space."""
+    """Count failed operations, except those on a full disk."""
     return _count_kinds(disk, SYNC_ERRORS) + _count_kinds(disk, OTHER_ERRORS)
 
 
@@ -37,12 +37,12 @@ def count_out_of_space(disk: Disk) -> int:
 
 
 def count_delays(disk: Disk, plan: Plan) -> int:
-    """Count slow operations, plus one if tasks may have been paused."""
+    """Count slow disk operations, plus one if tasks may have been paused."""
     return _count_kinds(disk, DELAYS) + may_disturb(plan)
 
 
 def must_recover_without_restart(plan: Plan, disk: Disk) -> bool:
-    """Return whether the store must recover from disk errors without a restart, once users are done."""
+    """Return whether the store must recover from disk errors without a restart after the last request."""
     return plan.heals and plan.errors_stop and not needs_restart(disk)
 
 
@@ -52,15 +52,15 @@ def has_any_fault(disk: Disk) -> bool:
 
 
 def has_only_space_errors(disk: Disk) -> bool:
-    """Return whether a full disk caused all errors; a store must open on such a disk."""
+    """Return whether a full disk caused every error. A store must open on such a disk."""
     return disk.injected["disk full"] == count_out_of_space(disk) + count_errors(disk) > 0
 
 
 def needs_restart(disk: Disk) -> bool:
-    """Return whether a disk had an error that every store survives only by a restart.
+    """Return whether a disk had an error that lasts until the store restarts.
 
-    A file system that shut down and a service that ended do not restart. Bytes that a failed sync dropped, or that are
-    unreadable, are lost until the store restarts.
+    A file system that shut down and a service that ended do not restart. Bytes that are unreadable or that a failed
+    sync dropped stay lost until the store restarts.
     """
     return disk.is_stopped or has_reverted_data(disk) or _count_kinds(disk, _LASTING) > 0
 

@@ -15,20 +15,20 @@ from .invariants import clean
 _TAKEN_BACK_PERCENT = 85
 _SEGMENTS_FREE = 2
 _PASS_NS_MAX = 5_000_000_000
-"""Without pauses. A pass measures the disk only once."""
+"""Pauses do not count. One retention pass measures the disk only once."""
 
 
 class DiskFilling(NamedTuple):
-    """How full a disk was since the last measurement."""
+    """The disk usage since the last measurement."""
 
     too_full: bool
-    """A store must refuse puts: always more than RocketMQ's default mark of 90 % was used."""
+    """The store must refuse puts, because usage stayed above RocketMQ's default limit of 90 %."""
     enough: bool
-    """A store must accept puts: never more than RocketMQ's 85 % was used, and a few segments fit."""
+    """The store must accept puts, because usage stayed below RocketMQ's 85 %, and a few segments fit."""
 
 
 class DiskRoom:
-    """The capacity of the disk in one life, at first unlimited."""
+    """The capacity of the disk between a start and a stop of the store, at first unlimited."""
 
     def __init__(self, kernel: Kernel, disk: Disk, paused_ns: Callable[[int], int]) -> None:
         self._kernel = kernel
@@ -41,7 +41,7 @@ class DiskRoom:
         return self._disk.capacity_bytes is not None
 
     def take_filling(self, segment_bytes: int) -> DiskFilling:
-        """A store acts on its own last measurement, after which it may have removed one segment and created another."""
+        """Return the usage since the last call. The store may have replaced a segment since it measured."""
         least_bytes, most_bytes = self._disk.take_used_extremes()
         assert least_bytes <= most_bytes, (least_bytes, most_bytes)
         capacity_bytes = self._disk.capacity_bytes
@@ -68,13 +68,12 @@ class DiskRoom:
             self._returned_ns = self._kernel.now_ns
 
     def was_limited(self, before_ns: int, within_ns: int = 0) -> bool:
-        """Return whether the capacity was limited at a moment, or at most `within_ns` before it without pauses."""
+        """Return whether the capacity was limited at a time, or at most `within_ns` before it without pauses."""
         if self.is_limited or self._returned_ns is None:
             return self.is_limited
         return self.unpaused_ns(self._returned_ns, before_ns) <= within_ns
 
     def unpaused_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return the time between two moments without pauses."""
         return until_ns - since_ns - (self._paused_ns(since_ns) - self._paused_ns(until_ns))
 
 
@@ -91,9 +90,9 @@ class RemovalObserver(Protocol):
 
 
 class WatchedRemovals:
-    """The files of a running store. Each removal of a file is judged and recorded in the ledger before it happens.
+    """The files of a running store. Checks and records each file removal before it happens.
 
-    Removals during a recovery are judged by DUR and PREFIX instead.
+    `check_durable_puts` and `check_log_prefix` check removals during a recovery.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class WatchedRemovals:
         self._ledger = ledger
         self._report = report
         self._forced = 0
-        """How many unexpired segments a full disk may still cause to be removed."""
+        """The number of unexpired segments that retention may still remove because the disk is full."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._files, name)

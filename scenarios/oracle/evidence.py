@@ -2,7 +2,7 @@
 
     dispatch: at 4096 of 8192; last error: OSError: [Errno 5] ... (store/queues/dispatch.py:132 in _dispatch_segment)
 
-Replays do not compare such a text, because its line numbers change with the code.
+Replays ignore such texts, because their line numbers change with the code.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _NO_NAME = re.compile(r"[ /\\:]")
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken promise."""
+    """One violated invariant."""
 
     invariant: str
     summary: str
@@ -32,7 +32,7 @@ class Violation:
     expected: str = ""
     found: str = ""
     detail: str = dataclasses.field(default="", compare=False)
-    """For readers: service states, and where the store raised an error."""
+    """Text for people: service states, and the source line of a store error."""
 
     def __str__(self) -> str:
         place = f" ({self.file} @ {self.offset})" if self.file else ""
@@ -41,14 +41,13 @@ class Violation:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """The labels and texts of the expected and found values that are not empty."""
         return [(name, text) for name, text in (("expected", self.expected), ("found", self.found)) if text]
 
     @property
     def signature(self) -> str:
-        """The invariant and the kind of violation. Failures with equal signatures probably have the same bug.
+        """Return invariant and kind of the violation, without characters that file names do not allow.
 
-        Characters that file names do not allow are replaced in the signature.
+        Failures with equal signatures probably have the same cause.
         """
         return _NO_NAME.sub("-", f"{self.invariant}-{self.field or 'broken'}".lower())
 
@@ -68,9 +67,9 @@ _collecting: list[set[str]] = []
 
 
 def record_tried(invariant: str) -> None:
-    """Record that an invariant was checked on data that could break it.
+    """Record that an invariant was checked on data that could violate it.
 
-    A promise counts as kept only in runs with such a call.
+    Only runs that record an invariant count as its tests.
     """
     if _collecting:
         _collecting[-1].add(invariant)
@@ -78,7 +77,7 @@ def record_tried(invariant: str) -> None:
 
 @contextmanager
 def tries_collected() -> Iterator[set[str]]:
-    """Collect the invariants recorded by `record_tried`. With nested blocks, only the innermost collects."""
+    """Collect the invariants that `record_tried` records. If blocks are nested, only the innermost collects."""
     names: set[str] = set()
     _collecting.append(names)
     try:
@@ -89,7 +88,7 @@ def tries_collected() -> Iterator[set[str]]:
 
 
 class Invariant(Protocol):
-    """Reads the evidence and yields every violation."""
+    """Reads the evidence and yields violations."""
 
     def __call__(self, evidence: Evidence) -> Iterator[Violation]: ...
 
@@ -98,7 +97,7 @@ _STORE = f"{__name__.partition('.')[0]}.store."
 
 
 def place_of(error: BaseException) -> str:
-    """Return file, line and function of the innermost store frame in an error's traceback, or ""."""
+    """Return file, line and function of the innermost store frame in a traceback, or ""."""
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__", ""))
@@ -114,7 +113,7 @@ def error_text(error: BaseException) -> str:
 
 
 def services_text(store: MessageStore, named: str = "") -> str:
-    """Describe progress and last error of the late service, and of each service with an error, one per line.
+    """Describe progress and last error of the late service and of each failed service, one per line.
 
     named: the task name of the late service, or "".
     """

@@ -1,7 +1,7 @@
-"""Given messages: judges each message that a consumer receives, and records it as seen.
+"""Received messages: checks each message that a consumer receives, and records it as consumed.
 
-VIS   the message was put
-READ  every field of its record equals the put, and the message matches the subscription
+VIS   a producer put the message
+READ  every field of the record equals the put, and the message matches the subscription
 SCHED no delayed message is received before its due time
 """
 
@@ -26,12 +26,11 @@ class ReceivedMessages:
     now_ns: Callable[[], int]
     wants: Callable[[PutEntry], bool]
     wanted: str
-    """The subscription, for violation texts."""
     has_steady_clock: bool
-    """No clock steps, so no delayed message may be received early."""
+    """Whether the clock never steps, so that no delayed message may arrive early."""
     sync_flush: bool = False
     may_skip: bool = True
-    """Whether an answer may omit messages: those with other tags, or all if the whole walk is judged later."""
+    """Whether an answer may omit messages with other tags, or any messages if the whole queue is checked later."""
 
     def judge_answer(
         self,
@@ -41,9 +40,9 @@ class ReceivedMessages:
         bounds: consumers.PullBounds,
         asked_in: int,
     ) -> dict[MessagePlace, PutEntry | None]:
-        """Judge the answer to a pull from an offset on, and return its messages by place.
+        """Check the answer to a pull, and return its messages by topic, queue and offset.
 
-        answered: each record with its queue offset; None means the queueOffset in the record.
+        answered: each record with its queue offset; None stands for the record's queueOffset.
         """
         ledger, following, taken = self.ledger, position, dict[MessagePlace, PutEntry | None]()
         for queue_offset, reading in answered:
@@ -69,17 +68,17 @@ class ReceivedMessages:
         return taken
 
     def place_of_received(self, queue: Queue, following: int, record: LogRecord) -> MessagePlace:
-        """A torn record may contain a wrong queue offset."""
+        """Return topic, queue and offset of a received record. A torn record may have a wrong queueOffset."""
         tears = self.ledger.tears
         place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
         expected = MessagePlace(*queue, following)
         return expected if place < expected and may_be_misfiled(record.physical_offset, tears=tears) else place
 
     def judge_message(self, place: MessagePlace, reading: ReadRecord, asked_in: int) -> PutEntry | None:
-        """Judge a received message, record it as seen, and return its put.
+        """Check a received message, record it as consumed, and return its put.
 
-        asked_in: the life of the store that got the request. An answer from an earlier life may contain a message lost
-        in a power cut since, except under SYNC_FLUSH.
+        asked_in: the number of the store start before the request. An answer from before the last start may contain a
+        message that a later power cut lost, except under SYNC_FLUSH.
         """
         (record, body), ledger = reading, self.ledger
         put = ledger.put_seen_in(record)

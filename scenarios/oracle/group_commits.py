@@ -1,11 +1,11 @@
-"""Group commits: committed offsets of consumer groups, and the offsets that a start may find.
+"""Group commits: committed offsets of consumer groups, and the offsets that a store may load.
 
-acknowledged commit     the group has that offset, or that of a later commit
-other commit            the group may have that offset from now on, while the present life may execute the commit
-clean stop              keeps acknowledged commits; without pending ones, the next start finds exactly the last offset
-crash                   loses only commits acknowledged within the last interval of persisting
-recovery                lowers the offset of a group to the end of its queue, durably
-corrupt file            the next start finds the backup
+acknowledged commit     the group has that offset, or the offset of a later commit
+other commit            the group may have that offset; until its next restart, the broker may execute the commit
+clean stop              keeps acknowledged commits; without commits in flight, the next start loads the last offset
+crash                   loses only commits acknowledged within the last persisting interval
+recovery                durably lowers a group's offset to the end of the queue
+corrupt file            the next start loads the backup
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,44 +20,41 @@ Group = tuple[str, str, int]
 
 @dataclass(slots=True, eq=False)
 class Commit:
-    """One request of a consumer to store an offset."""
+    """A consumer's request to store an offset."""
 
     group: Group
     offset: int
     asked_in: int
     is_answered: bool = False
     given_up_in: int | None = None
-    """The life in which the consumer stopped waiting for the answer; None while the consumer waits."""
+    """The number of the store start after which the consumer's wait timed out; None while it waits."""
 
 
 @dataclass(slots=True, eq=False)
 class GroupCommits:
-    """The commits to one store, or to one broker and the slave that takes its place."""
+    """The commits to a store, or to a broker and the slave that replaces it."""
 
     at: dict[Group, int] = field(default_factory=dict)
-    """The last committed or loaded offset."""
+    """The offset that was committed or loaded last."""
     furthest: dict[Group, int] = field(default_factory=dict)
     """Group -> greatest committed offset that no recovery has lowered."""
     furthest_ever: dict[Group, int] = field(default_factory=dict)
     kept: dict[Group, int] = field(default_factory=dict)
-    """Group -> least offset that the group may have after the ends of earlier lives."""
+    """Group -> least offset that the group may have after earlier stops and crashes."""
     kept_by_crash: set[Group] = field(default_factory=set)
-    """Groups whose offset in `kept` follows from a crash."""
+    """Groups whose offset in `kept` was set by a crash."""
     final: dict[Group, int] = field(default_factory=dict)
     """Group -> exact offset that the group must have after a clean stop or a start."""
     life: int = field(default=0, compare=False)
-    """Ended lives."""
+    """How often the store has stopped or crashed."""
     answered: dict[Group, list[tuple[int, int]]] = field(default_factory=dict, compare=False)
-    """Acknowledged commits of this life: request time and offset."""
+    """Request time and offset of each commit acknowledged since the last start."""
     _unanswered: list[Commit] = field(default_factory=list, compare=False)
-    """Commits that the broker may still execute: in flight, or given up in this life."""
+    """Commits in flight, and commits that timed out since the last start. The broker may still execute both."""
 
     @contextmanager
     def committing(self, group: Group, offset: int, now_ns: Callable[[], int]) -> Iterator[Commit]:
-        """Record a commit, and after the `with` block the answer to the commit.
-
-        The consumer may die inside the block.
-        """
+        """Record a commit, and its answer after the `with` block. The consumer may die inside the block."""
         assert offset >= 0, (group, offset)
         commit = Commit(group, offset, self.life)
         self.at[group] = offset
@@ -79,7 +76,7 @@ class GroupCommits:
                 self._drop_given_up_commits()
 
     def _drop_given_up_commits(self) -> None:
-        """Drop commits that a client gave up in an earlier life: the broker can no longer execute them."""
+        """Drop commits that timed out before the last start, because the broker can no longer execute them."""
         self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
 
     def least_offset(self, group: Group) -> int:
@@ -92,10 +89,10 @@ class GroupCommits:
     def _pending_offsets(self, group: Group) -> list[int]:
         return [each.offset for each in self._unanswered if each.group == group]
 
-    # -- lives -------------------------------------------------------------------------------------
+    # -- stops and starts --------------------------------------------------------------------------
 
     def note_stop(self, *, is_kept: bool = True) -> None:
-        """is_kept: whether acknowledged commits are durable, or at a slave that takes over."""
+        """is_kept: whether acknowledged commits are durable, or are on the slave that takes over."""
         if not is_kept:
             self.final.clear()
             return
@@ -108,7 +105,7 @@ class GroupCommits:
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
         """persisted_within_ms: the time until a commit is durable, None if unknown.
 
-        The persisted offset is at least that of the newest commit before this time. Limits from an earlier crash no
+        The persisted offset is at least that of the newest commit before that time. Limits from an earlier crash no
         longer apply.
         """
         self.final.clear()
@@ -133,13 +130,13 @@ class GroupCommits:
         self._drop_given_up_commits()
 
     def note_found(self, offsets: Mapping[Group, int]) -> None:
-        """Record the durable offsets after a start. Negative: the group is unknown."""
+        """Record the durable offsets after a start. A negative offset means an unknown group."""
         self.at = {group: offset for group, offset in offsets.items() if offset >= 0}
         self.final = dict(self.at)
         self._lower_offsets({group: max(offset, 0) for group, offset in offsets.items()})
 
     def lower_to_ends(self, ends: Mapping[Queue, int]) -> None:
-        """Record that a start lowered offsets to the ends of queues. The broker may still execute pending commits."""
+        """Record that a start lowered offsets to queue ends. Commits in flight may still be executed."""
         limits = {group: ends.get(group[1:], 0) for group in self.furthest}
         self._lower_offsets(limits)
         self.final = {group: min(offset, limits[group]) for group, offset in self.final.items()}
@@ -152,7 +149,7 @@ class GroupCommits:
                 self.kept[group] = min(self.kept[group], limit)
 
     def lose_newest_file(self) -> None:
-        """Record that the newest version of the file is unreadable, so that the next start reads the backup."""
+        """Record that the newest file is unreadable, so the next start reads the backup."""
         self.final.clear()
         self.kept.clear()
         self.kept_by_crash.clear()

@@ -1,7 +1,7 @@
-"""Group delivery: the messages that a consumer group has handled, and those that it may miss.
+"""Group delivery: the messages that a consumer group has processed, and those that it may miss.
 
-If a consumer dies before it has handled a message, the group must receive the message again. If a recovery shortens a
-queue, a consumer with an offset after the new end misses the messages that reuse the offsets before its own.
+If a consumer dies before it has processed a message, the group must receive the message again. If a recovery shortens a
+queue, a consumer whose offset is after the new end misses the messages that reuse earlier offsets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ Queue = tuple[str, int]
 
 
 class MessagePlace(NamedTuple):
-    """Topic, queue and offset, by which clients identify a message."""
+    """Topic, queue and offset, which identify a message for clients."""
 
     topic: str
     queue_id: int
@@ -25,12 +25,12 @@ class MessagePlace(NamedTuple):
 
 
 def is_of_users(topic: str) -> bool:
-    """Other topics are the broker's own."""
+    """Return whether a topic belongs to users. The broker owns all other topics."""
     return topic[:1] == "T" and topic[1:].isdigit()
 
 
 def user_places(records: Sequence[FoundRecord]) -> Iterator[tuple[MessagePlace, FoundRecord]]:
-    """Yield the records of users' topics with their places, only the first record of each place."""
+    """Yield the records of users' topics with topic, queue and offset; the first record if several share these."""
     taken: set[MessagePlace] = set()
     for found in records:
         record = found.record
@@ -41,15 +41,15 @@ def user_places(records: Sequence[FoundRecord]) -> Iterator[tuple[MessagePlace, 
 
 
 class GroupDelivery:
-    """The progress of one group at one broker, and at the slave that replaces this broker."""
+    """The progress of a group at a broker, and at the slave that replaces it."""
 
     def __init__(self) -> None:
         self.dealt_with: set[MessagePlace] = set()
-        """Handled messages that no crash has lost."""
+        """Processed messages that no crash has lost."""
         self._seen_until: dict[Queue, int] = {}
         self._excused_until: dict[Queue, int] = {}
         self._recovered_ends: list[tuple[int, dict[Queue, int]]] = []
-        """For each recovery, the life that began with this recovery, and the ends of non-empty queues."""
+        """For each recovery, the number of the store start, and the ends of non-empty queues."""
 
     def is_owed(self, place: MessagePlace) -> bool:
         return place not in self.dealt_with and place.queue_offset >= self._excused_until.get(place[:2], 0)
@@ -58,7 +58,7 @@ class GroupDelivery:
         self.dealt_with.update(places)
 
     def record_position(self, queue: Queue, until: int, *, asked_in: int) -> None:
-        """Record that a consumer continues at an offset, by the answer of a broker in the life `asked_in`."""
+        """Record the offset at which a consumer continues, as answered after the start `asked_in`."""
         self._seen_until[queue] = max(self._seen_until.get(queue, 0), until)
         if any(life > asked_in and ends.get(queue, 0) < until for life, ends in self._recovered_ends):
             self._excuse_skipped(queue, until)
@@ -66,7 +66,7 @@ class GroupDelivery:
     def note_recovery(self, life: int, places: Iterable[MessagePlace], ends: Mapping[Queue, int]) -> dict[Queue, int]:
         """Record the messages that a recovery found, and return the ends of queues.
 
-        ends: the known ends, also of queues whose messages have all expired.
+        ends: the known queue ends. A queue whose messages have all expired has an end, too.
         """
         found, ends = set(places), dict(ends)
         for place in found:

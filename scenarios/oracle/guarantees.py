@@ -1,4 +1,4 @@
-"""Guarantees: the invariants promised on each disk, and the data that must survive each end of a life.
+"""Guarantees: the invariants promised on each disk, and the data that must survive a stop or crash.
 
 The table of disks:
 
@@ -7,18 +7,18 @@ The table of disks:
              damaged or missing file
     -        not promised, because the disk breaks a condition of the promise
 
-A lying disk acknowledges syncs that a power cut undoes. No data is durable there, whatever the store claims. Queues
-must still have an entry for every record in the log. Queues keep entries for lost records that the checkpoint covered.
-A dying disk loses and changes durable bytes. The store must not increase this damage.
+A lying disk acknowledges syncs that a power cut undoes, so no data is durable there. Queues must still have an entry
+for every record in the log. If the checkpoint covered a lost record, its queue keeps the entry. A dying disk loses and
+changes durable bytes. The store must not increase this damage.
 
-Depending on the end of a life (section 14 of the format's description):
+The data that must survive (section 14 of the format's description):
 
-    end of life        data that must survive
+    event              data that must survive
     clean stop         every stored put, also if the power fails right after the stop
     damage after it    every put before the damage
     process kill       every answered put, because its bytes are in the page cache
     ... with the pool  all data before the committed position, and consumed messages
-    power cut, SYNC    every put that waited and was answered OK, and all data before the flushed position
+    power cut, SYNC    every put that asked for durability and was answered OK, and all data before the flushed position
     power cut, ASYNC   all data before the flushed position
 
 A recovery syncs all recovered data, so its result is durable.
@@ -60,8 +60,8 @@ def note_crash(
 ) -> None:
     """Record which data must survive a crash.
 
-    flushed_where: the log's durable end when the machine died; committed_where: the log's end in the page cache, if
-    puts go to a buffer first. cache_is_whole: False if a failed fsync has reverted pages that readers had already read.
+    flushed_where: the durable end of the log at the crash. committed_where: the end of the log in the page cache, if
+    puts go to a buffer first. cache_is_whole: False if a failed fsync reverted pages that readers had read.
     """
     keeps_all = profile.page_cache_survives and cache_is_whole
     ledger.returned.note_crash(keeps_all=plan.sync_flush or (keeps_all and committed_where is None))
@@ -88,7 +88,7 @@ def note_damage(ledger: Ledger, log_offset: int) -> None:
 
 
 def note_unreadable(ledger: Ledger, flaw: DamagedBytes, *, unfit: bool) -> None:
-    """Record that a damaged record may be unreadable and without a queue entry. unfit: it must have no entry."""
+    """Record that a record may be unreadable and lack its queue entry. unfit: it must not have an entry."""
     put = flaw.put
     assert put.queue_offset is not None, put.name
     ledger.known_damage.record_damage(flaw, unreadable=True, unfit=unfit)
@@ -97,7 +97,7 @@ def note_unreadable(ledger: Ledger, flaw: DamagedBytes, *, unfit: bool) -> None:
 
 
 def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogRecord]) -> None:
-    """Record that the log range [begin, end) is missing. Given records in the missing range must not reappear."""
+    """Record that the log range [begin, end) is missing. The records of this range must not reappear."""
     ledger.known_damage.missing.append((begin, end))
     for record in records:
         ledger.holes.setdefault((record.topic, record.queue_id), set()).add(record.queue_offset)
@@ -109,9 +109,9 @@ def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogReco
 
 
 def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
-    """Copies of delayed messages may be damaged, and the store does not deliver these messages again.
+    """Record that delayed copies may be damaged. The store does not deliver these messages again.
 
-    offsets: for each delay level, the queue offset of the next message to deliver when the store stopped.
+    offsets: delay level -> queue offset of the next message to deliver at the stop.
     """
     for put in ledger.puts:
         if put.delay_ms is not None and put.queue_offset is not None:
@@ -148,7 +148,7 @@ def _is_acknowledged_durable(plan: Plan, put: PutEntry) -> bool:
 
 
 def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_flush: bool = False) -> None:
-    """durable: whether the result is final."""
+    """Record the result of a recovery. durable: whether the result is final."""
     here, returned = set(), set[str]()
     put_of, promised = ledger.by_properties.get, ledger.promised
     for found in store.records:
@@ -175,7 +175,7 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
         if put.name in here:
             continue
         if ledger.may_still_be_stored(put):
-            # The client still waits, so the new life may store the lost put at another offset.
+            # the client still waits, so the restarted store may store the lost put elsewhere
             put.physical_offset = put.queue_offset = put.stored_ms = None
             continue
         if not ledger.has_expired(put.physical_offset, store.min_offset):  # an expired segment may reappear
@@ -184,7 +184,7 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
 
 
 class Promise(Enum):
-    """For which records an invariant is promised."""
+    """The records for which an invariant is promised."""
 
     KEPT = "yes"
     INTACT = "intact"
@@ -220,7 +220,7 @@ IDEMPOTENT    yes          yes          yes          yes       yes yes   yes    
 
 
 def _read_promise_table(table: str) -> dict[str, dict[str, Promise]]:
-    """Raises ValueError for a missing or unknown row or column."""
+    """Raises ValueError if a row or column is missing or unknown."""
     header, *rows = (line.split() for line in table.strip().splitlines())
     promises = {row[0]: row[1:] for row in rows}
     for kind, expected, found in (("disks", DISK_MODELS, header), ("invariants", INVARIANTS, promises)):
@@ -236,7 +236,7 @@ PROMISED: dict[str, dict[str, Promise]] = _read_promise_table(_TABLE)
 
 
 def describe_promises(disk: str) -> str:
-    """Describe the promises on a disk: all promises, or those that are missing there."""
+    """Describe the invariants that hold on a disk: all of them, or the missing ones."""
     promises = PROMISED[disk]
     missing = [invariant for invariant, promise in promises.items() if promise is Promise.NONE]
     intact = [invariant for invariant, promise in promises.items() if promise is Promise.INTACT]

@@ -1,4 +1,4 @@
-"""Index model: the bytes of an index file for given entries, without the store's code."""
+"""Index model: builds the bytes of an index file from entries, without the store's code."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...store.message_store import MessageStore
 
 ENTRY = Struct(">iqii")
-"""keyHash, phyOffset, timeDiff in seconds, number of the next older entry of the slot."""
+"""keyHash, phyOffset, timeDiff in seconds, number of the next older entry in the same slot."""
 ENTRY_BYTES = ENTRY.size
 FIELDS_AT = {
     "beginTimestamp": 0,
@@ -41,7 +41,7 @@ ModelEntry = tuple[int, int, int]
 
 
 def decode_header(content: bytes) -> FoundIndexHeader:
-    """A next entry of 0 counts as 1, the number of the first entry."""
+    """Read the header of an index file. A next entry of 0 means 1, the number of the first entry."""
     header = FoundIndexHeader._make(_HEADER.unpack_from(content))
     return header._replace(next_entry=max(header.next_entry, 1))
 
@@ -52,12 +52,12 @@ def entries_at(slots: int) -> int:
 
 
 def time_diff_s(begin_ms: int, stored_ms: int) -> int:
-    """Return the seconds from the file's start to a record's store time, as in an entry."""
+    """Return an entry's timeDiff: the seconds from the file's begin time to a record's store time."""
     return min(max(stored_ms - begin_ms, 0) // 1000, _SECONDS_MAX) if begin_ms > 0 else 0
 
 
 def file_content(header: FoundIndexHeader, entries: Sequence[ModelEntry], slots: int, entries_max: int) -> bytes:
-    """The counts of the header are computed from the entries."""
+    """Return the bytes of an index file. The header's counts are those of the entries."""
     assert len(entries) < entries_max, "entry 0 is never used"
     newest: dict[int, int] = {}
     content = bytearray(entries_at(slots) + ENTRY_BYTES * entries_max)
@@ -76,7 +76,6 @@ def file_content(header: FoundIndexHeader, entries: Sequence[ModelEntry], slots:
 
 
 def index_field_at(position: int, slots: int) -> tuple[int, int, str]:
-    """Return start, end and name of the field at a position of an index file."""
     if position < HEADER_BYTES:
         name = max((name for name, at in FIELDS_AT.items() if at <= position), key=FIELDS_AT.__getitem__)
         start = FIELDS_AT[name]
@@ -92,7 +91,7 @@ def index_field_at(position: int, slots: int) -> tuple[int, int, str]:
 
 @dataclass(slots=True)
 class FoundIndex:
-    """The files of an index, oldest first: path and content."""
+    """Path and content of each index file, oldest first."""
 
     slots: int
     entries_max: int
@@ -100,7 +99,7 @@ class FoundIndex:
 
 
 def read_index(store: MessageStore) -> FoundIndex | None:
-    """The services of the store must be idle."""
+    """Read the index files while the services of the store are idle."""
     if store.index is None:
         return None
     table = store.index.table

@@ -1,4 +1,4 @@
-"""The judge of one run: runs checks at the right moments, and ends the run at the first violation."""
+"""The judge of one run: runs the checks, and ends the run at the first violation."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -29,15 +29,15 @@ from .recovered import RecoveredStore, read_store
 
 _NOWHERE = 1 << 63
 _OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
-"""Need only a store, which may be a slave's with an older log than its master's."""
+"""These checks need only a store, also a slave's with an older log than its master's."""
 
 
 class StopOnViolation(Exception):
-    """A violation was found, and the run ends."""
+    """Raised at a violation, to end the run."""
 
 
 class Judge:
-    """Compares stores with the ledger, and records crashes and recoveries there. The judge never acts on a store."""
+    """Compares stores with the ledger, and records crashes and recoveries there. Never changes a store."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class Judge:
         self._ledger = ledger
         self._promised = PROMISED[plan.disk]
         self.readings: Known = {}
-        """Decoded records, reused when a log with the same records is read again."""
+        """Decoded records, reused when a log is read again."""
         self._damaged_from = _NOWHERE
 
     def for_other_ledger(self, ledger: Ledger) -> "Judge":
-        """Return a judge of another store in the same run, with another ledger and the same list of violations."""
+        """Return a judge of another store in the same run, with another ledger and the same violations."""
         other = copy(self)
         other._ledger = ledger
         return other
@@ -65,11 +65,11 @@ class Judge:
 
     @property
     def may_refuse_to_open(self) -> bool:
-        """Whether a store on this disk may refuse to open, with an error that names the damaged file."""
+        """Whether a store on this disk may refuse to open with an error that names the damaged file."""
         return self._promised["START"] is Promise.INTACT
 
     def report(self, violations: Iterable[Violation]) -> None:
-        """Keep the violations that break a promise, and end the run if one was kept."""
+        """Keep the violations that break a promise, and end the run if there is any."""
         found = [violation for violation in violations if self.is_promised(violation.invariant)]
         if found:
             self._record_violations(*found)
@@ -78,7 +78,7 @@ class Judge:
     def report_and_stop(
         self, invariant: str, summary: str, field: str, expected: str, found: str, *, detail: str = ""
     ) -> NoReturn:
-        """End the run with one violation that has no file. A violation that the disk excuses is not kept."""
+        """Report one violation without a file, and end the run even if the disk permits the violation."""
         if self.is_promised(invariant):
             self._record_violations(Violation(invariant, summary, "", -1, field, expected, found, detail))
         raise StopOnViolation(summary)
@@ -93,7 +93,7 @@ class Judge:
 
     @contextmanager
     def judged_errors(self) -> Iterator[None]:
-        """Turn errors of the kernel into violations."""
+        """Report errors of the kernel as violations."""
         try:
             yield
         except TaskFailedError as failed:
@@ -112,7 +112,7 @@ class Judge:
             raise StopOnViolation from endless
 
     def judge_recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:
-        """Judge the recovery of the last life, record the result in the ledger, and return the recovered store."""
+        """Check the latest recovery, and record its result in the ledger."""
         found = read_store(store, self._ledger.by_properties, self._ledger.known_damage, known=self.readings)
         note_misfiled(self._ledger, found)
         evidence = Evidence(self._ledger, found)
@@ -132,7 +132,7 @@ class Judge:
         return found
 
     def note_damage(self, config: StoreConfig, damage: Iterable[DamagedRange]) -> None:
-        """After the first damaged log offset no record is promised any more."""
+        """Record that no record after the first damaged log offset is promised any more."""
         log_offset = damaged_log_offset(config, damage)
         if log_offset is not None:
             self._damaged_from = min(self._damaged_from, log_offset)
@@ -143,16 +143,15 @@ class Judge:
         self._judge_positions(store, disk, self._ledger)
 
     def judge_positions_without_retention(self, store: MessageStore, disk: Disk) -> None:
-        """Judge the positions and the checkpoint of a store without retention, such as a slave's."""
         self._judge_positions(store, disk, None)
 
     def _judge_positions(self, store: MessageStore, disk: Disk, ledger: Ledger | None) -> None:
-        with self._kernel.without_scheduling_points():  # retention may go on
+        with self._kernel.without_scheduling_points():  # retention may run at the same time
             found = [*pos.check_positions(store, disk, ledger), *side_files.check_checkpoint(store, disk, ledger)]
         self.report(found)
 
     def judge_recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
-        """Judge a recovery by its store and disk alone, without a change of the ledger."""
+        """Check a recovery without a change of the ledger."""
         found = read_store(store, known=self.readings)
         note_misfiled(self._ledger, found)
         evidence = Evidence(self._ledger, found)
@@ -172,7 +171,7 @@ class Judge:
                 self.report_and_stop("LIVE", summary, "service", "running, or among failedServices", "neither")
 
     def judge_pulls(self, store: MessageStore) -> None:
-        """Judge the pulls of consumers after the store has dispatched all durable records."""
+        """Check the pulls of consumers after all durable records were dispatched."""
         removes = self._plan.retention.deletes_segments and self._plan.retention.deletes_queues
         if (self._ledger.pulls and self.is_promised("READ")) or removes:
             dispatched = store.dispatch.reput_from.get()  # read first, because it may grow during the read
@@ -180,7 +179,7 @@ class Judge:
             if found.damage is not None:
                 return
             self.report(consumers.check_queue_walks(self._ledger, found))
-            if removes:  # a restart would find records that have no queue entry now
+            if removes:  # a restart would find records that now have no queue entry
                 self.report(self._records_without_entries(found, dispatched))
 
     def _records_without_entries(self, found: RecoveredStore, dispatched: int) -> Iterable[Violation]:
@@ -190,9 +189,9 @@ class Judge:
         return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
 
     def uncleaned_violations(self, store: MessageStore, disk: Disk) -> list[Violation]:
-        """Return violations for expired files that are left, and for queues that begin with removed messages.
+        """Return violations for expired files that still exist, and for queues that begin with removed messages.
 
-        A file system that has shut down refuses removals, so no violation is returned after a shutdown.
+        After a shutdown of the file system, which refuses removals, return no violation.
         """
 
         def look() -> Iterator[Violation]:
@@ -203,11 +202,10 @@ class Judge:
         return self._without_lookup_faults(disk, look)
 
     def judge_queue_removal(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
-        """log_min_offset: the first offset of the log before the removal."""
         self.report(self._without_lookup_faults(disk, lambda: clean.check_queues_removed(store, log_min_offset)))
 
     def _without_lookup_faults(self, disk: Disk, look: Callable[[], Iterable[Violation]]) -> list[Violation]:
-        """Run a check without look-up faults. Return no violation if the file system shuts down meanwhile."""
+        """Run a check without look-up faults. After a shutdown of the file system, return no violation."""
         try:
             with disk.with_faults(failed_lookup_chance=0.0):
                 return list(look())
@@ -226,7 +224,7 @@ class Judge:
         self._check_all_tasks_ended(machine)
 
     def judge_crash(self, store: MessageStore | None, disk: Disk, profile: CrashProfile) -> None:
-        """Judge a store at a crash, and record which data must survive. store: None if no store was opened."""
+        """Check a store at a crash, and record which data must survive. store: None if none was open."""
         flushed_where, committed_where = 0, None
         if store is not None:
             self.judge_positions(store, disk)
@@ -245,11 +243,11 @@ class Judge:
         )
 
     def judge_unclean_stop(self, store: MessageStore, disk: Disk, *, has_room: bool) -> None:
-        """Judge an unclean stop, which needs a fault as a reason.
+        """Check an unclean stop, which needs a fault as a reason.
 
         has_room: whether the disk had free space again before the stop began.
         """
-        had_room = has_room and self._plan.heals  # except for single failed extensions
+        had_room = has_room and self._plan.heals  # single extensions of a file may still have failed
         is_short = disk.injected["failed extend"] if had_room else allowances.count_out_of_space(disk)
         if not allowances.count_errors(disk) and not is_short:
             summary, detail = "a stop without a fault was not clean", services_text(store)

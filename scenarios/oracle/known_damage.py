@@ -1,6 +1,6 @@
-"""Known damage: parts of the log that the disk or the harness damaged.
+"""Known damage: parts of the log that the simulated disk or the test itself damaged.
 
-Checkers read bytes damaged by the harness as they were before, unless recovery has truncated or replaced them since.
+Checkers read bytes that the test damaged as before, unless recovery has truncated or replaced them since.
 """
 
 from collections.abc import Iterable
@@ -25,13 +25,13 @@ class DamagedBytes(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class KnownDamage:
-    """All damaged records of one run."""
+    """All damaged records of a run."""
 
     flaws: list[DamagedBytes] = field(default_factory=list)
     unreadable: set[int] = field(default_factory=set)
-    """Log offsets of records that may be unreadable. The records next to them must stay readable."""
+    """Log offsets of records that may be unreadable. Adjacent records must stay readable."""
     unfit: set[int] = field(default_factory=set)
-    """Log offsets of unreadable records that must have no entry, because a rebuild of their queue finds the damage."""
+    """Log offsets of unreadable records that must have no queue entry, because a rebuild finds the damage."""
 
     missing: list[tuple[int, int]] = field(default_factory=list)
     """Log ranges of lost segments."""
@@ -44,7 +44,7 @@ class KnownDamage:
         return any(begin <= log_offset < end for begin, end in self.missing)
 
     def first_present_offset(self, log_offset: int) -> int:
-        """Return the first log offset from the given one on that is in no lost segment."""
+        """Return the first log offset, from the given one on, outside of lost segments."""
         for begin, end in sorted(self.missing):
             if begin <= log_offset < end:
                 log_offset = end
@@ -53,7 +53,7 @@ class KnownDamage:
 
     @property
     def wrong_queue_offset_records(self) -> set[int]:
-        """Log offsets of records with a wrong queueOffset. Only the entries of the queue have the right queueOffset.
+        """Log offsets of records with a wrong queueOffset. Only queue entries have the right offset.
 
         The log does not determine the first offset of such a queue, nor a gap before its last record.
         """

@@ -1,10 +1,10 @@
-"""The ledger: records the requests of users, their answers, and consumed messages.
+"""The ledger: records the requests of users, the answers, and consumed messages.
 
-A put is acknowledged, refused, or unknown: in flight when the machine died, or answered with a timeout.
+A put is acknowledged, refused, or unknown. A put in flight at a crash, or answered with a timeout, is unknown.
 
-The fields of a ledger are its whole state. `savepoint` and `restore` go back to an earlier moment, once for each crash
-image to judge. A state digest takes every field, nested ones included, except those declared with `compare=False`,
-which follow from others or end with a life.
+The fields of a ledger are its whole state. `savepoint` and `restore` go back to an earlier state, once for each crash
+image to check. A state digest includes all fields, also nested ones, except those declared with `compare=False`,
+which follow from others or end at a restart.
 """
 
 import pickle
@@ -31,12 +31,12 @@ TRANSACTION_TOPICS = (HALF_TOPIC, GIVEN_UP_TOPIC)
 BOOKKEEPING_TOPICS = (HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC)
 
 EVENT_TOPIC = "OFFSET_MOVED_EVENT"
-"""Topic whose records tell consumers that the broker moved them past expired messages."""
+"""A topic whose records tell consumers that the broker moved them past expired messages."""
 
 LIGHT_OFFSETS = "INNER_MULTI_QUEUE_OFFSET"
-"""A message's places in light queues."""
+"""The property with a message's offsets in light queues."""
 PUT_BACK = "TRAN_PREPARED_QUEUE_OFFSET"
-"""Property with the first queue offset of a half message that was put back."""
+"""The property with the first queue offset of a half message that the store put back."""
 
 _ADDED = ("REAL_TOPIC", "REAL_QID", LIGHT_OFFSETS, PUT_BACK, "TRANSACTION_CHECK_TIMES")
 _LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
@@ -44,7 +44,7 @@ _LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
 
 @dataclass(slots=True)
 class ConsumedMessage:
-    """A message that a consumer has received."""
+    """A message that a consumer received."""
 
     topic: str
     queue_id: int
@@ -54,11 +54,10 @@ class ConsumedMessage:
     """Log offset after the copy that the consumer received; None for the put's own record."""
     copy_is_durable: bool = False
     given_at: int | None = None
-    """Log offset in the record, needed for a put without an answer."""
+    """Log offset in the record, needed if the put has no answer."""
 
     @property
     def physical_offset(self) -> int | None:
-        """A log offset within the consumed record."""
         if self.copy_end is not None:
             return self.copy_end - 1
         return self.given_at if self.put.physical_offset is None else self.put.physical_offset
@@ -70,7 +69,7 @@ class ConsumedMessage:
 
 @dataclass(slots=True)
 class Pull:
-    """One consumer's pulls over one queue: filter, range of queue offsets, and received messages in order."""
+    """A consumer's pulls over one queue: filter, range of queue offsets, and received messages in order."""
 
     topic: str
     queue_id: int
@@ -88,23 +87,24 @@ class Pull:
 
 
 class Delivery(NamedTuple):
-    """The state of delayed delivery at the start of one life of a store."""
+    """The state of delayed delivery at a start of the store."""
 
     log_end: int
-    """The end of the log at the start of the life. Copies beyond it were made after that start."""
+    """The log's end at the start. Copies after this offset were made after the start."""
     offsets: dict[int, int]
     """Delay level -> queue offset of the level's next message."""
     began_ms: int = 0
     late_ms_max: int | None = None
-    """Limits the delay of a delivery, without the time for other puts; None if faults may delay it."""
+    """The maximum delay of a delivery, without the time for other puts; None if faults may delay it."""
 
 
 @dataclass(slots=True, eq=False)
 class Versions:
-    """The versions of a side file over all lives of a store.
+    """The versions of a side file over all starts of a store.
 
-    A version is durable after its write has returned. A version whose write failed or has not returned may have taken
-    effect. A start must find the durable version or a later one, complete, or before the first durable version no file.
+    A version is durable after its write has returned. A version whose write failed or has not returned may be on disk.
+    A start must find the durable version or a later one, complete; before the first durable version, the file may be
+    missing.
     """
 
     path: str
@@ -112,13 +112,12 @@ class Versions:
     begun: list[bytes] = field(default_factory=list)
     """Later versions, whose writes have failed or not returned."""
     kept: bytes | None = None
-    """The version before the durable one; the backup file must have this version; None: no backup is required."""
+    """The version before the durable one, which the backup file must have; None: no backup is required."""
     loaded: bytes | None = None
     is_known: bool = True
     """False after a slave with a file of its own took over: the file has none of these versions."""
 
     def lose_durable(self) -> None:
-        """Record that the durable version is unreadable."""
         self.durable, self.kept = self.kept, None
 
     @property
@@ -126,7 +125,7 @@ class Versions:
         return not self.begun
 
     def mark_loaded_durable(self) -> None:
-        """Record that a start has found the version `loaded`, which is durable from then on."""
+        """Record that a start has loaded the version `loaded`, which is durable from now on."""
         if self.begun or self.loaded != self.durable:
             self.kept = None
         self.durable, self.is_known = self.loaded, True
@@ -138,61 +137,59 @@ OnRequest = Callable[[PutEntry], None]
 
 @dataclass(eq=False, repr=False)
 class Ledger:
-    """All requests, answers and consumed messages of the lives of one store."""
+    """All requests, answers and consumed messages of one store, from its first start to the end of the run."""
 
     on_request: OnRequest | None = field(default=None, compare=False)
-    """Called with each put before it is sent, as by a recorder of timelines."""
+    """Called with each put before it is sent, for example to record a timeline."""
     tears: bool = field(default=False, compare=False)
     """Whether a power cut may change fields of a record that no checksum covers."""
     puts: list[PutEntry] = field(default_factory=list)
     by_properties: dict[bytes, PutEntry] = field(default_factory=dict, compare=False)
     by_name: dict[str, PutEntry] = field(default_factory=dict, compare=False)
     promised: dict[str, PutEntry] = field(default_factory=dict)
-    """Puts by name that must survive from now on, in the order in which they were promised."""
+    """Name -> put that must survive from now on, in the order in which puts were promised."""
     gone: dict[str, PutEntry] = field(default_factory=dict)
     """Puts that a recovery found missing, and that must not reappear."""
     stable: list[ConsumedMessage] = field(default_factory=list)
     """Consumed messages that must stay at the same queue offset."""
     seen: list[ConsumedMessage] = field(default_factory=list, compare=False)
-    """Consumed in the present life."""
     pulls: list[Pull] = field(default_factory=list, compare=False)
-    """The pulls of each consumer over each queue in the present life."""
+    """All pulls since the last start."""
     transactions: Transactions = field(default_factory=Transactions)
 
     deliveries: list[Delivery] = field(default_factory=list)
     delivered_into_damage: set[str] = field(default_factory=set)
-    """Delayed puts with copies in a part of the log that may have been damaged after a stop."""
+    """Delayed puts whose copies are in a part of the log that may have been damaged after a stop."""
     commits: GroupCommits = field(default_factory=GroupCommits)
     delay_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/delayOffset.json"))
     group_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/consumerOffset.json"))
     unreported_damage: str = ""
     """The side file that was damaged while the machine was off, until a start has reported it."""
     progress_is_final: bool = False
-    """Whether the last life ended cleanly and persisted all progress."""
+    """Whether the last stop was clean and persisted all progress."""
     expired_to: int = 0
-    """Log offset up to which retention has begun to remove segments."""
+    """Log offset before which retention has begun to remove segments."""
     ended_queues: set[tuple[str, int]] = field(default_factory=set)
-    """Queues that were removed because they were empty. A removed queue may have begun again at 0."""
+    """Queues that were removed because they were empty. A removed queue may have restarted at 0."""
     holes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
-    """Queue offsets without a readable record, by topic and queue: skipped by a restart, or damaged."""
+    """Topic and queue -> queue offsets without a readable record, skipped by a restart or damaged."""
     known_damage: KnownDamage = field(default_factory=KnownDamage)
     clock_set_back: list[ClockSetBack] = field(default_factory=list, compare=False)
     queue_ends: Counter[tuple[str, int]] = field(default_factory=Counter, compare=False)
-    """How often each queue was removed. Queue offsets from before a removal are invalid."""
+    """How often each queue was removed. A removal makes earlier queue offsets invalid."""
     queues_going: int = field(default=0, compare=False)
-    """Queue removals in progress."""
     life: int = field(default=0, compare=False)
-    """Lives begun. An answer to a request of an earlier life may still be in flight."""
+    """The number of starts so far. An answer to a request from before the last start may still be in flight."""
     returned: SentBackMessages = field(default_factory=SentBackMessages, compare=False)
     topics: dict[str, int] = field(default_factory=dict, compare=False)
-    """Topics that a broker created for answered puts, each with its greatest queue id. These topics must be durable."""
+    """Topic -> greatest queue id. A broker created these topics for answered puts, so they must be durable."""
     groups: set[str] = field(default_factory=set, compare=False)
-    """Groups that a broker created for answered pulls. These groups must be durable."""
+    """Groups that a broker created for answered pulls, so they must be durable."""
     _life_begins_at: int = field(default=0, compare=False)
     _on_queue_end: Callable[[tuple[str, int]], None] | None = field(default=None, compare=False)
 
     def savepoint(self) -> bytes:
-        """The callback of `watch_queue_ends` is not part of the state."""
+        """Return the state, without the callback of `watch_queue_ends`."""
         known = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "_on_queue_end"}
         return pickle.dumps(known, pickle.HIGHEST_PROTOCOL)
 
@@ -200,18 +197,18 @@ class Ledger:
         vars(self).update(pickle.loads(savepoint))
 
     def watch_queue_ends(self, on_queue_end: Callable[[tuple[str, int]], None]) -> None:
-        """Call on_queue_end, until the life ends, with each queue whose last file is about to be removed."""
+        """Until the next stop, call on_queue_end before a queue's last file is removed."""
         self._on_queue_end = on_queue_end
 
     def record_queue_end(self, place: tuple[str, int]) -> None:
-        """The last file of a queue is about to be removed. The queue may begin again at 0."""
+        """Record that a queue's last file is about to be removed. The queue may restart at 0."""
         self.ended_queues.add(place)
         self.restart_finished_walks(place)
         if self._on_queue_end is not None:
             self._on_queue_end(place)
 
     def restart_finished_walks(self, place: tuple[str, int]) -> None:
-        """Restart completed walks over a queue now. All other walks restart at their next pull."""
+        """Restart each consumer that has read the whole queue. Other consumers restart at their next pull."""
         self.queue_ends[place] += 1
         for pull in self.pulls:
             if pull.is_over and (pull.topic, pull.queue_id) == place:
@@ -230,7 +227,6 @@ class Ledger:
         return self.puts[self._life_begins_at :]
 
     def record_request(self, entry: PutEntry) -> None:
-        """Record a put before it is sent."""
         self.puts.append(entry)
         assert entry.properties not in self.by_properties, entry.name
         self.by_properties[entry.properties] = entry
@@ -239,7 +235,7 @@ class Ledger:
             self.on_request(entry)
 
     def put_of(self, record: LogRecord) -> PutEntry | None:
-        """Return the put stored as this record, which is no copy. The record may be redirected or in light queues."""
+        """Return the put whose own record this is. The record may be redirected or in light queues."""
         put = self.by_properties.get(record.properties)
         if put is not None or not _may_be_changed_by_store(record):
             return put
@@ -247,7 +243,7 @@ class Ledger:
         return put if put is not None and put.place == (record.topic, record.queue_id) else None
 
     def put_copied_by(self, record: LogRecord) -> PutEntry | None:
-        """Return the put whose copy in the target queue is the record, made by a delivery or a commit."""
+        """Return the put whose delivered or committed copy is the record."""
         if b"REAL_TOPIC\1" not in record.properties:
             return None
         put = self.put_named_by(record)
@@ -256,11 +252,11 @@ class Ledger:
         return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
 
     def put_seen_in(self, record: LogRecord) -> PutEntry | None:
-        """Return the put whose own record or copy is the given record."""
+        """Return the put whose own record or copy the given record is."""
         return self.put_of(record) or self.put_copied_by(record)
 
     def put_returned_in(self, record: LogRecord) -> PutEntry | None:
-        """Return the put that a consumer sent back and that was stored again as this record, with all properties."""
+        """Return the put that a consumer sent back and that was stored again as this record."""
         if not is_returned(record):
             return None
         found = properties_of(record.properties)
@@ -287,7 +283,7 @@ class Ledger:
             return None
         asked = properties_of(put.properties)
         if put.detour is not None and not put.wait and LIGHT_OFFSETS not in found:
-            asked["WAIT"] = "false"  # a redirected message is stored with WAIT, which a broker removes from others
+            asked["WAIT"] = "false"  # a redirected message keeps WAIT, which a broker removes from others
         kept = {name: value for name, value in found.items() if name not in _ADDED}
         return put if kept == asked else None
 
@@ -297,34 +293,33 @@ class Ledger:
         self.deliveries.append(Delivery(log_end, dict(offsets), began_ms, late_ms_max))
 
     def delivery_of(self, physical_offset: int) -> int:
-        """Return the index in `deliveries` of the last life whose log ended at or before the offset when it began."""
+        """Return the index in `deliveries` of the last start at which the log ended at or before the offset."""
         numbers = range(len(self.deliveries) - 1, -1, -1)
         return next(number for number in numbers if self.deliveries[number].log_end <= physical_offset)
 
     def record_expired_before(self, log_offset: int) -> None:
-        """Retention is about to remove segments before a log offset, and a gap that follows them."""
+        """Record that retention is about to remove the segments before a log offset."""
         self.expired_to = max(self.expired_to, self.known_damage.first_present_offset(log_offset))
 
     def has_clock_read(self, wall_ms: int) -> bool:
-        """Return whether a clock had reached this time before the clock was set back."""
+        """Return whether a clock had shown this time before it was set back."""
         return any(back.from_ms >= wall_ms for back in self.clock_set_back)
 
     def has_expired(self, physical_offset: int | None, log_min_offset: int) -> bool:
-        """log_min_offset: the first offset of the log."""
         return physical_offset is not None and physical_offset < min(log_min_offset, self.expired_to)
 
     def may_be_removed(self, put: PutEntry) -> bool:
-        """Retention has begun to remove a put's own record. Consumers may receive this put or not."""
+        """Return whether retention has begun to remove a put's own record."""
         return put.physical_offset is not None and put.physical_offset < self.expired_to
 
     def lose_progress(self) -> None:
-        """Record that the newest file of commits is unreadable, so that a start finds the backup."""
+        """Record that the newest file of commits is unreadable, so the next start reads the backup."""
         self.group_progress.lose_durable()
         self.progress_is_final = False
         self.commits.lose_newest_file()
 
     def may_still_be_stored(self, put: PutEntry) -> bool:
-        """The client of the put waits, or stopped waiting in this life."""
+        """Return whether the client of the put waits, or its wait timed out after the last start."""
         return put.over_in is None or put.over_in == self.life
 
     def promise(self, entry: PutEntry) -> None:

@@ -1,7 +1,7 @@
-"""Light queue places: parsed from the properties of a record, without the store's code.
+"""Light queue offsets: parsed from the properties of a record, without the store's code.
 
-INNER_MULTI_DISPATCH names queues, and INNER_MULTI_QUEUE_OFFSET has a queue offset for each, both separated by commas. A
-repeated name, or the record's own queue, counts only once.
+INNER_MULTI_DISPATCH names queues, and INNER_MULTI_QUEUE_OFFSET has a queue offset for each, both separated by commas.
+Repeated names and the record's own queue are ignored.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ QueueKey = tuple[str, int]
 
 
 class RecordPlacement(Protocol):
-    """The fields of a record that determine its queues."""
+    """The fields that determine a record's queues."""
 
     @property
     def topic(self) -> str: ...
@@ -41,9 +41,9 @@ def light_queue(name: str, queue_id: int) -> QueueKey:
 
 
 def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
-    """Return the light queues that contain a record, with the record's offset in each queue.
+    """Return light queue -> offset for each light queue that contains a record.
 
-    A disk may have changed the properties. If an offset is not a number, the result is empty.
+    If a disk changed an offset so that it is not a number, the result is empty.
     """
     if LIGHT_MARK not in record.properties:
         return _NOWHERE
@@ -59,7 +59,7 @@ def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
 
 
 def light_queues_without_offset(record: RecordPlacement, names: Iterable[str]) -> list[QueueKey]:
-    """Return light queues for which a record has no offset; none for a delayed record, which enters them later."""
+    """Return light queues for which a record has no offset. Delayed records need none."""
     if record.topic in _WAITING_TOPICS:
         return []
     places = light_places(record)

@@ -1,9 +1,9 @@
 """Misfiled records: a torn sector can change the queue or the queue offset of a record.
 
-No checksum covers a record's queueId and queueOffset. If the end of a sector that ends in or directly after these
-fields is lost, zeros replace it and the rest of the record is intact. Recovery can detect a wrong queue offset only if
-it leaves a gap. A misfiled record must stay in the log, but may be missing from its queue. Only records at such a
-position are excused, and only if sectors may tear.
+No checksum covers a record's queueId and queueOffset. If the end of a sector that ends in or right after these fields
+is lost, zeros replace it and the rest of the record is intact. Recovery detects a wrong queue offset only if it leaves
+a gap. A misfiled record must stay in the log, but may be missing from its queue. A missing entry is permitted only at
+such sector boundaries, and only if sectors may tear.
 """
 
 from collections import defaultdict
@@ -15,13 +15,13 @@ from .reader import SECTOR_BYTES
 from .recovered import RecoveredStore
 
 _QUEUE_ID_AT, _PHYSICAL_OFFSET_ENDS_AT = 12, 36
-"""Positions in a record, from queueId to the end of physicalOffset, whose first bytes are zeros anyway."""
+"""Where queueId begins and physicalOffset ends in a record. The first bytes of physicalOffset are zeros anyway."""
 
 
 def may_be_misfiled(position: int, *, tears: bool) -> bool:
-    """Return whether a power cut may have changed the queue or queue offset of the record at a position of a file.
+    """Return whether a power cut may have changed queue or queue offset of the record at a position of a file.
 
-    tears: whether sectors may be torn. A longer loss would change physicalOffset too, which recovery detects.
+    tears: whether sectors may be torn. A longer loss changes physicalOffset too, which recovery detects.
     """
     boundary = position + _QUEUE_ID_AT
     boundary += SECTOR_BYTES - boundary % SECTOR_BYTES
@@ -29,7 +29,7 @@ def may_be_misfiled(position: int, *, tears: bool) -> bool:
 
 
 def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
-    """Record the queue offsets that misfiled records may leave without a record: the right and the wrong ones."""
+    """Record the queue offsets, right and wrong ones, at which misfiled records may leave no record."""
     if not ledger.tears:
         return
     numbers: dict[tuple[str, int], int] = {}

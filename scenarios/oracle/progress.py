@@ -1,7 +1,7 @@
 """Progress: the side files with the offsets of consumer groups and of delayed delivery.
 
-In runs without a broker the run owns the ConsumerOffsetManager to which groups commit. The manager is loaded after the
-store, and its offsets are limited to the ends of queues before the first put.
+In runs without a broker the run owns the ConsumerOffsetManager to which groups commit. The manager loads after the
+store, and limits its offsets to queue ends before the first put.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,26 +20,26 @@ from .ledger import Ledger, Versions
 
 
 class GroupProgress:
-    """The progress files over all lives, and the offset manager of the present life."""
+    """The progress files over the whole run, and the offset manager since the last start."""
 
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self.manager: ConsumerOffsetManager | None = None
-        """None: neither consumers nor the transaction check need a manager."""
+        """None if neither consumers nor the transaction check need a manager."""
         self._plan = plan
         self._ledger = ledger
         self._on_persist: Callable[[], None] | None = None
         self._is_calm = live.is_calm(plan)
 
     def begin_life(self, on_persist: Callable[[], None] | None = None, *, is_calm: bool = False) -> None:
-        """on_persist is called once, before a progress file is written.
+        """Prepare the next start of the store. on_persist is called once, before a progress file is written.
 
-        is_calm: whether this life has no faults and pauses, whatever the plan has for other lives.
+        is_calm: whether there are no faults and pauses until the next stop.
         """
         self._on_persist = on_persist
         self._is_calm = is_calm or live.is_calm(self._plan)
 
     def note_stop(self) -> None:
-        """A clean stop persists all progress unless a disk error prevents it."""
+        """Record a clean stop, which persists all progress unless the disk fails."""
         is_kept = self._ledger.delay_progress.is_persisted and self._ledger.group_progress.is_persisted
         self._ledger.progress_is_final = is_kept
         self._ledger.commits.note_stop(is_kept=is_kept)
@@ -54,7 +54,6 @@ class GroupProgress:
         self._ledger.commits.end_life()
 
     def attach(self, store: MessageStore) -> None:
-        """Watch the files of a store before its load, and create its offset manager."""
         files = store.world.files
         if self._plan.delay.chance:
             store.schedule.file = WatchedSideFile(files, self._ledger.delay_progress, self._on_begin)
@@ -72,7 +71,7 @@ class GroupProgress:
             on_persist()
 
     def load(self, store: MessageStore) -> Iterator[Violation]:
-        """Load the offsets after the load of the store, and yield violations of both progress files.
+        """Load the offsets after the store, and yield violations of both progress files.
 
         Raises CorruptFileError if no version is readable, OSError if the disk fails.
         """
@@ -102,7 +101,6 @@ class GroupProgress:
         return {group: manager.query_offset(*group) for group in self._ledger.commits.furthest}
 
     def start(self, store: MessageStore) -> None:
-        """Must be called before the services of the store start."""
         if self._plan.delay.chance:
             late_ms_max = live.delivery_ms_max(self._plan) if self._is_calm else None
             began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
@@ -112,12 +110,11 @@ class GroupProgress:
             self.manager.start()
 
     def shutdown(self) -> None:
-        """Persist all commits, as a broker does when it stops."""
         if self.manager is not None:
             self.manager.shutdown()
 
     def cursors(self, store: MessageStore, disk: Disk) -> Iterator[Cursor]:
-        """Yield the cursors of delivery and of persisted progress, which must reach their ends after the last put."""
+        """Yield the cursors of delivery and of persisted progress."""
         plan = self._plan
         if plan.delay.chance:
             yield from quiescence.delivery_cursors(store, plan, disk)
@@ -130,7 +127,6 @@ class GroupProgress:
         yield from quiescence.consumer_progress_cursors(store, plan, disk, manager, CONSUMER_OFFSET_INTERVAL_MS)
 
     def last_error_text(self) -> str:
-        """Return the manager's last error as a reason for late progress, or ""."""
         if self.manager is None or self.manager.last_error is None:
             return ""
         return f"consumer offsets: last error: {error_text(self.manager.last_error)}"

@@ -1,9 +1,9 @@
-"""Pull times: checks that a held pull is answered when a message arrives, not when its hold time ends.
+"""Pull times: checks that a held pull is answered when a message arrives, not when the hold times out.
 
-Dispatch, the response and the network take a bounded time after the answer to the producer. A pull must receive the
+After the answer to the producer, dispatch, the response and the network take a bounded time. A pull must receive the
 message within that time, counted from the end of the last pause, slow operation or late network delivery. RocketMQ
-checks all held pulls every 5 s, so a missed wake-up costs up to 5 s. A slave does not wake held pulls, in RocketMQ and
-here, so its pulls are not checked.
+checks all held pulls every 5 s, so a missed wake-up costs up to 5 s. Pulls at a slave are not checked: a slave does not
+wake held pulls, in RocketMQ and here.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,11 +16,11 @@ from .group_delivery import Queue
 from .invariants import live
 
 _COMMIT_MS = 400
-"""A record's time in the write buffer, unseen by readers: two commit intervals."""
+"""A record's time in the write buffer, where readers cannot see it: two commit intervals."""
 _ROUND_TRIPS = 6
 """Round trips between an answered send and its receipt by a consumer, per window of a connection."""
 _HEADERS_BYTES = 500
-"""An upper bound for the size of a response without its messages."""
+"""The maximum size of a response without its messages."""
 
 
 class _AnsweredMessage(NamedTuple):
@@ -29,10 +29,10 @@ class _AnsweredMessage(NamedTuple):
 
 
 class PullTimes:
-    """The time at which each readable message was answered to its producer, in the broker's present life."""
+    """When the put of each readable message was answered, since the broker's last start."""
 
     def __init__(self, plan: Plan | None = None, held_up_until_ns: Callable[[str], int] = lambda host: 0) -> None:
-        """plan: None for no check. held_up_until_ns: returns the end of the last delay of a host."""
+        """plan: None for no check. held_up_until_ns: returns when the last delay of a host ends."""
         self._plan = None if plan is None or _may_fail(plan) else plan
         self._held_up_until_ns = held_up_until_ns
         self._answered: dict[Queue, list[_AnsweredMessage]] = {}
@@ -41,13 +41,12 @@ class PullTimes:
         self._answered.clear()
 
     def record_answered_put(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
-        """Record a matching message whose put was answered."""
         self._answered.setdefault(queue, []).append(_AnsweredMessage(queue_offset, now_ns))
 
     def check_pull_time(
         self, queue: Queue, position: int, host: str, *, sent_ns: int, now_ns: int, body_bytes: int = 0
     ) -> Iterator[Violation]:
-        """LIVE: yield a pull that was answered late. Request and answer were in the present life."""
+        """LIVE: yield a pull that was answered late. The broker must not have restarted since the request."""
         if self._plan is None:
             return
         there_ns = [each.at_ns for each in self._answered.get(queue, ()) if each.queue_offset >= position]
@@ -63,16 +62,14 @@ class PullTimes:
 
 
 def _may_fail(plan: Plan) -> bool:
-    """Return whether the disk may be full or fail, and so delay dispatch by a back-off."""
     slow = replace(plan.faults, slow_sync_chance=0.0, slow_io_chance=0.0, stall_chance=0.0)
     return live.may_slow_operations(replace(plan, faults=slow)) or plan.capacity_bytes > 0
 
 
 def late_ms_max(plan: Plan, body_bytes: int) -> int:
-    """Return the limit for a pull if there is a message for it. body_bytes: the size of the answer's body.
+    """Return the time limit for a pull for which there is a message. body_bytes: the size of the answer's body.
 
-    The answers to pulls of all other queues may be sent first, and each may fill the buffers of its connection a few
-    times.
+    Answers to pulls of all other queues may be sent first, and each may fill its connection's buffers a few times.
     """
     pulls = plan.topics * plan.queues_per_topic
     windows = 1 + pulls * (_HEADERS_BYTES + body_bytes) // plan.broker.buffer_bytes

@@ -22,7 +22,7 @@ from ...store.formats.messages import PutMessageStatus
 from .reader import MAGIC, LogRecord, RecordHead, body_crc
 
 PROPERTIES_MAX = 32_767
-"""In a record the limit is in bytes, in a put in code units."""
+"""The limit is in bytes for a record, in UTF-16 code units for a put."""
 
 
 _TOPIC_MAX = 127
@@ -32,7 +32,7 @@ _FIXED_BYTES = 91
 
 
 _LENGTHS_BYTES = 3
-"""topicLength and propertiesLength, which come after the body."""
+"""The sizes of topicLength and propertiesLength, which come after the body."""
 
 
 _COMMITTED = 8
@@ -53,7 +53,7 @@ _AT = {
     "reconsumeTimes": 72,
     "preparedTransactionOffset": 76,
 }
-"""Positions in a record with IPv4 hosts."""
+"""Positions of fields in a record with IPv4 hosts."""
 
 
 _HEAD_FIELDS = (
@@ -77,7 +77,7 @@ class PutContent(NamedTuple):
     store_host: tuple[bytes, int] = (b"\x7f\0\0\1", 10911)
     reconsume_times: int = 0
     sys_flag: int = 0
-    """Without the bits for hosts and transactions."""
+    """The sysFlag without the bits for hosts and transactions."""
 
     def head(self, body: bytes) -> RecordHead:
         return RecordHead(
@@ -113,7 +113,6 @@ PLAIN = PutContent()
 
 
 def java_length(text: str) -> int:
-    """Return the length of a text in Java."""
     return len(text.encode("utf-16-be")) // 2
 
 
@@ -122,8 +121,8 @@ def refusal(
 ) -> PutMessageStatus | None:
     """Return the status with which a put must be refused. The first failed check decides.
 
-    properties: of each record. is_possible: whether the rest of the put can be stored. A batch is refused as a whole if
-    one of its messages is invalid. The characters of a batch are not counted.
+    properties: of each record. is_possible: whether the rest of the put can be stored. A batch with an invalid message
+    is refused as a whole. The characters of a batch are not counted.
     """
     too_long = max(map(len, properties)) > PROPERTIES_MAX  # properties that fit in bytes also fit in code units
     if too_long and not in_batch and len(topic) <= _TOPIC_MAX and java_length(properties[0].decode()) <= PROPERTIES_MAX:
@@ -132,7 +131,7 @@ def refusal(
 
 
 class FieldDifference(NamedTuple):
-    """A field with a wrong value, at an offset in the record."""
+    """A wrong field of a record."""
 
     offset: int
     field: str
@@ -149,11 +148,11 @@ def differences(
     stored_ms: int | None = None,
     tears: bool = False,
 ) -> Iterator[FieldDifference]:
-    """Yield every field of a record that differs from the put.
+    """Yield each field of a record that differs from the put.
 
     head: given.head of its body. is_committed: whether the record is that of a committed message. stored_ms: the store
-    time in the answer. tears: whether a torn sector may have zeroed bytes; recovery cannot detect that, since no
-    checksum covers these fields.
+    time in the answer. tears: whether a torn sector may have zeroed bytes that no checksum covers, which recovery
+    cannot detect.
     """
     if is_committed:
         head = head._replace(prepared_transaction_offset=record.head.prepared_transaction_offset)
@@ -166,7 +165,7 @@ def differences(
 
 
 def differences_of_op(record: LogRecord, body: bytes) -> Iterator[FieldDifference]:
-    """Yield differences of an op message, except in body, properties and times."""
+    """Yield differences of an op, except in body, properties and times."""
     found = record.head
     head = RecordHead(MAGIC, body_crc(body), 0, found.born_timestamp_ms, found.store_host, found.store_host, 0, 0)
     yield from _wrong_fields(record, zip(_HEAD_FIELDS, head, found, strict=True))
@@ -209,7 +208,7 @@ def _host_bits(born_host: bytes, store_host: bytes) -> int:
 
 
 class ProducerKnowledge(Enum):
-    """The producer's knowledge after the answer to a put."""
+    """What a producer knows from the answer to a put."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
@@ -229,14 +228,13 @@ class WaitingPlace(NamedTuple):
 
     place: tuple[str, int]
     delay_ms: int | None = None
-    """None for a half message."""
 
 
 @dataclass(slots=True, eq=False)
 class PutEntry:
     """One message that a producer put, alone or in a batch. The properties of a put contain the put's name.
 
-    Fields with compare=False follow from the name or from other fields, so the state digest omits them.
+    Fields with compare=False follow from the name or other fields, so the state digest omits them.
     """
 
     name: str
@@ -253,18 +251,18 @@ class PutEntry:
     queue_offset: int | None = None
     is_durable: bool = False
     detour: WaitingPlace | None = field(default=None, compare=False)
-    """Where the record waits first, None if it is stored in its own queue at once."""
+    """The queue in which the record waits first; None if it is stored in its own queue at once."""
     light_names: tuple[str, ...] = field(default=(), compare=False)
     """Light queues in the put's properties, in addition to the put's own queue."""
     wrote_bytes: int | None = None
     given: PutContent = field(default=PLAIN, compare=False)
     """All other fields that the producer set."""
     stored_ms: int | None = None
-    """From the answer or the record."""
+    """The store time, from the answer or the record."""
     over_in: int | None = field(default=-1, compare=False)
-    """The life in which the client stopped waiting; None while the client waits. A later life cannot store the put."""
+    """The start after which the client's wait timed out; None while it waits. No later start may store the put."""
     knows_port: bool = field(default=True, compare=False)
-    """The client's system chooses the port of the born host, and the first record contains it."""
+    """Whether the born port is known. The client's system chooses it, and the first record contains it."""
     _head: RecordHead | None = field(default=None, init=False, repr=False, compare=False)
     _sys_flag: int = field(default=0, init=False, repr=False, compare=False)
 
@@ -285,7 +283,7 @@ class PutEntry:
         return self._head
 
     def has_expected_head(self, record: LogRecord) -> bool:
-        """Compare head and sysFlag. Not for records of committed messages."""
+        """Compare head and sysFlag. Committed messages must not be compared."""
         return record.head == self.head and record.sys_flag == self._sys_flag
 
     def differences(
@@ -305,7 +303,7 @@ class PutEntry:
 
     @property
     def record_bytes(self) -> int:
-        """Without a detour the caller knows the size in advance."""
+        """The size of the record. The caller knows it in advance unless the message waits in another queue."""
         if self.wrote_bytes is not None:
             return self.wrote_bytes
         return self.given.record_bytes(self.body, self.topic, self.properties)

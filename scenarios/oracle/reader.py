@@ -1,11 +1,11 @@
-"""Oracle reader: reads logs, and computes queue and index entries.
+"""Oracle reader: decodes logs, and computes queue and index entries.
 
     a record         its fields, or the error; a zero at the end of a sector in its properties means a torn record
     its keys         UNIQ_KEY, then each word of KEYS between spaces, repetitions included
     a key's hash     Java's hash of `topic#key`, made positive; 0 for -2^31
     a tag's code     Java's hash of TAGS, 0 without a tag
 
-No struct, checksum, constant or code of the store is used, so that a mistake there is not repeated here.
+The reader shares no code and constants with the store, so a mistake there is not repeated here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ _SIZE = Struct(">i")
 _SYS_FLAG_AT = 36
 _MAP_BUCKETS = 16
 _KNOWN_MAX = 4_096
-"""Only long runs have more records."""
+"""The maximum size of a cache of decoded records. Only long runs have more records."""
 
 
 class RecordHead(NamedTuple):
@@ -40,7 +40,7 @@ class RecordHead(NamedTuple):
     magic: int
     """The store writes only `MAGIC`."""
     body_crc: int
-    """As stored. Reading does not check the CRC."""
+    """The stored CRC, which the reader does not check."""
     flag: int
     born_timestamp_ms: int
     born_host: bytes
@@ -73,11 +73,11 @@ class ReadRecord(NamedTuple):
 
 
 Known = dict[bytes, ReadRecord]
-"""Bytes of complete records -> decoded record. Equal bytes are decoded once."""
+"""Bytes of a complete record -> decoded record. Equal bytes are decoded once."""
 
 
 class UnreadableError(Exception):
-    """A record is missing or unreadable. `offset` is a position in the file."""
+    """Raised for a missing or unreadable record. `offset` is a position in the file."""
 
     def __init__(
         self, file: str, offset: int, field: str, expected: object, found: object, *, is_torn: bool = False
@@ -139,7 +139,7 @@ def read_records(
 
 
 def is_blank(view: memoryview | bytes, at: int, end: int) -> bool:
-    """No record follows a blank record in its file."""
+    """Return whether a position has a blank record, after which its file has no record."""
     return end - at >= _BLANK_BYTES and int.from_bytes(view[at + 4 : at + 8], "big") == _BLANK
 
 
@@ -226,7 +226,7 @@ def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_off
 
 
 def valid_record_at_position(view: memoryview | bytes, at: int, end: int, physical_offset: int) -> ReadRecord | None:
-    """Return the record at a position if the record and its CRC are valid."""
+    """Return the record at a position if it and its CRC are valid."""
     try:
         reading = read(view, at, end, file="", physical_offset=physical_offset)
     except UnreadableError:
@@ -240,7 +240,7 @@ def body_crc(body: bytes) -> int:
 
 @lru_cache(maxsize=1024)
 def _shared_name(topic: bytes) -> str | None:
-    """Equal names share one string object."""
+    """Return the same string object for equal names."""
     try:
         return topic.decode()
     except UnicodeDecodeError:
@@ -266,7 +266,7 @@ _BLANK_ENTRY = (0, BLANK_ENTRY_SIZE, 0)
 
 
 def points_at_record(physical_offset: int, size_bytes: int, code: int) -> bool:
-    """Other entries mark the end of a queue or fill a gap."""
+    """Return whether an entry points at a record. Entries without a record mark a queue's end or fill a gap."""
     return physical_offset >= 0 and size_bytes > 0 and (physical_offset, size_bytes, code) != _BLANK_ENTRY
 
 
@@ -306,7 +306,6 @@ def in_java_map_order(properties: Mapping[str, str]) -> bytes:
 
 
 def keys_of(properties: bytes) -> list[bytes]:
-    """In the order of the index."""
     if b"KEY" not in properties:
         return []
     unique = property_of(properties, b"UNIQ_KEY")
@@ -315,7 +314,7 @@ def keys_of(properties: bytes) -> list[bytes]:
 
 
 def indexed_keys(record: LogRecord) -> list[bytes]:
-    """The index has no keys of a rolled back transaction."""
+    """Return the keys of a record that the index contains: none for a rolled back transaction."""
     return [] if record.sys_flag & _TRANSACTION_BITS == _ROLLED_BACK else keys_of(record.properties)
 
 
@@ -352,7 +351,7 @@ def tag_code_of(properties: bytes) -> int:
 
 
 def java_hash(text: str) -> int:
-    """Return Java's hashCode: over UTF-16 code units, as a signed number of 32 bits."""
+    """Return Java's hashCode over UTF-16 code units, as a signed number of 32 bits."""
     h = 0
     for unit in _code_units(text):
         h = 31 * h + unit & _U32

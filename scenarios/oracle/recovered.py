@@ -1,4 +1,4 @@
-"""Recovered store: the content of a store for all checkers, and its digest."""
+"""Recovered store: the content of a store, for all checkers, and its digest."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ LONG_HISTORY_PUTS = 10_000
 
 @dataclass(slots=True)
 class FoundRecord:
-    """One record of the log, and the file that contains the record."""
+    """A record of the log, and its file."""
 
     record: LogRecord
     file: str
@@ -84,7 +84,7 @@ class RecoveredStore:
     delivered_to: dict[int, int] = field(default_factory=dict)
     """Delay level -> queue offset of the next message to deliver."""
     damage: UnreadableError | None = None
-    """The error that ended the read of the log too early."""
+    """The error that ended the read of the log before its end."""
     index: FoundIndex | None = None
 
 
@@ -95,9 +95,9 @@ def read_store(
     *,
     known: Known | None = None,
 ) -> RecoveredStore:
-    """Read a store while its services are idle. Bytes that the harness damaged are read as before the damage.
+    """Read a store while its services are idle. Bytes that the test damaged are read as before the damage.
 
-    puts: puts by properties, with which records share equal bytes. known: a cache of decoded records, unused after
+    puts: properties -> put, with whose bytes the records share memory. known: a cache of decoded records, unused after
     LONG_HISTORY_PUTS puts.
     """
     found = RecoveredStore(min_offset=store.log.min_offset, max_offset=store.log.max_offset)
@@ -128,7 +128,6 @@ def read_store(
 
 
 def share_equal_bytes(found: FoundRecord, puts: Mapping[bytes, PutEntry]) -> None:
-    """Let a record and its put share equal bytes, to save memory."""
     put = puts.get(found.record.properties)
     if put is not None:
         head = put.head if found.record.head == put.head else found.record.head
@@ -148,10 +147,10 @@ def _read_records(store: MessageStore, known_damage: KnownDamage | None, known: 
 
 
 def content_digest(store: MessageStore) -> str:
-    """Return a digest of the files of log and queues by path, and of the index without the names of its files.
+    """Return a digest of log and queue files by path, and of the index without file names.
 
     Another recovery must not change the digest. After retention removed segments, only index entries for existing
-    records count, because each rebuild omits the others.
+    records count, because a rebuild omits the others.
     """
     digest = _digest_of_rows(store)
     log_min_offset = store.log.min_offset

@@ -1,9 +1,9 @@
 """Replicas: the history of a master's log, and the ranges that slaves have reported.
 
 Each report is compared with the slave's own log when it is sent. A slave with SYNC_FLUSH promises that reported bytes
-are durable; any other slave promises only that they are in its page cache, which a power cut may lose. Every slave's
-log is, from its first byte on, a prefix of one of the master's histories. After each crash that loses the end of a
-master's log, the master has another history. Bytes that were never sent are not kept.
+are durable; any other slave promises only that they are in its page cache, which a power cut may lose. From its first
+byte on, a slave's log must be a prefix of one of the master's histories. Each crash that loses the end of a master's
+log starts another history. Bytes that were never sent are not kept.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ class Replicas:
     held: dict[str, ReportedRange] = field(default_factory=dict)
     """The range that each slave must still have."""
     lost: list[ReportedRange] = field(default_factory=list)
-    """Ranges that slaves had reported before a power cut lost these ranges."""
+    """Ranges that slaves had reported and then lost in a power cut."""
 
     def record_report(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
         log = store.log
@@ -74,7 +74,7 @@ class Replicas:
                     )
 
     def record_slave_crash(self, host: str, *, keeps_all: bool, flushed_where: int) -> None:
-        """keeps_all: whether data survives that was only in the page cache."""
+        """keeps_all: whether data in the page cache survives."""
         held = self.held.get(host)
         if held is None or keeps_all:
             return
@@ -83,16 +83,15 @@ class Replicas:
         held.data = held.data[: max(flushed_where - held.first, 0)]
 
     def record_slave_recovery(self, host: str, store: MessageStore) -> None:
-        """Shorten a slave's reported range to its log after recovery, which may truncate a blank record at the end.
+        """Shorten a slave's reported range to its recovered log, which may lack a blank record at the end.
 
-        A master that lost the same blank may write a record at this place.
+        A master that lost the same blank record may write another record there.
         """
         held = self.held.get(host)
         if held is not None:
             held.data = held.data[: max(store.log.max_offset - held.first, 0)]
 
     def has_been_reported(self, start: int, wanted: bytes) -> bool:
-        """Return whether any slave has ever reported these bytes at a log offset."""
         return any(held.contains_data(start, wanted) for held in (*self.held.values(), *self.lost))
 
 
@@ -100,9 +99,9 @@ _HEAD = Struct(">ii")
 
 
 class MasterHistory:
-    """The logs of one master over all its lives. Invariant: the last of `logs` is a prefix of the present log.
+    """The logs of one master over all its restarts. Invariant: the last of `logs` is a prefix of the present log.
 
-    Removed bytes are kept as before the removal, or as zeros if no one read them.
+    Removed bytes are kept as they were, or as zeros if no one read them.
     """
 
     def __init__(self) -> None:
@@ -116,7 +115,7 @@ class MasterHistory:
         self.logs[-1] = found
 
     def extend(self, log: SegmentQueue) -> None:
-        """Before the log is sent, record its present end."""
+        """Record the present end of the log before the log is sent."""
         end = log.max_offset
         self.logs[-1] = self.logs[-1].ljust(max(log.min_offset, 0), b"\0")
         while (known := len(self.logs[-1])) < end:
@@ -129,7 +128,7 @@ class MasterHistory:
         return self.logs[-1][start : start + size_bytes]
 
     def first_difference_offset(self, first: int, found: bytes) -> int | None:
-        """Return the log offset at which bytes differ from every log of the history; None if one has all."""
+        """Return where bytes differ from every log of the history; None if one log has all."""
         longest = max(common_bytes(log, first, found) for log in self.logs)
         return None if longest == len(found) else first + longest
 
@@ -137,9 +136,7 @@ class MasterHistory:
 def common_bytes(log: bytes, first: int, found: bytes) -> int:
     """Count the bytes, from an offset on, in which the history and a log agree.
 
-    Zeros in fields without a checksum are ignored.
-
-    After a crash a record's flag, times and hosts may be zeros, which recovery cannot notice.
+    Zeros in a record's flag, times and hosts are ignored: no checksum covers them, so recovery cannot notice a loss.
     """
     own = log[first : first + len(found)]
     if own == found:
@@ -167,12 +164,11 @@ def _offsets_without_checksum(log: bytes) -> set[int]:
 
 
 def whole_log(log: SegmentQueue) -> bytes:
-    """Return a log with zeros before its first segment."""
     return bytes(max(log.min_offset, 0)) + log_bytes(log, 0, log.max_offset)
 
 
 def log_bytes(log: SegmentQueue, start: int, end: int) -> bytes:
-    """Return the readable bytes of a log in [start, end), fewer if it begins later or ends earlier."""
+    """Return the readable bytes of a log in [start, end)."""
     pieces = []
     for segment in log.segments:
         readable = segment.readable.get()

@@ -1,10 +1,10 @@
 """Returned messages: messages that consumers sent back to a broker for a retry.
 
-    sent back    waits for its level in the schedule topic, and REAL_TOPIC names the retry topic of the group
+    sent back    waits for its delay level in the schedule topic; REAL_TOPIC names the group's retry topic
     due          in the retry topic
-    hopeless     in the dead letter topic at once, after too many retries
+    hopeless     after too many retries, at once in the dead letter topic
 
-Such a record has the body, flag, hosts and born time of the message, and reconsumeTimes greater by one.
+The new record has the body, flag, hosts and born time of the message, and reconsumeTimes greater by one.
 """
 
 from collections.abc import Collection
@@ -27,10 +27,10 @@ def is_returned(record: LogRecord) -> bool:
 
 @dataclass(slots=True, eq=False)
 class SentBackMessages:
-    """The names of puts that were sent back with answer SUCCESS. Each must be stored again."""
+    """The names of puts that were sent back with answer SUCCESS, and must be stored again."""
 
     kept: set[str] = field(default_factory=set)
-    """Names of puts sent back in the present life, which a power cut may lose."""
+    """Names of puts sent back since the last start, which a power cut may lose."""
     durable: set[str] = field(default_factory=set)
 
     @property
@@ -42,7 +42,7 @@ class SentBackMessages:
         self.kept.clear()
 
     def note_crash(self, *, keeps_all: bool) -> None:
-        """Answers do not contain the log offset of the new record, so all are promised or none."""
+        """Answers do not contain the new record's log offset, so either all records must survive a crash or none."""
         if not keeps_all:
             self.kept.clear()
 

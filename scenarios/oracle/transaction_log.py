@@ -10,7 +10,7 @@ from .transactions import FoundTransaction
 
 @dataclass(slots=True)
 class TransactionLog:
-    """All transactions of a log, and records of the transaction topics that belong to no transaction."""
+    """All transactions of a log, and records of the transaction topics without a transaction."""
 
     by_name: dict[str, FoundTransaction] = field(default_factory=dict)
     strays: list[tuple[FoundRecord, str]] = field(default_factory=list)
@@ -32,7 +32,7 @@ class TransactionLog:
         return log
 
     def _add_op(self, found: FoundRecord, *, has_front: bool) -> None:
-        """has_front: whether no record was removed from the start of the log."""
+        """has_front: whether the log still has its first record."""
         text = found.body.decode(errors="replace")
         named = self._halves.get(int(text)) if text.isdecimal() else None
         if named is None:

@@ -1,4 +1,4 @@
-"""Transactions: requests of producers and their answers, recorded for TX.
+"""Transactions: requests of producers and their answers, recorded for the TX check.
 
 A half message is a put that is stored in the half topic.
 """
@@ -25,12 +25,12 @@ class FoundTransaction:
 
     @property
     def is_decided(self) -> bool:
-        """An op marks the first half message as decided. Later copies of this half message are then decided too."""
+        """Whether an op marks the first half message as decided. Later copies of this half message are decided, too."""
         return self.half is not None and self.half.record.queue_offset in self.decided
 
     @property
     def is_settled(self) -> bool:
-        """The transaction needs no more check requests after the check has reached the end."""
+        """Whether the transaction needs no more check requests after the check has passed the last half message."""
         if self.half is None or self.is_decided or self.given_up:
             return True
         return bool(self.put_back) and self.put_back[-1].record.queue_offset in self.decided
@@ -38,21 +38,21 @@ class FoundTransaction:
 
 @dataclass(frozen=True, slots=True)
 class TransactionBehaviour:
-    """How a producer will handle one transaction, drawn in advance."""
+    """How a producer will handle one transaction, chosen at random in advance."""
 
     commits: bool
-    """Every answer to a check request has the same decision."""
+    """Whether the producer commits. Every answer to a check request has this decision."""
     own_after_ms: int | None
     """The delay of the producer's decision after the half message; None: the producer waits for a check request."""
     contradicts: bool
-    """Another task requests the opposite decision at the same time."""
+    """Whether another task requests the opposite decision at the same time."""
     unknowns: int
     """How many check requests the producer first answers with "unknown"."""
     answer_ms: int
     immunity_s: int
     """CHECK_IMMUNITY_TIME_IN_SECONDS of the half message; 0: none."""
     repeats_ms: int = 0
-    """The delay after which it repeats its own decision, like a client that retries; 0: no repetition."""
+    """The delay after which the producer repeats its decision, like a client's retry; 0: no repetition."""
 
     @property
     def properties(self) -> tuple[str, ...]:
@@ -72,9 +72,8 @@ class TransactionDecision:
     asked_ns: int = field(compare=False)
     status: EndTransactionStatus | None = None
     copy_end: int | None = None
-    """The end of the committed copy in the log."""
     is_acknowledged: bool = False
-    """Whether the put of the copy was answered OK, under SYNC_FLUSH after the flush of the copy."""
+    """Whether the put of the copy was answered OK; under SYNC_FLUSH the copy is then durable."""
 
     @property
     def may_have_copied(self) -> bool:
@@ -83,21 +82,21 @@ class TransactionDecision:
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """One transaction over all lives of the store."""
+    """One transaction over all starts of the store."""
 
     name: str
     behaviour: TransactionBehaviour
     decisions: list[TransactionDecision] = field(default_factory=list)
     questions: int = 0
     is_insisted_on: bool = False
-    """The half message was put after all faults had ended. The store must not give up such a half message."""
+    """Whether the half message was put after all faults had ended. The store must not give it up."""
     asked_times: set[str] = field(default_factory=set)
     may_be_asked_again: bool = False
-    """The check has lost progress since the half message was put."""
+    """Whether the check has lost progress since the half message was put."""
     copies: dict[int, bool] = field(default_factory=dict)
-    """End in the log of each copy that must be present -> whether the copy must survive a power cut."""
+    """Log offset after each copy that must be present -> whether the copy must survive a power cut."""
     settled_at: int | None = None
-    """From this log offset on the store must not ask about it; None if the store may ask."""
+    """From this log offset on the store must not ask about the transaction; None if the store may ask."""
     may_be_forgotten: bool = False
     """Whether damage may have removed the record that causes a check request."""
 
@@ -112,7 +111,7 @@ class Transactions:
     by_name: dict[str, Transaction] = field(default_factory=dict)
     decisions: list[TransactionDecision] = field(default_factory=list, compare=False)
     check_max: int = field(default=TRANSACTIONS.transaction_check_max, compare=False)
-    """Check requests before a transaction is given up."""
+    """The number of check requests before the store gives up a transaction."""
 
     def begin_life(self) -> None:
         self.decisions = []
@@ -127,7 +126,6 @@ class Transactions:
         return transaction
 
     def record_decision(self, transaction: Transaction, *, commits: bool, now_ns: int) -> TransactionDecision:
-        """Record a decision before it is sent to the broker."""
         assert self.by_name.get(transaction.name) is transaction, f"{transaction.name}: expected a prepared transaction"
         decision = TransactionDecision(transaction, commits, now_ns)
         transaction.decisions.append(decision)
@@ -160,14 +158,14 @@ class Transactions:
                 decision.transaction.copies.setdefault(end, False)
 
     def note_damage(self, log_offset: int) -> None:
-        """The log may have lost all records after an offset, although the check's progress is kept."""
+        """Record that the log may have lost all records after an offset, but the check's progress is kept."""
         self.record_lost_progress()
         for transaction in self.by_name.values():
             transaction.may_be_forgotten = True
             transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}
 
     def note_recovery(self, log: Mapping[str, FoundTransaction], *, durable: bool) -> None:
-        """Copies that recovery found must stay. durable: whether these must survive a power cut."""
+        """Record a recovery: copies that it found must stay. durable: whether these must survive a power cut."""
         for name, transaction in self.by_name.items():
             found, before = log[name], transaction.copies
             assert not (found.is_decided and found.half is None), name

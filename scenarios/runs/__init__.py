@@ -1,1 +1,1 @@
-"""Runs: the lives of a store, a cluster or a broker, from the first start to the last check."""
+"""Runs: a store, a cluster or brokers from the first start to the last check."""

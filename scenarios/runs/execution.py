@@ -44,13 +44,10 @@ from .settling import Settling
 HEAL_MESSAGES_EACH = 2
 _POWER_CUT_CHANCE = 0.5
 HEAL = Life(LifeEnding.STOP, "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
-"""The life after the last life of the plan. This life has no faults, so all requests must succeed."""
+"""The last start and stop, after those of the plan. No fault happens then, so all requests must succeed."""
 _BROKER = "broker"
 _WITHOUT_POINTS = frozenset({"formats", "plugins", "real", "settings", "stats", "tools"})
-"""Parts of the store without attribute points.
-
-These parts have only values, real files, or views of directories; `stats` may be inexact.
-"""
+"""Parts of the store without attribute points: only values, real files, directory views, and the inexact `stats`."""
 
 
 @cache
@@ -100,7 +97,7 @@ class Execution(ABC):
         if plan.attribute_points:
             simulation.switch_at_attributes(*shared_modules(broker=plan.broker.serves))
         self._number = 0
-        """The index of the present life in the plan; the number of lives after the last one."""
+        """The index of the present `Life` in the plan; the number of lives after the last one."""
         self._ledger = _ledger_of(plan)
         self._ledger.on_request = on_request
         self._progress = GroupProgress(plan, self._ledger)
@@ -120,19 +117,18 @@ class Execution(ABC):
 
     @abstractmethod
     def _run_all_lives(self) -> None:
-        """Run all lives. An exception of the judge ends the run."""
+        """Run all lives of the plan. The judge ends a run with an exception."""
 
     @abstractmethod
     def _injection_counters(self) -> Iterable[Counter[str]]:
-        """Return the counters of all faults other than disk faults."""
+        """Return the counters of all faults except disk faults."""
 
     def _arm_death(self, disk: Disk) -> None:
-        """Plan the machine's death at a disk operation, if the present life ends in that way."""
         operation = self._plan.lives[self._number].operation
         self.simulation.arm_crash(disk, self._crashes[self._number], None if operation < 0 else operation)
 
     def _power_cut_after_stop(self, life: Life, host: str = "") -> CrashProfile | None:
-        """Draw whether the power fails right after a clean stop, which must have synced all data.
+        """Choose at random whether the power fails right after a clean stop, which must have synced all data.
 
         The power never fails on a disk that lies about syncs.
         """
@@ -143,7 +139,7 @@ class Execution(ABC):
         return profile if power.chance(_POWER_CUT_CHANCE, f"{life_name(self._number)}{host}") else None
 
     def _note_crash(self, *, ends_life: bool = True) -> None:
-        """ends_life: whether the machine's crash ends the current `Life` of the plan."""
+        """ends_life: whether the crash ends the current `Life` of the plan."""
         self._outcome.crash_points += 1
         if ends_life and self._number < len(self._crashes):
             self.simulation.note_crash(self._crashes[self._number])
@@ -157,7 +153,7 @@ class Execution(ABC):
     ) -> None:
         """Load a store, then its progress files, and report violations.
 
-        Raises MachineDied if a disk fault excuses a failed load, else StopOnViolation.
+        Raises MachineDied if a disk fault permits a failed load, else StopOnViolation.
         """
         if self._kernel.trace is not None:
             self._kernel.trace.emit(store)
@@ -204,7 +200,7 @@ class Execution(ABC):
         """
         plan, manager, transactions = self._plan, self._progress.manager, None
         if manager is not None and plan.transactions.chance:
-            # A master that waits for slaves has no limit for a put.
+            # A master that waits for slaves has no time limit for a put.
             is_calm = plan.is_alone and (number == len(plan.lives) or live.is_calm(plan))
             report = self._judge.report
             transactions = TransactionTraffic(plan, store, manager, disk, self._ledger, report, is_calm=is_calm)
@@ -238,7 +234,7 @@ class Execution(ABC):
         self._settling.await_idle(store, disk, progress_cursors, known=self._progress.last_error_text)
 
     def execute(self) -> RunOutcome:
-        """Execute the run. Raises only errors of the harness itself."""
+        """Execute the run. Raises only errors of the test code itself."""
         outcome, kernel = self._outcome, self._kernel
         with kernel, marks_collected() as hits, tries_collected() as tries, self._forced_branches():
             self._marks = RunMarks(self._plan, hits)
@@ -265,7 +261,7 @@ class Execution(ABC):
         chance, stream = self._plan.forced_branch_chance, self._choices.stream("forced branches")
 
         def decide(mark: str) -> bool:
-            # In the life after the last one all time limits must hold, as without faults.
+            # After the lives of the plan, all time limits must hold, as without faults.
             is_forced = self._number < len(self._lives) and stream.chance(chance, mark)
             self._outcome.injected[FaultKind.FORCED_BRANCH] += is_forced
             return is_forced

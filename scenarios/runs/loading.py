@@ -1,7 +1,7 @@
-"""Loading: opens a store, or the broker around it, and judges the result.
+"""Loading: opens a store, or the broker around it, and checks the result.
 
-A disk error excuses a failed load: the machine dies. Any other failure breaks START, or META if a progress file is the
-cause.
+If a disk error permits a failed load, the machine dies. Any other failure violates START, or META if a progress file is
+the cause.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from ..workload.mishaps import SERVICES
 
 
 def die_if_excused(kernel: Kernel, machine: Machine, disk: Disk, error: OSError) -> None:
-    """Kill the machine of a store that cannot start because of a disk fault. Return if there was none."""
+    """Kill the machine of a store that cannot start because of a disk fault; otherwise return."""
     if allowances.has_any_fault(disk):
         kernel.kill(machine)
         raise MachineDied(machine.name) from error
@@ -41,11 +41,11 @@ def load_judged(
     *,
     awaits_room: bool = False,
 ) -> MessageStore:
-    """Load a store, then its progress files, and judge how much of the log was read.
+    """Load a store, then its progress files, and check how much of the log was read.
 
-    load: also returns the report, because reading it from the store is a scheduling point in attribute-point runs.
-    awaits_room: whether the run waits for the queues of a store that was loaded on a full disk. Raises MachineDied if
-    the disk excuses a failure, else StopOnViolation.
+    load: also returns the report, because in attribute-point runs a read of the store's attribute is a scheduling
+    point. awaits_room: whether the run waits for the queues of a store that was loaded on a full disk. Raises
+    MachineDied if the disk permits a failure, else StopOnViolation.
     """
     vouched = scan.read_scan_bounds(disk, config) if scan.can_check_scan(plan) else None
     try:

@@ -15,11 +15,11 @@ from ..claims.plan import Life, LifeEnding
 from .execution import Execution
 
 OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
-"""The end of a life that the plan does not specify: the machine is switched off."""
+"""The end of a machine that is switched off, because the plan specifies no end."""
 
 
 class PoweredMachine(NamedTuple):
-    """The machine, disk and network endpoint of one life."""
+    """Machine, disk and network endpoint from one power-on to its end."""
 
     machine: Machine
     disk: Disk
@@ -27,14 +27,14 @@ class PoweredMachine(NamedTuple):
 
 
 class Node:
-    """One machine over all its lives. The disk outlives a life of the machine, the store does not."""
+    """One machine over all its restarts. A restart keeps the disk and replaces the store."""
 
     def __init__(self, name: str, host: str, lasting: DiskLifecycle) -> None:
         self.name = name
         self.host = host
         self.lasting = lasting
         self.store: MessageStore | None = None
-        """The store of the newest life; None until the store has been loaded."""
+        """The newest store; None until it has been loaded."""
         self._life: PoweredMachine | None = None
 
     @property
@@ -57,7 +57,7 @@ class Node:
         self.store = None
 
     def set_connection_end_mode(self, life: Life) -> None:
-        """Set how the network ends connections. After a process kill the operating system closes the connections."""
+        """Set how the network ends connections. After a process kill the operating system closes them."""
         self.life.endpoint.dies_silently = life.profile != "process-kill"
 
 
@@ -65,7 +65,6 @@ class NetworkRun(Execution):
     """One run of one plan with several machines."""
 
     CONDUCTOR: str
-    """The name of the machine that controls the run."""
     TIME_LIMIT_NS: int
 
     @property
@@ -75,7 +74,7 @@ class NetworkRun(Execution):
 
     @abstractmethod
     def _run_lives(self) -> None:
-        """Begin and end all lives, and end all faults."""
+        """Run all lives of the plan, then end all faults."""
 
     def _prepare(self) -> None:
         self._links = NetworkFaults(self._kernel, self._choices.stream("network"), self._plan.network)

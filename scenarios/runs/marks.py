@@ -1,4 +1,4 @@
-"""Marks of a whole run: rare states such as a crash in a certain step."""
+"""Marks: the rare states that a whole run reached, such as a crash in a certain step."""
 
 from collections import Counter
 
@@ -42,18 +42,18 @@ _DEPTHS = ("crash in recovery", "crash in recovery, twice", "crash in recovery, 
 
 
 class RunMarks:
-    """Finds the marks of one run, life by life."""
+    """Detects the rare states of one run at the end of each life."""
 
     def __init__(self, plan: Plan, hits: Counter[str]) -> None:
         self._config = config_of(plan)
         self._slots_end = HEADER_BYTES + plan.index.slots * SLOT_BYTES
         self._hits = hits
         self._in_recovery = 0
-        """How many consecutive lives have ended before recovery was complete."""
+        """How many consecutive starts ended before recovery was complete."""
         self._was_killed = False
 
     def note_end(self, life: Life, disk: Disk, *, crashed: bool, recovered: bool) -> None:
-        """recovered: whether the store of the life was loaded before its end."""
+        """recovered: whether the store was loaded before the end of the life."""
         self._in_recovery = self._in_recovery + 1 if crashed and not recovered else 0
         if self._in_recovery:
             self._hits[_DEPTHS[min(self._in_recovery, len(_DEPTHS)) - 1]] += 1

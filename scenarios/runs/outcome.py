@@ -1,4 +1,4 @@
-"""Run outcome: violations, faults, marks, schedule and counts of one run."""
+"""Run outcome: violations, faults, rare states, schedule and counts of one run."""
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
@@ -16,7 +16,7 @@ def counter_field(meaning: str, *, column: str = "", bits: int = 64) -> Any:
 
 @dataclass(slots=True, kw_only=True)
 class RunCounts:
-    """Counts of one run, or their sums over several."""
+    """Counts of one run, or sums over several runs."""
 
     crash_points: int = counter_field("crash points", column="crashes", bits=32)
     messages: int = counter_field("messages")
@@ -54,9 +54,9 @@ class RunOutcome(RunCounts):
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     tried: tuple[str, ...] = ()
-    """The invariants that were checked at least once on data that could have broken them."""
+    """The invariants that were checked at least once on data that could have violated them."""
     put_us: Counter[int] = field(default_factory=Counter)
-    """Durations of puts answered OK: virtual time in microseconds -> number of puts."""
+    """Virtual time in microseconds -> number of puts answered OK after that time."""
     virtual_ns: int = 0
     digest: str = ""
     schedule: list[list[Any]] = field(default_factory=list)
@@ -64,5 +64,5 @@ class RunOutcome(RunCounts):
 
     @property
     def signature(self) -> str:
-        """The signature of the first violation groups failures."""
+        """The signature of the first violation, by which reports group failures."""
         return self.violations[0].signature if self.violations else ""

@@ -16,14 +16,13 @@ from .execution import Execution
 from .store_run import Run
 
 _STARVING_GAP_STEPS = 500
-"""The average number of steps between two starved tasks."""
+"""The average number of steps between two times at which a task is starved."""
 
 
 def run_of(plan: Plan, simulation: Simulation, *, on_request: OnRequest | None = None) -> Execution:
-    """Return the run of a broker, of a cluster if the plan has slaves, or of a single store."""
     kind: type[Execution] = Run
     if plan.broker.serves:
-        from .broker.run import BrokerRun  # optional dependencies: runs of stores and clusters work without them
+        from .broker.run import BrokerRun  # an optional dependency: runs of stores and clusters work without it
 
         kind = BrokerRun
     elif plan.cluster.slaves:
@@ -61,8 +60,8 @@ def horizon_steps(plan: Plan) -> int:
     """Estimate how many steps a run of the plan takes. PCT places its priority changes within this number of steps.
 
     Fitted by least squares of the logarithm to 60 random walks of each of 40 scenarios: 73 % of the runs are within a
-    factor of 2, 91 % within 3. Broker runs, by 169 walks: 80 % and 93 %. A fixed horizon does not fit, because runs
-    take 500 to 140 000 steps.
+    factor of 2, 91 % within 3. Broker runs, by 169 walks: 80 % and 93 %. A fixed number does not fit, because runs take
+    500 to 140 000 steps.
     """
     times = STEPS_TIMES if plan.attribute_points else 1
     each = sum(life.messages_each for life in plan.lives)

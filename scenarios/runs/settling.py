@@ -1,6 +1,6 @@
 """Settling: waits for a bounded time until a store has completed its work, then stops it.
 
-The module `settling` waits, runs operators and kills machines. The judge checks the result.
+This module waits, runs operators and kills machines. The judge checks the result.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ _LOOK_MS_MIN, _LOOK_MS_MAX, _CLEAN_LOOK_MS = 5, 2_000, 200
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """Waits for the services of one store, and ends its lives."""
+    """Waits for the services of one store, and stops it."""
 
     plan: Plan
     kernel: Kernel
@@ -36,15 +36,14 @@ class Settling:
     judge: Judge
     streams: Callable[[str], Stream]
     paused_ns: Callable[[int], int] = lambda _: 0
-    """Returns the sum of all pauses since a moment, by which time limits are extended."""
+    """Returns the sum of all pauses since a given time, by which time limits are extended."""
 
     def for_other_store(self) -> "Settling":
-        """Return a Settling for another store of the same run, with a ledger and a judge of its own."""
         ledger = Ledger(tears=self.ledger.tears)
         return replace(self, ledger=ledger, judge=self.judge.for_other_ledger(ledger))
 
     def await_visible(self, store: MessageStore, disk: Disk) -> None:
-        """Wait until all durable records are visible, then judge what consumers have read."""
+        """Wait until all durable records are visible, then check what consumers have read."""
         delays = self.plan.delay.chance  # the store continues to put delivered messages
         put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
 
@@ -53,16 +52,13 @@ class Settling:
             return quiescence.reading_cursors(store, self.plan, put_end=put_end, readable_end=end)
 
         def gives_up() -> bool:
-            """Return whether the store had an error from which the store need not recover.
-
-            A sync error may occur late.
-            """
+            """Return whether the store had an error from which it need not recover. A sync error may occur late."""
             has_failed = allowances.count_errors(disk) or allowances.count_out_of_space(disk)
             return bool(has_failed) and not allowances.must_recover_without_restart(self.plan, disk)
 
         if not self._await_cursors(store, cursors, self._held_up_ms(disk), gives_up):
             return
-        if not allowances.has_reverted_data(disk):  # after a revert the readable records are unknown
+        if not allowances.has_reverted_data(disk):  # after a revert it is unknown which records are readable
             self.judge.judge_pulls(store)
 
     def flush(self, store: MessageStore, disk: Disk) -> None:
@@ -73,10 +69,9 @@ class Settling:
             self.judge.report_and_stop("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
 
     def await_deliveries(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
-        """Wait until all delayed messages are delivered and all progress is durable. There are no puts during the wait.
+        """Wait until all delayed messages are delivered and all progress is durable. No producer puts meanwhile.
 
-        An earlier sync may report an error late. After such an error the store refuses all puts, also the puts of
-        delivery.
+        An earlier sync may report an error late. The store then refuses all puts, also those of delivery.
         """
 
         def has_failed() -> bool:
@@ -95,9 +90,9 @@ class Settling:
         gives_up: Callable[[], bool] = bool,
         known: Callable[[], str] = str,
     ) -> None:
-        """Wait until every cursor of a healthy store, and every cursor that `beside` returns, is at its end.
+        """Wait until every cursor of a healthy store, and every cursor that `beside` returns, has reached its target.
 
-        sleep: of the waiting machine, if it is another one. For all other arguments see `_await_cursors`.
+        sleep: the function of the waiting machine, if another machine waits. For other arguments see `_await_cursors`.
         """
 
         def cursors() -> Iterator[Cursor]:
@@ -119,13 +114,13 @@ class Settling:
         known: Callable[[], str] = str,
         sleep: Callable[[int], None] | None = None,
     ) -> bool:
-        """Wait until all cursors are at their ends, and return True. A cursor that exceeds its limit breaks QUIET.
+        """Wait until all cursors reach their targets, and return True. A cursor that exceeds its limit violates QUIET.
 
-        held_up_ms: added to every limit. gives_up: returns whether a disk fault excuses the store; then the result is
+        held_up_ms: added to every limit. gives_up: whether a disk fault permits failure, after which the result is
         False. known: returns details for the violation.
         """
         since: dict[str, tuple[object, int]] = {}
-        """Cursor -> end of the cursor, and the time of that end's last change, without pauses."""
+        """Cursor -> its target, and the time of the target's last change, without pauses."""
         look_ms, sleep = _LOOK_MS_MIN, sleep or store.world.tasks.sleep
         while behind := [cursor for cursor in cursors() if cursor.is_behind]:
             if gives_up():
@@ -148,8 +143,8 @@ class Settling:
     def await_retention(self, store: MessageStore, disk: Disk) -> None:
         """Wait until expired segments are removed and no queue begins with removed messages.
 
-        After a failed sync, segments that depend on this sync do not expire. A request to delete is valid for some
-        passes. If no pass had an effect, for example while queues were not durable, the request is repeated once.
+        Segments that depend on a failed sync do not expire. A request to delete is valid for some passes. If no pass
+        had an effect, for example while queues were not durable, the request is repeated once.
         """
         asks_again = True
         must_recover_without_restart = allowances.must_recover_without_restart(
@@ -183,7 +178,7 @@ class Settling:
             self.judge.judge_queue_removal(store, disk, log_min_offset)
 
     def stop(self, store: MessageStore, disk: Disk, machine: Machine, *, clean: bool, has_room: bool = True) -> None:
-        """Judge a stop. After an unclean stop the machine is killed, and the life counts as crashed.
+        """Stop the store and check the stop. After an unclean stop, kill the machine, which counts as a crash.
 
         has_room: whether the disk had free space again before the stop began.
         """
@@ -191,5 +186,5 @@ class Settling:
             self.judge.judge_clean_stop(store, disk, machine)
             return
         self.judge.judge_unclean_stop(store, disk, has_room=has_room)
-        self.kernel.kill(machine)  # an unclean stop is judged like a crash
+        self.kernel.kill(machine)  # an unclean stop is checked like a crash
         raise MachineDied(machine.name)

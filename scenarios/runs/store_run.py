@@ -1,6 +1,6 @@
-"""Store run: the lives of one store on one disk. Each life is judged after the recovery that follows it.
+"""Store run: starts and ends one store on one disk repeatedly. The next recovery shows whether data survived.
 
-    draw a plan → life: load, judge, start, traffic, end → crash image → next life … → heal: all requests must succeed
+    draw a plan → life: load, check, start, traffic, end → crash image → next life … → heal: all requests must succeed
 
 All randomness comes from the run's choices, and the scheduling policy decides every task switch, so the same seed or
 record repeats the run. At the end, two recoveries without faults must produce the same bytes. In a liveness run all
@@ -31,7 +31,7 @@ from ..workload.transaction_traffic import TransactionTraffic
 from .execution import HEAL, Execution, sync_timing_of
 
 _SPARE_BYTES = (8, 99)
-"""Free bytes on a full disk: enough for the lock file, not for a queue's file."""
+"""Free bytes on a full disk: enough for the lock file, not for a queue file."""
 _CATCH_UP_NS_MAX = 20 * 1_000_000_000
 """How long dispatch may take to notice and use new free space on the disk."""
 _LOOK_MS = 100
@@ -78,7 +78,7 @@ class Run(Execution):
         self._end_life(disk, life, crashed=crashed)
 
     def _finish_run(self) -> None:
-        """Recover twice. In a liveness run also use the store, stop the store cleanly, and recover all data."""
+        """Recover twice. In a liveness run also use the store and stop it cleanly."""
         self._number = len(self._lives)
         recovered = self._recover_and_judge("heal", self._judge.judge_recovery)
         if not self._plan.heals:
@@ -90,9 +90,9 @@ class Run(Execution):
         self._recover_and_judge("after", self._judge.judge_recovery)
 
     def _run_life(self, name: str, disk: Disk, life: Life, number: int, *, recovered: str | None = None) -> bool:
-        """Run one life to its end; return whether the machine died.
+        """Run one `Life` of the plan; return whether the machine died.
 
-        recovered: the content digest of an earlier recovery of this disk. The next recovery must have the same digest.
+        recovered: the content digest of an earlier recovery of this disk, which the next recovery must reproduce.
         """
         self._ledger.begin_life()
         in_persist = life.ending == LifeEnding.CRASH_IN_PERSIST
@@ -196,7 +196,7 @@ class Run(Execution):
         return store
 
     def _open_without_room(self, store: MessageStore, disk: Disk, machine: Machine, room: DiskRoom) -> MessageStore:
-        """Start a store that was loaded on a full disk, free space, and judge the store after dispatch caught up."""
+        """Start a store that was loaded on a full disk, free space, and check the store after dispatch caught up."""
         report = store.last_recovery
         assert report is not None, "it has been loaded"
         lacks_room = report.lacks_room is not None
@@ -220,7 +220,7 @@ class Run(Execution):
         self._load_store(store, disk, machine, partial(self._progress.load, store))
 
     def _recover_and_judge(self, name: str, judge: Callable[[MessageStore, Disk], object] | None = None) -> str:
-        """Load a store from the last image without starting it, judge it, and return the digest of its content."""
+        """Load a store from the last image without starting it, check it, and return the digest of its content."""
         disk = self.lasting.find_disk(name, faulty=False)
         machine = self._kernel.create_machine(name)
         self._progress.begin_life()

@@ -1,4 +1,4 @@
-"""Tests of a tornlog scenario: run its seeds, then call the test with their tally."""
+"""Tests of a tornlog scenario: run its seeds, then call the test with the results."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,7 +32,7 @@ def run_scenario(
     campaign: SeedBudget,
     facts: SeedFacts,
 ) -> str | None:
-    """Run the scenario's seeds, then the test function; return the text of the first failure."""
+    """Run the scenario's seeds, then the test; return the text of the first failure."""
     tally = Tally(scenario)
     with leak_guard():  # saves the cost of one guard per run
         for seed in facts.seeds_of(campaign):
@@ -69,7 +69,6 @@ def scenario_of_mark(wanted: MarkArguments) -> Scenario:
 
 
 def _failure_text(failure: Failure, wanted: MarkArguments, campaign: SeedBudget, facts: SeedFacts) -> str:
-    """Shrink a failure and describe it, with its last events and the command that repeats it."""
     if wanted.shrink:
         shrunk = shrink_failure(failure, tries_max=SHRINK_TRIES, cpu_seconds_max=CPU_SECONDS_MAX)
         failure = shrunk.failure

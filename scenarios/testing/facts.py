@@ -4,8 +4,8 @@ The report, DIR/report.json: `{"format": "tornlog-pytest/1", "tests": [{"id", "s
 "crash_points", "injected": {fault: times}, "never_injected": [faults], "signature" or null, "failure": path or null,
 "again": command or null}], "probes": [{"id", "crash_points", "states", "breaches": [{"signature", "failure": path or
 null, "timeline": path or null, "again": command}], "gaps": [sentences], "notes": [sentences]}]}`. probes: one for each
-call of the fixture `probe`. The report has no times, and its tests are sorted by id. So it is the same for every
-machine and order of tests.
+call of the fixture `probe`. The report has no times, and its tests are sorted by id, so the machine and the order of
+tests do not change it.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _NAME_MAX, _DIGEST_BYTES = 80, 4
 
 @dataclass(slots=True)
 class SeedFacts:
-    """The added-up results of a test's seeds."""
+    """The results of a test, summed over its seeds."""
 
     id: str
     """The test as an argument of pytest, relative to the directory in which pytest was started."""
@@ -70,7 +70,7 @@ class SeedFacts:
         return [name for name in self.enabled if not happened.get(name)]
 
     def seeds_of(self, campaign: SeedBudget) -> Iterator[int]:
-        """Yield seeds until the time limit, but at least one seed."""
+        """Yield seeds until the time limit, at least one."""
         began = perf_counter()
         for seed in campaign.seeds:
             if campaign.seconds is not None and self.seeds and perf_counter() - began >= campaign.seconds:
@@ -83,7 +83,6 @@ class SeedFacts:
         return f"{self.command} {shlex.join((self.id, *options))}"
 
     def write_failure(self, out: Path | None, text: str) -> Path | None:
-        """Write the failure to a file below `out`. Returns None without `out`."""
         if out is None:
             return None
         path = out / "failures" / f"{file_name(self.id)}.json"
@@ -112,15 +111,13 @@ def facts_of(item: pytest.Function, wanted: MarkArguments) -> SeedFacts:
 
 
 def test_id(item: pytest.Function) -> str:
-    """Return the test as an argument of pytest, relative to the directory in which pytest was started."""
     file = relpath(item.path, item.config.invocation_params.dir)
     names = (node.name for node in item.listchain() if isinstance(node, pytest.Class | pytest.Function))
     return "::".join((file, *names))
 
 
 def pytest_command(config: pytest.Config) -> str:
-    """Return the command that started pytest, without arguments."""
-    # In a worker of pytest-xdist, sys.argv is not the user's command. The session passes that command on.
+    # In a worker of pytest-xdist, sys.argv is not the user's command. The session sends the worker that command.
     started = getattr(config, "workerinput", {}).get("mainargv") or sys.argv
     return "python -m pytest" if Path(started[0]).name == "__main__.py" else "pytest"
 
@@ -137,10 +134,7 @@ def file_name(test_id: str) -> str:
 
 
 def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
-    """Summarise tests, crashes, faults and failures in a line.
-
-    Another line lists enabled faults that never happened.
-    """
+    """Summarise tests, crashes, faults and failures. A second line lists enabled faults that never happened."""
     injected: Counter[str] = Counter()
     for one in facts:
         injected.update({name: times for name, times in one["injected"].items() if not is_promise(name)})

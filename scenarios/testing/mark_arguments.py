@@ -35,7 +35,7 @@ class MarkArguments:
     must_inject: Sequence[str] = ()
     """Faults or `crash`. The test fails if one of these faults happens in no seed."""
     never_injected: str = "warn"
-    """Reaction to enabled faults that never happen: one of NEVER_INJECTED."""
+    """The reaction to enabled faults that never happen: one of NEVER_INJECTED."""
     scenario: str | None = None
     """A tornlog scenario. The scenario's runs of tornlog's store replace the runs of the test function."""
     disk: str | None = None
@@ -43,7 +43,7 @@ class MarkArguments:
     ranges: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `scenarios.claims.ranges.Ranges`: options for knobs of the scenario's plans."""
     mutant: str | None = None
-    """A known bug that is applied during the test. A test that passes with this bug does not detect the bug."""
+    """A known bug that is applied during the test. A test that passes with this bug does not detect it."""
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.must_inject if name not in FAULTS and name != CRASH]
@@ -76,7 +76,7 @@ class SeedBudget:
 
     seeds: range
     is_whole: bool
-    """Whether there are as many seeds as in the mark. With fewer seeds, missing faults are not reported."""
+    """Whether there are as many seeds as in the mark. If a test runs fewer seeds, missing faults are not reported."""
     seconds: float | None
     out: Path | None
     """The directory as the user typed it, because the command that repeats a failure contains it."""
@@ -118,7 +118,7 @@ def check_options(config: pytest.Config) -> None:
         reason = error.strerror if isinstance(error, OSError) else error
         raise pytest.UsageError(f"--tornlog-replay: {replay}: {reason}") from error
     out = config.getoption("--tornlog-out")
-    if out is not None:  # an unusable directory must be reported before the seeds run
+    if out is not None:  # report an unusable directory before the seeds run
         place = config.invocation_params.dir / Path(out)
         try:
             place.mkdir(parents=True, exist_ok=True)

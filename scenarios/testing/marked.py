@@ -1,6 +1,6 @@
 """Marked tests: run a test function once per seed, and describe failures.
 
-The tests are of a user's own storage code. `catalogued` runs tests of a tornlog scenario.
+The tests are for a user's own storage code. `catalogued` runs tests of a tornlog scenario.
 """
 
 import inspect
@@ -29,7 +29,7 @@ Function = Callable[..., Any]
 
 
 class FaultNeverInjected(UserWarning):
-    """A fault that a test enables never happened in its seeds, so the test proves nothing about that fault."""
+    """A fault that a test enables never happened, so the test proves nothing about it."""
 
 
 def for_each_seed(
@@ -70,7 +70,7 @@ def for_each_seed(
 
 
 def _run_seeds(wanted: MarkArguments) -> Callable[..., str | None]:
-    """Return a function that runs a mark's seeds and returns the text of the first failure. Raises WrongMark."""
+    """Return a function that runs a mark's seeds and returns the first failure. Raises WrongMark."""
     if wanted.scenario is None:
         return run_simulated
     from .catalogued import run_scenario, scenario_of_mark  # imports the store and its oracle
@@ -110,7 +110,7 @@ def run_simulated(
     campaign: SeedBudget,
     facts: SeedFacts,
 ) -> str | None:
-    """Run the seeds of a test, or replay a failure; return the text of the first failure."""
+    """Run a test's seeds, or replay a failure; return the text of the first failure."""
     scenario = scenario_of(function, arguments, facts)
     try:
         if campaign.replay is not None:
@@ -175,5 +175,4 @@ def _replay_failure(scenario: Scenario, file: Path, facts: SeedFacts) -> str | N
 
 
 def _finding_text(finding: Finding) -> str:
-    """Return a finding as text, with a path relative to the working directory."""
     return finding.text(finding.raised.removeprefix(f"{Path.cwd()}/"))

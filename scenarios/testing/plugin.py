@@ -7,9 +7,8 @@
 
     def test_survives(probe): probe(["./writer"], check=check)         run once; the program crashes at each operation
 
-pytest loads this module in every session of an environment with tornlog. So this module imports other tornlog modules
-only when a test needs these modules. A test's facts are part of pytest's report, so pytest-xdist sends them from its
-workers.
+pytest loads this module in every session of an environment with tornlog, so it imports other tornlog modules only when
+a test needs them. A test's facts are part of pytest's report, so pytest-xdist sends them from its workers.
 """
 
 from collections.abc import Generator
@@ -41,7 +40,7 @@ _PROBE_MARK_LINE = (
 
 
 class UnusableSimulation:
-    """Placeholder for the simulation, because pytest sets up fixtures once, before any seed runs."""
+    """A placeholder for the simulation, because pytest sets up fixtures once, before any seed runs."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
@@ -76,7 +75,7 @@ class HookSpecifications:
 
     @pytest.hookspec(firstresult=True)
     def pytest_tornlog_failure(self, scenario: "Scenario", finding: "Finding", out: Path, name: str) -> Path | None:
-        """Draw a failure of a user's own code in a file below `out`, and return the file's path."""
+        """Draw a timeline of a failure of a user's own code in a file below `out`, and return the file's path."""
 
     @pytest.hookspec(firstresult=True)
     def pytest_tornlog_probe(
@@ -93,7 +92,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     group = parser.getgroup("tornlog", "crash tests")
     for name, metavar, text in _OPTIONS:
         group.addoption(name, metavar=metavar, default=None, help=text)
-    # pytest rewrites the asserts of all modules that come with a plugin. This could change a run's digest.
+    # pytest rewrites the asserts of all modules that come with a plugin, which could change a run's digest.
     getattr(getattr(pluginmanager, "rewrite_hook", None), "_must_rewrite", set()).discard("tornlog")
 
 
@@ -169,7 +168,7 @@ class SessionResults:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the report, except in a worker process. A replay fails the session if the replayed test was not run."""
+        """Write the report, except in a worker process. Fail a replay in which the replayed test was not run."""
         if self._is_unmet_replay and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         out = self._config.getoption("--tornlog-out")

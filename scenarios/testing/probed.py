@@ -1,9 +1,9 @@
-"""The fixture `probe`: probes a program in a test, and fails the test with the story of each broken promise.
+"""The fixture `probe`: probes a program in a test, and fails the test for each broken promise.
 
     def test_survives(probe):
         probe([sys.executable, "writer.py"], check=check, disk="ext4-ordered")
 
-The hook `pytest_tornlog_probe`, which `tornlog.reports` implements, records the program and tries its crashes.
+The hook `pytest_tornlog_probe`, which `tornlog.reports` implements, records the program and crashes it.
 """
 
 import inspect
@@ -28,7 +28,7 @@ class ProbeError(Exception):
 
 
 class ProbeProvesLittle(UserWarning):
-    """A probe without a breach shows little, for example because the program made no promise."""
+    """A probe without a broken promise shows little, for example because the program promised nothing."""
 
 
 class ProbedFailure(NamedTuple):
@@ -49,7 +49,7 @@ class ProbeAnswer(NamedTuple):
     gaps: Sequence[str]
     """Requested parts of the probe without a verdict."""
     notes: Sequence[str]
-    """Reasons why a result without a breach shows little."""
+    """Reasons why a result without a broken promise shows little."""
     said: str
     """The output of the check."""
 
@@ -60,7 +60,7 @@ class NamedCheck(NamedTuple):
     name: str
     function: Callable[..., Any]
     raised: tuple[type[BaseException], ...]
-    """Exceptions of pytest that are a breach, although they do not derive from `Exception`."""
+    """Exceptions of pytest that mean a broken promise, although they do not derive from `Exception`."""
 
 
 class ProgramProbe:
@@ -71,7 +71,7 @@ class ProgramProbe:
         self._id = test_id(item)
         self.facts: list[dict[str, Any]] = []
         self._marked: dict[str, Any] = {}
-        for mark in reversed(list(item.iter_markers(PROBE_MARK))):  # the mark nearest to the test counts most
+        for mark in reversed(list(item.iter_markers(PROBE_MARK))):  # the mark nearest to the test takes precedence
             if mark.args:
                 raise ProbeError(f"the mark {PROBE_MARK} takes only keywords, found {mark.args[0]!r}")
             self._marked |= mark.kwargs
@@ -80,7 +80,8 @@ class ProgramProbe:
         """Record a program, crash it at each of its file operations, and check every state.
 
         check: a function check(directory, acknowledged), or the path of a check. options: those of `tornlog probe`, as
-        keywords. They take precedence over the marks. A broken promise fails the test. ProbeError: there is no verdict.
+        keywords, which take precedence over the marks. A broken promise fails the test. Raises ProbeError without a
+        verdict.
         """
         __tracebackhide__ = True
         config = self._item.config
@@ -110,7 +111,6 @@ class ProgramProbe:
         return answer
 
     def _results_directory(self) -> Path | None:
-        """Return the directory for the results of this call, below the session's directory."""
         out = self._item.config.getoption("--tornlog-out")
         if out is None:
             return None
@@ -141,7 +141,7 @@ class ProgramProbe:
 
 
 def _split_command(program: Sequence[str | Path]) -> list[str]:
-    """Return the words of a command line. The program runs in another directory, so a script gets its whole path."""
+    """Return the words of a command line. The program runs in another directory, so a script gets its absolute path."""
     if isinstance(program, str | Path) or not program:
         raise ProbeError(f"program: expected a list such as [sys.executable, 'writer.py'], found {program!r}")
     words = [fspath(word) for word in program]
@@ -163,7 +163,6 @@ def _load_check(check: object) -> NamedCheck | Path | None:
 
 
 def _failure_text(failure: ProbedFailure, again: str, *, is_in_file: bool) -> str:
-    """Return the text of a failure as the command prints it, with the files that were written."""
     text, lines = failure.text, list(failure.text.lines)
     if failure.page is not None:
         lines.append(TextLine(LineKind.TEXT, f"timeline: {failure.page}"))

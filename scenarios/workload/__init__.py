@@ -1,1 +1,1 @@
-"""Workload: producers, consumers and operators of a run. The actions of these users are drawn and recorded."""
+"""Workload: producers, consumers and operators of a run, whose actions are random and recorded."""

@@ -1,4 +1,4 @@
-"""Store consumer: reads one queue from the offset of its group on, and judges each answer."""
+"""Store consumer: reads one queue from its group's offset on, and checks each answer."""
 
 from collections.abc import Callable, Iterable
 
@@ -19,20 +19,20 @@ from . import options
 
 _COMMIT_CHANCE = 0.7
 _SUBSCRIPTIONS = ("TagA", "TagB || TagC", "TagD", "TagA\u3000||\t\u00a0TagB ")
-"""Only ASCII white space is trimmed from the last one, so it matches two tags that few messages have."""
+"""Only ASCII white space is trimmed from the last subscription, so it matches two tags that few messages have."""
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
-"""Back-off between two pulls without a message. The back-off doubles, because most pulls of a run find no message."""
+"""The back-off between two pulls without a message. The back-off doubles, because most pulls find no message."""
 _FAILED_MS = 50
 _REMOVED = (
     GetMessageStatus.OFFSET_TOO_SMALL,
     GetMessageStatus.OFFSET_FOUND_NULL,
     GetMessageStatus.MESSAGE_WAS_REMOVING,
 )
-"""Answers to a pull of removed messages. The consumer continues at another offset."""
+"""After one of these answers to a pull of removed messages, the consumer continues at another offset."""
 
 
 class Consumer:
-    """One consumer of a drawn queue."""
+    """One consumer of a random queue."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Consumer:
     def walk_queue(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
         """Pull to the end of the queue, and wait there for messages while goes_on returns True; commit to progress.
 
-        Raises StoreNotReadableError if the store is being stopped.
+        Raises StoreNotReadableError if the store is stopping.
         """
         pull = self._pull
         if progress is not None:
@@ -88,7 +88,6 @@ class Consumer:
 
     @property
     def _must_restart(self) -> bool:
-        """Return whether the queue was removed since the last pull, or may be in removal now."""
         ledger = self._ledger
         return ledger.queues_going > 0 or ledger.queue_ends[self._group[1:]] != self._queue_ends
 
@@ -102,8 +101,8 @@ class Consumer:
     def _pull_once(self, pull: Pull) -> bool:
         """Pull once, and return whether messages were found. Without messages, pause.
 
-        Removed messages are skipped. If the whole queue was removed, its offsets are reused, so the walk through the
-        queue restarts.
+        Removed messages are skipped. After a removal of the whole queue the consumer restarts, because offsets are
+        reused.
         """
         try:
             with self._disk.with_page_ins():
@@ -112,7 +111,7 @@ class Consumer:
             if not allowances.count_errors(self._disk):
                 raise
             self._store.world.tasks.sleep(_FAILED_MS)
-            # Data that a failed fsync may have dropped does not reappear in this life.
+            # Data that a failed fsync may have dropped does not reappear before a restart.
             return self._restart_if_removed(pull) or not allowances.count_sync_errors(self._disk)
         if self._restart_if_removed(pull):
             return True
@@ -128,7 +127,6 @@ class Consumer:
         return found
 
     def _restart_if_removed(self, pull: Pull) -> bool:
-        """Return whether the queue was removed since the last pull, which restarts the walk."""
         ends = self._ledger.queue_ends[pull.topic, pull.queue_id]
         if ends == self._queue_ends:
             return False
@@ -139,7 +137,7 @@ class Consumer:
     def _judge_messages(self, pull: Pull, result: GetMessageResult) -> None:
         answered: list[tuple[int | None, ReadRecord]] = []
         for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
-            # As in the log, read a record that the harness damaged as it was before.
+            # A record that the test damaged is read as before the damage.
             place = int.from_bytes(raw[28:36], "big")
             whole = self._ledger.known_damage.view_before_damage(memoryview(raw), place)
             try:

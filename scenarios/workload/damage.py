@@ -1,4 +1,4 @@
-"""Image damage: changes files of a stopped store, or single records in these files."""
+"""Image damage: changes files of a stopped store, or single records in them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -26,8 +26,8 @@ class DamagedImage(NamedTuple):
 def is_complete(image: Image, store: MessageStore) -> bool:
     """Return whether an image has the checkpoint and the whole log of a stopped store.
 
-    If the image lacks a part of the log, the stop acknowledged data that was not durable. The checks after the next
-    load find such a loss without more damage.
+    If a part of the log is missing, the stop acknowledged data that was not durable. The checks after the next load
+    find such a loss without more damage.
     """
     sizes = {segment.file.path: segment.size_bytes for segment in store.log.segments}
     found = {path: len(image.files[path].content) for path in sizes if path in image.files}
@@ -54,8 +54,7 @@ def zero_late_sector(image: Image, store: MessageStore, sectors_after: int = 0) 
 
 
 def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
-    """Fill the unwritten sectors of the last segment with bytes of the first, or return None if all sectors are
-    written.
+    """Fill the unwritten sectors of the last segment with bytes of the first; return None if there are none.
 
     After a crash, a file system that does not zero new blocks may return such bytes.
     """
@@ -76,7 +75,7 @@ def shorten_segment(image: Image, store: MessageStore) -> Image | None:
     if len(segments) < 2:
         return None
     path = segments[0].file.path
-    if path not in image.files:  # the segment's removal has begun, and the next start repeats it
+    if path not in image.files:  # the removal of the segment has begun, and the next start repeats it
         return None
     return image_with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
 
@@ -89,10 +88,9 @@ def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) 
 
 
 def foreign_paths(image: Image, store: MessageStore) -> list[str]:
-    """Return paths of foreign files, such as people and tools create.
+    """Return paths of foreign files, as people and tools create them.
 
-    Foreign files are lost+found of a mount point, notes, a directory that belongs to no queue, and a copy of a queue
-    file.
+    Examples: a mount point's lost+found, notes, a directory without a queue, and a copy of a queue file.
     """
     config = store.config
     paths = [f"{config.commit_log_directory}/lost+found/#11", f"{config.consume_queue_directory}/notes"]
@@ -121,7 +119,7 @@ def queues_with_entries_for(image: Image, queue_files: Iterable[str], log_offset
 
 
 def image_with_file(image: Image, path: str, content: bytes) -> Image:
-    """Return an image in which a file has the given content. A missing file is created with its directories."""
+    """Return an image in which a file has the given content. Missing directories are created."""
     directories = set(image.directories)
     above = path.rpartition("/")[0]
     while above:
@@ -132,7 +130,7 @@ def image_with_file(image: Image, path: str, content: bytes) -> Image:
 
 
 def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
-    """Draw a checkpoint with a negative time, a truncated one, an empty one, or the checkpoint unchanged."""
+    """Return a checkpoint that, at random, has a negative time, is truncated, empty or unchanged."""
     which = stream.choice(("whole", "negative", "cut", "emptied"), "damage of the checkpoint")
     if which == "negative":
         at = 8 * stream.randbelow(3, "negative time")
@@ -155,11 +153,11 @@ def image_with_content(image: Image, path: str, content: bytes) -> Image:
 _QUEUE_OFFSET_AT, _QUEUE_OFFSET_BYTES = 20, 8
 _MAGIC_AT = 4
 _UNVOUCHED_SEGMENTS = 3
-"""How many of the last segments recovery reads even after a clean stop."""
+"""The number of last segments that recovery reads even after a clean stop."""
 
 
 Holes = Mapping[tuple[str, int], Collection[int]]
-"""Queue offsets without a record, by topic and queue."""
+"""Topic and queue -> queue offsets without a record."""
 
 
 class DamagedRecord(NamedTuple):
@@ -172,10 +170,10 @@ class DamagedRecord(NamedTuple):
 def flip_queue_offset(
     image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream, holes: Holes
 ) -> DamagedRecord | None:
-    """Flip a bit of the queueOffset of a put, or return None if the log has no put.
+    """Flip a bit of a put's queueOffset, or return None if the log has no put.
 
-    holes: the queue offsets that queues skip. If one flipped bit can hide such a gap, that bit is chosen with a chance
-    of one half.
+    holes: the queue offsets that queues skip. If one flipped bit can hide such a gap, that bit is
+    chosen with a chance of one half.
     """
     here = [put for put in puts if _segment_path_of(store, put) in image.files]
     if not here:
@@ -192,8 +190,8 @@ def flip_queue_offset(
 def _bit_hiding_a_gap(put: PutEntry, holes: Holes) -> int | None:
     """Return the bit that changes a put's queue offset into the one that it would have without the gap.
 
-    The put is the first after the gap, so that the gap is hidden, or the second, which then contradicts the first. Bits
-    count from the first byte.
+    If the put is the first after the gap, the flip hides the gap. If the put is the second, it then contradicts the
+    first. Bits count from the first byte.
     """
     number, skipped = put.queue_offset or 0, holes.get(put.place, ())
     following = first = number if number - 1 in skipped else number - 1
@@ -207,9 +205,9 @@ def _bit_hiding_a_gap(put: PutEntry, holes: Holes) -> int | None:
 
 
 def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream) -> DamagedRecord | None:
-    """Flip a bit of the body, the magic or the size of a put that recovery does not read after a clean stop.
+    """Flip a bit of body, magic or size of a put that recovery does not read after a clean stop.
 
-    Return None if there is no such put. The segment of the put has later segments with records after it.
+    Return None if there is no such put. The put's segment must have later segments with records.
     """
     begun = [segment for segment in store.log.segments if segment.wrote.get()]
     vouched_end = begun[-_UNVOUCHED_SEGMENTS].base_offset if len(begun) > _UNVOUCHED_SEGMENTS else 0
@@ -230,7 +228,7 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
 
 
 def without_queues(image: Image, config: StoreConfig) -> Image:
-    """Return an image without queues and checkpoint, as if an operator had removed them for a rebuild."""
+    """Return an image without queues and checkpoint, as before a rebuild."""
     directory = f"{config.consume_queue_directory}/"
     files = {
         path: file
@@ -254,7 +252,6 @@ def _segment_path_of(store: MessageStore, put: PutEntry) -> str:
 
 
 def _with_flipped_bit(image: Image, store: MessageStore, put: PutEntry, at: int, bit: int) -> DamagedRecord:
-    """at: the position of the bit's byte in the put's record."""
     assert put.physical_offset is not None, put.name
     path, offset = _segment_path_of(store, put), put.physical_offset + at
     content, position = image.files[path].content, offset % store.log.segment_bytes

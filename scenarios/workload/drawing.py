@@ -1,7 +1,7 @@
-"""Drawing: draws the messages of each producer, from a separate stream per producer.
+"""Drawing: creates each producer's messages at random, from a separate stream per producer.
 
-Choices depend only on the plan, the stream and the message's name, not on the schedule. For the only producer of a run,
-choices may also depend on the end of the producer's last record.
+Random choices depend only on the plan, the stream and the message's name, not on the schedule. For a single producer
+such choices may also depend on the end of the producer's last record.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,15 +21,15 @@ from .skew import Skew
 
 TAGS = ("", "TagA", "TagB", "TagC")
 ILLEGAL_TOPICS = ("no/topic", "t" * (MAX_TOPIC_BYTES + 1), "\N{CJK UNIFIED IDEOGRAPH-4E3B}" * 43)
-"""A character that is illegal in paths, one byte too long, and too long in bytes but not in characters."""
+"""A topic with a character that is illegal in paths, one a byte too long, and one too long only in bytes."""
 LONGEST_TOPIC = "t" * MAX_TOPIC_BYTES
 ILLEGAL_NUMBERS = (1 << 31, -(1 << 31) - 1, 1 << 63)
-"""Outside of the 32 bits of reconsumeTimes."""
+"""Numbers beyond the 32 bits of reconsumeTimes."""
 _BATCH_UNITS_MAX = 4
 _TIERS = 4
 _ODD_NUMBER_CHANCE = 0.25
 _SHARED_PROPERTY = "batch\1all"
-"""Property of a whole batch if one of its messages has the longest possible properties."""
+"""A property of the whole batch if one of its messages has the longest possible properties."""
 
 
 def topic_of_users(number: int) -> str:
@@ -38,7 +38,7 @@ def topic_of_users(number: int) -> str:
 
 @dataclass(slots=True)
 class DrawnMessage:
-    """One drawn message. Each send of a drawn message is a put with its own name."""
+    """One random message. Each send of the message is a put with its own name."""
 
     name: str
     tags: str
@@ -48,7 +48,7 @@ class DrawnMessage:
     """The encoded properties except KEYS."""
     given: PutContent
     level: int = 0
-    """Delay level; 0 for a message that is due at once."""
+    """The delay level; 0 for a message that is due at once."""
     light_names: tuple[str, ...] = ()
     body: bytes = b""
 
@@ -58,7 +58,7 @@ class DrawnMessage:
 
 @dataclass(slots=True)
 class Draft:
-    """The content of one send: one message, or the messages of a batch."""
+    """The content of one send: one message or a batch."""
 
     topic: str
     queue_id: int
@@ -71,15 +71,14 @@ class Draft:
     shared: tuple[str, ...] = ()
     """Properties of the whole batch: none or one."""
     behaviour: TransactionBehaviour | None = None
-    """How the producer handles the transaction; None for a message that is no half message."""
+    """How the producer handles the transaction; None if the message is not a half message."""
     log_end: int = 0
-    """The end of the log before the messages were drawn. Unused in broker runs."""
+    """The end of the log before the messages were created. Unused in broker runs."""
     sends: int = 0
 
     def put(
         self, message: DrawnMessage, name: str, properties: bytes, asked_ns: int, queue_id: int, given: PutContent
     ) -> PutEntry:
-        """properties: the properties of the record."""
         put = PutEntry(name, self.topic, queue_id, message.tags, message.body, properties, self.wait, asked_ns)
         put.given = given
         put.light_names = message.light_names
@@ -96,7 +95,6 @@ class Draft:
         )
 
     def refusal(self, puts: Sequence[PutEntry], plan: Plan) -> PutMessageStatus | None:
-        """Return the status with which the puts must be refused, None if they can be stored."""
         assert len(puts) == len(self.messages), self.messages[0].name
         assert self.in_batch or len(puts) == 1, "several messages are a batch"
         content = self.batch_body(put.name for put in puts) if self.in_batch else puts[0].body
@@ -111,7 +109,7 @@ class Draft:
 
 @dataclass(slots=True)
 class Drawing:
-    """Draws the drafts of all producers."""
+    """Creates the drafts of all producers."""
 
     plan: Plan
     streams: Callable[[str], Stream]
@@ -119,10 +117,10 @@ class Drawing:
     draw_behaviour: Callable[[Stream], TransactionBehaviour] | None = None
     """How a producer handles a transaction, None if producers send no half messages."""
     log_end: int | None = field(default=None, init=False)
-    """The end of the last record of a lone producer."""
+    """The end of the last record of a single producer."""
 
     def draw(self, stream: Stream, name: str, now_ms: int, place: tuple[str, int] | None = None) -> Draft:
-        """Draw a message of that name, or a batch. place: the required topic and queue, None to draw them."""
+        """Create a message with the given name, or a batch. place: the required topic and queue, if any."""
         plan = self.plan
         # A client of a broker checks topics and numbers itself.
         is_odd = not plan.broker.serves and stream.chance(plan.messages.illegal_chance, "illegal")
@@ -192,9 +190,9 @@ class Drawing:
         light_names: tuple[str, ...] = (),
         longest: LongestProperties | None = None,
     ) -> None:
-        """Draw one message with unique properties.
+        """Create one message with unique properties.
 
-        about: the stream for header and odd keys. longest: the required length of the properties, None for any.
+        about: the stream for header and unusual keys. longest: the required length of the properties, None for any.
         """
         plan = self.plan
         fixed, body_bytes = plan.messages.equal_sizes, plan.messages.body_bytes_max

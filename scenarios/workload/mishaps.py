@@ -18,7 +18,7 @@ SERVICES = (
     *("dispatch", "flush-consume-queue", "allocate", "group-commit", "flush-real-time"),
     *("commit-real-time", "retention", "schedule", "consumer offsets", "transaction check"),
 )
-"""Task and signal names of the services that can run out of memory. Some of these services do not run in every plan."""
+"""Task and signal names of services that can run out of memory. Not every plan runs all of these services."""
 _WAITS_MAX = 12
 
 SKIPPED_NUMBERS = "skipped numbers"
@@ -32,11 +32,10 @@ class OutOfMemoryError(MemoryError, InjectedError):
 
 @dataclass(slots=True)
 class _OutOfMemorySignal:
-    """A signal with one failing wait."""
+    """A signal of which one wait fails."""
 
     signal: Signal
     waits: int
-    """Number of waits before the failing wait."""
     injected: Counter[str]
 
     def notify(self) -> None:
@@ -52,7 +51,7 @@ class _OutOfMemorySignal:
 
 @dataclass(slots=True)
 class _OutOfMemoryTasks:
-    """One of the tasks runs out of memory."""
+    """Makes one of the tasks run out of memory."""
 
     tasks: Any
     victim: str
@@ -68,10 +67,10 @@ class _OutOfMemoryTasks:
 
 
 def world_out_of_memory(world: World, chance: float, stream: Stream, injected: Counter[str]) -> World:
-    """Return a world in which, with some chance, one service runs out of memory in a wait; injected counts that.
+    """Return a world in which one service may run out of memory in a wait, with a given probability.
 
-    No service expects this error, so the error represents every unexpected error. Service and wait are drawn for each
-    life.
+    No service expects this error, so it represents all unexpected errors. The service and the wait are chosen at random
+    at each start of the store. injected: counts the error.
     """
     if not stream.chance(chance, OUT_OF_MEMORY):
         return world
@@ -84,10 +83,9 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
     """Let some queues of a loaded store skip up to numbers_max queue offsets each; return the number of these queues.
 
     At a restart, RocketMQ 4.9.8 counts the first entry of an allocated, empty file as an entry. The queue then ends in
-    an entry of zeros, and the next message gets the queue offset after it. `skip_numbers` does the same between load
-    and start, sometimes without the entries of zeros, as after a crash before fsync.
-
-    Queues of delayed messages stay unchanged, because the store's own task relies on the result of recovery there.
+    an entry of zeros, and the next message gets the offset after it. `skip_numbers` does the same between load and
+    start, sometimes without the entries of zeros, as after a crash before fsync. Queues of delayed messages stay
+    unchanged, because the store's own task relies on the recovered state there.
     """
     skipping = 0
     for queue in store.queues.all_queues():
@@ -97,7 +95,7 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
         begin, count = queue.max_offset, about.randint(1, numbers_max, "numbers")
         end = begin + count
         if not about.chance(_UNWRITTEN_CHANCE, "unwritten"):
-            with suppress(OSError):  # on a full or failing disk only the written entries count
+            with suppress(OSError):  # on a full or failing disk, only the written entries count
                 queue.append_entries(bytes(ENTRY_BYTES) * count)
             end = queue.max_offset
         if end > begin:

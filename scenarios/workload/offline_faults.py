@@ -1,4 +1,4 @@
-"""Offline faults: change the files of a store between two lives of one run."""
+"""Offline faults: change the files of a store between a stop and the next start."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -26,23 +26,22 @@ from . import damage
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
 _SPARED_SECTORS_MAX = (5, 40)
-"""The maximum number of sectors kept after the lost one: a few, or enough for any place in the last segment."""
+"""The maximum number of sectors kept after the lost one: a few, or enough to reach any sector of the last segment."""
 _HOUR_MS = 3_600_000
 _QUEUES_KEPT_CHANCE = 0.3
 _OLDEST_LOST_CHANCE = 0.3
 _ENTRY_HEAD_BYTES = 12
 _STRAY = b"not the store's"
 _LATEST_INDEX_NAME = "99991231235959999"
-"""The greatest name of an index file. The index file with this name is too short, so a load must remove the file."""
+"""The greatest possible name of an index file. The file with this name is too short, so a load must remove it."""
 
 
 @dataclass(slots=True)
 class OfflineFaults:
-    """The faults between the lives of one run. `injected` counts these faults."""
+    """The faults between stops and starts of one run. `injected` counts these faults."""
 
     plan: Plan
     config: StoreConfig
-    """Settings of the next life."""
     kernel: Kernel
     ledger: Ledger
     judge: Judge
@@ -53,7 +52,7 @@ class OfflineFaults:
     """Foreign files, which must stay."""
     next_start_is_full: bool = field(default=False, init=False)
     segments_are_old: bool = field(default=False, init=False)
-    """Whether file times are so old that retention may remove segments in any life."""
+    """Whether file times are so old that retention may remove segments after any start."""
 
     def note_damage(self, damage: Iterable[DamagedRange]) -> None:
         """Damaged foreign files may change from now on."""
@@ -99,9 +98,9 @@ class OfflineFaults:
         return image
 
     def _add_foreign_and_damaged_files(self, image: Image, store: MessageStore) -> Image:
-        """Add foreign files, truncate a queue file and damage the checkpoint, each with some chance.
+        """Add foreign files, truncate a queue file and damage the checkpoint, each with some probability.
 
-        A queue with a wrong queueOffset in a record is not truncated, because only its entries have the right one.
+        If a record has a wrong queueOffset, its queue is not truncated, because only the queue has the right offset.
         """
         stream = self.streams("strays")
         for path in damage.foreign_paths(image, store):
@@ -118,7 +117,7 @@ class OfflineFaults:
         if can_be_cut and stream.chance(0.5, "queue file cut"):
             path = stream.choice(can_be_cut, "cut queue file")
             content = image.files[path].content
-            # A file shorter than an entry's offset and size is treated as never completed.
+            # A file shorter than an entry's offset and size counts as never completed.
             left_bytes = stream.randint(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
             image = damage.image_with_file(image, path, content[:left_bytes])
             if path == max(one for one in queue_files if one.startswith(path.rpartition("/")[0] + "/")):
@@ -141,7 +140,7 @@ class OfflineFaults:
             self.injected["odd size"] += 1
 
     def _record_lost_offset(self, path: str, content: bytes, store: MessageStore) -> None:
-        """A queue lost its next offset with its last file, because the log has no message of this file."""
+        """Record that a queue lost its next offset with its last file, because the log has no message of that file."""
         entries = [decode_entry(content, at) for at in range(0, len(content), ENTRY_BYTES)]
         if not any(is_valid(entry) and entry.physical_offset >= store.log.min_offset for entry in entries):
             _, topic, queue_id, _ = path.rsplit("/", 3)
@@ -157,7 +156,7 @@ class OfflineFaults:
                 self.judge.report_and_stop("START", f"{path} is not the store's", "stray file", "left alone", found)
 
     def decay(self, name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
-        """Age an image; return the new image and its unreadable sectors. name: the name of the next disk."""
+        """Age an image; return it and its unreadable sectors. name: the name of the next disk."""
         if not self.plan.rot.is_possible:
             return image, []
         rotten, damaged = decay_image(image, self.streams(f"{name}/rot"), self.plan.rot, self.injected)
@@ -237,7 +236,7 @@ class OfflineFaults:
         return image
 
     def _lose_segment(self, image: Image, store: MessageStore) -> Image:
-        """Remove a segment between two others, or the oldest segments up to it; sometimes remove the queues, too.
+        """Remove a segment between two others, or all segments up to it; sometimes remove the queues, too.
 
         The segments before a gap become old enough to expire.
         """
@@ -251,7 +250,7 @@ class OfflineFaults:
         if stream.chance(_OLDEST_LOST_CHANCE, "oldest segments"):
             self.ledger.record_expired_before(
                 lost.end_offset
-            )  # like removal by an operator, with the same promises as for retention
+            )  # like an operator's removal, with the same promises as for retention
             for segment in before:
                 files.pop(segment.file.path, None)
         else:
@@ -269,7 +268,7 @@ class OfflineFaults:
         return damage.without_queues(image, self.config)
 
     def _record_restarted_queues(self) -> None:
-        """Queues without files restart at 0, because the log has no record of them."""
+        """Record that queues without files restart at 0, because the log has no record of them."""
         here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
         self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
 

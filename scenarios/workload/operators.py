@@ -28,12 +28,10 @@ _PAUSES_MS = (1, 30, 300, 4000)
 _ROOM_RETURNS_MS = (200, 5_000, 40_000)
 """The time until the disk has free space again: after some refused puts, or after forced retention."""
 _EASED_PERCENTS = (50, 74, 76, 84)
-"""Disk usage after a little space is freed: around 75 %, from which on RocketMQ's retention runs, and below 85 %, up to
-which the store accepts puts.
-"""
+"""Disk usage after a little space is freed. RocketMQ's retention runs from 75 % on; puts succeed below 85 %."""
 _DISK_CHECK_INTERVAL_MS = 500
 _RESUME_CHANCE = 0.5
-"""For each given-up half message in each pass."""
+"""The probability for each given-up half message in each pass."""
 
 
 def retention_operator(
@@ -60,7 +58,7 @@ def retention_operator(
 def _make_oldest_expire(store: MessageStore, thirds: int) -> None:
     """Make the oldest segments of the log older than the retention time.
 
-    A later write renews the modification time that makes a file expire.
+    A later write renews the modification time, so that the file does not expire.
     """
     segments = store.log.segments
     changed_ms = store.world.clock.now_ms() - 2 * store.config.file_reserved_time_hours * _HOUR_MS
@@ -75,7 +73,7 @@ def removing_operator(
     """Return a task that removes empty queues repeatedly while producers put.
 
     Before each removal the segments of the queues expire. Consumers of a removed queue restart when the removal begins,
-    and again after the removal.
+    and again after it.
     """
 
     def operate() -> None:
@@ -107,7 +105,7 @@ def removing_operator(
 
 
 def queue_operator(store: MessageStore, stream: Stream) -> bool:
-    """With some chance remove empty queues, while there is no traffic; return whether they were removed."""
+    """With some probability remove empty queues, without traffic; return whether they were removed."""
     cares = stream.chance(0.5, "remove expired queues")
     if cares:
         store.clean_expired_consumer_queue()
@@ -115,7 +113,7 @@ def queue_operator(store: MessageStore, stream: Stream) -> bool:
 
 
 def persisting_operators(manager: ConsumerOffsetManager, stream: Stream) -> Callable[[], None]:
-    """Return a task that starts two operators, which sometimes persist consumer offsets at the same time."""
+    """Return a task that starts two operators, which may persist consumer offsets simultaneously."""
     tasks = manager.world.tasks
 
     def persist() -> None:
@@ -146,7 +144,7 @@ def resuming_operator(
 
     def operate() -> None:
         while not called_off(stream.randint(1, stream.choice(_PAUSES_MS, "pause"), "pause ms")):
-            with suppress(StoreError, OSError):  # a disk error, or the store stops; the next pass retries
+            with suppress(StoreError, OSError):  # after a disk error or at a stop, the next pass retries
                 for log_offset in _given_up_offsets(store):
                     if stream.chance(_RESUME_CHANCE, "resume") and transactions.resume(log_offset) is None:
                         note()
@@ -155,7 +153,7 @@ def resuming_operator(
 
 
 def resume_all(store: MessageStore, transactions: TransactionalMessageService) -> int:
-    """Resume the check of every given-up half message that may be undecided; return the number of these messages."""
+    """Resume the check of every half message that was given up and may be undecided; return their number."""
     return sum(transactions.resume(log_offset) is None for log_offset in _given_up_offsets(store))
 
 
@@ -171,8 +169,7 @@ def room_operator(
 ) -> Callable[[], None]:
     """Return a task that watches a nearly full disk, and frees space after some time.
 
-    At first the operator may free so little that retention still removes segments. The store must accept puts
-    nevertheless.
+    At first the task may free so little that retention still removes segments. The store must accept puts nevertheless.
     """
 
     def look_for(left_ms: int) -> None:

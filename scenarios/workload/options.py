@@ -1,17 +1,17 @@
-"""Message options: draws header, delay, light queues and shared keys of a message.
+"""Message options: chooses header, delay, light queues and shared keys of a message at random.
 
-Half of the messages are plain. The other half have flags, times, and IPv4 or IPv6 hosts. No two fields share a value,
-so the oracle finds a dropped, swapped or truncated field. Some keys and tags have unusual spaces and characters. Hosts
-are IPv4 if all records of a run have one size.
+Half of the messages are plain. The others have flags, times, and IPv4 or IPv6 hosts. All fields have different values,
+so the oracle notices a dropped, swapped or truncated field. Some keys and tags have unusual spaces and characters.
+Hosts are IPv4 if all records of a run have one size.
 
-A delayed message is a put with a DELAY property. The ledger also has its queue and time during the delay, and the size
-of the record, to which the store adds the target topic and queue.
+A delayed message is a put with a DELAY property. The ledger also records its queue and time during the delay, and the
+size of the record, to which the store adds the target topic and queue.
 
 A message may also enter light queues, which all producers share: two with one queue for all queue ids, one with a queue
-for each id, and one that is a topic with messages of its own.
+for each id, and one that is a topic with its own messages.
 
-Every message has its name as a key. Some messages share more keys: two with the same hash, a long one, one that is not
-ASCII, and a UNIQ_KEY, which a retry uses twice. A seeker looks up drawn keys, some of which no message has.
+Each message has its name as a key. Some messages share more keys: two with the same hash, a long one, one that is not
+ASCII, and a UNIQ_KEY, which a retry uses twice. Searchers look up random keys, some of which no message has.
 """
 
 from collections.abc import Callable, Iterable
@@ -45,7 +45,7 @@ _NO_WAIT = b"\2WAIT\1false"
 _READS_CHANCE = 0.6
 
 SHARED_KEYS = ("AaAa", "BBBB", "AaBB", "order-1", "k" * 150, "schlüssel")
-"""The first three of these keys have the same hash in every topic."""
+"""The first three keys have the same hash in every topic."""
 UNIQUE_KEYS = ("C0A80001", "C0A80002")
 _KEYS_MAX = 3
 _AGO_MS_MAX = 5_000
@@ -60,7 +60,7 @@ _VARIED_CHANCE = 0.5
 _ODD_CHANCE = 0.3
 _FLAGS = (0, 1, 7, -1, 0x7FFF_FFFF, -0x8000_0000)
 _BORN_MS_AGO = (0, 1, 3_600_000, -86_400_000)
-"""How many ms a client's clock lags."""
+"""How many ms a client's clock is late."""
 _HOSTS = ((bytes((192, 0, 2, 7)), 40_001), (bytes((198, 51, 100, 250)), 65_535))
 _HOSTS_V6 = (
     (bytes.fromhex("20010db8000100020003000400050006"), 40_006),
@@ -79,12 +79,12 @@ _TAGS = ("\N{GRINNING FACE}", " TagA", "TagA ", "Étiquette", "taga", "Tag A", "
 
 
 class OddKeysAndTag(NamedTuple):
-    """The odd keys and the odd tag of one message."""
+    """The unusual keys and tag of one message."""
 
     words: tuple[str, ...] = ()
-    """As written into KEYS, with additional spaces."""
+    """The text in KEYS, with additional spaces."""
     tags: str | None = None
-    """Replaces the drawn tag unless None."""
+    """Replaces the random tag unless None."""
 
 
 NO_ODDITIES = OddKeysAndTag()
@@ -125,7 +125,6 @@ def message_of(
     wait: bool,
     sys_flag: int = 0,
 ) -> Message:
-    """sys_flag: the transaction bits of the message."""
     return Message(
         topic,
         body,
@@ -150,7 +149,7 @@ def _draw_host(host: tuple[bytes, int]) -> Host:
 
 
 def draw_delay_level(stream: Stream, plan: Plan, skew: Skew) -> int:
-    """Return 0 for no delay."""
+    """Return the delay level of a message, 0 for no delay."""
     if not stream.chance(plan.delay.chance, "delayed"):
         return 0
     return skew.level(stream, list(DELAYS_MS))
@@ -161,7 +160,7 @@ def set_delay_level(put: PutEntry, level: int) -> None:
 
 
 def set_waiting_place(put: PutEntry, detour: WaitingPlace) -> None:
-    """Set the queue in which a message waits, and its record's size there. The record also names the target queue."""
+    """Set the queue in which a message waits, and the size of its record there."""
     put.detour = detour
     put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + _target_properties(put))
 
@@ -172,7 +171,7 @@ def _target_properties(put: PutEntry) -> bytes:
 
 
 def draw_wait_ms(stream: Stream) -> int:
-    """Long enough for every level, for some levels, or for none."""
+    """Return a time that is long enough for every level, for some levels, or for none."""
     return stream.randint(1, stream.choice(_PATIENCE_MS_MAX, "patience"), "patience ms")
 
 
@@ -180,7 +179,7 @@ def draw_wait_ms(stream: Stream) -> int:
 
 
 def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
-    """Most messages have none; a queue may be named twice."""
+    """Return the names of light queues, usually none. One queue may be named twice."""
     if not stream.chance(plan.light_queues.chance, "light"):
         return ()
     count = stream.randint(1, _LIGHT_QUEUES_MAX, "light queues")
@@ -202,7 +201,7 @@ def longest_record_bytes(put: PutEntry) -> int:
     goes_to = _target_properties(put)
     if put.light_names:
         goes_to = goes_to.removesuffix(_NO_WAIT)  # the store drops WAIT when it rewrites properties with offsets
-    # The own topic may be longer than the topic in which the record waits. The record has it twice there.
+    # The put's topic may be longer than the topic in which the record waits. The waiting record contains it twice.
     due = put.given.record_bytes(put.body, put.topic, put.properties + added + goes_to)
     return max(due, put.record_bytes)
 
@@ -217,7 +216,7 @@ def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:
 
 
 def draw_keys(stream: Stream, plan: Plan, name: str, skew: Skew) -> tuple[list[str], str]:
-    """Draw additional keys of a message, and its UNIQ_KEY; an empty text means no key."""
+    """Choose additional keys of a message, and its UNIQ_KEY; an empty text means no key."""
     if not stream.chance(plan.index.keys_chance, "more keys"):
         return [], ""
     count = stream.randbelow(_KEYS_MAX + 1, "shared keys")
@@ -227,7 +226,7 @@ def draw_keys(stream: Stream, plan: Plan, name: str, skew: Skew) -> tuple[list[s
 
 @dataclass(frozen=True, slots=True)
 class KeySearcher:
-    """A user that looks up as many messages as a producer puts, and judges the answers."""
+    """A user that looks up as many messages as a producer puts, and checks the answers."""
 
     plan: Plan
     life: int
@@ -245,7 +244,7 @@ class KeySearcher:
                 return
 
     def search_once(self, messages_each: int) -> None:
-        """messages_each: names per producer. Raises StoreNotReadableError."""
+        """messages_each: message names per producer. Raises StoreNotReadableError."""
         plan, store, stream = self.plan, self.store, self.stream
         topic = f"T{stream.randbelow(plan.topics, 'topic')}"
         key = self._draw_key(messages_each)
@@ -271,7 +270,7 @@ class KeySearcher:
         )
 
     def _draw_key(self, messages_each: int) -> str:
-        """Draw a shared key, or the name of a message of this or an earlier life."""
+        """Choose a shared key, or a message name from before or after the last start."""
         stream = self.stream
         if stream.chance(_SHARED_CHANCE, "shared"):
             return stream.choice((*SHARED_KEYS, *UNIQUE_KEYS), "shared key")
@@ -279,7 +278,7 @@ class KeySearcher:
         return f"m{life}.{stream.randbelow(self.plan.producers, 'producer')}.{count}"
 
     def _draw_window(self) -> tuple[int, int] | None:
-        """Draw the time window of a query as two ages in ms, None for all times."""
+        """Choose the time window of a query as two ages in ms, None for all times."""
         if not self.stream.chance(_WINDOW_CHANCE, "window"):
             return None
         begin_ms = self.stream.randbelow(_AGO_MS_MAX, "begins ms ago")

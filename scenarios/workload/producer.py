@@ -15,25 +15,25 @@ class PutSender(Protocol):
     """Sends a producer's messages to a store or to brokers."""
 
     def draw(self, stream: Stream, name: str) -> Draft:
-        """Draw the message with the given name, or a batch."""
+        """Create the message with the given name, or a batch."""
 
     def put(self, draft: Draft) -> bool:
-        """Send a draft once, and judge the answer. Return False if the draft must be sent again."""
+        """Send a draft once, and check the answer. Return False if the draft must be sent again."""
 
 
 class Producer:
-    """Sends messages. After the death of a producer's machine, the next machine continues with the same message."""
+    """Sends messages. After its machine dies, the next machine continues with the same message."""
 
     def __init__(self, plan: Plan, stream: Stream, names: Iterable[str] = ()) -> None:
         self.insists = False
-        """The producer may no longer give a message up."""
+        """Whether the producer may no longer give a message up."""
         self.drawn = 0
         self.names = deque(names)
         """Messages that are neither answered nor given up."""
         self._plan = plan
         self._stream = stream
         self._next: Draft | None = None
-        """The draft for the first of `names`; None before the draft is drawn."""
+        """The draft for the first of `names`; None before the draft exists."""
 
     def produce(self, door: PutSender, sleep: Callable[[int], None]) -> None:
         assert self._next is None or self.names, "a message that was begun is still to be sent"

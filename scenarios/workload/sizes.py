@@ -1,6 +1,6 @@
-"""Sizes: draws the lengths of bodies and properties, often at the boundaries of a store.
+"""Sizes: chooses random lengths of bodies and properties, often at limits of the store.
 
-One body in four has a length at a boundary:
+One body in four has a length at a limit:
 
     0, maximum  an empty body, and the longest of the plan
     filling     the size that fills the segment up to the shortest blank record, one byte less, and one byte more,
@@ -9,9 +9,9 @@ One body in four has a length at a boundary:
 
 With several producers the end of the log depends on the schedule, but no request may depend on it.
 
-The longest properties fill a record's limit of 32,767 bytes, because their length has two bytes, or are one shorter or
-one longer. Lengths are counted in bytes or in characters: a check that counts only characters accepts properties that
-are too long in bytes. The filler is a character of one byte, of three, or of four (two code units).
+The longest properties have 32,767 bytes, the limit of a record, which stores the length in two bytes. Some are one byte
+shorter or longer. The limit is in bytes or in characters, so that a check that counts only characters accepts
+properties that are too long in bytes. The filler is a character of one byte, of three, or of four (two code units).
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _FILLERS = ("p", "\N{CJK UNIFIED IDEOGRAPH-4E3B}", "\N{GRINNING FACE}")
 
 
 def draw_body_bytes(stream: Stream, plan: Plan, log_end: int | None, other_bytes: int) -> int:
-    """log_end: where the last record of a lone producer ends, if there is one. other_bytes: the rest of the record."""
+    """log_end: the end of the last record of a single producer, if any. other_bytes: the rest of the record."""
     most = plan.messages.body_bytes_max
     proposed = int(stream.raw_random() * (most + 1))
     if stream.raw_random() < _BOUNDARY_CHANCE:
@@ -44,15 +44,14 @@ def draw_body_bytes(stream: Stream, plan: Plan, log_end: int | None, other_bytes
 
 
 class LongestProperties(NamedTuple):
-    """The required length of a message's properties, and the character that fills them up to it."""
+    """The required length of a message's properties, and the character that fills them."""
 
     filler: str
     by_bytes: bool
-    """False: in UTF-16 code units."""
+    """Whether the length is in bytes, not in UTF-16 code units."""
     length: int
 
     def filling_property(self, pieces: Sequence[str], after: Sequence[str]) -> str:
-        """Return a property whose value makes all properties together as long as required."""
         begin, (filler, by_bytes, length) = "filling\1", self
         count = _encoded_bytes if by_bytes else java_length
         left, width = length - count("\2".join((*pieces, begin, *after))), count(filler)
@@ -60,7 +59,7 @@ class LongestProperties(NamedTuple):
 
 
 def draw_longest(stream: Stream, plan: Plan) -> LongestProperties | None:
-    """Draw the longest properties of a message, alone or in a batch; None: any length."""
+    """Choose the length of a message's longest properties, alone or in a batch; None: any length."""
     if not stream.chance(plan.messages.longest_chance, "longest properties"):
         return None
     filler, by_bytes = stream.choice(_FILLERS, "filler"), stream.choice((True, False), "by bytes")

@@ -1,14 +1,13 @@
-"""Skew: the uneven spread of one life's messages over queues, keys, delay levels and producers.
+"""Skew: the uneven spread of messages over queues, keys, delay levels and producers.
 
     even          every queue is equally likely, every producer puts all its messages, keys are of all kinds
     hot queue     most messages go to one queue
-    silent queue  one queue gets no message in this life, but may have messages of earlier lives
-    lazy producer one producer puts only one of every few of its messages
+    silent queue  one queue gets no message until the next restart, but may have earlier ones
+    lazy producer one producer puts only one in every few of its messages
     same key      all messages with a shared key have the same one
     same level    all delayed messages have the same delay level
 
-Code that handles each queue, or the entries of one hash, reaches its limits if one queue or hash has no entries or far
-more than the others.
+Code that works per queue or per hash reaches its limits if one queue or hash has no entries or far more than others.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ _SAME_KEY_CHANCE = 0.5
 _SAME_LEVEL_CHANCE = 0.4
 _HOT_CHANCE = 0.85
 _LAZY_TAKES_ONE_OF = 4
-_KEYS_MAX = 64  # greater than the number of keys, because the remainder is used
+_KEYS_MAX = 64  # more than the number of keys, because the remainder is used
 _LEVELS_MAX = 16  # likewise
 
 Place = tuple[int, int]
@@ -32,7 +31,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """The skew of one life. A field of -1 or None means an even distribution."""
+    """The skew of the messages until the next stop. A field of -1 or None means an even distribution."""
 
     hot: Place | None = None
     silent: Place | None = None

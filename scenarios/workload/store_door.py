@@ -1,4 +1,4 @@
-"""Store door: puts drafts into a store in the same process, and judges each answer at once."""
+"""Store sender: puts drafts into a store in the same process, and checks each answer at once."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -29,9 +29,9 @@ class PutCountdown:
     puts: int
     signal: Signal
     has_begun: bool = False
-    """After the stop has begun, the store may refuse requests."""
+    """Whether the stop has begun, so that the store may refuse requests."""
     ended_ns: int | None = None
-    """Time of the end of the stop; None before the stop has ended."""
+    """The end of the stop; None before."""
 
     def count_put(self) -> None:
         self.puts -= 1
@@ -41,7 +41,7 @@ class PutCountdown:
 
 @dataclass(slots=True)
 class StoreSender:
-    """The interface of all users to a store in one life."""
+    """The interface of all users to a store between a start and a stop."""
 
     plan: Plan
     kernel: Kernel
@@ -53,17 +53,15 @@ class StoreSender:
     transactions: TransactionTraffic | None = None
     room: DiskRoom | None = None
     paused_ns: Callable[[int], int] = lambda _: 0
-    """The total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
     stop: PutCountdown | None = None
-    """The stop during traffic, None if the life has none."""
+    """The stop during traffic, None if there is none."""
 
     @property
     def is_stopping(self) -> bool:
         return self.stop is not None and self.stop.has_begun
 
     def draw(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> Draft:
-        """See `Drawing.draw`."""
         if self.stop is not None:
             self.stop.count_put()
         with self.kernel.without_scheduling_points():
@@ -75,7 +73,7 @@ class StoreSender:
         return draft
 
     def put(self, draft: Draft) -> bool:
-        """Put a message or a batch once, record the answer in the ledger, and judge it."""
+        """Put a message or a batch once, record the answer in the ledger, and check it."""
         puts = [
             draft.put(
                 each,
@@ -111,7 +109,7 @@ class StoreSender:
     def _record_answer(
         self, puts: Sequence[PutEntry], result: PutMessageResult, refusal: PutMessageStatus | None, asked_at: int
     ) -> None:
-        """Record the answer to puts, and judge it.
+        """Record the answer to puts, and check it.
 
         refusal: the required refusal, None if the puts can be stored. asked_at: the end of the log at the request.
         """

@@ -1,4 +1,4 @@
-"""Store traffic: runs the producers, consumers and operators of one life of a store."""
+"""Store traffic: runs producers, consumers and operators between a start and a stop of a store."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ Report = Callable[[Iterable[Violation]], None]
 
 @dataclass(slots=True)
 class Traffic:
-    """The users of one life of a store. Each user has its own stream, so actions do not depend on the schedule."""
+    """The users of a store until its next stop. Each user has its own stream of random choices."""
 
     plan: Plan
     life: int
@@ -48,7 +48,6 @@ class Traffic:
     """None: producers send no half messages."""
     room: DiskRoom | None = None
     paused_ns: Callable[[int], int] = lambda _: 0
-    """The total time of all pauses since a moment."""
     on_answer: OnAnswer | None = None
     _skew: Skew = field(init=False)
     _door: StoreSender = field(init=False)
@@ -79,7 +78,7 @@ class Traffic:
             user.join(None)
 
     def run_and_stop(self, messages_each: int, stop: Callable[[], bool]) -> bool:
-        """Start all users, stop the store at a drawn put, and wait for all users. Return the result of `stop`."""
+        """Start all users, stop the store at a random put, and wait for all users. Return the result of `stop`."""
         stream = self._stream("stop")
         puts_max = sum(len(self._names_of(number, messages_each)) for number in range(self.plan.producers))
         puts = stream.randint(1, puts_max, "puts before the stop")
@@ -103,7 +102,7 @@ class Traffic:
         if plan.consuming.commits_offsets and self.progress is not None and self.life < len(plan.lives):
             persisting = operators.persisting_operators(self.progress, self._stream("persisting"))
             users.append(spawn("persisting operators", persisting))
-        if plan.starts.second and self._door.stop is None:  # after a stop a second start is legal
+        if plan.starts.second and self._door.stop is None:  # after a stop a second start is allowed
             users.append(spawn("operator", self._check_second_start))
         if plan.retention.deletes_segments:
             retention = operators.retention_operator(store, self._stream("retention"))
@@ -142,13 +141,13 @@ class Traffic:
             self.report(found)
 
     def _wait_for_delayed(self) -> None:
-        """Keep consumers running for a while, so that delayed messages arrive and are consumed."""
+        """Run consumers for a while, so that delayed messages are consumed."""
         stream = self._stream("patient")
         self.store.world.tasks.sleep(options.draw_wait_ms(stream))
         self._producing -= 1
 
     def _decide_earlier_transactions(self) -> None:
-        """Let the producer group decide transactions of earlier lives, and answer check requests for a while."""
+        """Let the producer group decide transactions from before the last start, and answer check requests."""
         assert self.transactions is not None
         healing = self.life == len(self.plan.lives)
         self.transactions.decide_earlier(self._stream("producer-group"), healing=healing)
@@ -169,7 +168,6 @@ class Traffic:
         return produce
 
     def _removal_producer_task(self) -> Callable[[], None]:
-        """Return a task that puts messages into each queue that is being removed."""
         stream = self._stream("returning-producer")
         ending: list[tuple[str, int]] = []
         users_topics = set(map(topic_of_users, range(self.plan.topics)))

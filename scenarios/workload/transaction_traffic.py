@@ -1,9 +1,9 @@
-"""Transaction traffic: producers of half messages, and the group that answers check requests of the store.
+"""Transaction traffic: producers of half messages, and the group that answers the store's check requests.
 
 The producer of a half message decides at once, later, or never. If never, the store sends check requests to the
-producer group, which may answer after a while or never. The behaviour of each transaction is drawn before the put, so
-it does not depend on the schedule. In later lives of the store the group answers for transactions of earlier lives, and
-decides some of them without a request.
+producer group, which may answer after a while or never. This behaviour is chosen before the put, so it does not depend
+on the schedule. After a restart of the store, the group answers for earlier transactions, too, and decides some of them
+without a request.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ from .options import message_of
 
 _PUT_BACK_BYTES = len("\2TRANSACTION_CHECK_TIMES\1") + 10 + len("\2TRAN_PREPARED_QUEUE_OFFSET\1") + 19
 _NEVER = 1_000
-"""More check requests than the store ever sends."""
+"""Greater than the number of check requests that the store ever sends."""
 _COMES_BACK_CHANCE = 0.4
 _STAYS_MS_MAX = (1, 600, 2_500)
 _IMMUNITY_S = 1
@@ -61,14 +61,14 @@ def draw_behaviour(stream: Stream) -> TransactionBehaviour:
 
 
 def fits_segment(put: PutEntry, plan: Plan) -> bool:
-    """Every record that the store makes of a half message must fit into a segment."""
+    """Return whether every record that the store makes of a half message fits into a segment."""
     longer_topic = max(len(GIVEN_UP_TOPIC), len(put.topic.encode())) - len(HALF_TOPIC)
     return put.record_bytes + longer_topic + _PUT_BACK_BYTES + BLANK_BYTES <= plan.commit_log_bytes
 
 
 @dataclass(slots=True)
 class TransactionTraffic:
-    """The transaction service of one life, and its users."""
+    """The transaction service between a start and a stop, and its users."""
 
     plan: Plan
     store: MessageStore
@@ -79,18 +79,18 @@ class TransactionTraffic:
     is_calm: bool = False
     service: TransactionalMessageService = field(init=False)
     _earlier: dict[str, int] = field(init=False)
-    """Decisions of earlier lives, for each transaction that still exists in this life."""
+    """Transaction -> number of decisions before the last start, for transactions that still exist."""
     _others: int = field(init=False)
-    """Number of decisions in this life that another service of the same store executed."""
+    """The number of decisions since the last start that another service of the same store executed."""
     _owed: list[Transaction] = field(default_factory=list, init=False)
     """Decided transactions without a stored op, whose decision exists only in this service's memory."""
     _answers: list[Task] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
-    """When this life began to check."""
+    """When the check began after the last start."""
     _newest_stored_ms: int = field(default=0, init=False)
     """The newest store time at `_began_ms`. Later records have no earlier store time, even if the clock steps back."""
     _is_over: bool = field(default=False, init=False)
-    """Whether the store is being stopped, so that it may refuse requests."""
+    """Whether the store is stopping, so that it may refuse requests."""
 
     def __post_init__(self) -> None:
         transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
@@ -112,12 +112,11 @@ class TransactionTraffic:
         for answer in self._answers:
             answer.join(None)
         for transaction in self._owed:
-            transaction.settled_at = None  # the next service may ask again, in this life of the store or a later one
+            transaction.settled_at = None  # the next service may ask again, before or after a restart of the store
 
     # -- producers ---------------------------------------------------------------------------------
 
     def prepare(self, put: PutEntry, behaviour: TransactionBehaviour) -> PutMessageResult:
-        """The half message is already in the ledger."""
         self.ledger.transactions.add_transaction(put.name, behaviour)
         place, properties = (put.topic, put.body, put.queue_id), put.properties.decode()
         flag = TRANSACTION_PREPARED
@@ -140,7 +139,7 @@ class TransactionTraffic:
         request = EndTransaction(GROUP, put.queue_offset, put.physical_offset)
         behaviour = transaction.behaviour
         found = self._must_find_half_message(put)
-        if behaviour.contradicts and not self._is_over:  # during a stop no task waits for it
+        if behaviour.contradicts and not self._is_over:  # during a stop no task waits for the decision
             otherwise = partial(
                 self._request_decision, transaction, put, request, commits=not behaviour.commits, found=found
             )
@@ -163,9 +162,10 @@ class TransactionTraffic:
         return self._must_be_found(end, is_visible=is_visible, in_buffer=self.plan.memory.transient_pool)
 
     def decide_earlier(self, stream: Stream, *, healing: bool) -> None:
-        """Decide some transactions of earlier lives without a request, then answer check requests for a while.
+        """Decide some transactions from before the last start without a request, then answer check requests for a
+        while.
 
-        healing: whether all faults have ended, so that the wait is not needed.
+        healing: whether all faults have ended, so that no wait is needed.
         """
         ledger = self.ledger
         for name, decisions in self._earlier.items():
@@ -188,7 +188,7 @@ class TransactionTraffic:
         late_ms_max = None
         if self.is_calm:  # each check request may wait for a flush
             others_ms = len(ledger.transactions.by_name) * live.overtaken_ms_max(self.plan)
-            put_back_ms = live.answer_ms_max(self.plan) or 0  # the put back may need a new segment
+            put_back_ms = live.answer_ms_max(self.plan) or 0  # the next put of the half message may need a new segment
             config = self.store.config
             # A pass reads the file, and waits for the commit before it sends a request.
             seen_ms = 0 if self.store.commit is None else 2 * config.commit_interval_commit_log_ms
@@ -211,12 +211,12 @@ class TransactionTraffic:
     def _may_have_been_due(self, transaction: Transaction, record: MessageRecord) -> bool:
         """Return whether a clock that was set back may have made a half message due early.
 
-        Before a step back the clock had reached the due time, or after it the clock was before the born time.
+        Either the clock had reached the due time before the step back, or it was before the born time after the step.
         """
         born_ms = record.born_timestamp_ms
         due_ms = born_ms + (transaction.behaviour.immunity_s * 1000 or TRANSACTIONS.transaction_timeout_ms)
         was_before_birth = any(back.to_ms < born_ms for back in self.ledger.clock_set_back) or (
-            transaction.name in self._earlier and self._began_ms < born_ms  # a new life's clock is right again
+            transaction.name in self._earlier and self._began_ms < born_ms  # after a restart the clock is right again
         )
         return was_before_birth or self.ledger.has_clock_read(due_ms)
 
@@ -246,7 +246,6 @@ class TransactionTraffic:
     def _request_decision(
         self, transaction: Transaction, put: PutEntry, request: EndTransaction, *, commits: bool, found: bool
     ) -> None:
-        """found: whether a lookup must find the half message."""
         transactions = self.ledger.transactions
         decision = transactions.record_decision(
             transaction, commits=commits, now_ns=self.store.world.clock.monotonic_ns()
@@ -276,13 +275,12 @@ class TransactionTraffic:
             )
         )
         if result.status is EndTransactionStatus.DECIDED:
-            # Not the readable end, because messages put back earlier may still be in a buffer.
+            # The readable end is wrong here, because messages that were put back earlier may still be in a buffer.
             transaction.settled_at = self.store.log.put_offset
             if not result.op_is_stored:
                 self._owed.append(transaction)
 
     def _may_be_missing(self, physical_offset: int) -> bool:
-        """Return whether the record has expired or was reverted by a failed fsync."""
         if physical_offset < self.ledger.expired_to:
             return True
         segment = self.store.log.find(physical_offset)
@@ -290,7 +288,6 @@ class TransactionTraffic:
 
     @property
     def _may_fail_to_commit(self) -> bool:
-        """Data may stay in a buffer because the disk fails."""
         return self.plan.memory.transient_pool and allowances.has_any_fault(self.disk)
 
     def _must_be_found(self, end: int, *, is_visible: bool, in_buffer: bool) -> bool:
@@ -314,14 +311,13 @@ class TransactionTraffic:
             )
         self.report(untrue)
 
-    # -- in the end --------------------------------------------------------------------------------
+    # -- after the last request --------------------------------------------------------------------
 
     def cursors(self) -> Iterable[Cursor]:
-        """Return the cursors of the check, which must pass all settled transactions."""
         return quiescence.transaction_cursors(self.store, self.plan, self.offsets, TRANSACTIONS)
 
     def await_settled(self) -> None:
-        """Wait until all transactions are settled. There are no faults and puts during the wait."""
+        """Wait until all transactions are decided or given up. There are no faults and puts during the wait."""
         waited_ms = 0
         while names := tx.unsettled_transactions(self.ledger, read_store(self.store)):
             if waited_ms > _SETTLED_MS_MAX + live.clock_ms_max(self.plan):

@@ -1,6 +1,6 @@
 """Connections: two ends and one wire per direction; each byte has an arrival time.
 
-No task transports bytes: the receiver waits for the arrival time. So only arrival times order the deliveries of
+No task transports bytes: the receiver waits until the arrival time. So only arrival times order the deliveries of
 different connections.
 """
 
@@ -12,7 +12,7 @@ from ..machine import Machine, WaitGate
 from .medium import ConnectionFault, NetworkMedium, earliest_time_ns
 
 _RESET_AFTER_NS = 924 * 1_000_000_000
-"""TCP resets a connection with unacknowledged data after this time (tcp(7), tcp_retries2)."""
+"""TCP resets a connection if data stays unacknowledged for this time (tcp(7), tcp_retries2)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -21,22 +21,20 @@ class WireDirection:
 
     Invariant: pieces arrive in the order of sending, and the end of the stream arrives last.
 
-    size_bytes counts bytes in flight or unread; the sender waits while it is too large.
+    size_bytes counts bytes in flight or unread. While it is too large, the sender waits.
     """
 
     _pieces: deque[tuple[int, bytes]] = field(default_factory=deque)  # (arrives_ns, data)
-    _read_bytes: int = 0  # already received of the first piece
+    _read_bytes: int = 0  # number of received bytes of the first piece
     size_bytes: int = 0
     ended_ns: int | None = None
-    """Time at which the end of the stream arrives; None before the end is sent."""
+    """Time at which the end of the stream arrives; None before it is sent."""
 
     @property
     def last_arrival_ns(self) -> int:
-        """Return when the last piece arrives; 0 without pieces."""
         return self._pieces[-1][0] if self._pieces else 0
 
     def send(self, data: bytes, arrives_ns: int) -> None:
-        """Add a piece of data that arrives after all earlier pieces."""
         # b"" would mean the end of the stream.
         assert data, "a piece has at least one byte"
         assert self.ended_ns is None, self.ended_ns
@@ -44,16 +42,15 @@ class WireDirection:
         self.size_bytes += len(data)
 
     def end_stream(self, arrives_ns: int) -> None:
-        """End the stream. Later calls have no effect."""
         if self.ended_ns is None:
             self.ended_ns = max(arrives_ns, self.last_arrival_ns)
 
     def add_lost_bytes(self, size_bytes: int) -> None:
-        """Count bytes as unread although they never arrive."""
+        """Count bytes that never arrive as unread."""
         self.size_bytes += size_bytes
 
     def receive(self, bytes_max: int, until_ns: int) -> bytes:
-        """Return the bytes that arrived by until_ns, at most bytes_max; b"" if no bytes arrived."""
+        """Return up to bytes_max bytes that arrived by until_ns, possibly none."""
         found: list[bytes] = []
         wanted = bytes_max
         pieces = self._pieces
@@ -77,14 +74,13 @@ class WireDirection:
         return self.ended_ns is not None and self.ended_ns <= until_ns
 
     def next_ns(self) -> int | None:
-        """Return the arrival time of the next piece or of the end of the stream; None if neither is known."""
         return self._pieces[0][0] if self._pieces else self.ended_ns
 
     def count_in_flight(self, now_ns: int) -> int:
         return sum(arrives_ns > now_ns for arrives_ns, _ in self._pieces)
 
     def drop_last_pieces(self, pieces: int) -> None:
-        """Lose the last pieces and the end of the stream. Lost bytes still count as unread."""
+        """Lose the last pieces and the end of the stream. Their bytes still count as unread."""
         assert 0 <= pieces <= len(self._pieces), (pieces, len(self._pieces))
         for _ in range(pieces):
             self._pieces.pop()
@@ -121,9 +117,8 @@ class SimConnection:
         self.incoming = WireDirection()
         self.closed = False
         self.is_lost = False
-        """Whether bytes sent from here are lost without an error."""
+        """Whether bytes sent from this end are lost without an error."""
         self.broken_ns: int | None = None
-        """Time at which this end gets the reset."""
         self.gate = WaitGate(medium.kernel, f"network {self.label}")
         self.watchers: list[WaitGate] = []
 
@@ -140,14 +135,14 @@ class SimConnection:
             now_ns = medium.kernel.now_ns
             self._check_open()
             is_broken = self.broken_ns is not None and self.broken_ns <= now_ns
-            # Data that arrived before the reset can still be read; later data is lost.
+            # Reads return data that arrived before the reset. Later data is lost.
             until_ns = now_ns if self.broken_ns is None else min(now_ns, self.broken_ns)
             was_full = incoming.size_bytes >= medium.buffer_bytes
             data = incoming.receive(bytes_max, until_ns)
             if data:
                 medium.record_event("receive", self.label, data)
                 if was_full:
-                    self.peer.wake_watchers()  # the peer may wait to send more
+                    self.peer.wake_watchers()  # the peer may wait to send more bytes
                 return data
             if is_broken:
                 raise ConnectionResetError(errno.ECONNRESET, f"{self.label}: reset")
@@ -157,7 +152,7 @@ class SimConnection:
             self.wait(due_ns, (incoming.next_ns(), self.broken_ns))
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Send as many bytes as the buffer has room for, at least one. Return the number of sent bytes."""
+        """Send one or more bytes, as many as fit into the buffer. Returns the number of sent bytes."""
         if not len(data):
             raise ValueError("data: expected at least a byte, found none")
         medium = self._medium
@@ -178,7 +173,6 @@ class SimConnection:
         return len(taken)
 
     def close(self) -> None:
-        """Close this end. Sent bytes are still delivered, and waiting tasks wake up."""
         self._medium.pass_scheduling_point(self._machine, f"close {self.label}")
         if not self.closed:
             self._medium.record_event("close", self.label, b"")
@@ -188,25 +182,24 @@ class SimConnection:
 
     @property
     def receives(self) -> bool:
-        """Return whether `receive` would return or raise at once."""
         now_ns = self._medium.kernel.now_ns
         return self._has_ended(now_ns) or self.incoming.has_arrived(now_ns)
 
     @property
     def sends(self) -> bool:
-        """Return whether `send` would return or raise at once."""
         room_bytes = self._medium.buffer_bytes - self.peer.incoming.size_bytes
         return room_bytes > 0 or self._has_ended(self._medium.kernel.now_ns)
 
     def next_ns(self, *, receives: bool) -> int | None:
-        """Return when `sends`, or `receives` if asked, may change without a call, possibly a past time.
+        """Return when `sends` (or `receives`, if requested) may change without a call, possibly a past time.
 
-        Only reads by the other end make room to send, and these call `wake_watchers`."""
+        Only reads by the other end free buffer space, and these call `wake_watchers`.
+        """
         return earliest_time_ns((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
 
     @property
     def is_lost_by_reboot(self) -> bool:
-        """Return whether the host has a new machine, which does not know this connection."""
+        """Return whether this end's host has rebooted, so that its new machine does not know this connection."""
         return not self._machine.alive and self._medium.is_host_on(self.host)
 
     def wake_watchers(self) -> None:
@@ -215,7 +208,6 @@ class SimConnection:
             watcher.open()
 
     def wake_at_arrival(self, arrives_ns: int) -> None:
-        """At the arrival time, wake the tasks that wait for data of this end."""
         if arrives_ns <= self._medium.kernel.now_ns:
             self.wake_watchers()
             return
@@ -224,7 +216,7 @@ class SimConnection:
             watcher.open_at(arrives_ns)
 
     def end_stream(self) -> None:
-        """End the stream as the operating system does after a close or the end of a process."""
+        """End the stream, as an operating system does after a close or the end of a process."""
         self.closed = True
         if not self.is_lost:
             self.peer.incoming.end_stream(self._arrival_ns(0))
@@ -232,19 +224,19 @@ class SimConnection:
         self.peer.wake_watchers()
 
     def close_silently(self) -> None:
-        """Close this end without a message to the peer, and lose some of its last pieces in flight."""
+        """Close this end without a message to the peer, and lose some of the last pieces in flight."""
         self.closed = True
         under_way = self.peer.incoming.count_in_flight(self._medium.kernel.now_ns)
         if under_way:
-            # The peer may have read pieces that arrived.
+            # Arrived pieces cannot be lost, because the peer may have read them.
             lost = self._medium.conditions.draw_lost_pieces(self.host, under_way)
             assert 0 <= lost <= under_way, (lost, under_way)
             self.peer.incoming.drop_last_pieces(lost)
-        self.peer.incoming.ended_ns = None  # an end of the stream in flight is lost too
+        self.peer.incoming.ended_ns = None  # the end of the stream is lost too if it is in flight
         self.peer.is_lost = True
 
     def reset(self) -> None:
-        """Reset this end now, and the other end after the delay unless the link is lost."""
+        """Reset this end now, and after the delay the other end, unless the link is lost."""
         now_ns = self._medium.kernel.now_ns
         self.set_broken_time(now_ns)
         if not self.is_lost:
@@ -255,7 +247,7 @@ class SimConnection:
         self.wake_watchers()
 
     def wait(self, due_ns: int | None, moments_ns: tuple[int | None, ...]) -> None:
-        """Wait for a change, or until one of the times. Raises TimeoutError at due_ns."""
+        """Wait for a change or for the first of the times. Raises TimeoutError at due_ns."""
         if due_ns is not None and due_ns <= self._medium.kernel.now_ns:
             raise TimeoutError(errno.ETIMEDOUT, f"{self.label}: no data in time")
         self.gate.wait(earliest_time_ns((due_ns, *moments_ns)))
@@ -274,8 +266,8 @@ class SimConnection:
             elif mishap is ConnectionFault.LOST:
                 self.is_lost = peer.is_lost = True
         if self.is_lost:
-            peer.incoming.add_lost_bytes(len(data))  # so a sender on a lost link waits when the buffer is full
-            # A new machine with the host name resets unknown connections. A lost link sends no answer.
+            peer.incoming.add_lost_bytes(len(data))  # counted, so a sender on a lost link waits once the buffer is full
+            # After a reboot, the new machine resets unknown connections. On a lost link, no answer arrives.
             self.set_broken_time(now_ns + (2 * self._delay_ns(0) if peer.is_lost_by_reboot else _RESET_AFTER_NS))
         elif peer.closed:
             self.set_broken_time(now_ns + self._delay_ns(0) + peer._delay_ns(0))

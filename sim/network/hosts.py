@@ -1,8 +1,8 @@
 """The simulated network: hosts by name, each with at most one running machine.
 
-A host name outlives its machine, as an IP address survives a reboot. A dead machine's listeners are gone. The
-connections of a dead machine end, are reset or stop without an answer: the link conditions decide, or the caller that
-kills the machine. Host names in RocketMQ messages must be IPv4 addresses.
+A host name outlives its machine, as an IP address survives a reboot. When a machine dies, its listeners close. Its
+connections end, are reset or become silent, as the link conditions or the caller that kills the machine decide. Host
+names in RocketMQ messages must be IPv4 addresses.
 
 Not modelled: corrupt bytes, hosts with several addresses, delayed TCP acknowledgements.
 """
@@ -26,7 +26,7 @@ _BUFFER_BYTES = 1 << 16
 class SimNetwork:
     """All hosts of one kernel.
 
-    buffer_bytes: bytes of a stream that may be in flight or unread before its sender waits.
+    buffer_bytes: maximum number of bytes of a stream in flight or unread. At this number, the sender waits.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class SimNetwork:
     ) -> None:
         self._medium = NetworkMedium(kernel, conditions or LinkConditions(), buffer_bytes)
         self.next_ports: dict[str, int] = {}
-        """Next free port by host. A port is not reused at once, not even after a reboot."""
+        """Next free port by host. Ports are not reused at once, not even after a reboot."""
         self._newest: dict[str, HostNetwork] = {}
 
     def connect_machine(self, machine: Machine, host: str) -> "HostNetwork":
@@ -50,7 +50,7 @@ class SimNetwork:
         return endpoint
 
     def heal(self) -> None:
-        """End all faults: bytes in flight arrive soon, and lost connections are detected."""
+        """End all faults. Bytes in flight arrive soon, and hosts detect lost connections."""
         self._medium.conditions.heal()
         for host in sorted(self._newest):
             self._newest[host].heal()
@@ -62,18 +62,18 @@ class SimNetwork:
 class HostNetwork:
     """The network endpoint of one machine. Every call is a scheduling point.
 
-    Invariant: `_ends` has all connections of this machine, except some that are closed on both sides.
+    Invariant: `_ends` contains all connections of this machine, except some that are closed on both sides.
     """
 
     def __init__(self, network: SimNetwork, medium: NetworkMedium, machine: Machine, host: str) -> None:
         self.host = host
         self.dies_silently: bool | None = None
-        """Whether the machine dies in a power cut, so that no peer receives a message.
+        """Whether the machine dies in a power cut, and so sends no message to its peers.
 
-        None: the link conditions decide whether peers receive one.
+        None: the link conditions decide.
         """
         self.is_off = False
-        """Whether the machine has lost power: connection attempts get no answer, not even a refusal."""
+        """Whether the machine has lost power, so that connection attempts get no answer, not even a refusal."""
         self._network = network
         self._medium = medium
         self._machine = machine
@@ -104,7 +104,6 @@ class HostNetwork:
         return listener
 
     def connect(self, address: str, timeout_ms: int) -> SimConnection:
-        """Connect. Raises TimeoutError without an answer in time, ConnectionRefusedError or another OSError."""
         medium = self._medium
         medium.pass_scheduling_point(self._machine, f"connect {address}")
         name, port = _split_host_and_port(address)
@@ -115,11 +114,11 @@ class HostNetwork:
         due_ns = medium.kernel.now_ns + timeout_ms * 1_000_000
         ask = WaitReason(f"connect {address}")
         self._sleep_until(ask, medium.conditions.delay_ns(self.host, target, 0), due_ns)
-        peer = self._network.newest_endpoint(target)  # the host may have a new machine now
+        peer = self._network.newest_endpoint(target)  # meanwhile the host may have a new machine
         assert peer is not None, target
         listener = peer.find_listener(port, is_local=target == self.host)
         if peer.is_off or (listener is not None and not listener.has_room):
-            self._sleep_until(ask, due_ns, due_ns)  # no answer, so always a timeout
+            self._sleep_until(ask, due_ns, due_ns)  # no answer, so this always ends with a timeout
         if listener is None or medium.conditions.refuses_connection(self.host, target):
             self._sleep_until(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
             medium.record_event("refused", f"{self.host}>{address}", b"")
@@ -133,7 +132,7 @@ class HostNetwork:
         listener.queue_connection(theirs)
         try:
             self._sleep_until(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
-        except TimeoutError:  # the listener has accepted the connection, so it must get a reset
+        except TimeoutError:  # the listener has already accepted the connection, so it gets a reset
             mine.closed = True
             mine.reset()
             raise
@@ -148,12 +147,10 @@ class HostNetwork:
     # -- called by the network -----------------------------------------------------------------------
 
     def find_listener(self, port: int, *, is_local: bool) -> SimListener | None:
-        """Return the listener of a port. is_local: whether loopback listeners are included."""
         found = self._listeners.get(port)
         return found if found is None or is_local or not found.is_loopback else None
 
     def close_at_machine_death(self) -> None:
-        """Close listeners and connections of the dead machine."""
         conditions = self._medium.conditions
         self.is_off = conditions.is_silent_death(self.host, self.dies_silently)
         for listener in list(self._listeners.values()):  # a copy, because `stop_listening` removes the listener
@@ -174,16 +171,16 @@ class HostNetwork:
                 end.end_stream()
 
     def on_peer_reboot(self) -> None:
-        """Reset lost connections, which the new machine does not know.
+        """Reset lost connections, which the peer's new machine does not know.
 
-        A peer that has sent bytes since the power loss gets the reset soon, other peers when they send."""
+        A connection that sent bytes since the power loss gets the reset soon, other connections when they send.
+        """
         for end in self._ends:
             if end.peer.is_lost and not end.peer.closed and end.incoming.size_bytes:
-                # A retransmission and the reset that answers it.
+                # The delay of a retransmission and of the reset that answers it.
                 end.peer.set_broken_time(self._medium.kernel.now_ns + 2 * self._round_trip_ns(end))
 
     def heal(self) -> None:
-        """Make bytes in flight to this host arrive soon, and reset lost connections soon."""
         now_ns = self._medium.kernel.now_ns
         for end in self._ends:
             if end.closed:
@@ -201,7 +198,6 @@ class HostNetwork:
         self._ends.append(end)
 
     def _sleep_until(self, why: WaitReason, delay_ns: int, due_ns: int) -> None:
-        """Sleep for delay_ns. Raises TimeoutError at due_ns if due_ns is earlier."""
         kernel = self._medium.kernel
         moment_ns = kernel.now_ns + delay_ns
         if moment_ns > kernel.now_ns:

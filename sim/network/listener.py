@@ -1,4 +1,4 @@
-"""Listeners and pollers: wait for new connections, or for events of many."""
+"""Listeners and pollers: wait for new connections, or for events of many connections."""
 
 import errno
 from collections import deque
@@ -9,11 +9,11 @@ from ..machine import Machine, WaitGate
 from .connection import SimConnection
 from .medium import NetworkMedium, earliest_time_ns
 
-BACKLOG = 128  # SOMAXCONN of Linux before 5.4; listen(2) silently caps the backlog at it
+BACKLOG = 128  # SOMAXCONN of Linux before 5.4, to which listen(2) silently limits the backlog
 
 
 class SimListener:
-    """A listening port, and its connections that are not accepted yet. release_port frees the port."""
+    """A listening port, and its connections that are not accepted yet. `release_port` frees the port."""
 
     __slots__ = (
         *("_release_port", "_machine", "_medium", "_waiting", "address", "closed", "gate", "is_loopback"),
@@ -30,7 +30,6 @@ class SimListener:
     ) -> None:
         self.address = address
         self.is_loopback = is_loopback
-        """Whether only the host itself may connect."""
         self.closed = False
         self.gate = WaitGate(medium.kernel, f"accept {address}")
         self.watchers: list[WaitGate] = []
@@ -40,7 +39,6 @@ class SimListener:
         self._waiting: deque[SimConnection] = deque()
 
     def accept(self, timeout_ms: int | None) -> SimConnection:
-        """Return the next connection. Raises TimeoutError after timeout_ms, ConnectionError after a close."""
         medium = self._medium
         medium.pass_scheduling_point(self._machine, self.gate.label)
         due_ns = medium.due_ns(timeout_ms)
@@ -55,7 +53,6 @@ class SimListener:
         return connection
 
     def close(self) -> None:
-        """Stop listening and wake waiting tasks."""
         self._medium.pass_scheduling_point(self._machine, f"close {self.address}")
         if not self.closed:
             self._medium.record_event("close", self.address, b"")
@@ -63,21 +60,18 @@ class SimListener:
 
     @property
     def has_room(self) -> bool:
-        """Return whether another connection may wait for `accept`."""
         return len(self._waiting) < BACKLOG
 
     @property
     def receives(self) -> bool:
-        """Return whether `accept` would return or raise at once."""
         return self.closed or bool(self._waiting)
 
     @property
     def sends(self) -> bool:
-        """Return whether the listener is closed; a listener never sends."""
         return self.closed
 
     def next_ns(self, *, receives: bool) -> None:
-        """A listener changes only by calls of tasks."""
+        """Return None, because a listener changes only by calls of tasks."""
 
     def queue_connection(self, connection: SimConnection) -> None:
         assert not self.closed, self.address
@@ -86,7 +80,6 @@ class SimListener:
         self._wake_waiters()
 
     def stop_listening(self) -> None:
-        """Stop listening, and reset connections that were not accepted."""
         self.closed = True
         self._release_port()
         for connection in self._waiting:
@@ -102,7 +95,7 @@ class SimListener:
 
 
 class ReadyEndpoint(NamedTuple):
-    """A connection or listener that is ready, with its ready operations."""
+    """A ready connection or listener, and its ready operations."""
 
     what: SimConnection | SimListener
     receives: bool
@@ -112,7 +105,7 @@ class ReadyEndpoint(NamedTuple):
 class SimPoller:
     """A poller of connections and listeners. Every call except close is a scheduling point.
 
-    Invariant: `_watched` is in the order of first watching, and each key opens the gate when it changes.
+    Invariant: `_watched` is in the order of the first `watch`, and each key opens the gate when it changes.
     """
 
     __slots__ = ("_gate", "_is_woken", "_machine", "_medium", "_watched")
@@ -125,7 +118,7 @@ class SimPoller:
         self._is_woken = False
 
     def watch(self, what: object, *, receives: bool, sends: bool) -> None:
-        """Watch an object, or change its operations; even without any it keeps its place in the order."""
+        """Watch an object, or change its operations. Without operations it keeps its position."""
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_scheduling_point(self._machine, f"watch {self._gate.label}")
         if what not in self._watched:
@@ -135,15 +128,15 @@ class SimPoller:
         self._gate.open()
 
     def forget(self, what: object) -> None:
-        """Stop watching an object; no effect if it is not watched."""
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_scheduling_point(self._machine, f"forget {self._gate.label}")
         self._remove_watched(what)
 
     def wait(self, timeout_ms: int | None) -> Sequence[ReadyEndpoint]:
-        """Return ready objects in the order of first watching; none after timeout_ms or `wake`.
+        """Return ready objects in the order of their first `watch`; none after timeout_ms or `wake`.
 
-        Raises OSError (EBADF) if the link conditions make the poll fail."""
+        Raises OSError(EBADF) if the link conditions make the poll fail.
+        """
         medium = self._medium
         medium.pass_scheduling_point(self._machine, self._gate.label)
         if medium.conditions.fails_poll(self._machine.name):
@@ -159,13 +152,11 @@ class SimPoller:
             self._gate.wait(earliest_time_ns((due_ns, *(what.next_ns(receives=one) for what, one in watched))))
 
     def wake(self) -> None:
-        """Make the current or next wait return."""
         self._medium.pass_scheduling_point(self._machine, f"wake {self._gate.label}")
         self._is_woken = True
         self._gate.open()
 
     def close(self) -> None:
-        """Stop watching all objects, which stay open."""
         for what in list(self._watched):
             self._remove_watched(what)
 

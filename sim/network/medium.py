@@ -9,34 +9,34 @@ from ..errors import MachineDied
 from ..kernel import Kernel
 from ..machine import Machine
 
-_NOTE = 12 << 56  # tag of digest words, distinct from those of the kernel, of disturbances and of disks
+_NOTE = 12 << 56  # tag of digest words; kernel, disturbances and disks use others
 
 
 class ConnectionFault(Enum):
-    """The fault of a connection at a send."""
+    """A fault that a send causes."""
 
     NONE = "none"
     BROKEN = "broken"
     """Both ends of the connection are reset."""
     LOST = "lost"
-    """Further bytes are lost, and neither end gets an error soon."""
+    """Further bytes are lost, and both ends get an error only after a long time."""
 
 
 class LinkConditions:
-    """Delays and faults of all links, here none and a constant delay. Each call may draw. Hosts are given by name."""
+    """Delays and faults of all links: here no faults, and a constant delay. Any method of a subclass may draw."""
 
     def __init__(self, latency_ns: int = 50_000) -> None:
         self._latency_ns = latency_ns
 
     def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
-        """Return how long bytes sent now take to arrive."""
+        """Return the transport time of bytes sent now between two host names."""
         return self._latency_ns
 
     def note_arrival(self, source: str, target: str, sent_ns: int, arrives_ns: int) -> None:
-        """Called after each send with the arrival time, which is after that of all earlier bytes."""
+        """Called after each send. arrives_ns is after all earlier arrival times of the stream."""
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
-        """Return how many of at least two bytes arrive before the rest; size_bytes: all arrive together."""
+        """Return how many of the bytes (two or more) arrive before the rest; size_bytes if all arrive together."""
         return size_bytes
 
     def draw_connection_fault(self, source: str, target: str) -> ConnectionFault:
@@ -49,9 +49,10 @@ class LinkConditions:
         return False
 
     def is_silent_death(self, host: str, forced: bool | None) -> bool:
-        """Return whether a dying machine loses power. If not, its operating system ends its connections.
+        """Return whether a dying machine loses power. Otherwise its operating system ends its connections.
 
-        forced: decision of the caller that kills the machine; None: no decision."""
+        forced: decision of the caller that kills the machine, None if it leaves the decision open.
+        """
         return forced is True
 
     def is_reset_at_death(self, host: str) -> bool:
@@ -70,7 +71,7 @@ def earliest_time_ns(moments_ns: Iterable[int | None]) -> int | None:
 
 @dataclass(slots=True, eq=False)
 class NetworkMedium:
-    """The parts shared by the hosts of a network. A sender waits while buffer_bytes bytes are unread."""
+    """State shared by the hosts of a network. A sender waits while buffer_bytes bytes are unread."""
 
     kernel: Kernel
     conditions: LinkConditions
@@ -84,11 +85,10 @@ class NetworkMedium:
         kernel.fuel -= 1
         if kernel.fuel < 0:
             kernel.reschedule(label)
-            if not machine.alive:  # the kernel raises only inside of tasks
+            if not machine.alive:  # the kernel raises MachineDied only inside of tasks
                 raise MachineDied(machine.name)
 
     def due_ns(self, timeout_ms: int | None) -> int | None:
-        """Return the time at which a wait that begins now times out; None: no timeout."""
         return None if timeout_ms is None else self.kernel.now_ns + timeout_ms * 1_000_000
 
     def is_host_on(self, host: str) -> bool:

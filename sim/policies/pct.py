@@ -1,9 +1,9 @@
 """PCT: finds a bug of a given depth with a known minimum probability.
 
-Each task gets a random priority when it first runs or could run; the runnable task of highest priority runs. At depth -
-1 random steps within the horizon, the running task drops below all others. One run finds a bug of that depth with a
-probability of at least 1 / (tasks * horizon ** (depth - 1)). A task that spins instead of waiting starves the others
-until the step limit.
+Each task gets a random priority when it first becomes runnable. The runnable task with the highest priority runs. At
+depth - 1 random steps within the horizon, the priority of the running task drops below all others. One run finds a bug
+of this depth with a probability of at least 1 / (tasks * horizon ** (depth - 1)). A task that spins instead of waiting
+starves the others until the step limit.
 
 Source: Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010.
 """
@@ -22,7 +22,7 @@ class Numbered(Protocol):
 
 
 class PCTPolicy:
-    """The PCT policy. Invariant: `_change_steps` has the remaining change steps in descending order."""
+    """The PCT policy. Invariant: `_change_steps` contains the steps of later priority drops, in descending order."""
 
     name = "pct"
     interrupts_on_wake = True
@@ -34,7 +34,7 @@ class PCTPolicy:
         self._draw = stream.raw_random
         steps = (1 + int(self._draw() * horizon_steps) for _ in range(depth - 1))
         self._change_steps = sorted(steps, reverse=True)
-        self._priorities: dict[int, float] = {}  # by task number: from 1 to 2 at first, negative after a drop
+        self._priorities: dict[int, float] = {}  # by task number: at first from 1 to 2, negative after a drop
 
     def choose_task(self, runnable: Sequence[Numbered], current: Numbered | None, label: str, step: int) -> int:
         if current is not None:
@@ -43,7 +43,6 @@ class PCTPolicy:
         return priorities.index(max(priorities))
 
     def quantum(self, chosen: Numbered, step: int) -> int:
-        """Grant the points before the next change step."""
         self._drop_priority_if_due(chosen, step)
         if not self._change_steps:
             return ENDLESS
@@ -60,6 +59,6 @@ class PCTPolicy:
     def _drop_priority_if_due(self, running: Numbered, step: int) -> None:
         while self._change_steps and self._change_steps[-1] <= step:
             self._change_steps.pop()
-            # A task that drops later gets a lower priority than all earlier ones.
+            # Each drop gives a lower priority than all earlier drops.
             fallen = sum(1 for priority in self._priorities.values() if priority < 0.0)
             self._priorities[running.number] = -1.0 - fallen

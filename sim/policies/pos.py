@@ -1,9 +1,9 @@
-"""POS (partial order sampling): runs the operation of highest priority.
+"""POS (partial order sampling): runs the operation with the highest priority.
 
-After each operation, the priorities of the pending operations that race with it are drawn anew. So orders of racing
-operations are sampled far more evenly than by a random walk. A task that starts or was woken has no known next
-operation, so its last wait is used. Two operations race if they use one object and at least one of them changes it. The
-policy knows only labels:
+After each operation, POS draws new priorities for the pending operations that race with it. So it samples the orders of
+racing operations far more evenly than a random walk. The next operation of a started or woken task is unknown, so POS
+uses the task's last wait. Two operations race if they use one object and at least one of them changes it. POS finds
+object and change in the label:
 
     label                              object          changes it
     lock L, unlock L                   lock L          yes
@@ -15,11 +15,11 @@ policy knows only labels:
     sleep, spawn, join T               none
     any other: write, msync, …         the outside     yes
 
-Approximations: objects with the same name, also on different machines, count as one object. All objects of one class
-count as one object. Files and everything else outside the kernel count as one object, because a crash can follow any
-operation. Plain memory is ignored, except for attribute points.
+Approximations: objects with one name, also on different machines, count as one object, as do all objects of a class.
+Files and everything else outside the kernel count as one object, because a crash can follow any operation. Plain memory
+is ignored, except at attribute points.
 
-The kernel calls POS at every point while more than one task can run. A store run, in which one task mostly runs alone,
+The kernel calls POS at every point while more than one task can run. A store run, in which mostly one task can run,
 takes about 6 % longer than with a random walk of mean quantum 4.
 
 Source: Yuan, Yang, Gu, Partial Order Aware Concurrency Sampling, CAV 2018, section 3.
@@ -44,17 +44,16 @@ class OperationTarget(NamedTuple):
     """The object of an operation, and whether the operation changes it."""
 
     target: str
-    """Name of the object; empty if no operation can race with this one."""
+    """Name of the object; empty if the operation races with no other."""
     changes: bool
 
     def races_with(self, other: "OperationTarget") -> bool:
-        """Return whether the order of the operations may matter."""
         return self.target == other.target and (self.changes or other.changes) and self.target != ""
 
 
 @lru_cache(maxsize=_LABELS_MAX)
 def parse_operation(label: str) -> OperationTarget:
-    """Parse a label. A leading ~, the mark of a blocked task, is ignored."""
+    """Parse a label. Ignores a leading ~, which denotes a blocked task."""
     label = label.removeprefix("~").removeprefix("notify ")
     kind, _, name = label.removeprefix("un").partition(" ")
     if kind in _BLOCKING_KINDS:
@@ -71,7 +70,7 @@ _START = parse_operation("start")
 
 
 class POSPolicy:
-    """The POS policy. Invariant: `_granted` is the operation of the last chosen task, which has no priority yet."""
+    """The POS policy. Invariant: `_granted` is the operation of the last chosen task, which has no priority."""
 
     name = "pos"
     interrupts_on_wake = True
@@ -79,7 +78,7 @@ class POSPolicy:
     def __init__(self, stream: Stream) -> None:
         self._draw = stream.raw_random
         self._pending: dict[int, OperationTarget] = {}  # by task number
-        self._priorities: dict[int, float] = {}  # by task number, of that operation
+        self._priorities: dict[int, float] = {}  # priority of the next operation by task number
         self._granted: OperationTarget = _START
         self._contested = False
 
@@ -104,11 +103,11 @@ class POSPolicy:
         return best
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points after a choice. While only one task can run, no choice is needed until another task wakes."""
+        """Grant 0 points after a choice. While only one task can run, it needs no choice until another task wakes."""
         if self._contested:
             self._contested = False
             return 0
-        # while a task runs alone, its operations race with no other
+        # no other operation races with a task that runs alone
         self._granted = self._pending[chosen.number] = _START
         self._priorities.pop(chosen.number, None)
         return ENDLESS

@@ -10,15 +10,15 @@ from . import Policy
 from .pct import PCTPolicy
 from .pos import POSPolicy
 
-_QUANTILES = 4096  # table size: a logarithm per quantum would be slower
-_TASK_NUMBERS_MAX = 1 << 60  # more than the number of tasks of any run
+_QUANTILES = 4096  # size of the table, which is faster than a logarithm per quantum
+_TASK_NUMBERS_MAX = 1 << 60  # greater than the number of tasks in any run
 _MEAN_QUANTA = (1, 3, 10, 40)
 _DEPTHS = (2, 3, 4)
-_HORIZON_DIGITS = (1.5, 4.0)  # log10 of 30 to 10,000 points, because the length of the run is unknown
+_HORIZON_DIGITS = (1.5, 4.0)  # log10 of 30 and 10,000 points: a wide range, because the length of the run is unknown
 
 
 class RandomWalk:
-    """Chooses uniformly after each quantum. Quanta are geometric with a mean of mean_quantum points."""
+    """Chooses uniformly after each quantum. Quanta have a geometric distribution with the mean mean_quantum."""
 
     name = "random-walk"
     interrupts_on_wake = False
@@ -33,27 +33,27 @@ class RandomWalk:
         return int(self._draw() * len(runnable))
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Draw 0 or more, mean_quantum - 1 on average."""
+        """Draw the remaining points of a quantum, on average mean_quantum - 1."""
         return self._quanta[int(self._draw() * _QUANTILES)]
 
 
 @lru_cache(maxsize=64)
 def _quantum_length_quantiles(mean: int) -> tuple[int, ...]:
-    """Return quantiles of a geometric distribution, by inverse transform, at the middle of equal parts.
+    """Return quantiles of a geometric distribution, at the middle of equal parts, by inverse transform.
 
-    The mean of the quantiles is mean - 1: the last point of a quantum calls the policy and does not count.
+    Their mean is mean - 1, because the last point of a quantum calls the policy and does not count.
     """
     if mean == 1:
-        return (0,) * _QUANTILES  # log(0) would fail below
+        return (0,) * _QUANTILES  # otherwise log(0) would fail below
     assert mean > 1, mean
     scale = 1.0 / log(1.0 - 1.0 / mean)
     return tuple(int(log(1.0 - (part + 0.5) / _QUANTILES) * scale) for part in range(_QUANTILES))
 
 
 class RoundRobin:
-    """Tasks take turns of `quantum` points in the order of creation. No draws.
+    """Each task runs for `quantum` points, in the order of creation, without randomness.
 
-    The simplest schedule with preemption. A failure here occurs with every seed.
+    This is the simplest schedule with preemption. A failure under it occurs with every seed.
     """
 
     name = "round-robin"
@@ -66,17 +66,16 @@ class RoundRobin:
 
     def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         after = 0 if current is None else current.number + 1
-        # Numbers lower than current come last: the modulus exceeds every task number.
+        # Task numbers lower than the current task's come last, because the modulus exceeds every number.
         return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _TASK_NUMBERS_MAX)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant the rest of a turn; the first point of the turn has already passed."""
         return self._free_points
 
 
 def draw_policy(stream: Stream) -> Policy:
-    """Draw a policy with parameters. No single policy finds every order of events."""
-    kind = int(stream.raw_random() * 4)  # raw_random, because the record contains the schedule instead
+    """Draw a policy and its parameters, because no single policy finds every order of events."""
+    kind = int(stream.raw_random() * 4)  # with raw_random, because the record contains the schedule instead
     if kind == 0:
         return POSPolicy(stream)
     if kind == 1:

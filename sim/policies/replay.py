@@ -1,7 +1,6 @@
 """Replay policies: follow the default schedule, with given deviations.
 
-The default schedule lets each task run until it blocks. After a task blocks, the task that became runnable first is
-next.
+In the default schedule each task runs until it blocks, and the next task is the one that became runnable first.
 
     ReplayPolicy      deviates at the entries of a labelled schedule; reports entries that no longer fit the code
     LabellingPolicy   follows the kernel's record, which counts points; writes it in labels that survive changes of code
@@ -18,16 +17,18 @@ from . import ENDLESS
 
 _NOBODY = "outside"
 Deviation = tuple[int, int]
-"""Number of contested points to pass since the last deviation; then the number of the other task to run."""
+"""(contested points since the last deviation, number of the other task to run).
+
+Several tasks can run at a contested point.
+"""
 
 
 def default_choice(runnable: Sequence[SimTask], current: SimTask | None, label: str) -> int:
-    """Return current if this task can continue, else the first task in runnable."""
     return 0 if current is None or label.startswith(FORCED) else runnable.index(current)
 
 
 class PointCounter:
-    """Names each point by task, label and occurrence. Such names survive changes of the code."""
+    """Names each point by task, label and occurrence. These names survive changes of the code."""
 
     __slots__ = ("_times",)
 
@@ -35,14 +36,13 @@ class PointCounter:
         self._times: dict[tuple[str, str], int] = {}
 
     def count_point(self, current: SimTask | None, label: str) -> tuple[str, str, int]:
-        """Count a point; return task, label and occurrence from 1."""
         key = (_NOBODY if current is None else current.name, label)
         nth = self._times[key] = self._times.get(key, 0) + 1
         return (*key, nth)
 
 
 class ReplayPolicy:
-    """Follows a labelled schedule. Invariant: `_left` has the recorded entries that have not happened yet, by place."""
+    """Follows a labelled schedule. Invariant: `_left` contains the entries that have not happened, by their point."""
 
     name = "replay"
     interrupts_on_wake = False
@@ -54,7 +54,7 @@ class ReplayPolicy:
 
     @property
     def unused_switches(self) -> list[TaskSwitch]:
-        """Return the entries that have not happened: the point was not reached, or the chosen task was not runnable."""
+        """Return entries that have not happened: the run missed the point, or the task was not runnable."""
         return list(self._left.values())
 
     def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
@@ -72,15 +72,15 @@ class ReplayPolicy:
         self._points.count_point(current, label)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points while an entry is left: `choose_task` must count every point."""
+        """Grant 0 points while an entry is left, because `choose_task` must count every point."""
         return 0 if self._left else ENDLESS
 
 
 class LabellingPolicy:
-    """Follows a record of `Kernel.schedule` and rewrites the record in labels.
+    """Follows a record of `Kernel.schedule`, and writes it again with labels.
 
-    Unlike the policy of the record, LabellingPolicy is called at every point. Invariant: the first `_followed` entries
-    of the record have happened, the last of these at step `_last_step`.
+    The kernel calls LabellingPolicy at every point, unlike the recorded policy. Invariant: the first `_followed`
+    entries of the record have happened, the last of them at step `_last_step`.
     """
 
     name = "labelling"
@@ -92,15 +92,13 @@ class LabellingPolicy:
         self._last_step = 0
         self._points = PointCounter()
         self.labelled: list[TaskSwitch] = []
-        """The deviations so far, as entries of a labelled schedule."""
 
     @property
     def remaining_switches(self) -> int:
-        """Return how many recorded switches have not happened; 0 after a complete run."""
         return len(self._record) - self._followed
 
     def choose_task(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Raises ReplayDivergedError if this run differs from the record."""
+        """Choose the recorded task. Raises ReplayDivergedError if this run differs from the record."""
         place = self._points.count_point(current, label)
         default = default_choice(runnable, current, label)
         chosen = self._recorded_choice(runnable, label, step)
@@ -114,11 +112,9 @@ class LabellingPolicy:
         self._points.count_point(current, label)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points: each occurrence of a label is counted."""
         return 0
 
     def _recorded_choice(self, runnable: Sequence[SimTask], label: str, step: int) -> int | None:
-        """Return the recorded choice; None if the record has no entry for this point."""
         is_forced = label.startswith(FORCED)
         points = step - self._last_step
         assert points >= 0, (step, self._last_step)
@@ -128,7 +124,7 @@ class LabellingPolicy:
             return None
         entry = self._record[self._followed]
         may_come_yet = points < entry[0] or (points == entry[0] and label != entry[1])
-        if may_come_yet and not is_forced:  # a task that blocks has passed a point at this step
+        if may_come_yet and not is_forced:  # a task that blocks has already passed a point at this step
             return None
         names = [task.name for task in runnable]
         if (points, label) != tuple(entry[:2]) or entry[2] not in names:
@@ -141,9 +137,10 @@ class LabellingPolicy:
 class DeviatingPolicy:
     """Follows deviations (points, other): after `points` contested points, one of the other tasks runs.
 
-    Any part of such a list, also with smaller numbers, is valid for any code. An empty list is the default schedule.
+    Any part of a list of deviations, also with smaller numbers, is valid for any code. An empty list is the default
+    schedule.
 
-    Invariant: the first `_taken` deviations have happened, and `_wait` points remain before the next one.
+    Invariant: the first `_taken` deviations have happened, and `_wait` points remain before the next deviation.
     """
 
     name = "deviating"
@@ -167,7 +164,7 @@ class DeviatingPolicy:
         if self._wait:
             self._wait -= 1
             return default
-        # `other` counts the tasks except the default, which would be no deviation.
+        # `other` counts the tasks without the default task, which would be no deviation.
         other = self._deviations[self._taken][1]
         self._taken += 1
         if self._taken < len(self._deviations):
@@ -175,5 +172,4 @@ class DeviatingPolicy:
         return (default + 1 + other % (len(runnable) - 1)) % len(runnable)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points while a deviation is left: `choose_task` must count every point."""
         return 0 if self._taken < len(self._deviations) else ENDLESS

@@ -1,6 +1,6 @@
-"""StarvingPolicy: wraps a policy and does not run one chosen task for a while.
+"""StarvingPolicy: wraps a policy, and sometimes does not run one task for a while.
 
-Unfair schedulers starve tasks, and busy machines starve tasks of low priority. The draws are not recorded: a replay
+Unfair schedulers starve tasks, and busy machines starve tasks of low priority. Draws are not recorded, because a replay
 uses the recorded schedule instead of this policy.
 """
 
@@ -17,8 +17,8 @@ STARVED_TASK = "starved task"
 class StarvingPolicy:
     """Starves one task at a time.
 
-    Invariant: from step `_begin` to `_end`, `_victim` is not chosen once the victim is drawn. The inner policy chooses
-    among the other tasks. The argument `current` of the inner policy may be the victim.
+    Invariant: from step `_begin` to `_end`, `_victim` does not run while another task can run. The inner policy chooses
+    among the other tasks; its argument `current` may be the victim.
     """
 
     def __init__(self, stream: Stream, policy: Policy, mean_gap_steps: int, steps_max: int) -> None:
@@ -42,7 +42,7 @@ class StarvingPolicy:
         if step < self._begin:
             return self._policy.choose_task(runnable, current, label, step)
         if self._victim is None or self._victim.ended:
-            # Drawn now, because a task drawn earlier might not be runnable in this period.
+            # The victim is drawn now, because a task drawn earlier might not be runnable in this period.
             self._victim = runnable[int(self._draw() * len(runnable))]
             self._is_counted = False
         others = [index for index, task in enumerate(runnable) if task is not self._victim]
@@ -50,11 +50,11 @@ class StarvingPolicy:
             self._is_counted = True
             self.injected[STARVED_TASK] += 1
         if len(others) == 1:
-            return others[0]  # `choose_task` requires at least two tasks
+            return others[0]  # `choose_task` requires two or more tasks
         return others[self._policy.choose_task([runnable[index] for index in others], current, label, step)]
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Return the inner policy's quantum up to the next period. The victim gets 0."""
+        """Return the inner policy's quantum, which ends before the next period. The victim gets 0."""
         granted = self._policy.quantum(chosen, step)
         self._draw_next_period(step)
         if step < self._begin:

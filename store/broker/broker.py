@@ -1,4 +1,4 @@
-"""Broker: a store with its services and request routes, as RocketMQ's BrokerController.
+"""Broker: a store with its services and request routes.
 
 broker = Broker(world, StoreConfig("/var/lib/mq"), BrokerConfig(listen_port=10911))
 broker.load()
@@ -45,7 +45,7 @@ from .router import (
 
 
 class Broker(BrokerParts):
-    """One broker: its lifecycle and its routes."""
+    """A broker. Source: RocketMQ BrokerController."""
 
     def __init__(self, world: World, store_config: StoreConfig, config: BrokerConfig) -> None:
         super().__init__(world, store_config, config)
@@ -64,13 +64,13 @@ class Broker(BrokerParts):
             BrokerRegistration(self, each, lambda: self.name_server.ha_address, self._follow_master)
             for each in config.name_servers
         ]
-        """One service per name server, so that a slow one does not delay registrations with the others."""
+        """A service per name server, so that a slow name server does not delay the other registrations."""
         self.topics.on_changed = self._register_again
         beside = (self.held_pulls, self.housekeeping, self.synchronize, *self.registrations)
         self._services = [service for service in beside if service is not None]
         """Services in start order.
 
-        These services start after all other parts of the broker, and stop before these parts in reverse order.
+        These services start after all other parts of the broker, and stop in reverse order before the other parts.
         """
         for service in (self.offsets, *self._services):
             service.on_failure = self.own_store.flags.service_failed
@@ -81,7 +81,7 @@ class Broker(BrokerParts):
         """Load all files and recover the store.
 
         Raises StoreLockedError if another process uses the directory, CorruptFileError for an unreadable file, and
-        OSError if the disk fails. After an exception the directory lock is released.
+        OSError if the disk fails. An exception releases the directory lock.
         """
         self.store.load()
         report = self.own_store.last_recovery
@@ -94,17 +94,17 @@ class Broker(BrokerParts):
             files = self.topics.file, self.groups.file, self.offsets.file, self.name_server.kv.file
             self.findings += [one.damage for one in files if one is not None and one.damage is not None]
             if not self.is_slave:
-                # A slave must not reduce offsets: they come from its master, and its queues may still be shorter.
+                # A slave must not reduce offsets: it copies the master's offsets, and its queues may still be shorter.
                 self.offsets.clamp_to_queues(self.store)
         except (StoreError, OSError):
             self.store.close()
             raise
 
     def start(self) -> None:
-        """Start the store and all services. Afterwards the routes can be served.
+        """Start the store and all services. A server may then serve the routes.
 
-        Raises OSError if the disk fails or the HA port cannot be bound, and ValueError for an invalid haHost. After any
-        exception the store is shut down.
+        Raises OSError if the disk fails or the HA port cannot be bound, and ValueError for an invalid haHost. An
+        exception shuts the store down.
         """
         try:
             self.store.start()
@@ -125,7 +125,7 @@ class Broker(BrokerParts):
             service.start()
 
     def shutdown(self) -> bool:
-        """Stop all services, then the store. Return whether the shutdown was clean. No request may be running."""
+        """After the last request, stop all services, then the store. Return whether the shutdown was clean."""
         for service in reversed(self._services):
             service.shutdown()
         if not self.is_slave:
@@ -147,7 +147,7 @@ class Broker(BrokerParts):
             raise OSError(error.errno, f"slaves: {error.strerror}", address) from error
 
     def _follow_master(self, address: str, ha_address: str) -> None:
-        """A master in the settings has priority."""
+        """Copy from the given master, unless the settings name a master."""
         if self.synchronize is not None and not self.config.master_addr:
             self.synchronize.update_master_address(address)
         if self.ha is not None and ha_address and not self.store.config.ha_master_address:
@@ -158,15 +158,12 @@ class Broker(BrokerParts):
             registration.wake()
 
     def _apply_order_config(self, namespace: str) -> None:
-        """Ignore the built-in name server's ORDER_TOPIC_CONFIG if other name servers are configured."""
+        """Mark ordered topics. If other name servers are configured, ignore the built-in one's ORDER_TOPIC_CONFIG."""
         if namespace == ORDER_TOPIC_CONFIG and not self.registrations:
             self.topics.mark_ordered(self.name_server.kv.namespace(ORDER_TOPIC_CONFIG) or {})
 
     def routes(self) -> Routes:
-        """Include the routes of the built-in name server.
-
-        Source: RocketMQ BrokerController.registerProcessor.
-        """
+        """Source: RocketMQ BrokerController.registerProcessor."""
         sends, query = SendMessageProcessor(self), QueryMessageProcessor(self)
         broker, groups = BrokerAdminProcessor(self), GroupAdminProcessor(self)
         clients, figures = ClientManageProcessor(self), StatisticsProcessor(self)

@@ -1,7 +1,7 @@
-"""Broker settings, apart from the store's: RocketMQ's keys and defaults.
+"""Broker settings except the store's: RocketMQ's keys and defaults.
 
-`read_broker_conf` returns the keys that are not the store's; `BrokerConfig.from_settings` ignores unknown keys. Source:
-RocketMQ BrokerConfig.
+`read_broker_conf` returns the keys that the store does not use; `BrokerConfig.from_settings` ignores unknown keys.
+Source: RocketMQ BrokerConfig.
 """
 
 from collections.abc import Mapping
@@ -32,19 +32,19 @@ class BrokerConfig:
     broker_cluster_name: str = _setting_field("DefaultCluster", "brokerClusterName")
     broker_id: int = _setting_field(MASTER_ID, "brokerId", 0, LONG_MAX)
     broker_ip1: str = _setting_field("127.0.0.1", "brokerIP1")
-    """The address for clients. Records also contain this address as storeHost."""
+    """The address for clients, also stored in records as storeHost."""
     listen_port: int = _setting_field(10911, "listenPort", 0, 65535)
     ha_host: str = _setting_field("127.0.0.1", "haHost", own=True)
     """The address for slaves, at haListenPort. RocketMQ listens on all addresses."""
     region_id: str = _setting_field("DefaultRegion", "regionId")
     namesrv_addr: str = _setting_field("", "namesrvAddr")
-    """Additional name servers, `host:port` separated by semicolons. The broker registers with each."""
+    """Name servers with which the broker registers: `host:port`, separated by semicolons."""
     register_name_server_period_ms: int = _setting_field(30_000, "registerNameServerPeriod", 10_000, 60_000)
     master_addr: str = _setting_field("", "masterAddr", own=True)
-    """On a slave, the `host:port` of the master from which it copies topics, groups and offsets."""
+    """`host:port` of the master from which a slave copies topics, groups and offsets."""
 
     message_store_plug_in: str = _setting_field("", "messageStorePlugIn")
-    """Wrappers of the store, `package.module:Class` separated by commas, outermost first."""
+    """Wrapper classes of the store: `package.module:Class`, separated by commas, the outermost first."""
 
     # -- topics and groups -------------------------------------------------------------------------
     broker_permission: int = _setting_field(PERM_READ_WRITE, "brokerPermission", 0, 7)
@@ -74,9 +74,8 @@ class BrokerConfig:
     enable_calc_filter_bit_map: bool = _setting_field(False, "enableCalcFilterBitMap")
     flush_consumer_offset_interval_ms: int = _setting_field(5_000, "flushConsumerOffsetInterval", 1)
     held_pulls_max: int = _setting_field(100_000, "heldPullsMax", own=True)
-    """Maximum number of held pulls. A further pull is answered with PULL_NOT_FOUND at once."""
+    """Maximum number of held pulls. The broker answers further pulls at once with PULL_NOT_FOUND."""
     held_pulls_of_client_max: int = _setting_field(10_000, "heldPullsOfClientMax", own=True)
-    """Maximum number of held pulls per connection."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -93,20 +92,20 @@ class BrokerConfig:
 
     @classmethod
     def from_settings(cls, others: Mapping[str, str], **settings: Any) -> "BrokerConfig":
-        """Build the settings from the keys of a broker.conf. `settings` override the keys. Raises ConfigError."""
+        """Read the keys of a broker.conf; `settings` override them. Raises ConfigError."""
         keys = {one.metadata["key"].name: one for one in fields(cls)}
         said = {one.name: parse_setting(one, key, others[key]) for key, one in keys.items() if key in others}
         return cls(**{**said, **settings})
 
     @property
     def address(self) -> str:
-        """The address for clients as `host:port`, with an IPv6 host in brackets."""
+        """The address for clients, `host:port`, with an IPv6 host in brackets."""
         host = f"[{self.broker_ip1}]" if ":" in self.broker_ip1 else self.broker_ip1
         return f"{host}:{self.listen_port}"
 
     @property
     def store_host(self) -> Host:
-        """The address for clients in the format of a record."""
+        """The address for clients in the format of records."""
         return Host.of_address(self.address)
 
     @property
@@ -115,5 +114,5 @@ class BrokerConfig:
 
 
 def settings_of(config: BrokerConfig) -> dict[str, str]:
-    """Return key -> text of every setting, as in a broker.conf."""
+    """Return the key and text of every setting, as in a broker.conf."""
     return {one.metadata["key"].name: setting_text(getattr(config, one.name)) for one in fields(config)}

@@ -1,6 +1,4 @@
-"""Requests and one-way notices from the broker to its clients.
-
-Only CALLS_MAX operators can wait for a client that never answers.
+"""Client calls: requests and one-way requests from the broker to its clients.
 Source: RocketMQ Broker2Client, DefaultConsumerIdsChangeListener, AbstractTransactionalMessageCheckListener.
 """
 
@@ -20,10 +18,10 @@ from .router import Channel
 
 TIMEOUT_MS = 5_000
 CALLS_MAX = 2
-"""Maximum number of operators with calls in flight."""
+"""Maximum number of operators whose requests wait for clients, because a client may never answer."""
 _NS_PER_MS = 1_000_000
 _OPAQUE_BASE = 1 << 30
-"""Set in the opaques of all calls."""
+"""The opaques of calls have this bit."""
 _OPAQUE_MASK = _OPAQUE_BASE - 1
 _PUSH_OPAQUE_MASK = 0x7FFFFFFF
 
@@ -47,7 +45,7 @@ class ClientCalls:
     def call_client(self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes) -> RemotingCommand:
         """Return the client's response.
 
-        Refuses the operator's request after a timeout, or if CALLS_MAX operators have calls in flight.
+        Refuses the operator's request after a timeout, or if CALLS_MAX other operators wait.
         """
         response = self.call_clients([channel], code, fields, body).get(channel)
         if response is None:
@@ -58,9 +56,9 @@ class ClientCalls:
     def call_clients(
         self, channels: Iterable[Channel], code: int, fields: Mapping[str, str], body: bytes = b""
     ) -> dict[Channel, RemotingCommand]:
-        """Send a request in parallel. Return the responses that arrive in time.
+        """Send a request to several clients in parallel. Return the responses that arrive before the timeout.
 
-        Refuses the operator's request if CALLS_MAX operators have calls in flight.
+        Refuses the operator's request if CALLS_MAX other operators wait.
         """
         calls: dict[tuple[Channel, int], _PendingCall] = {}
         for channel in channels:
@@ -73,7 +71,7 @@ class ClientCalls:
             self._operators += 1
             known = self._calls
             assert known.keys().isdisjoint(calls), "an opaque is in use"
-            known |= calls  # before the first send, because a response may arrive at once
+            known |= calls  # a response may arrive during the first send
             self._calls = known
         try:
             sent = [
@@ -84,7 +82,7 @@ class ClientCalls:
             clock = self._world.clock
             end_ns = clock.monotonic_ns() + TIMEOUT_MS * _NS_PER_MS
             for _, call in sent:
-                # All calls share one deadline, so several silent clients delay the operator no more than one.
+                # All calls share one deadline, so several silent clients delay the operator as long as one.
                 call.answered.wait(max(0, (end_ns - clock.monotonic_ns()) // _NS_PER_MS))
         finally:
             with self._lock:
@@ -96,7 +94,7 @@ class ClientCalls:
         return {channel: call.response for channel, call in sent if call.response is not None}
 
     def deliver_response(self, channel: Channel, response: RemotingCommand) -> bool:
-        """Pass a response to the call that waits for it. Return False if no call waits."""
+        """Pass a response to its call. Return False if no call waits for the response."""
         with self._lock:
             call = self._calls.get((channel, response.opaque))
         if call is None:
@@ -118,7 +116,7 @@ class ClientPushes:
             self.push(channel, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     def push_transaction_check(self, record: MessageRecord) -> None:
-        """Ask a producer of the group for the state of a half message. No-op without a connected producer."""
+        """Ask a connected producer of the group, if any, for the state of a half message."""
         half = HalfMessage.from_record(record)
         request, message = half.request, message_to_deliver(record)
         channel = self._producers.pick_available_channel(request.producer_group)
@@ -142,7 +140,7 @@ class ClientPushes:
         command = RemotingCommand(code, opaque, ONE_WAY_FLAG, version=version, ext_fields=fields, body=body)
         try:
             return channel.send(command)
-        except ValueError:  # the command does not fit a frame; the calling service must not fail
+        except ValueError:  # the command does not fit a frame; the service that calls this must continue
             return False
 
 

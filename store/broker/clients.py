@@ -1,9 +1,9 @@
 """Registry of connected clients: producers and consumers by group, and queue locks.
 
 A client belongs to a group from its first heartbeat until it unregisters, its connection ends, or it sends no heartbeat
-for two minutes. After each change in a consumer group the broker notifies the other members, which then rebalance the
-queues. A client that consumes a queue in order locks the queue until it unlocks the queue or stops renewing the lock.
-The registry is only in memory: after a restart clients register and lock again.
+for two minutes. After a change in a consumer group the broker notifies the other members, which rebalance the queues. A
+client that consumes a queue in order locks the queue, and renews the lock. The registry is only in memory: after a
+restart clients register and lock again.
 Source: RocketMQ ClientChannelInfo, Connection, ProducerManager, ConsumerManager, ConsumerGroupInfo,
 DefaultConsumerIdsChangeListener, RebalanceLockManager.
 """
@@ -19,26 +19,25 @@ from .router import Channel
 from .subscriptions import ConsumerData, SubscriptionData
 
 CHANNEL_EXPIRED_MS = 120_000  # RocketMQ ProducerManager.CHANNEL_EXPIRED_TIMEOUT
-"""A client is removed, and its connection closed, after this time without a heartbeat."""
+"""After this time without a heartbeat the broker removes a client and closes its connection."""
 LOCK_MS_MAX = 60_000  # RocketMQ RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
-"""A lock that is not renewed for this time expires."""
+"""Time after which a lock without renewal expires."""
 _NS_PER_MS = 1_000_000
 
 
 @dataclass(slots=True, eq=False)
 class ClientChannelInfo:
-    """One client on one connection."""
+    """A client and its connection."""
 
     channel: Channel
     client_id: str
     language: int
     version: int
     heartbeat_ns: int
-    """On the monotonic clock."""
+    """Time of the last heartbeat on the monotonic clock."""
 
     @property
     def json_members(self) -> dict[str, Any]:
-        """The client as a JSON object."""
         known = 0 <= self.language < len(LANGUAGES)
         return {
             "clientAddr": self.channel.remote_address,
@@ -64,7 +63,6 @@ class ProducerManager:
         self._turn = 0
 
     def clients_of_group(self, group: str) -> list[ClientChannelInfo]:
-        """Return the members of a group in order of registration."""
         with self._lock:
             return list(self._groups.get(group, {}).values())
 
@@ -79,7 +77,7 @@ class ProducerManager:
         return [channel for clients in list(self._groups.values()) for channel in list(clients)]
 
     def pick_available_channel(self, group: str) -> Channel | None:
-        """Return the next open connection in round robin, or None."""
+        """Return an open connection in round robin, or None."""
         with self._lock:
             channels = [channel for channel in self._groups.get(group, {}) if channel.is_open]
             if not channels:
@@ -107,7 +105,6 @@ class ProducerManager:
             self._remove_member(group, channel)
 
     def remove_channel(self, channel: Channel) -> None:
-        """Remove the client of an ended connection from all groups."""
         with self._lock:
             for group in list(self._groups):
                 self._remove_member(group, channel)
@@ -121,33 +118,33 @@ class ProducerManager:
         now_ns = self._clock.monotonic_ns()
         with self._lock:
             expired = _find_expired_channels(self._groups.values(), now_ns)
-        for channel in expired:  # after the lock is released, because `channel.close` calls this object
+        for channel in expired:  # without the lock, because `channel.close` calls this object
             channel.close()
             self.remove_channel(channel)
 
 
 @dataclass(slots=True, eq=False)
 class ConsumerGroupInfo:
-    """A consumer group with members. Writers hold the manager's lock.
+    """A consumer group with members. Writers need the manager's lock.
 
-    Readers need no lock, because each change replaces a whole attribute.
+    Readers need no lock, because a change replaces a whole attribute.
     """
 
     said: ConsumerData
-    """The newest heartbeat of the group."""
+    """The group's part of its newest heartbeat."""
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
-    """By topic."""
+    """Topic -> subscription"""
     clients: dict[Channel, ClientChannelInfo] = field(default_factory=dict)
-    """In order of registration."""
+    """Connection -> client"""
 
     @property
     def client_ids(self) -> list[str]:
-        """Without duplicates."""
+        """Client ids without duplicates."""
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
 
 GroupListener = Callable[[str, Iterable[Channel]], None]
-"""Called with a group whose members or topics changed, and with the connections of its members."""
+"""Arguments: a group whose members or topics have changed, and the connections of its members."""
 
 
 class ConsumerManager:
@@ -156,9 +153,9 @@ class ConsumerManager:
     def __init__(self, world: World) -> None:
         self.on_changed: GroupListener = lambda group, channels: None
         self.on_registered: Callable[[str, tuple[SubscriptionData, ...]], None] = lambda group, wanted: None
-        """Called with a group and its subscriptions after they may have changed."""
+        """Receives a group and its subscriptions after a possible change."""
         self.on_gone: Callable[[str], None] = lambda group: None
-        """Called with a group after its last member is removed."""
+        """Receives a group after the removal of its last member."""
         self._clock = world.clock
         self._lock = world.tasks.lock("consumers")
         self._groups: dict[str, ConsumerGroupInfo] = {}
@@ -180,7 +177,7 @@ class ConsumerManager:
             return sorted(name for name, info in self._groups.items() if topic in info.subscriptions)
 
     def register(self, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool) -> None:
-        """Register a client in one group, or renew its heartbeat. `notify`: announce a change to the group."""
+        """Register a client in a group, or renew its heartbeat. `notify`: announce a change to the group."""
         with self._lock:
             info = self._groups.setdefault(consumer.group, ConsumerGroupInfo(consumer))
             info.said = consumer
@@ -198,7 +195,7 @@ class ConsumerManager:
             channels = list(info.clients)
             assert client.channel in channels, client
             wants = info.subscriptions != before
-        # The lock is released before the listeners run, because they may take other locks and may send.
+        # Call the listeners without the lock, because they may take other locks and may send.
         if wants:
             self.on_registered(consumer.group, consumer.subscriptions)
         if changed and notify:
@@ -220,7 +217,6 @@ class ConsumerManager:
             self.on_changed(group, channels)
 
     def remove_channel(self, channel: Channel) -> None:
-        """Remove the client of an ended connection from all groups, and notify the other members."""
         with self._lock:
             groups = [name for name, info in self._groups.items() if channel in info.clients]
         for group in groups:
@@ -236,7 +232,7 @@ class ConsumerManager:
 
 
 def _choose_newer_subscription(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
-    """A tie goes to the received subscription."""
+    """Return the subscription with the higher version, or the received one if both are equal."""
     before = known.get(said.topic)
     return said if before is None or said.version > before.version else before
 
@@ -255,7 +251,7 @@ class RebalanceLockManager:
         self._groups: dict[str, dict[MessageQueue, _QueueLock]] = {}
 
     def try_lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
-        """Return the queues that the client has locked after the call."""
+        """Lock queues or renew their locks. Return the queues that this client has locked."""
         with self._lock:
             now_ns = self._clock.monotonic_ns()
             locks = self._groups.setdefault(group, {})
@@ -268,7 +264,7 @@ class RebalanceLockManager:
             return got
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Queues that are locked by another client stay locked."""
+        """Unlock queues, except those that another client has locked."""
         with self._lock:
             locks = self._groups.get(group, {})
             for queue in queues:

@@ -1,7 +1,7 @@
-"""Connections of a server, with one poller task that receives and sends for all of them.
+"""Connections of a server, with a poller task that receives and sends for all.
 
-The task accepts connections, receives and splits frames, sends delayed output, and closes connections that are idle,
-slow or broken. The task never waits for a single connection, and does no work for idle connections.
+The task accepts connections, receives frames, sends delayed output, and closes idle, slow or broken connections. It
+never waits for a single connection, and does no work for idle connections. A "turn" is one iteration of its loop.
 """
 
 from collections import deque
@@ -24,33 +24,30 @@ from .session import ClientHost, Session
 
 RECEIVE_BYTES = 64 * 1024
 ACCEPTS_MAX = 8
-"""Connections accepted per turn. More would delay the existing connections during a burst."""
+"""Maximum number of accepts per turn, so that a burst does not delay existing connections."""
 ACCEPTS_PAUSE_MS = 4
-"""Pause after ACCEPTS_MAX. The pause allows 2,000 new connections per second, at 0.1 ms each a fifth of a processor."""
+"""Pause after ACCEPTS_MAX: allows 2,000 new connections per second, a fifth of a processor at 0.1 ms each."""
 READY_MAX = ENDS_MAX = 64
-"""Ready connections handled before the timers run, and ended connections handled per turn."""
+"""At most READY_MAX connections are handled before timers run, and ENDS_MAX ended connections per turn."""
 TURNS_MAX = 16
-"""Maximum number of turns in which all ready connections are handled once.
-
-A poll of thousands of connections is slow.
-"""
+"""Maximum number of polls until all ready connections are handled. A poll of thousands of connections is slow."""
 PIPELINING_MAX = 8
-"""Connections with unread requests handled per turn."""
+"""Maximum number of pipelining connections per turn."""
 COMMANDS_MAX = 16
-"""Commands processed per connection and turn."""
+"""Maximum number of commands per connection and turn."""
 DRAINED_MS = 5_000
-"""Time limit for the current turn in `drain`, far above the longest turn."""
+"""Maximum time that `drain` waits for the current turn, far above the longest turn."""
 _FOREIGN_PROTOCOLS = {
     b"PRI ": "a client that speaks HTTP/2, as RocketMQ's gRPC clients of 5.x do: this broker speaks remoting",
     **dict.fromkeys((b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"), "a client that speaks HTTP"),
 }
 
 Receive = Callable[[Session, RemotingCommand, int, int], None]
-"""Called with a session, a command, the size of the command's frame, and the time of receipt."""
+"""Arguments: session, command, size of the frame in bytes, time of receipt."""
 
 
 class Connections(Service):
-    """The connections of one server. The poller task calls `receive` and `on_turn`, so neither may block."""
+    """The connections of a server. The poller task calls `receive` and `on_turn`, so neither may block."""
 
     name = "connections"
 
@@ -64,7 +61,7 @@ class Connections(Service):
         on_turn: Callable[[int], int | None],
         emit: Emit,
     ) -> None:
-        """`on_turn` runs due timers and returns the time of the next timer. `emit` writes to the operator log."""
+        """`on_turn` runs due timers and returns the time of the next one. `emit` writes to the operator log."""
         super().__init__(world)
         assert world.network is not None, "a server needs a network"
         self.limits = limits
@@ -104,18 +101,17 @@ class Connections(Service):
         return [listener.address for listener in listeners]
 
     def wake(self) -> None:
-        """Let the poller task start its next turn at once."""
         self._poller.wake()
 
     def stop_receiving(self) -> None:
-        """Stop receiving requests. After the call no new request starts; answers are still sent."""
+        """Stop receiving requests; the server still sends answers."""
         self._listening.set(0)
         self._poller.wake()
         if self._task is not None and not self.has_failed and not self._has_drained:
             self._drained.wait(DRAINED_MS)
 
     def shutdown(self) -> None:
-        """Try once more to send the waiting output."""
+        """Try once more to send buffered output, then close all connections."""
         self._stopping.set(1)
         self._poller.wake()
         if self._task is None:
@@ -148,9 +144,9 @@ class Connections(Service):
     def close_slowest_clients(self) -> bool:
         """Close the slowest clients until the held bytes are within the limit. Only for the poller task.
 
-        If False is returned, the limit is still exceeded and the caller must refuse the request.
+        Return False if the bytes still exceed the limit. The caller must then refuse the request.
         """
-        # The slowest client is closed, not the one with the most bytes: a large answer that is read fast does no harm.
+        # Close the slowest client, not the one with most bytes: a client that reads a large answer fast is harmless.
         while self._held_bytes.get() > self.limits.held_bytes_max:
             slowest = self._patience.slowest_session
             if slowest is None:
@@ -175,7 +171,7 @@ class Connections(Service):
         self.update_on_next_turn(session)
 
     def run_once(self) -> None:
-        """Clients with one request at a time come before pipelining clients."""
+        """Run one turn. Clients with one request at a time come before pipelining clients."""
         ready = self._poller.wait(self._poller_timeout_ms())
         now_ns = self.world.clock.monotonic_ns()
         self._turn += 1
@@ -188,7 +184,7 @@ class Connections(Service):
             self._poller.watch(listener, receives=True, sends=False)
         for what, receives, sends in (*ready_listeners, *pipelining):
             self._handle_events(what, now_ns, receives=receives, sends=sends)
-        if not self.is_listening and not self._has_drained:  # requests of this turn arrived before the drain
+        if not self.is_listening and not self._has_drained:  # these requests arrived before the drain
             self._has_drained = True
             self._close_listeners()
             self._attention.extend(self._sessions.values())
@@ -207,9 +203,9 @@ class Connections(Service):
     def _choose_ready(
         self, ready: Sequence[ReadyEndpoint]
     ) -> tuple[list[ReadyEndpoint], list[ReadyEndpoint], list[ReadyEndpoint]]:
-        """Return ready clients that wait for answers, in round robin by host; listeners; pipelining clients.
+        """Return clients that wait for answers, in round robin by host; then listeners; then pipelining clients.
 
-        All other ready connections stay ready for the next turn.
+        Other ready connections stay ready for the next turn.
         """
         if len(ready) == 1:
             return [*ready], [], []
@@ -254,14 +250,14 @@ class Connections(Service):
             try:
                 connection = listener.accept(0)
             except (TimeoutError, ConnectionError):
-                return  # no further connection waits, or the listener was closed
+                return  # the listen queue is empty, or the listener is closed
             except OSError as error:  # the process has no free descriptors or no memory
                 self._counts.accept_failures += 1
                 self._emit(failure_line(f"cannot accept: {error}"))
                 continue
             self._add_session(connection, now_ns)
         self._poller.watch(listener, receives=False, sends=False)
-        self._paused.set(listener, self.world.clock.monotonic_ns())  # later than now_ns by the time of the batch
+        self._paused.set(listener, self.world.clock.monotonic_ns())  # now_ns is too old after a batch
 
     def _add_session(self, connection: Connection, now_ns: int) -> None:
         name = connection.remote_address.rpartition(":")[0]
@@ -277,7 +273,7 @@ class Connections(Service):
             return
         self._counts.accepted += 1
         session = self._sessions[connection] = Session(self.world, connection, self, host)
-        self._hosts[name] = host  # only now, because `_remove_session` never runs for a refused connection
+        self._hosts[name] = host  # not for a refused connection, because `_remove_session` never runs for it
         host.connections = connections = host.connections + 1
         assert connections <= self.limits.connections_per_host_max, (name, connections)
         self._patience.start_idle_timeout(session, now_ns)
@@ -298,7 +294,7 @@ class Connections(Service):
             session.end_session(ConnectionEnding.BY_CLIENT)
             return
         session.active_ns = now_ns
-        self.add_held_bytes(len(data))  # until these bytes become a request, which counts its own bytes
+        self.add_held_bytes(len(data))  # until these bytes become a request, which counts them itself
         session.reader.add(data)
         self._process_commands(session, now_ns)
 
@@ -322,7 +318,7 @@ class Connections(Service):
             session.end_session(
                 ConnectionEnding.BAD_LENGTH if error.field == LENGTH_FIELD else ConnectionEnding.BAD_FRAME
             )
-        except Exception as error:  # a failed request must end only its own connection
+        except Exception as error:  # the error must end only this connection
             self._emit(failure_line(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed"))
             session.end_session(ConnectionEnding.FAILED)
         if session.is_open:
@@ -343,7 +339,7 @@ class Connections(Service):
     def _watch_session(self, session: Session, *, receives: bool, sends: bool) -> None:
         try:
             self._poller.watch(session.connection, receives=receives, sends=sends)
-        except OSError as error:  # ENOSPC: fs.epoll.max_user_watches, or no kernel memory
+        except OSError as error:  # ENOSPC: limit fs.epoll.max_user_watches, or no kernel memory
             self._emit(failure_line(f"cannot wait for {session.remote_address}: {error}; connection closed"))
             session.end_session(ConnectionEnding.FAILED)
 
@@ -351,7 +347,7 @@ class Connections(Service):
         self._patience.drop_session(session)
         if self._sessions.pop(session.connection, None) is None:
             return
-        self._poller.forget(session.connection)  # a second time: `_watch_session` may have run after `release_session`
+        self._poller.forget(session.connection)  # again, because `_watch_session` may have run after `release_session`
         session.host.connections -= 1
         left = session.host.connections
         assert left >= 0, session.host.name
@@ -369,6 +365,6 @@ class Connections(Service):
 
 
 def _protocol_hint(length: str) -> str:
-    """Return the name of the foreign protocol whose first bytes, read as a length, are these, or ""."""
+    """Return the name of the protocol whose first bytes were read as this frame length, or ""."""
     who = {str(int.from_bytes(begin)): who for begin, who in _FOREIGN_PROTOCOLS.items()}.get(length)
     return "" if who is None else f" ({who})"

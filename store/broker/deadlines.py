@@ -1,7 +1,7 @@
-"""Deadlines: a queue of equal timeouts, and the timeouts of clients.
+"""Deadlines: a table of equal timeouts, and the timeouts of clients.
 
-A client has limited time to complete a frame, to read its answers, and to stay idle. When memory runs out, the server
-closes the slowest client. Only the poller task uses this module.
+The timeouts limit how long a client may be idle, take to complete a frame, and take to read answers. At the memory
+limit, the server closes the slowest client. Only the poller task uses this module.
 """
 
 from collections import OrderedDict
@@ -15,32 +15,31 @@ from .session import Session
 _Who = TypeVar("_Who")
 
 CHECKS_PER_TIMEOUT = 8
-"""Checks per timeout period of idle time and output. Each activity restarts these timeouts."""
+"""Number of checks per period of the timeouts that each activity restarts (idle time and output)."""
 
 
 class TimeoutTable(Generic[_Who]):
-    """Deadlines that all have the same timeout, `after_ms`, so that the first one is found without a search."""
+    """Deadlines with the same timeout `after_ms`. Equal timeouts make the first deadline available without a search."""
 
     __slots__ = ("_after_ns", "_due_ns")
 
     def __init__(self, after_ms: int) -> None:
         self._after_ns = after_ms * 1_000_000
         self._due_ns: OrderedDict[_Who, int] = OrderedDict()
-        """Sorted by time, since all timeouts are equal. A plain dict finds its first key slowly after deletions."""
+        """Sorted by time. After deletions, a plain dict finds its first key slowly."""
 
     def __contains__(self, who: _Who) -> bool:
         return who in self._due_ns
 
     def __iter__(self) -> Iterator[_Who]:
-        """The earliest deadline comes first."""
         return iter(self._due_ns)
 
     def start_ns_of(self, who: _Who) -> int:
-        """Return the start of the timeout. Raises KeyError if the key has no deadline."""
+        """Return the start of a timeout. Raises KeyError without a deadline."""
         return self._due_ns[who] - self._after_ns
 
     def set(self, who: _Who, from_ns: int) -> None:
-        """Set the deadline to `from_ns` + `after_ms`. `from_ns` must not decrease from call to call."""
+        """Set the deadline to `from_ns` + `after_ms`. `from_ns` must not be lower than in earlier calls."""
         moment_ns, due_ns = from_ns + self._after_ns, self._due_ns
         last_ns = next(reversed(due_ns.values()), moment_ns)
         assert last_ns <= moment_ns, (last_ns, moment_ns)  # `pop_due` stops at the first key that is not due
@@ -55,7 +54,7 @@ class TimeoutTable(Generic[_Who]):
         return next(iter(self._due_ns.values()), None)
 
     def pop_due(self, now_ns: int, count_max: int) -> list[_Who]:
-        """Remove and return at most count_max keys whose deadline has passed, the earliest first."""
+        """Remove and return at most count_max keys with a passed deadline, the earliest first."""
         due: list[_Who] = []
         last_ns = 0
         for who, due_ns in self._due_ns.items():
@@ -70,7 +69,7 @@ class TimeoutTable(Generic[_Who]):
 
 
 class ClientTimeouts:
-    """The timeouts of all clients of one server."""
+    """The timeouts of a server's clients."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
@@ -86,11 +85,11 @@ class ClientTimeouts:
             deadlines.drop(session)
 
     def drop_frame_timeout(self, session: Session) -> None:
-        """Each frame has its own timeout."""
+        """End the timeout of a complete frame, because each frame has its own."""
         self._frames.drop(session)
 
     def update_session(self, session: Session, now_ns: int) -> None:
-        """Start or stop the timeouts of a partial frame and of unread output."""
+        """Start or stop the timeouts of a frame and of output."""
         if not session.reader.held_bytes:
             self._frames.drop(session)
         elif session not in self._frames:
@@ -102,10 +101,9 @@ class ClientTimeouts:
 
     @property
     def slowest_session(self) -> Session | None:
-        """The session that has been slow for the longest time, or None.
+        """The session that has been slow for longest, or None.
 
-        A session is slow while a frame is incomplete or answers are unread. A session is not slow while the server
-        pauses its input.
+        A session is slow while its frame is incomplete or it has unread answers, unless the server pauses its input.
         """
         frame = next((session for session in self._frames if session.may_receive_more), None)
         output = min(self._outputs, key=lambda session: session.taken_ns, default=None)
@@ -119,12 +117,12 @@ class ClientTimeouts:
         return min((each for each in due_ns if each is not None), default=None)
 
     def close_expired(self, now_ns: int, count_max: int) -> None:
-        """Close the sessions that timed out, at most `count_max` per kind of timeout."""
+        """Close sessions after a timeout, at most `count_max` per kind of timeout."""
         for session in self._frames.pop_due(now_ns, count_max):
             if session.may_receive_more:
                 session.end_session(ConnectionEnding.HALF_FRAME)
             else:
-                self._frames.set(session, now_ns)  # paused by the server, not slow
+                self._frames.set(session, now_ns)  # restart: the server has paused this session
         for session in self._idle.pop_due(now_ns, count_max):
             if now_ns - session.active_ns >= self._limits.idle_ms_max * 1_000_000:
                 session.end_session(ConnectionEnding.IDLE)

@@ -1,6 +1,6 @@
-"""Fair queue: owners of items take turns (round robin).
+"""Fair queue: returns items in round robin by owner.
 
-Owners belong to hosts. Hosts take turns first, so a host with many owners gets no extra turns.
+An owner belongs to a host. The first round robin is over hosts, so a host with many owners gets no extra turns.
 Source: Nagle, "On Packet Switches with Infinite Storage", RFC 970.
 """
 
@@ -14,16 +14,16 @@ _Item = TypeVar("_Item")
 
 
 class FairQueue(Generic[_Owner, _Item]):
-    """Items by owner, in order of arrival. Not thread-safe.
+    """Items by owner, the oldest first. Not thread-safe.
 
-    Invariant: each owner in the queue has an item, so there are at least as many items as owners.
+    Invariant: each owner in the queue has an item, so the queue has at least as many items as owners.
     """
 
     __slots__ = ("_count", "_of")
 
     def __init__(self) -> None:
         self._of: OrderedDict[_Owner, deque[_Item]] = OrderedDict()
-        """In the order of the owners' turns."""
+        """Owner -> items, the next owner first."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -33,7 +33,7 @@ class FairQueue(Generic[_Owner, _Item]):
         return (items[0] for items in self._of.values())
 
     def put(self, owner: _Owner, item: _Item) -> None:
-        """A new owner gets the last turn."""
+        """Add an item. A new owner comes last."""
         items = self._of.get(owner)
         if items is None:
             self._of[owner] = deque((item,))
@@ -42,7 +42,7 @@ class FairQueue(Generic[_Owner, _Item]):
         self._count += 1
 
     def take(self) -> _Item:
-        """Remove the first item of the next owner. Raises KeyError if the queue is empty."""
+        """Remove and return the next owner's first item. Raises KeyError if the queue is empty."""
         owner, items = self._of.popitem(last=False)
         item = items.popleft()
         if items:
@@ -62,16 +62,16 @@ class FairQueue(Generic[_Owner, _Item]):
 
 
 class HostFairQueue(Generic[_Owner, _Item]):
-    """Items by host and owner. Within a host, owners take turns. Not thread-safe.
+    """Items by host and owner, in round robin over hosts, then over a host's owners. Not thread-safe.
 
-    An owner belongs to one host. A paused host keeps its items, but gets no turn.
+    A paused host keeps its items, but gets no turn.
     """
 
     __slots__ = ("_count", "_of", "_paused")
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, FairQueue[_Owner, _Item]] = OrderedDict()
-        """Queues of all hosts that are not paused, in the order of their turns."""
+        """Host -> queue, without paused hosts, the next host first."""
         self._paused: dict[str, FairQueue[_Owner, _Item]] = {}
         self._count = 0
 
@@ -80,18 +80,18 @@ class HostFairQueue(Generic[_Owner, _Item]):
 
     @property
     def has_turn(self) -> bool:
-        """Whether a host that is not paused has an item."""
+        """Whether `take` can return an item."""
         return bool(self._of)
 
     def pause(self, host: str) -> None:
         """Skip a host until `resume`."""
         queue = self._of.pop(host, FairQueue())
         paused = self._paused
-        assert host not in paused, host  # its items would be lost
+        assert host not in paused, host  # otherwise the host's items would be lost
         paused[host] = queue
 
     def resume(self, host: str) -> None:
-        """The host gets the last turn."""
+        """End the pause of a host, which comes last."""
         queue = self._paused.pop(host, None)
         if queue:
             turns = self._of
@@ -107,7 +107,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         return (item for queue in queues for item in queue.first_item_of_each_owner())
 
     def put(self, host: str, owner: _Owner, item: _Item) -> None:
-        """A new host or owner gets the last turn."""
+        """Add an item. A new host or owner comes last."""
         queue = self._paused.get(host, self._of.get(host))
         if queue is None:
             queue = self._of[host] = FairQueue()
@@ -115,7 +115,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         self._count += 1
 
     def take(self) -> _Item:
-        """Remove the first item of the next host. Raises KeyError if no host has a turn."""
+        """Remove and return the next host's first item. Raises KeyError if all hosts are empty or paused."""
         host, queue = self._of.popitem(last=False)
         item = queue.take()
         if queue:

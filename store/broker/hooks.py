@@ -1,4 +1,4 @@
-"""Hooks for sends and consumption, in programs that embed a broker.
+"""Hooks for sends and consumption in programs that embed a broker.
 
     class Audit:
         hook_name = "audit"
@@ -9,8 +9,8 @@
 
     broker.hooks.register_send_message_hook(Audit())
 
-Hooks run in the order of registration, in the task of the request. An exception in a hook is logged, and the request
-continues.
+Hooks run in the task of the request, the first registered one first. The broker logs an exception of a hook and
+continues the request.
 
     send, batch, reply        `send_message_before` after parsing, `send_message_after` before the answer is sent
     pull                      `consume_message_before`, once, before the answer is sent, also for a held pull
@@ -32,9 +32,9 @@ from .router import Channel
 
 @dataclass(slots=True)
 class SendMessageContext:
-    """One send.
+    """Context of a send.
 
-    A hook may replace `properties` before the message is stored. The last four fields of the context are the answer.
+    A hook may replace `properties` before the store gets the message. The last four fields contain the answer.
     """
 
     producer_group: str
@@ -42,7 +42,7 @@ class SendMessageContext:
     queue_id: int
     """Negative until the broker has chosen a queue."""
     properties: str
-    """As sent by the client: name, U+0001, value, U+0002."""
+    """Properties in the client's format: name, U+0001, value, U+0002."""
     body_length: int
     born_host: str
     born_timestamp_ms: int
@@ -51,7 +51,7 @@ class SendMessageContext:
     code: ResponseCode | int = ResponseCode.SUCCESS
     error_message: str | None = None
     message_id: str = ""
-    """The offset message id. Empty if no message was stored."""
+    """The offset message id, or empty if the message is not stored."""
     queue_offset: int = -1
 
     def copy_answer(self, response: RemotingCommand) -> None:
@@ -64,13 +64,13 @@ class SendMessageContext:
 
 @dataclass(slots=True)
 class ConsumeMessageContext:
-    """A pull that was answered, or a message that was sent back."""
+    """Context of a pull's answer or of a message that a consumer sends back."""
 
     consumer_group: str
     topic: str
     client_host: str
     queue_id: int = -1
-    """-1 for a message that was sent back."""
+    """-1 for a message sent back."""
     offset: int = -1
     code: ResponseCode | int = ResponseCode.SUCCESS
     body_length: int = 0
@@ -96,7 +96,7 @@ class SendMessageHook(Protocol):
 
 
 class ConsumeMessageHook(Protocol):
-    """Observer of pulls and of messages that are sent back."""
+    """Observer of pulls and of messages that consumers send back."""
 
     @property
     def hook_name(self) -> str:
@@ -106,7 +106,7 @@ class ConsumeMessageHook(Protocol):
         """Called before the answer to a pull is sent."""
 
     def consume_message_after(self, context: ConsumeMessageContext) -> None:
-        """Called with a message that a consumer failed to process."""
+        """Called after a consumer sends back a message that it could not process."""
 
 
 class MessageHooks:

@@ -1,7 +1,7 @@
 """Housekeeping: every 10 s expires clients and locks, and checks the store.
 
-Daily totals, by local time, are for `mqadmin clusterList -m` and exporters. Daily totals are 0 at the start of the
-process. The operator log reports when the store starts and stops refusing messages, and the number of slow puts.
+`mqadmin clusterList -m` and exporters read daily totals. Days begin at local midnight; totals are 0 at process start.
+The operator log reports the number of slow puts, and when the store starts and stops refusing messages.
 Source: RocketMQ ClientHousekeepingService, BrokerStats, StoreStatsService.
 """
 
@@ -22,7 +22,7 @@ INTERVAL_MS = 10_000  # RocketMQ ClientHousekeepingService.start
 
 
 class DailyMessageTotals:
-    """Message totals at the last two midnights since the start of the process. Thread-safe."""
+    """Message totals at the last two midnights since process start. Thread-safe."""
 
     def __init__(self, world: World, stats: StoreStats) -> None:
         self._clock = world.clock
@@ -30,13 +30,13 @@ class DailyMessageTotals:
         self._lock = world.tasks.lock("daily totals")
         self._day = self._current_day()
         self._puts = self._gets = (0, 0)
-        """Totals at the midnight before last, and at the last midnight."""
+        """(puts, gets) at the midnight before last, and at the last midnight."""
 
     def start_day_if_new(self) -> None:
-        """If a new day has begun, start its totals. Messages since the previous call count for the old day."""
+        """Start the totals of a new day. Messages since the previous call count for the old day."""
         today = self._current_day()
         with self._lock:
-            if today > self._day:  # `!=` would start the same day twice if the clock steps back over midnight
+            if today > self._day:  # with `!=`, a clock step back over midnight would start the same day twice
                 self._day = today
                 self._puts = puts = self._puts[1], self._stats.put_messages_total
                 self._gets = gets = self._gets[1], self._stats.messages_transferred
@@ -44,7 +44,7 @@ class DailyMessageTotals:
                 assert gets[0] <= gets[1], gets
 
     def runtime_info_fields(self) -> dict[str, str]:
-        """Return the totals now and at the start of yesterday and today, under RocketMQ's names."""
+        """Return totals of now and of the last two midnights, under RocketMQ's names."""
         self.start_day_if_new()
         puts, gets, stats = self._puts, self._gets, self._stats
         return {
@@ -61,9 +61,9 @@ class DailyMessageTotals:
 
 
 class PutLatency:
-    """Put latency in ms over the last full minute: RocketMQ's putLatency99 and putLatency999.
+    """Put latency in ms in the last full minute: RocketMQ's putLatency99 and putLatency999.
 
-    Latencies are interpolated within a bucket of the histogram. RocketMQ's buckets are smaller.
+    The value is interpolated within a histogram bucket. RocketMQ has smaller buckets.
     """
 
     def __init__(self, world: World, stats: StoreStats) -> None:
@@ -77,12 +77,12 @@ class PutLatency:
         now_ns = self._clock.monotonic_ns()
         if now_ns - self._begun_ns >= _MINUTE_NS:
             counts = self._stats.put_latency_counts
-            # The count of fast puts can be too low, because it is a difference of counts that change while it is read.
+            # The count of fast puts is a difference of counters that change during the read, so it can be too low.
             self._last = [max(0, now - before) for now, before in zip(counts, self._at_begin, strict=True)]
             self._begun_ns, self._at_begin = now_ns, counts
 
     def percentile_ms(self, share: float) -> float:
-        """Return the latency that this share of all puts did not exceed; 0.0 without puts."""
+        """Return the latency that this share of puts did not exceed, or 0.0 without puts."""
         assert 0 <= share <= 1, share
         left = int(sum(self._last) * share)
         below_ms = 0.0
@@ -99,7 +99,7 @@ class PutLatency:
 
 
 class StoreProblemLog:
-    """Reporter of one store's problems to the operator log. Thread-safe."""
+    """Reports a store's problems to the operator log. Thread-safe."""
 
     def __init__(self, world: World, store: MessageStore) -> None:
         self.emit: Emit = lambda line: None
@@ -107,10 +107,9 @@ class StoreProblemLog:
         self._files = world.files
         self._lock = world.tasks.lock("store watch")
         self._reported: dict[str, str] = {}
-        """Current problems, each with the line to log when the problem ends."""
+        """Current problem -> line to log at its end."""
 
     def log_changes(self) -> None:
-        """Log each problem that has begun or ended since the last call."""
         with self._lock:
             line = self._full_disk_text() if self._store.flags.bits & RefusalReason.DISK_FULL else None
             self._log_begin_or_end("disk full", line, "the disk has space again: messages are accepted")
@@ -119,7 +118,7 @@ class StoreProblemLog:
             self._log_begin_or_end("no segment", line, "the commit log has a new segment: messages are accepted")
 
     def report_slow_puts(self) -> None:
-        """A line per put would flood the log if a disk is slow."""
+        """Log the number of slow puts. On a slow disk, a line per put would flood the log."""
         for slow, what in (
             (self._store.stats.slow_puts, "took longer than"),
             (self._store.commit_log.long_holds, "held the log's lock for longer than"),

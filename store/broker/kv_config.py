@@ -2,8 +2,8 @@
 
     {"configTable":{"ORDER_TOPIC_CONFIG":{"Orders":"broker-a:4;broker-b:4"}}}
 
-Brokers read one namespace: a topic that has a value in ORDER_TOPIC_CONFIG is ordered. A change is durable before its
-answer is sent. Without a path the table is only in memory.
+Brokers read one namespace: a topic with a value in ORDER_TOPIC_CONFIG is ordered. A change is durable before the
+answer. Without a path the table is only in memory.
 Source: RocketMQ KVConfigManager, KVConfigSerializeWrapper, NamesrvUtil.
 """
 
@@ -17,7 +17,7 @@ from ..world import World
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 KEYS_MAX = 65_536
-"""In all namespaces together."""
+"""Maximum number of keys in all namespaces together."""
 _TABLE = "configTable"
 
 Namespaces = Mapping[str, Mapping[str, str]]
@@ -28,7 +28,7 @@ class TooManyKeysError(ValueError):
 
 
 class KVConfig:
-    """The table. Thread-safe; reads need no lock, because each change creates a new table."""
+    """The table. Thread-safe; reads need no lock, because a change creates a new table."""
 
     def __init__(self, world: World, path: str | None = None) -> None:
         self.on_changed: Callable[[str], None] = do_nothing
@@ -48,14 +48,14 @@ class KVConfig:
         return self._namespaces.get(namespace, {}).get(key)
 
     def namespace(self, name: str) -> Mapping[str, str] | None:
-        """Return a namespace's values, or None if the namespace never existed."""
+        """Return a namespace's values, or None without the namespace."""
         return self._namespaces.get(name)
 
     def put(self, namespace: str, key: str, value: str) -> None:
         """After an OSError or TooManyKeysError the table is unchanged."""
         with self._lock:
             changed = {**self._namespaces, namespace: {**self._namespaces.get(namespace, {}), key: value}}
-            if sum(map(len, changed.values())) > KEYS_MAX:  # any client may add keys, and each put rewrites the file
+            if sum(map(len, changed.values())) > KEYS_MAX:  # limited, because any client may add keys
                 raise TooManyKeysError(f"keys: expected {KEYS_MAX} or fewer, found one more")
             self._store_namespaces(changed)
         self.on_changed(namespace)
@@ -74,7 +74,7 @@ class KVConfig:
         if self.file is not None:
             ordered = {name: dict(sorted(values.items())) for name, values in sorted(namespaces.items())}
             self.file.store(encode_side_json({_TABLE: ordered}))
-        self._namespaces = namespaces  # after the write: readers must not see a value that a crash can undo
+        self._namespaces = namespaces  # write first, because readers must not see a value that a crash can undo
 
 
 def _parse(raw: bytes, file: str) -> Namespaces:

@@ -1,7 +1,7 @@
-"""Late answers: sends whose puts wait for an fsync, a slave, or a timeout.
+"""Late answers: answers sends whose puts wait for an fsync, a slave or a timeout.
 
-The task that appended a message does not wait for the answer, and continues with the next request. One separate task
-sends the answers of all puts that an fsync completed, in the order in which the log completed the puts.
+The task that appends a message does not wait, but continues with the next request. A separate task answers all puts
+that an fsync completes, in the order of the log.
 Source: RocketMQ SendMessageProcessor.asyncProcessRequest, CommitLog.asyncPutMessage.
 """
 
@@ -17,38 +17,37 @@ from .router import LateResponse
 
 _NEVER_NS = 1 << 63
 _LEFTOVERS_MAX = 1_000
-"""Maximum number of deadlines of completed requests in the heap."""
+"""Maximum number of answered requests whose deadlines stay in the heap."""
 
 Answer = Callable[[PooledRequest, LateResponse, PutMessageResult], None]
 
 
 class LateAnswerService(Service):
-    """The requests of one server whose puts are pending. Thread-safe.
+    """Answers requests whose puts are pending. Thread-safe.
 
-    Invariant: each request is answered once, or never if the service ends first. The heap has a deadline for each
-    pending request.
+    Invariant: the service answers each request once, or never if the service ends first. The heap contains a deadline
+    of each pending request.
     """
 
     name = "late answers"
 
     def __init__(self, world: World, answer: Answer) -> None:
-        """The task of this service calls `answer` with completed requests."""
+        """The service's task calls `answer` for completed requests."""
         super().__init__(world)
         self._answer = answer
         self._lock = world.tasks.lock(self.name)
         self._waiting: dict[int, tuple[PooledRequest, LateResponse]] = {}
-        """Pending requests by number. Only the task of this service removes entries."""
+        """Number -> pending request. Only the task of this service removes entries."""
         self._count = 0
-        """Number of the next request."""
         self._notified: list[int] = []
         self._due: list[tuple[int, int]] = []
-        """Heap of deadlines and request numbers. The heap may still contain answered requests."""
+        """Heap of deadlines and request numbers, which may contain answered requests."""
         self._wake_ns = _NEVER_NS
         """The latest time at which the task wakes up."""
         self._ending = world.tasks.cell(f"{self.name} ending")
         self._ended = world.tasks.signal(f"{self.name} ended")
         self._is_over = False
-        """Whether the task has ended. After that, a second stop of the server must not wait."""
+        """Whether the task has ended, so that a second stop of the server does not wait."""
 
     def add(self, request: PooledRequest, late: LateResponse) -> None:
         due_ns = late.due_ns(self.world.clock.monotonic_ns())
@@ -62,7 +61,7 @@ class LateAnswerService(Service):
             is_first = due_ns < self._wake_ns
         if is_first:
             self.wake()
-        # After the registration: if the put is already complete, `follow` notifies at once.
+        # Register the request first, because `call_on_notify` may notify at once.
         late.call_on_notify(partial(self._on_answer_known, number))
 
     def _on_answer_known(self, number: int) -> None:
@@ -73,7 +72,7 @@ class LateAnswerService(Service):
             self.wake()
 
     def await_end(self, until_ns: int) -> bool:
-        """Return whether all answers were sent before `until_ns`. No request may be added after this call."""
+        """Return whether all answers were sent before `until_ns`. Add no request after this call."""
         if self._task is None or self._is_over:
             return True
         if self.has_failed:
@@ -122,7 +121,7 @@ class LateAnswerService(Service):
             heappush(self._due, (due_ns, number))
 
     def finish_remaining_work(self) -> None:
-        """Release the pending requests unanswered, because their connections have ended."""
+        """Drop pending requests without an answer, because their connections have ended."""
         for request, _ in self._waiting.values():
             request.session.count_request_done(request.size_bytes)
         self._waiting.clear()

@@ -1,7 +1,7 @@
-"""Server limits: bounds on the resources that one client may use.
+"""Server limits: bounds on the resources that clients may use.
 
-The defaults of queues, queue waits and idle time are RocketMQ's; all others are this server's own. The server has fewer
-tasks than RocketMQ, because more tasks do not speed up requests that only compute.
+The defaults of queues, queue waits and idle time are RocketMQ's; other defaults are not. The server has fewer tasks
+than RocketMQ, because more tasks do not speed up requests that only compute.
 Source: RocketMQ BrokerConfig, NettyServerConfig, BrokerFastFailure.
 """
 
@@ -21,20 +21,19 @@ class PoolLimits:
 
     tasks: int
     queue_capacity: int
-    """A further request is answered with SYSTEM_BUSY at once."""
+    """The server answers further requests at once with SYSTEM_BUSY."""
     wait_ms_max: int | None = None
-    """Longest wait in the queue, after which a request is answered with SYSTEM_BUSY; None: no limit."""
+    """After this time in the queue the server answers a request with SYSTEM_BUSY; None: no limit."""
     pipelined_tasks: int | None = None
-    """Maximum number of tasks for pipelining clients, which send requests before they read answers.
+    """Maximum number of tasks for clients that send requests before they read answers.
 
     None: half of all tasks.
     """
     of_one_host_tasks: int | None = None
-    """Maximum number of tasks that serve one host, for requests that wait for other clients; None: no limit."""
+    """Maximum number of tasks that serve one host; None: no limit. For requests that wait for other clients."""
 
     @property
     def max_pipelined_tasks(self) -> int:
-        """`pipelined_tasks`, at least 1 and at most the number of tasks."""
         wanted = self.tasks // 2 if self.pipelined_tasks is None else self.pipelined_tasks
         most = max(1, min(wanted, self.tasks))
         assert most <= self.tasks, (most, self.tasks)
@@ -42,7 +41,7 @@ class PoolLimits:
 
 
 _COMPUTING_TASKS = 2
-"""While the first task sends its answer, the second one computes."""
+"""One task computes while the other sends its answer."""
 
 POOL_LIMITS: Mapping[Pool, PoolLimits] = {
     Pool.SEND_MESSAGE: PoolLimits(4, 10_000, 200, _COMPUTING_TASKS),
@@ -60,33 +59,33 @@ assert POOL_LIMITS.keys() == set(Pool)
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Limits of all requests and connections. All byte counts are sizes of frames."""
+    """Limits of requests and connections. Byte counts are frame sizes."""
 
     pools: Mapping[Pool, PoolLimits] = field(default_factory=lambda: POOL_LIMITS)
     connections_max: int = 16_384
     connections_per_host_max: int = 12_288
     """Lower than `connections_max`, so that one host cannot use all connections."""
     idle_ms_max: int = 120_000
-    """A connection without traffic for this long is closed."""
+    """The server closes a connection without traffic for this long."""
     frame_ms_max: int = 60_000
-    """A connection whose frame is incomplete for this long is closed."""
+    """Time to complete a frame."""
     output_ms_max: int = 30_000
-    """A connection whose client reads no byte of waiting output for this long is closed."""
+    """The server closes a connection if the client reads no byte of buffered output for this long."""
     output_bytes_max: int = 16 * MIB
-    """A connection with more unread output is closed."""
+    """The server closes a connection with more unread output."""
     output_pause_bytes: int = 256 * KIB
-    """The server reads no more from a client while its unread output exceeds this limit."""
+    """The server stops reading from a client with more unread output."""
     requests_bytes_max: int = 32 * MIB
-    """The server stops reading from a client whose pending requests have more bytes."""
+    """The server stops reading from a client with more bytes of pending requests."""
     request_bytes_least: int = 2 * MIB
-    """A smaller pending request counts as this many bytes, because its answer may be large."""
+    """Smaller pending requests count as this many bytes, because their answers may be large."""
     requests_of_host_bytes_max: int = 128 * MIB
     """Maximum bytes of pending requests per host.
 
-    All connections of a host have equal shares, of at least one request each.
+    The busy connections of a host have equal shares, of at least one request each.
     """
     held_bytes_max: int = 512 * MIB
-    """Maximum bytes held for all clients. Above this limit the slowest clients are closed and requests are refused."""
+    """Maximum bytes held for all clients. Above it, the server closes the slowest clients and refuses requests."""
 
     sockets: ListenOptions = field(default_factory=ListenOptions)
 
@@ -105,7 +104,7 @@ _POOL_KEYS: Mapping[Pool, tuple[str, str | None]] = {
     Pool.END_TRANSACTION: ("endTransactionThreadPoolNums", "endTransactionPoolQueueCapacity"),
     Pool.ADMIN: ("adminBrokerThreadPoolNums", None),
 }
-"""RocketMQ's keys for tasks and queue capacity."""
+"""RocketMQ's keys: number of tasks, queue capacity."""
 assert _POOL_KEYS.keys() == set(Pool)
 _WAIT_KEYS: Mapping[Pool, str] = {
     Pool.SEND_MESSAGE: "waitTimeMillsInSendQueue",
@@ -113,7 +112,7 @@ _WAIT_KEYS: Mapping[Pool, str] = {
     Pool.HEARTBEAT: "waitTimeMillsInHeartbeatQueue",
     Pool.END_TRANSACTION: "waitTimeMillsInTransactionQueue",
 }
-"""RocketMQ's keys for the longest queue wait."""
+"""RocketMQ's keys of `wait_ms_max`."""
 _OWN_KEYS = {
     "serverConnectionsMax": ("connections_max", INT_MAX),
     "serverConnectionsPerHostMax": ("connections_per_host_max", INT_MAX),
@@ -121,7 +120,7 @@ _OWN_KEYS = {
     "serverOutputTimeoutMillis": ("output_ms_max", INT_MAX),
     "serverHeldBytesMax": ("held_bytes_max", LONG_MAX),
 }
-"""Keys that RocketMQ lacks: field and maximum value."""
+"""Key that RocketMQ lacks -> field, maximum value."""
 _IDLE_KEY = "serverChannelMaxIdleTimeSeconds"
 _FAST_FAILURE_KEY = "brokerFastFailureEnable"
 _SOCKET_KEYS = {
@@ -129,9 +128,9 @@ _SOCKET_KEYS = {
     "serverSocketSndBufSize": ("send_buffer_bytes", 64 * MIB),
     "serverSocketRcvBufSize": ("receive_buffer_bytes", 64 * MIB),
 }
-"""RocketMQ's keys of socket options: field and maximum value. As in RocketMQ, buffer size 0 means the default."""
-_TASKS_MAX = 1_024  # each task is a thread, started with the server
-_DIGITS_MAX = 20  # `int` is slow for longer texts
+"""RocketMQ's key -> field of the socket options, maximum value. As in RocketMQ, buffer size 0 means the default."""
+_TASKS_MAX = 1_024  # each task is a thread
+_DIGITS_MAX = 20  # `int` is slow for long texts
 
 
 def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
@@ -168,7 +167,7 @@ def settings_of_sockets(options: ListenOptions) -> dict[str, str]:
 
 
 def settings_of_limits(limits: ServerLimits) -> dict[str, str]:
-    """Spell every setting as in a broker.conf."""
+    """Return the key and text of every setting, as in a broker.conf."""
     settings = {_IDLE_KEY: limits.idle_ms_max // 1_000, **{k: getattr(limits, n) for k, (n, _) in _OWN_KEYS.items()}}
     for pool, (tasks_key, capacity_key) in _POOL_KEYS.items():
         settings[tasks_key] = limits.pools[pool].tasks

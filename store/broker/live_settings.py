@@ -1,10 +1,9 @@
-"""Live settings: the configuration of a running broker, and changes to it.
+"""Live settings: reads and changes the configuration of a running broker.
 
-Code that uses a live setting reads it at each use, so a change applies from the next use on. A request changes either
-all settings that it names or none. A request is refused with an error that names the key if a key is unknown, has no
-effect, or cannot change while the broker runs; RocketMQ reports success. Changes are written to the broker.conf, if the
-broker has one. Source: RocketMQ AdminBrokerProcessor.updateBrokerConfig, Configuration.update, MessageStoreConfig,
-BrokerConfig.
+A change applies from the next use on, because code reads a live setting at each use. A request changes all settings
+that it names or none. If a key is unknown, has no effect, or cannot change at run time, the broker refuses the request
+with an error that names the key; RocketMQ reports success. The broker writes changes to its broker.conf, if any.
+Source: RocketMQ AdminBrokerProcessor.updateBrokerConfig, Configuration.update, MessageStoreConfig, BrokerConfig.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,27 +44,27 @@ _LIVE_OF_BROKER = """
     short_polling_time_ms notify_consumer_ids_changed_enable slave_read_enable enable_property_filter
     flush_consumer_offset_interval_ms held_pulls_max held_pulls_of_client_max
 """
-"""Fields that code reads at each use, or that notify code of a change."""
+"""Fields that code reads at each use, or whose change notifies the code."""
 _STORE_LIVE = frozenset(_LIVE_OF_STORE.split())
 _BROKER_LIVE = frozenset(_LIVE_OF_BROKER.split())
-# A misspelled name above would silently make a setting fixed.
+# With a misspelled name above, a setting could not change at run time.
 assert {one.name for one in fields(StoreConfig)} >= _STORE_LIVE
 assert {one.name for one in fields(BrokerConfig)} >= _BROKER_LIVE
 
 
 class LiveSettings:
-    """The settings of one broker. Thread-safe."""
+    """The settings of a broker. Thread-safe."""
 
     def __init__(self, world: World, store: StoreConfig, config: BrokerConfig) -> None:
         self.emit: Emit = lambda line: None
         self.on_changed: Callable[[frozenset[str]], None] = lambda names: None
-        """Called with the names of the changed fields of both configs."""
+        """Argument: names of changed fields of both configs."""
         self.others: Mapping[str, str] = {}
-        """Text of the server's settings by key."""
+        """Key -> text of the server's settings."""
         self.unused = UNUSED_DEFAULTS
-        """Text of the settings without effect, by key."""
+        """Key -> text of the settings without effect."""
         self.file: ConfFile | None = None
-        """The broker.conf that stores changes; None: changes are lost when the process ends."""
+        """The broker.conf that stores changes; None: the process end loses changes."""
         self.version = DataVersion(world.clock.now_ms())
         self._clock = world.clock
         self._lock = world.tasks.lock("live settings")
@@ -74,13 +73,12 @@ class LiveSettings:
 
     @property
     def table(self) -> dict[str, str]:
-        """Every setting, setting_text as in a broker.conf."""
         store = self._store
         known = {each.key: setting_text(each.value) for each in describe_settings(store, store.store_path_root_dir)}
         return {**self.unused, **self.others, **known, **settings_of(self._config)}
 
     def change(self, wanted: Mapping[str, str], who: str) -> None:
-        """Change either all of the given settings or none.
+        """Change all of the given settings or none.
 
         `who` names the operator in the log. Raises SettingChangeError, or OSError if the broker.conf cannot be written.
         """
@@ -91,7 +89,7 @@ class LiveSettings:
             store, config = self._parse_changes(changes, table)
             assert len(store) + len(config) == len(changes), (changes, store, config)
             if changes and self.file is not None:
-                self.file.write(changes)  # before the settings change: if the write fails, none has changed
+                self.file.write(changes)  # write first: if the write fails, no setting has changed
             _set_config_fields(self._store, store)
             _set_config_fields(self._config, config)
             if changes:
@@ -147,7 +145,7 @@ def _parse_value(one: Field[Any], key: str, text: str) -> Any:
 
 
 def _set_config_fields(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
-    """All parts of the broker share the frozen config. Only `_set_config_fields` changes the config."""
+    """Change a frozen config that all parts of the broker share. No other function does this."""
     assert changed.keys() <= _STORE_LIVE | _BROKER_LIVE, changed
     for name, value in changed.items():
         object.__setattr__(config, name, value)

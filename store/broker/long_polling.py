@@ -1,8 +1,8 @@
-"""Long polling: holds pulls until messages arrive. RocketMQ's PullRequestHoldService.
+"""Long polling: holds pulls until messages arrive.
 
-A pull that finds no new message is held until a matching message arrives or its timeout ends. Then the broker runs the
-pull again, and sends the result even if it is empty. In case the service missed an arrival, it also checks all queues
-with held pulls every 5 s.
+The service holds a pull that finds no message until a matching message arrives or the pull times out. The broker then
+runs the pull again, and sends even an empty result. Every 5 s the service checks all queues with held pulls, in case it
+missed an arrival.
 Source: RocketMQ PullRequestHoldService, ManyPullRequest, NotifyMessageArrivingListener.
 """
 
@@ -31,19 +31,19 @@ Queue = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldPull:
-    """One held pull."""
+    """A held pull."""
 
     request: RemotingCommand
     channel: Channel
     queue: Queue
-    """Topic and queue id."""
+    """(topic, queue id)"""
     offset: int
     wanted: MessageFilter
     due_ns: int
-    """On the monotonic clock."""
+    """Deadline on the monotonic clock."""
 
     def is_ended_by(self, arrival: MessageArrival) -> bool:
-        """Return whether this arrival ends the wait."""
+        """Return whether the pull wants the message that arrived."""
         return (
             arrival.next_offset > self.offset
             and self.wanted.matches_queue(arrival.tags_code, None)
@@ -52,9 +52,9 @@ class HeldPull:
 
 
 class HeldPullTable:
-    """All held pulls, in order of arrival. Guarded by the lock of the service.
+    """All held pulls, the oldest first. The service's lock guards the table.
 
-    Invariant: each pull is once in the table by queue and once in the table by connection. `count` is the number of
+    Invariant: the table by queue and the table by connection each contain every pull once. `count` is the number of
     pulls.
     """
 
@@ -63,7 +63,7 @@ class HeldPullTable:
         self._of_queue: dict[Queue, dict[HeldPull, None]] = {}
         self._of_channel: dict[Channel, dict[HeldPull, None]] = {}
         self._due: list[tuple[int, int, HeldPull]] = []
-        """Heap of deadlines. The heap may still contain removed pulls."""
+        """Heap of deadlines, which may contain removed pulls."""
         self._numbers = count()
 
     def __contains__(self, queue: Queue) -> bool:
@@ -80,14 +80,14 @@ class HeldPullTable:
         assert count <= len(heap), (count, len(heap))
 
     def remove_pulls(self, pulls: Iterable[HeldPull]) -> list[HeldPull]:
-        """Remove pulls. Return the pulls that were held until now."""
+        """Return the pulls that were in the table."""
         taken = [pull for pull in pulls if _remove_from_table(self._of_queue, pull.queue, pull)]
         for pull in taken:
             was_held = _remove_from_table(self._of_channel, pull.channel, pull)
             assert was_held, pull
         self.count -= len(taken)
         assert self.count >= len(self._of_queue), (self.count, len(self._of_queue))
-        # Removed pulls stay in the heap until they are the majority. Removing one would cost as much as a rebuild.
+        # Rebuild the heap when most of its pulls are removed ones; removing a single pull costs as much as a rebuild.
         if len(self._due) > 2 * self.count + _LEFTOVERS_MAX:
             self._due = [each for each in self._due if each[2] in self._of_queue.get(each[2].queue, ())]
             heapify(self._due)
@@ -113,7 +113,6 @@ class HeldPullTable:
         return self.remove_pulls(due)
 
     def first_due_ns(self, latest_ns: int) -> int:
-        """Return the earliest deadline, at most `latest_ns`."""
         return min(self._due[0][0], latest_ns) if self._due else latest_ns
 
 
@@ -128,7 +127,7 @@ def _remove_from_table(table: dict[Key, dict[HeldPull, None]], key: Key, pull: H
 
 
 class PullRequestHoldService(Service):
-    """Runs held pulls again. Thread-safe."""
+    """Holds pulls and runs them again. Thread-safe."""
 
     name = "pull request hold"
 
@@ -140,7 +139,7 @@ class PullRequestHoldService(Service):
         self._config = config
         self._held = HeldPullTable()
         self._ready: list[HeldPull] = []
-        """Pulls whose wait has ended."""
+        """Pulls to run again."""
         self._is_released = False
         self._lock = world.tasks.lock(self.name)
         self._scan_ns = 0
@@ -153,7 +152,7 @@ class PullRequestHoldService(Service):
         return self._held.count
 
     def hold_pull(self, pull: HeldPull) -> bool:
-        """Return False if too many pulls are held or the service is stopping."""
+        """Return False if the service holds too many pulls or is stopping."""
         config, held = self._config, self._held
         with self._lock:
             if self._is_released or held.count >= config.held_pulls_max:
@@ -162,7 +161,7 @@ class PullRequestHoldService(Service):
                 return False
             held.add(pull)
             is_first = pull.due_ns < self._wake_ns
-        # A message may have arrived, or the connection may have been closed, before the pull was added.
+        # A message may have arrived, or the connection may have ended, before the pull was in the table.
         if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
             self._schedule_answers([pull])
         elif not pull.channel.is_open:
@@ -172,7 +171,7 @@ class PullRequestHoldService(Service):
         return True
 
     def awaits(self, topic: str, queue_id: int) -> bool:
-        """Return whether a pull is held for a queue. `hold_pull` checks the queue for a later pull."""
+        """Return whether the service holds a pull for the queue. For a later pull, `hold_pull` checks the queue."""
         return (topic, queue_id) in self._held
 
     def held_pulls_of(self, channel: Channel) -> Sequence[HeldPull]:
@@ -188,12 +187,11 @@ class PullRequestHoldService(Service):
             self._schedule_answers(ended)
 
     def forget_channel(self, channel: Channel) -> None:
-        """Drop the pulls of an ended connection."""
         with self._lock:
             self._held.remove_pulls(self._held.pulls_of_channel(channel))
 
     def release(self) -> None:
-        """Answer all held pulls and hold no further ones: no client waits for a stopping broker."""
+        """Answer all held pulls and hold no more, so that no client waits for a stopping broker."""
         with self._lock:
             self._is_released = True
             waiting = [pull for queue in self._held.queues for pull in self._held.pulls_of_queue(queue)]
@@ -213,7 +211,7 @@ class PullRequestHoldService(Service):
             self._wake_ns = self._held.first_due_ns(self._scan_ns)
         left_ns = self._wake_ns - self.world.clock.monotonic_ns()
         if left_ns > 0:
-            self.signal.wait(-(-left_ns // _NS_PER_MS))  # rounded up, because no pull is due earlier
+            self.signal.wait(-(-left_ns // _NS_PER_MS))  # rounded up, so that the first pull is due at the wake-up
         now_ns = self.world.clock.monotonic_ns()
         if now_ns >= self._scan_ns:
             self._end_due_waits()
@@ -240,6 +238,6 @@ class PullRequestHoldService(Service):
     def _answer_pull(self, pull: HeldPull) -> None:
         try:
             self.answer(pull.request, pull.channel)
-        except Exception as error:  # only this client is affected
+        except Exception as error:  # the error affects only this client
             self.last_error = error
             pull.channel.close()

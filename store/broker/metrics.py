@@ -1,7 +1,7 @@
-"""Metrics of a broker for monitoring systems: names, units and labels.
+"""Metrics of a broker for monitoring systems.
 
-Client requests never wait for a lock that a metric holds. The name of a metric ends in its unit. A `_total` counts
-since the start of the process. At most KEYS_MAX topics and groups have values of their own.
+Reading metrics never blocks a client request. The name of a metric ends in its unit. A `_total` counts since process
+start. At most KEYS_MAX topics and groups have their own values.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,14 +30,14 @@ class MetricType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric, with a value per combination of labels."""
+    """A metric with a value per combination of labels."""
 
     name: str
     meaning: str
     kind: MetricType
     labels: tuple[str, ...] = ()
     values: Mapping[tuple[str, ...], float] = field(default_factory=dict)
-    """By label values. The values of a histogram are cumulative counts by the upper bound of each bucket."""
+    """Label values -> value. A histogram has cumulative counts by the upper bound of each bucket."""
 
     def __post_init__(self) -> None:
         size = len(self.labels) + (self.kind is MetricType.HISTOGRAM)
@@ -171,7 +171,7 @@ def _topic_and_group_metrics(broker: Broker) -> Iterator[Metric]:
 
 
 def _consumer_lag(broker: Broker) -> dict[tuple[str, str], float]:
-    """Unconsumed messages per topic and group. Queues without an offset are left out."""
+    """Return the unconsumed messages per topic and group, without queues that have no offset."""
     lag: dict[tuple[str, str], float] = {}
     for topic, group, offsets in broker.offsets.all_offsets()[:KEYS_MAX]:
         behind = (broker.max_offset(topic, queue_id) - offset for queue_id, offset in offsets.items())

@@ -1,7 +1,7 @@
 """Name server: routes from topics to brokers.
 
-A built-in name server always has a route to its own broker. All other brokers must register. A registered broker is
-removed when its connection ends, or after two minutes without a request from it. A removed broker can register again.
+A built-in name server always has routes to its own broker. Other brokers must register. The name server removes a
+registered broker when its connection ends, or after two minutes without a request.
 Source: RocketMQ RouteInfoManager, BrokerHousekeepingService, TopicRouteData, ClusterInfo.
 """
 
@@ -20,13 +20,13 @@ from .topics import TopicConfig, TopicConfigManager
 from .versioned_table import DataVersion
 
 BROKER_EXPIRED_MS = 120_000  # RocketMQ RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
-BROKERS_MAX = 64  # any client may register, and the topics of each broker stay in memory
+BROKERS_MAX = 64  # limited, because any client may register
 _NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredBroker:
-    """The registration of one broker."""
+    """Registration of a broker."""
 
     name: str
     cluster: str
@@ -36,9 +36,8 @@ class RegisteredBroker:
     topics: Mapping[str, TopicConfig]
     heard_ns: int
     version: DataVersion | None = None
-    """Version of the broker's topics."""
     channel: Channel | None = None
-    """Connection over which the broker registered; None: the broker of a built-in name server."""
+    """Connection of the broker; None: the broker that contains this name server."""
 
 
 class NameServer:
@@ -52,7 +51,7 @@ class NameServer:
         *,
         kv_path: str | None = None,
     ) -> None:
-        """A name server with `config` and `topics` is built into that broker. kv_path: the file of KV settings."""
+        """With `config` and `topics`, the name server is built into that broker. kv_path: the file of KV settings."""
         self.ha_address = ""
         self.kv = KVConfig(world, kv_path)
         port = {} if config is None else {"listenPort": str(config.listen_port)}
@@ -62,12 +61,12 @@ class NameServer:
         self._topics = topics
         self._lock = world.tasks.lock("name server")
         self._others: dict[tuple[str, int], RegisteredBroker] = {}
-        """Registered brokers by name and id."""
+        """(name, id) -> registered broker."""
         self._read_only: frozenset[str] = frozenset()
         """Names of brokers to which producers must not send."""
 
     def register(self, broker: RegisteredBroker) -> RegisteredBroker | None:
-        """Return the master with the same name. Refuses more than BROKERS_MAX brokers."""
+        """Return the master of the same name. Refuses more than BROKERS_MAX brokers."""
         with self._lock:
             self._drop_expired_brokers()
             key = broker.name, broker.broker_id
@@ -83,7 +82,7 @@ class NameServer:
             self._drop_unused_read_only()
 
     def channel_closed(self, channel: Channel) -> None:
-        """A broker that has registered again over another connection stays registered."""
+        """Remove the broker of an ended connection, unless it has registered over another one."""
         with self._lock:
             self._others = {key: each for key, each in self._others.items() if each.channel is not channel}
             self._drop_unused_read_only()
@@ -99,14 +98,14 @@ class NameServer:
             self._read_only &= {*own, *(name for name, _ in self._others)}
 
     def set_writeable(self, name: str, *, writeable: bool) -> int:
-        """Set or clear write permission in the routes of a broker. Return the number of topics of the broker.
+        """Set or clear write permission in the routes of a broker. Return the broker's number of topics.
 
-        Producers see the change in their next route query. The change ends when it is reverted, when the last broker of
-        that name is removed, or when this name server stops.
+        Producers see the change in their next route query. The change is lost when the last broker of that name is
+        removed, or when this name server stops.
         """
         with self._lock:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
-            self._drop_unused_read_only()  # no broker of this name may be registered any more
+            self._drop_unused_read_only()  # the last broker of this name may have gone
         return len({topic for broker in self._all_brokers() if broker.name == name for topic in broker.topics})
 
     def _all_brokers(self) -> list[RegisteredBroker]:
@@ -132,7 +131,7 @@ class NameServer:
         )
 
     def version_of(self, name: str, broker_id: int) -> DataVersion | None:
-        """Return the version of a broker's topics. The query restarts the broker's expiry time."""
+        """Return the version of the broker's topics. The query restarts the broker's expiry."""
         with self._lock:
             broker = self._others.get((name, broker_id))
             if broker is None:
@@ -146,11 +145,11 @@ class NameServer:
         return list(dict.fromkeys(broker.name for broker in self._all_brokers()))
 
     def route(self, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
-        """If `quoted_keys`, broker ids are strings, as JSON requires of keys."""
+        """Return the route of a topic. `quoted_keys`: write broker ids as strings, as JSON requires."""
         having = [broker for broker in self._all_brokers() if topic in broker.topics]
         if not having:
             return None
-        # In reverse order, so that the master's entry replaces those of its slaves, which can be 10 s old.
+        # Iterate in reverse, so that the master's entry replaces those of its slaves, which can be 10 s old.
         queues = {broker.name: self._queue_data(broker, topic) for broker in reversed(having)}
         brokers = [broker for broker in self._all_brokers() if broker.name in queues]
         return {
@@ -176,7 +175,7 @@ class NameServer:
         }
 
     def cluster_info(self) -> dict[str, Any]:
-        """Broker ids are never quoted here, as in RocketMQ."""
+        """Return all brokers and clusters. As in RocketMQ, broker ids are not quoted."""
         brokers = self._all_brokers()
         clusters: dict[str, dict[str, None]] = {}
         for broker in brokers:
@@ -191,12 +190,12 @@ class NameServer:
         return sorted({topic for broker in brokers for topic in broker.topics})
 
     def topics_with_unit_flag(self, *, having: int, lacking: int = 0) -> list[str]:
-        """Return the topics that on at least one broker have all flags of `having` and none of `lacking`."""
+        """Return topics that on at least one broker have all flags in `having` and none in `lacking`."""
         flags = ((topic, config.sys_flag) for each in self._all_brokers() for topic, config in each.topics.items())
         return sorted({topic for topic, flag in flags if flag & having == having and not flag & lacking})
 
     def system_topics(self) -> tuple[list[str], str]:
-        """Return system topics, and the address of one broker, which can list its own system topics."""
+        """Return system topics, and the address of a broker that can list its own."""
         brokers = self._all_brokers()
         is_system = is_system_topic if self._topics is None else self._topics.is_system
         topics = [topic for topic in self.topics() if is_system(topic)]
@@ -205,7 +204,7 @@ class NameServer:
         return topics, brokers[0].address if brokers else ""
 
     def forget_topic(self, topic: str) -> None:
-        """If a registered broker still has the topic, the broker registers the topic again."""
+        """Forget a topic until a broker registers it again."""
         with self._lock:
             for key, each in self._others.items():
                 others = {name: config for name, config in each.topics.items() if name != topic}

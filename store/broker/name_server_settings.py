@@ -1,8 +1,7 @@
 """Settings of a name server, by RocketMQ's keys.
 
-`orderMessageEnable` can change at run time, and `listenPort` is the actual port. All other keys have RocketMQ's
-defaults, because RocketMQ's tools expect these values. A change of another key is refused with an error that names the
-key.
+Only `orderMessageEnable` can change at run time. `listenPort` is the actual port. All other keys have RocketMQ's
+defaults, because RocketMQ's tools expect these keys.
 Source: RocketMQ NamesrvConfig, NettyServerConfig, DefaultRequestProcessor.updateConfig.
 """
 
@@ -39,11 +38,10 @@ class NameServerSettings:
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.order_message_enable = False
-        """Whether a route includes the ORDER_TOPIC_CONFIG value of its topic."""
+        """Whether a route contains the topic's value in ORDER_TOPIC_CONFIG."""
         self._known = dict(known)
 
     def set_actual_values(self, **known: str) -> None:
-        """Replace defaults with the actual values of this server."""
         self._known |= known
 
     @property
@@ -52,7 +50,7 @@ class NameServerSettings:
         return dict(sorted({**_DEFAULTS, **self._known, **own}.items()))
 
     def change(self, wanted: Mapping[str, str]) -> None:
-        """Change all of the given settings or none. Raises SettingChangeError."""
+        """Change all given settings or none. Raises SettingChangeError."""
         order_message_enable = self.order_message_enable
         for key, text in wanted.items():
             if key in self.table and text == self.table[key]:

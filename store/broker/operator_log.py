@@ -1,6 +1,6 @@
-"""Operator log: rate-limited lines for the operator, written by one task.
+"""Operator log: a task that writes a limited number of lines for the operator.
 
-Callers never wait for the output, so a stopped terminal or a full pipe delays no client.
+Callers do not wait for the output, so a stopped terminal or a full pipe delays no client.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ LINES_MAX = 20
 WINDOW_MS = 10_000
 LINE_CHARACTERS_MAX = 500
 WAITING_MAX = 200
-"""Maximum number of lines waiting for output. Further lines are dropped and counted."""
+"""Maximum number of queued lines. The log drops and counts further lines."""
 CLOSE_MS = 1_000
 
 
@@ -27,7 +27,7 @@ class LineLevel(IntEnum):
 
 
 class LogLine(str):
-    """A plain string has the level INFO."""
+    """A line with a level. A plain string has the level INFO."""
 
     __slots__ = ("level",)
     level: LineLevel
@@ -44,32 +44,32 @@ def level_of(line: str) -> LineLevel:
 
 
 def debug_line(text: str) -> LogLine:
-    """Return a line for the refusal of one client's request."""
+    """Return a line about a refused request."""
     return LogLine.with_level(LineLevel.DEBUG, text)
 
 
 def warning_line(text: str) -> LogLine:
-    """Return a line for a condition that an operator should correct."""
+    """Return a line about a condition that an operator should correct."""
     return LogLine.with_level(LineLevel.WARNING, text)
 
 
 def failure_line(text: str) -> LogLine:
-    """Return a line for a failure of the broker itself."""
+    """Return a line about a failure of the broker."""
     return LogLine.with_level(LineLevel.ERROR, text)
 
 
 Emit = Callable[[str], None]
-"""Writes a line to the operator log. Any task may call this function."""
+"""Writes a line to the operator log. Thread-safe."""
 
 
 class OperatorLog:
-    """Writes at most LINES_MAX lines per WINDOW_MS, and reports the number of dropped lines. Thread-safe.
+    """Writes at most LINES_MAX lines per WINDOW_MS, then the number of dropped lines. Thread-safe.
 
-    The log counts each line that it cannot write as dropped.
+    A line that the log cannot write counts as dropped.
     """
 
     def __init__(self, world: World, write: Emit, level: LineLevel = LineLevel.INFO) -> None:
-        """Lines below `level` are ignored and not counted."""
+        """The log ignores lines below `level`, and does not count them."""
         self._now_ns = world.clock.monotonic_ns
         self._tasks = world.tasks
         self._lock = world.tasks.lock("operator log")
@@ -87,7 +87,7 @@ class OperatorLog:
         self._task = self._tasks.spawn("operator log", self._write_until_closed)
 
     def emit(self, line: str) -> None:
-        """Queue a line, or drop it. Control characters are replaced. Never blocks."""
+        """Queue a line or drop it, without blocking. Control characters become question marks."""
         level = level_of(line)
         if level < self._level:
             return
@@ -120,11 +120,11 @@ class OperatorLog:
     def _write_until_closed(self) -> None:
         while True:
             self._signal.wait(None)
-            is_closing = self._is_closing  # read before the queue, so that the last pass writes every line
+            is_closing = self._is_closing  # read before the queue, so that the last iteration writes every line
             while self._waiting:
                 try:
                     self._write(self._waiting.popleft())
-                except OSError:  # for example a full disk; a later line may succeed
+                except OSError:  # for example a full disk
                     with self._lock:
                         self._left_out += 1
             if is_closing:

@@ -1,10 +1,10 @@
-"""Calls of a broker to other servers: registration, and synchronization of a slave.
+"""Outer API: registers a broker with name servers, and copies a master's state.
 
-A broker registers with each configured name server periodically and when its topics change. A broker that stops
-unregisters first. The answer to a slave's registration contains the master's address. A slave copies topics, groups,
-consumer offsets and delay offsets from its master, 3 s after the start and then every 10 s. If an answer is an error or
-malformed, the old state stays in use. Source: RocketMQ BrokerOuterAPI.registerBrokerAll,
-BrokerController.handleSlaveSynchronize, SlaveSynchronize.
+A broker registers with each configured name server periodically and when its topics change, and unregisters when it
+stops. The response to a slave contains the master's address. A slave copies topics, groups, consumer offsets and delay
+offsets from its master, 3 s after the start and then every 10 s. After an error response or a malformed one, the slave
+keeps its state. Source: RocketMQ BrokerOuterAPI.registerBrokerAll, BrokerController.handleSlaveSynchronize,
+SlaveSynchronize.
 """
 
 import zlib
@@ -22,14 +22,14 @@ from .requests import BROKER_VERSION, RequestCode, ResponseCode
 
 REGISTER_TIMEOUT_MS = 6_000
 APART_MS = 100
-"""Minimum interval between registrations. Topics created within this time are registered together."""
+"""Minimum interval between registrations, so that one contains all topics created meanwhile."""
 
 FIRST_MS = 3_000  # FIRST_MS and INTERVAL_MS: RocketMQ BrokerController.handleSlaveSynchronize
 INTERVAL_MS = 10_000
 SYNCHRONIZE_TIMEOUT_MS = 3_000
 
 _FAILURES = (OSError, StoreError, ValueError)
-"""Errors of calls. ValueError: an invalid address, or topics that do not fit a frame."""
+"""Errors of a call. ValueError: an invalid address, or topics that do not fit a frame."""
 
 
 def _invoke_or_raise(
@@ -39,7 +39,7 @@ def _invoke_or_raise(
     fields: Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Raises StoreError unless the code of the answer is SUCCESS."""
+    """Raises StoreError unless the response has the code SUCCESS."""
     request = RemotingCommand(code, 0, version=BROKER_VERSION, ext_fields=fields or {}, body=body)
     answer = client.invoke(request, timeout_ms)
     if answer.code != ResponseCode.SUCCESS:
@@ -48,9 +48,9 @@ def _invoke_or_raise(
 
 
 class BrokerRegistration(Service):
-    """Registers a broker with one name server.
+    """Registers a broker with a name server.
 
-    `on_master` is called with the master's address for clients and the master's HA address.
+    Arguments of `on_master`: the master's address for clients, and its HA address.
     """
 
     def __init__(
@@ -64,12 +64,11 @@ class BrokerRegistration(Service):
         self._parts = parts
         self._ha_address = ha_address
         self.emit: Emit = lambda line: None
-        """Called with a log line when registration starts to fail, and when registration succeeds again."""
+        """Logs the first failure of a series of failed registrations, and the next success."""
         self._on_master = on_master
         self._client = RemotingClient(parts.world, address)
 
     def run_once(self) -> None:
-        """Register, then wait until topics change or the period ends."""
         version = self._parts.topics.version
         try:
             self._register_broker(self._client)
@@ -81,7 +80,7 @@ class BrokerRegistration(Service):
                 self.emit(warning_line(f"name server {self.address}: cannot register, will retry: {error}"))
             self.last_error = error
         self.pause(APART_MS)
-        # Compare with the version before the registration, so that topics created during it are registered next.
+        # Keep the version read before the registration, so that topics created meanwhile cause another one.
         if not self.is_stopping and self._parts.topics.version == version:
             self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
 
@@ -123,14 +122,14 @@ class BrokerRegistration(Service):
 
 
 class SlaveSynchronize(Service):
-    """Copies the state of the master to a slave."""
+    """Copies the master's state to a slave."""
 
     name = "slave synchronize"
 
     def __init__(self, parts: BrokerParts) -> None:
         super().__init__(parts.world)
         self.master_address = parts.config.master_addr
-        """`host:port`, or empty if no master is known."""
+        """`host:port`, or empty without a known master."""
         self.synchronized = 0
         self.last_error: Exception | None = None
         self._parts = parts
@@ -155,11 +154,11 @@ class SlaveSynchronize(Service):
             self._client.close()
 
     def synchronize(self) -> None:
-        """Raises OSError if no answer arrives, StoreError for an error response."""
+        """Raises OSError if no response arrives, StoreError for an error response."""
         parts = self._parts
         parts.topics.replace(decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_TOPIC_CONFIG)))
         parts.offsets.replace(self._request_body_from_master(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
-        parts.offsets.persist()  # now, because consumers continue from these offsets after a crash of the master
+        parts.offsets.persist()  # consumers continue from these offsets after a crash of the master
         delays = decoded_offsets(self._request_body_from_master(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
         parts.own_store.schedule.take_over(delays)
         parts.groups.replace(

@@ -1,6 +1,6 @@
-"""Parts of a broker: creates and connects its services.
+"""Broker parts: creates and connects the services of a broker.
 
-`Broker` starts and stops the services. Processors have access to all parts.
+`Broker` starts and stops these services. Processors use them.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ from .topics import SubscriptionGroupConfig, SubscriptionGroupManager, TopicConf
 
 
 class BrokerParts:
-    """The parts of one broker."""
+    """The parts of a broker."""
 
     def __init__(self, world: World, store_config: StoreConfig, config: BrokerConfig) -> None:
         if store_config.broker_role is BrokerRole.SLAVE and config.broker_id == MASTER_ID:
@@ -51,7 +51,7 @@ class BrokerParts:
         self.offsets = ConsumerOffsetManager(world, directory, flush_interval_ms=ms, light_queues=light)
         self.transactions = TransactionalMessageService(world, store, self.offsets, _transaction_config(config))
         self.filters: ConsumerFilterManager | None = None
-        """Registry of SQL filters for bit maps; None unless enableCalcFilterBitMap is set."""
+        """Registered SQL filters; None unless enableCalcFilterBitMap is set."""
         if config.enable_calc_filter_bit_map:
             if not store_config.enable_consume_queue_ext:
                 raise ConfigError("enableCalcFilterBitMap", "enableConsumeQueueExt with it", True)
@@ -68,7 +68,7 @@ class BrokerParts:
         self.watch = StoreProblemLog(world, store)
         self.hooks = MessageHooks()
         self.access: AccessControl | None = None
-        """Set by the server. If None, every request is allowed."""
+        """The server sets this. None: allow every request."""
         self.ha: HAService | None = None
         if world.network is not None:
             self.ha = HAService(store, config.ha_host)
@@ -88,7 +88,7 @@ class BrokerParts:
         if "broker_permission" in names:
             try:
                 self.topics.write_with_next_version()
-            except OSError as error:  # the change itself is applied and in the broker.conf
+            except OSError as error:  # the settings have changed nevertheless
                 text = f"name servers get the new brokerPermission only with the next change of a topic: {error}"
                 self.settings.emit(warning_line(text))
 
@@ -97,7 +97,7 @@ class BrokerParts:
         return self.store.config.broker_role is BrokerRole.SLAVE
 
     def next_round_robin_queue_id(self, queues: int) -> int:
-        """Round robin. RocketMQ chooses a random queue id."""
+        """Return the next queue id in round robin. RocketMQ chooses a random one."""
         return self._queue_turn.add(1) % queues if queues > 0 else 0
 
     def channel_closed(self, channel: Channel) -> None:
@@ -106,14 +106,13 @@ class BrokerParts:
         self.consumers.remove_channel(channel)
 
     def require_topic(self, name: str) -> TopicConfig:
-        """Refuses the request if the topic does not exist."""
         topic = self.topics.get(name)
         if topic is None:
             raise RequestRefusedError(f"topic {name[:255]!r}: there is none", ResponseCode.TOPIC_NOT_EXIST)
         return topic
 
     def require_group(self, name: str) -> SubscriptionGroupConfig:
-        """Create a missing group if the settings allow it, else refuse the request."""
+        """Return an existing group, or a new one if the settings allow that, else refuse the request."""
         group = self.groups.find(name)
         if group is None:
             remark = f"subscription group {name[:255]!r}: there is none"
@@ -126,14 +125,14 @@ class BrokerParts:
             raise RequestRefusedError(f"expressionType {kind}: {why}")
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
-        """Return whether a topic has this queue, or a light queue has this name."""
+        """Return whether the topic has the queue, or a light queue has this name."""
         config = self.topics.get(topic)
         if config is not None:
             return 0 <= queue_id < config.queue_nums
         return self.store.config.enable_lmq and queue_id == 0 and topic.startswith(LIGHT_GROUP_PREFIX)
 
     def group_name_fault(self, group: str) -> str | None:
-        """Names of light groups are valid if light queues are enabled."""
+        """Return an error text for an invalid name. Light group names need enabled light queues."""
         is_light = self.store.config.enable_lmq and group.startswith(LIGHT_GROUP_PREFIX)
         return None if is_light else group_name_fault(group)
 
@@ -144,13 +143,13 @@ class BrokerParts:
         return max(0, self.store.get_min_offset_in_queue(topic, queue_id))
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """Return the offset of the message stored nearest to a time, or 0 without the queue."""
+        """Return the offset of the message stored nearest to the time, or 0 without the queue."""
         if not self.has_queue(topic, queue_id):
             return 0
         return self.store.get_offset_in_queue_by_time(topic, queue_id, timestamp_ms)
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """Return the store time of a message in ms since 1970, or -1 without the message."""
+        """Return a message's store time in ms since 1970, or -1 without the message."""
         if offset < 0 or not self.has_queue(topic, queue_id):
             return -1
         found = self.store.get_message(topic, queue_id, offset, 1)
@@ -159,7 +158,7 @@ class BrokerParts:
         return decode_record(found.records[0], 0, file="commitlog").store_timestamp_ms
 
     def consume_progress(self, group: str, topic: str, queues: int) -> dict[MessageQueue, dict[str, int]]:
-        """Use the first `queues` queues of the topic."""
+        """Return a group's progress in the first `queues` queues of a topic."""
         offsets = {}
         for queue_id in range(queues):
             own = max(0, self.offsets.query_offset(group, topic, queue_id))

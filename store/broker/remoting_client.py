@@ -1,10 +1,10 @@
-"""Remoting client: sends concurrent requests to one server over one connection.
+"""Remoting client: sends concurrent requests to a server over one connection.
 
     client = RemotingClient(world, "127.0.0.1:10911")
     response = client.invoke(RemotingCommand(code, 0, ext_fields={...}), timeout_ms=3_000)
     client.close()
 
-A request opens a connection if there is none, so the client continues after a restart of the server.
+A request opens a missing connection, so the client continues after a restart of the server.
 Source: RocketMQ NettyRemotingClient.
 """
 
@@ -24,11 +24,11 @@ _OPAQUE_MASK = 0x7FFFFFFF
 Sign = Callable[[RemotingCommand], RemotingCommand]
 Encode = Callable[[RemotingCommand], bytes]
 OnRequest = Callable[[RemotingCommand], None]
-"""Called by the receiving task with each request from the server."""
+"""The receiving task calls this function with each request from the server."""
 
 
 class Invocation:
-    """One request in flight."""
+    """A request in flight."""
 
     def __init__(self, link: "_ClientConnection", opaque: int) -> None:
         self._link = link
@@ -37,7 +37,7 @@ class Invocation:
         self._response: RemotingCommand | None = None
 
     def wait(self, timeout_ms: int) -> RemotingCommand:
-        """A response after a TimeoutError is ignored. Raises ConnectionError if the connection ended."""
+        """Return the response. Raises TimeoutError, or ConnectionError if the connection ended."""
         address = self._link.address
         if not self._answered.wait(timeout_ms):
             self._link.forget_request(self._opaque)
@@ -47,15 +47,15 @@ class Invocation:
         return self._response
 
     def complete(self, response: RemotingCommand | None) -> None:
-        """End the call; `response` is None if the connection ended."""
+        """End the wait. `response` is None if the connection ended."""
         self._response = response
         self._answered.notify()
 
 
 class RemotingClient:
-    """Client of one server. Thread-safe.
+    """Client of a server. Thread-safe.
 
-    `sign` signs each command. `encode` encodes each frame, for example as another kind of client does.
+    `sign` signs each command. `encode` encodes each frame, for example like a client in another language.
     """
 
     def __init__(
@@ -76,22 +76,21 @@ class RemotingClient:
         self._opaques = world.tasks.cell(f"opaques of {address}")
         self._link: _ClientConnection | None = None
         self._receivers: list[Task] = []
-        """The receiving tasks of the current connection and of ended ones."""
         self._closed = False
 
     def invoke(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Send a request with a new opaque. Return the response, even if its code is an error.
+        """Send a request with a new opaque. Return the response, also if it has an error code.
 
-        Raises TimeoutError if the response is late; the server may execute the request nevertheless. Raises
+        Raises TimeoutError if the response is late; the server may nevertheless execute the request. Raises
         ConnectionError, or another OSError while connecting, if no response can arrive.
         """
         return self.invoke_async(command, timeout_ms).wait(timeout_ms)
 
     def invoke_async(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> Invocation:
-        """Do not wait for the response. Raises the errors of `invoke`, except TimeoutError."""
+        """Send without waiting for the response. Raises the errors of `invoke` except TimeoutError."""
         link = self._open_link()
         opaque = self._opaques.add(1) & _OPAQUE_MASK
-        invocation = link.register_request(opaque)  # before the send: the response may arrive at once
+        invocation = link.register_request(opaque)  # the response may arrive during the send
         try:
             link.send(self._encode_frame(command, opaque, 0), timeout_ms)
         except BaseException:
@@ -100,7 +99,7 @@ class RemotingClient:
         return invocation
 
     def invoke_one_way(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> None:
-        """Raises OSError if sending fails."""
+        """Send a request that has no response. Raises OSError if the send fails."""
         link = self._open_link()
         link.send(self._encode_frame(command, self._opaques.add(1) & _OPAQUE_MASK, ONE_WAY_FLAG), timeout_ms)
 
@@ -112,7 +111,7 @@ class RemotingClient:
         if link is not None:
             link.close()
         for receiver in self._receivers:
-            receiver.join(CONNECT_MS)  # its connection is closed, so it ends at once
+            receiver.join(CONNECT_MS)  # the closed connection ends this task
 
     def _encode_frame(self, command: RemotingCommand, opaque: int, flag: int) -> bytes:
         signed = command if self._sign is None else self._sign(command)
@@ -149,12 +148,12 @@ class _ClientConnection:
             if self.is_broken:
                 raise ConnectionError(f"{self.address}: the connection broke")
             expected = self._expected
-            assert opaque not in expected, opaque  # its response would go to another request
+            assert opaque not in expected, opaque  # the response to the old request would go to the new one
             expected[opaque] = invocation
         return invocation
 
     def forget_request(self, opaque: int) -> None:
-        """A late response is ignored."""
+        """Ignore a late response to the request."""
         with self._guard:
             self._expected.pop(opaque, None)
 
@@ -166,7 +165,7 @@ class _ClientConnection:
                 while left:
                     left = left[self._connection.send(left, timeout_ms) :]
             except OSError:
-                self.close()  # part of a frame may have been sent, so the stream is broken
+                self.close()  # the peer may have part of a frame
                 raise
 
     def receive(self) -> None:
@@ -176,7 +175,7 @@ class _ClientConnection:
                 for command, _ in reader.commands(data):
                     self._complete_or_pass_on(command)
         except (OSError, CorruptFileError):
-            pass  # the waiting invocations raise ConnectionError
+            pass  # `close` fails the waiting invocations
         finally:
             self.close()
 
@@ -186,7 +185,7 @@ class _ClientConnection:
             left = list(self._expected.values())
             self._expected.clear()
         self._connection.close()
-        for invocation in left:  # each ends once, because a late response finds no entry
+        for invocation in left:  # a late response finds no entry, so each invocation ends once
             invocation.complete(None)
 
     def _complete_or_pass_on(self, command: RemotingCommand) -> None:

@@ -1,8 +1,9 @@
-"""Request pool: two bounded queues and the worker tasks of one kind of request.
+"""Request pool: queues and worker tasks of one kind of request.
 
-The workers serve the sessions in round robin. Up to four requests of clients that wait for each answer may overtake a
-pipelined request, and pipelined requests may use only some of the tasks. So pipelining clients do not block other
-clients. If requests of this kind wait for other clients, the requests of one host may use only some of the tasks.
+The workers serve sessions in round robin. A request is pipelined if its client sends further requests before it reads
+the answer. So that pipelining clients do not block others, up to four other requests may overtake a pipelined one, and
+pipelined requests may use only some tasks. If requests of a kind wait for other clients, one host may use only some
+tasks.
 Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, whose refusal texts are reused; RFC 8290, sparse
 flows.
 """
@@ -27,14 +28,14 @@ _NAMES = {
     Pool.QUERY_MESSAGE: "queryThreadPoolQueue",
     Pool.END_TRANSACTION: "EndTransactionThreadPoolQueue",
 }
-"""RocketMQ's names of the request queues whose sizes it publishes."""
+"""RocketMQ's names of the queues in its runtime information."""
 _PASSED_MAX = 4
-"""Maximum number of requests that overtake one older pipelined request."""
+"""Maximum number of requests that overtake a pipelined request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PooledRequest:
-    """One request in a pool."""
+    """A request in a pool."""
 
     command: RemotingCommand
     session: Session
@@ -42,14 +43,13 @@ class PooledRequest:
     size_bytes: int
     arrived_ns: int
     is_pipelined: bool
-    """Whether the client has sent further requests before reading the answer to this request."""
 
 
 Handle = Callable[[PooledRequest], None]
 Fail = Callable[[str, Exception], None]
-"""Called with the name of a task and the unexpected error that ended it."""
+"""Arguments: the name of a task and the unexpected error that ended it."""
 Refuse = Callable[[PooledRequest, RequestRefusal, str], None]
-"""Answers a request with SYSTEM_BUSY and a text."""
+"""Answers a request with SYSTEM_BUSY and the given text."""
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 _TOO_OLD = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while"
 
@@ -57,10 +57,10 @@ _TOO_OLD = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while"
 class RequestPool:
     """The pool of one kind of request.
 
-    `enqueue` is called by one task only. Each request is handled or refused exactly once.
+    Only one task may call `enqueue`. The pool handles or refuses each request exactly once.
 
-    Invariant: the number of queued requests is at most the capacity, and 0 <= pipelined tasks <= their limit. A host
-    with the maximum number of busy tasks is paused in both queues.
+    Invariant: queued requests <= capacity, and 0 <= pipelined tasks <= their limit. Both queues pause a host with the
+    maximum number of busy tasks.
     """
 
     def __init__(
@@ -77,12 +77,11 @@ class RequestPool:
         self._awaited: HostFairQueue[Session, PooledRequest] = HostFairQueue()
         self._pipelined: HostFairQueue[Session, PooledRequest] = HostFairQueue()
         self._pipelined_tasks = 0
-        """Number of tasks that are busy with pipelined requests."""
         self._host_tasks: Counter[str] = Counter()
-        """Busy tasks per host. Empty without a limit per host."""
+        """Host -> number of busy tasks. Empty without a limit per host."""
         self._passed = 0
         self._ages = None if limits.wait_ms_max is None else TimeoutTable[PooledRequest](limits.wait_ms_max)
-        """Deadlines of queued requests; None: waits have no limit."""
+        """Deadlines of queued requests; None: no limit of the wait."""
         self._signal = world.tasks.signal(self._name)
         self._ending = world.tasks.cell(f"{self._name} ending")
         self._tasks: list[Task] = []
@@ -92,12 +91,11 @@ class RequestPool:
             self._tasks.append(self._world.tasks.spawn(f"{self._name} {number}", self._run_worker))
 
     def start_shutdown(self) -> None:
-        """The tasks first handle all queued requests."""
+        """Let the tasks handle all queued requests and end."""
         self._ending.set(1)
         self._signal.notify()
 
     def await_end(self, until_ns: int) -> bool:
-        """Return whether all tasks ended before `until_ns`."""
         now_ns = self._world.clock.monotonic_ns
         ended = [task.join(max((until_ns - now_ns()) // 1_000_000, 0)) for task in self._tasks]
         return all(ended)
@@ -115,12 +113,11 @@ class RequestPool:
             self._refuse_overdue(request, now_ns)
 
     def join(self) -> None:
-        """Wait without a limit."""
         for task in self._tasks:
             task.join(None)
 
     def enqueue(self, request: PooledRequest) -> None:
-        """Refuse the request if the queue is full. The caller must call `wake` afterwards."""
+        """Add a request, or refuse it if the queue is full. Then call `wake`."""
         with self._lock:
             is_full = self.count >= self.limits.queue_capacity
             if not is_full:
@@ -132,7 +129,7 @@ class RequestPool:
             self._refuse(request, RequestRefusal.QUEUE_FULL, OVERLOAD)
 
     def wake(self) -> None:
-        """Call this once per turn: with a wake-up per request the tasks would compete."""
+        """Wake a task. Call this once per poller turn, because a wake-up per request makes the tasks compete."""
         if self._can_start_request:
             self._signal.notify()
 
@@ -141,12 +138,12 @@ class RequestPool:
         return len(self._awaited) + len(self._pipelined)
 
     def runtime_info_fields(self, now_ns: int) -> dict[str, str]:
-        """Return size, capacity and longest wait of the queue, under RocketMQ's names."""
+        """Return the queue's size, capacity and longest wait, under RocketMQ's names."""
         name = _NAMES.get(self._pool)
         if name is None:
             return {}
         fields = {f"{name}Size": str(self.count), f"{name}Capacity": str(self.limits.queue_capacity)}
-        if self._pool is Pool.END_TRANSACTION:  # RocketMQ has another name for this size, and no head wait
+        if self._pool is Pool.END_TRANSACTION:  # RocketMQ has another name for this size, and no longest wait
             return {"EndTransactionQueueSize": fields.pop(f"{name}Size"), **fields}
         return {**fields, f"{name}HeadWaitTimeMills": str(self.head_request_wait_ms(now_ns))}
 
@@ -155,7 +152,6 @@ class RequestPool:
         return self._pool.value
 
     def head_request_wait_ms(self, now_ns: int) -> int:
-        """Return the waiting time of the oldest queued request."""
         with self._lock:
             firsts = chain(self._awaited.first_item_of_each_owner(), self._pipelined.first_item_of_each_owner())
             oldest_ns = min((request.arrived_ns for request in firsts), default=now_ns)
@@ -163,7 +159,6 @@ class RequestPool:
 
     @property
     def next_due_ns(self) -> int | None:
-        """The deadline of the oldest queued request."""
         if self._ages is None or not self.count:
             return None
         with self._lock:
@@ -174,7 +169,7 @@ class RequestPool:
             return
         with self._lock:
             old = self._ages.pop_due(now_ns, self.count)
-            # All requests have the same timeout, so a due request is the first of its session.
+            # All requests have the same timeout, so an overdue request is the first of its session.
             for request in old:
                 session = request.session
                 self._queue_of(request).drop_first(session.host.name, session)
@@ -202,7 +197,7 @@ class RequestPool:
                 self._handle(request)
 
     def _finish_and_take_next(self, done: PooledRequest | None) -> PooledRequest | None:
-        """Return None after the end of the pool."""
+        """Return None at the end of the pool."""
         if done is not None:
             with self._lock:
                 self._count_done(done)
@@ -212,12 +207,12 @@ class RequestPool:
                 may_go_on = self._can_start_request
             if request is None:
                 if self._ending.get():
-                    self._signal.notify()  # the next task must end, too
+                    self._signal.notify()  # end the next task, too
                     return None
                 self._signal.wait(None)
                 continue
             if may_go_on:
-                self._signal.notify()  # wake the next task, because a notification wakes only one
+                self._signal.notify()  # a notification wakes only one task
             return request
 
     @property
@@ -238,7 +233,7 @@ class RequestPool:
         else:
             return None
         if self._ages is not None:
-            self._ages.drop(request)  # under the same lock, because `refuse_overdue` must not find the request
+            self._ages.drop(request)  # under the lock, so that `refuse_overdue` does not find the request
         self._count_started(request)
         return request
 

@@ -1,7 +1,7 @@
-"""Requests and responses: RocketMQ's codes, field parsing and response building.
+"""Requests and responses: RocketMQ's codes, field parser, response builder.
 
-All fields are strings. A request with a missing or invalid field is refused with SYSTEM_ERROR. The remark has the
-field's name, the expected and the found value. Unknown fields are ignored, because newer clients send more fields.
+All fields are strings. The broker refuses a missing or invalid field with SYSTEM_ERROR and a remark with the field's
+name, the expected and the found value. It ignores unknown fields, because newer clients send more fields.
 Source: RocketMQ RequestCode, ResponseCode, RemotingSysResponseCode, RemotingCommand.decodeCommandCustomHeader and
 createResponseCommand, NettyRemotingAbstract.processRequestCommand.
 """
@@ -18,21 +18,21 @@ from ..formats.remoting.json_body import encode_json_body
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 _PLAIN_DIGITS_MAX = 9
-"""Any text of at most 9 digits fits 32 bits."""
+"""A number of at most 9 digits fits 32 bits."""
 _SHOWN_CHARACTERS = 80
 
 BROKER_VERSION = 409
-"""4.9.8 in RocketMQ's MQVersion."""
+"""RocketMQ's MQVersion of 4.9.8."""
 JAVA_LANGUAGE = 0
-"""Language code of a broker's responses. RocketMQ's clients expect Java."""
+"""Language code of responses. RocketMQ's clients expect Java."""
 _OF_BROKER = (RESPONSE_FLAG, JAVA_LANGUAGE, BROKER_VERSION)
 REMARK_CHARACTERS_MAX = 1_000
-"""A remark may quote a large request."""
+"""Maximum length of a remark, which may quote a large request."""
 _NO_FIELDS: Mapping[str, str] = {}
 
 
 class RequestCode(IntEnum):
-    """Type of a request. A broker sends requests of the types in PUSHED to its clients."""
+    """Type of a request. A broker sends the types in PUSHED to its clients."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -150,7 +150,7 @@ class ResponseCode(IntEnum):
 
 
 class RequestRefusedError(Exception):
-    """Refusal of a request. The answer has the error code and the remark."""
+    """Refusal of a request, with the error code and remark of the answer."""
 
     def __init__(self, remark: str, code: ResponseCode = ResponseCode.SYSTEM_ERROR) -> None:
         super().__init__(f"{code.name}: {remark}")
@@ -159,7 +159,7 @@ class RequestRefusedError(Exception):
 
 
 class ExtFields:
-    """The fields of one request. A field without a default is required."""
+    """The fields of a request. A field without a default is required."""
 
     __slots__ = ("_fields",)
 
@@ -181,7 +181,6 @@ class ExtFields:
 
     @property
     def size_characters(self) -> int:
-        """Total length of all field names and values."""
         return sum(len(name) + len(value) for name, value in self._fields.items())
 
     def int32(self, name: str, default: int | None = None) -> int:
@@ -191,7 +190,7 @@ class ExtFields:
         return self._parse_integer(name, default, LONG_MAX, "an integer of 64 bits")
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
-        """As in RocketMQ, any text except "true" is false. C++ clients send 0 for false."""
+        """As in RocketMQ, all texts except "true" are false; C++ clients send 0."""
         text = self._fields.get(name)
         if text is not None:
             return text.lower() == "true"
@@ -206,7 +205,7 @@ class ExtFields:
                 refuse_field(name, expected, None)
             return default
         if len(text) <= _PLAIN_DIGITS_MAX and text.isdecimal() and text.isascii():
-            return int(text)  # fast path
+            return int(text)
         value = java_integer(text, most.bit_length() + 1)
         if value is None:
             refuse_field(name, expected, text)
@@ -219,7 +218,7 @@ def refuse_request_if(fault: str | None) -> None:
 
 
 def refuse_field(name: str, expected: str, found: str | None) -> NoReturn:
-    """If `found` is None, the field is missing."""
+    """`found` is None for a missing field."""
     shown = "no such field" if found is None else repr(found[:_SHOWN_CHARACTERS])
     raise RequestRefusedError(f"{name}: expected {expected}, found {shown}")
 
@@ -231,13 +230,12 @@ def response_to(
     ext_fields: Mapping[str, str] = _NO_FIELDS,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Use opaque and header format of the request. A long remark is truncated."""
+    """Return a response with the opaque and header format of the request. Truncate a long remark."""
     remark = None if remark is None else remark[:REMARK_CHARACTERS_MAX]
     return RemotingCommand(code, request.opaque, *_OF_BROKER, remark, ext_fields, body, request.form)
 
 
 def success_response(request: RemotingCommand, body: Any = None, **ext_fields: object) -> RemotingCommand:
-    """Return a success response, whose body is encoded as JSON."""
     fields = {name: str(value) for name, value in ext_fields.items()}
     encoded = b"" if body is None else encode_json_body(body)
     return response_to(request, ResponseCode.SUCCESS, None, fields, encoded)

@@ -1,9 +1,8 @@
-"""Routing: the processor and the task pool of each request code.
+"""Router: chooses the processor and the task pool by the request code.
 
-The server transports frames, and the processors interpret them. Channel and Processor are the interface between server
-and processors. A processor runs in a task of its pool and may block. A send that waits for an fsync or a slave blocks
-no task, because its processor returns a `LateResponse`. Each kind of request has its own pool, so blocked requests
-delay only requests of their kind.
+Channel and Processor are the interface between the server, which transports frames, and the processors, which interpret
+them. A processor runs in a task of its pool and may block, which delays only requests of the same kind. A send that
+waits for an fsync or a slave blocks no task, because its processor returns a `LateResponse`.
 Source: RocketMQ BrokerController.registerProcessor.
 """
 
@@ -19,27 +18,27 @@ from .requests import RequestRefusedError, ResponseCode, response_to
 
 
 class Channel(Protocol):
-    """The connection of one client, as seen by processors. Thread-safe."""
+    """The connection of a client, as seen by processors. Thread-safe."""
 
     @property
     def remote_address(self) -> str:
-        """The client, as `host:port`."""
+        """`host:port` of the client."""
 
     @property
     def local_address(self) -> str:
-        """The server, as `host:port`."""
+        """`host:port` of the server."""
 
     @property
     def is_open(self) -> bool: ...
 
     def send(self, command: RemotingCommand) -> bool:
-        """Queue a command without blocking. Return False if the connection is closed or the client does not read."""
+        """Queue a command without blocking. Return False for a closed connection or a client that does not read."""
 
     def close(self) -> None: ...
 
 
 class LateResponse:
-    """The response to a put that may still be incomplete. The processor passes `notify` to the put.
+    """The response to a put that may be incomplete. The processor passes `notify` to the put.
 
     The receiver calls `poll` after each notification and at the deadline.
     """
@@ -60,40 +59,40 @@ class LateResponse:
         return self
 
     def notify(self) -> None:
-        """Report that the put may be complete now. Thread-safe."""
-        self._is_notified = True  # set before `_on_known` is read: either this call or `call_on_notify` calls it
+        """Report that the put may be complete. Thread-safe."""
+        self._is_notified = True  # set before the read of `_on_known`: this method or `call_on_notify` calls it
         if self._on_known is not None:
             self._on_known()
 
     def call_on_notify(self, on_known: Callable[[], None]) -> None:
-        """Call a function after each notification, and now if a notification came before."""
-        self._on_known = on_known  # set before `_is_notified` is read: either `notify` or this call calls it
+        """Call a function after each notification, and now after an earlier notification."""
+        self._on_known = on_known  # set before the read of `_is_notified`: `notify` or this method calls it
         if self._is_notified:
             on_known()
 
     def poll(self, now_ns: int) -> PutMessageResult | None:
-        """Return None if the put is not complete."""
+        """Return the result, or None while the put is incomplete."""
         assert self._put is not None, "it waits"
         return self._put.poll(now_ns)
 
     def due_ns(self, now_ns: int) -> int:
-        """Return when `poll` must be called even without a notification."""
+        """Return the time to call `poll` even without a notification."""
         assert self._put is not None, "it waits"
         return self._put.due_ns(now_ns)
 
 
 Response = RemotingCommand | LateResponse | None
-"""Outcome of a request; None: no answer now. The answer to a held pull is sent later by `channel.send`."""
+"""Result of a request. None: no answer now; `channel.send` answers a held pull later."""
 _Answer = TypeVar("_Answer", bound=Response)
 Processor = Callable[[RemotingCommand, Channel], Response]
-"""Answers one request.
+"""Answers a request.
 
-The text of an exception is sent as SYSTEM_ERROR. The answer to a one-way request is dropped.
+The server sends the text of an exception as SYSTEM_ERROR, and no answer to a one-way request.
 """
 
 
 class Pool(Enum):
-    """The kinds of requests, each with its own tasks and queue."""
+    """A kind of request with its own tasks and queue."""
 
     SEND_MESSAGE = "send message"
     PULL_MESSAGE = "pull message"
@@ -107,28 +106,27 @@ class Pool(Enum):
 
 
 BODY_BYTES_MAX = 256 * 1024
-"""Body limit of requests without messages, because parsing delays other requests. 1,000 subscriptions fit."""
+"""Maximum body of a request without messages, because parsing delays other requests. 1,000 subscriptions fit."""
 REGISTRATION_BYTES_MAX = 1024 * 1024
-"""Body limit of a registration with a built-in name server. 6,000 topics fit."""
+"""Maximum body of a registration with a built-in name server. 6,000 topics fit."""
 
 
 class RequestRoute(NamedTuple):
-    """Destination of a request."""
+    """Processor and pool of a request code."""
 
     pool: Pool
     processor: Processor
     body_bytes_max: int = BODY_BYTES_MAX
-    """A request with a larger body is refused before the request is queued."""
+    """The server refuses a larger body before it queues the request."""
 
 
 Routes = Mapping[int, RequestRoute]
-"""By request code. All other codes are refused as not supported."""
+"""Request code -> route. The server refuses other codes as not supported."""
 
 
 def with_error_responses(
     processor: Callable[[RemotingCommand, Channel], _Answer],
 ) -> Callable[[RemotingCommand, Channel], _Answer | RemotingCommand]:
-    """Convert refusals and errors into responses."""
 
     def process(request: RemotingCommand, channel: Channel) -> _Answer | RemotingCommand:
         try:

@@ -1,6 +1,6 @@
-"""Sends: fields of send requests, checks of messages, and response codes of puts.
+"""Sending: fields of send requests, checks of messages, response codes of puts.
 
-Field names are words in SEND_MESSAGE, and single letters in SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
+SEND_MESSAGE has words as field names; SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE have single letters.
 Source: RocketMQ SendMessageRequestHeader, SendMessageRequestHeaderV2, AbstractSendMessageProcessor.msgCheck,
 SendMessageProcessor.handlePutMessageResult.
 """
@@ -29,14 +29,14 @@ _FIELDS = (
     *("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp"),
     *("flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch"),
 )
-"""Fields of a SEND_MESSAGE_V2 header in the order of their one-letter names, from `a`."""
+"""Fields of a SEND_MESSAGE_V2 header, whose names are the letters from `a`."""
 _NAMES = {name: name for name in _FIELDS}
 _LETTERS = dict(zip(_FIELDS, "abcdefghijklm", strict=True))
 _LONG_NAMED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 NO_LIMIT = -1
 
 MAX_RECONSUME_TIMES_VERSION = 121
-"""V3_4_9, the first whose clients send the maximum number of retries."""
+"""MQVersion of V3_4_9, the first version whose clients send the maximum number of retries."""
 
 PUT_CODES = {
     PutMessageStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -67,14 +67,14 @@ _UNKNOWN_HOST = b"\0\0\0\0"
 
 
 class SendRequest(NamedTuple):
-    """One send request."""
+    """A send request."""
 
     producer_group: str
     topic: str
     default_topic: str
     default_topic_queue_nums: int
     queue_id: int
-    """If negative, the broker chooses a queue."""
+    """A negative id lets the broker choose a queue."""
     sys_flag: int
     born_timestamp_ms: int
     flag: int
@@ -128,7 +128,7 @@ def born_host(address: str) -> Host:
 
 
 def refuse_timer_properties(properties: str) -> None:
-    """Refuse an arbitrary delivery time from a 5.x client. RocketMQ 4.9 delivers such a message at once."""
+    """Refuse a delivery time from a 5.x client. RocketMQ 4.9 would deliver the message at once."""
     if _TIMER_MARK not in properties:
         return
     named = decode_properties(properties)
@@ -138,21 +138,21 @@ def refuse_timer_properties(properties: str) -> None:
 
 
 def refuse_timer_properties_in_batch(body: bytes) -> None:
-    """Raises CorruptFileError for an invalid body."""
+    """Refuse a batch in which a message has a delivery time. Raises CorruptFileError for an invalid body."""
     if _TIMER_MARK.encode() in body:
         for unit in decode_batch(body):
             refuse_timer_properties(unit.properties.decode(errors="replace"))
 
 
 class SendChecks:
-    """Checks requests to send, and finds their topics."""
+    """Checks send requests, and finds their topics."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
         self._store_host = parts.config.store_host
 
     def check_writeable(self) -> None:
-        """Refuse a send while the store is busy, or before the configured start time."""
+        """Refuse sends while the store is busy or before the configured start time."""
         parts = self._parts
         if parts.store.is_os_page_cache_busy or parts.store.is_transient_store_pool_deficient:
             remark = "[REJECTREQUEST] the store is busy: send it again later"
@@ -162,13 +162,12 @@ class SendChecks:
             raise RequestRefusedError(f"this broker takes messages from {begin_ms} ms since 1970 on")
 
     def check_queues(self, topic: TopicConfig) -> None:
-        """Refuse a topic without queues, because consumers could not pull its messages."""
+        """Refuse a topic without queues, whose messages consumers could not pull."""
         if topic.write_queue_nums <= 0:
             found = f"expected 1 or more, found {topic.write_queue_nums}"
             raise RequestRefusedError(f"writeQueueNums of topic {topic.topic!r}: {found}")
 
     def find_or_create_topic(self, send: SendRequest) -> TopicConfig:
-        """Create a missing topic if the settings allow it."""
         known, name = self._parts.topics.get(send.topic), send.topic
         if known is None:
             refuse_request_if(topic_name_fault(name))
@@ -197,9 +196,9 @@ class SendChecks:
         return made
 
     def build_message(self, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
-        """Return the message without properties. A negative queue id is replaced in round robin."""
+        """Return the message without properties. For a negative queue id, choose a queue in round robin."""
         assert topic.write_queue_nums > 0, topic
-        # Flags of body and tags stay. Transaction flags are cleared, because only the broker may set them.
+        # Keep the flags of body and tags. Clear transaction flags, because only the broker may set them.
         flag = send.sys_flag & ~TRANSACTION_MASK
         return Message(
             send.topic,

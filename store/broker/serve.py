@@ -1,6 +1,6 @@
-"""Served broker: broker, server and access rules, configured by `tornlog serve`.
+"""Served broker: a broker, its server and access rules, for `tornlog serve`.
 
-Command line options override the settings of a broker.conf. Invalid settings are reported as usage errors.
+Command line options override a broker.conf. Invalid settings are usage errors.
 """
 
 import resource
@@ -33,13 +33,13 @@ from .operator_log import Emit, failure_line, warning_line
 from .server import RemotingServer
 
 _SPARE_DESCRIPTORS = 512
-"""Reserved for files and for connections to be refused, but at most half of all descriptors."""
-_PORT_WITH_VIP_MIN = 3  # clients with vipChannelEnabled connect to the port - 2 (MixAll.brokerVIPChannel)
+"""Descriptors reserved for files and for connections to refuse, at most half of all."""
+_PORT_WITH_VIP_MIN = 3  # clients with vipChannelEnabled connect to port - 2 (MixAll.brokerVIPChannel)
 _ANY_HOST = ("0.0.0.0", "::")
 
 
 class ServedBroker:
-    """One store directory that clients can reach."""
+    """A broker that clients can reach."""
 
     def __init__(
         self,
@@ -55,13 +55,12 @@ class ServedBroker:
     ) -> None:
         """Raises PlainAclError for invalid access rules, or OSError if reading them fails.
 
-        Setting changes are written to the broker.conf at `conf_path`. `others` has the settings of the broker.conf that
-        the store ignores.
+        `conf_path` is the broker.conf that stores setting changes. `others` has its settings that the store ignores.
         """
         self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
         self.server = RemotingServer(world, limits, emit)
         self.addresses: list[str] = []
-        """Listening addresses after the start. Clients use the first address."""
+        """Listening addresses after the start, the one for clients first."""
         self._emit = emit
         self._world = world
         self._store = store
@@ -74,9 +73,9 @@ class ServedBroker:
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
         """Listen, recover the store, and answer requests.
 
-        If an address of `optional` cannot be bound, the failure is only logged. Raises OSError if another address
-        cannot be bound or the disk fails, StoreLockedError if the directory is in use, and CorruptFileError if it is
-        not a store. After an exception all parts are stopped.
+        The failure to bind an address of `optional` is only logged. Raises OSError if another address cannot be bound
+        or the disk fails, StoreLockedError if the directory is in use, and CorruptFileError if it is not a store. An
+        exception stops all parts.
         """
         try:
             self.addresses = self.server.listen(addresses)
@@ -115,7 +114,7 @@ class ServedBroker:
         self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
 
     def _log_slave_changes(self, ha: HAService) -> None:
-        """On a slave, log divergence from the master."""
+        """On a slave, log if its log diverges from the master's."""
 
         def log_slave_gone(slave: HAConnection) -> None:
             at = f"log offset {max(slave.reported_offset, 0)}"
@@ -130,10 +129,10 @@ class ServedBroker:
             ha.client.on_diverged = log_divergence
 
     def _handle_failures(self, broker: Broker) -> None:
-        """Log each service that fails. End the process if clients depend on the failed service.
+        """Log a failed service. If clients depend on it, end the process.
 
-        Clients depend on access control, which revokes accounts after a change of its file; on held pulls; and on
-        registrations, through which clients find the broker.
+        Clients depend on held pulls, on registrations, which lead clients to the broker, and on access control, which
+        revokes accounts.
         """
         flags = broker.own_store.flags
         over = "messages are refused until a restart"
@@ -186,9 +185,9 @@ class ServedBroker:
         return metrics_of(self._broker, self.server)
 
     def shutdown(self) -> bool:
-        """Answer pending requests, then stop. Return whether the store's shutdown was clean."""
+        """Answer pending requests and stop. Return whether the store's shutdown was clean."""
         if self._broker is not None:
-            self._broker.held_pulls.release()  # before the server stops, so that the answers are still sent
+            self._broker.held_pulls.release()  # before the server stops, so that it sends the answers
         self.server.shutdown()
         if self._access is not None:
             self._access.shutdown()
@@ -196,7 +195,7 @@ class ServedBroker:
 
 
 class ReplicationRole(Enum):
-    """Role of a broker in replication."""
+    """The broker's role in replication."""
 
     ASYNC_MASTER = "async-master"
     SYNC_MASTER = "sync-master"
@@ -205,9 +204,9 @@ class ReplicationRole(Enum):
 
 @contextmanager
 def usage_errors(file: str | None = None, keys: Collection[str] = ()) -> Iterator[None]:
-    """Convert configuration and start errors to usage errors, and any other StoreError to exit status 1.
+    """Convert configuration and start errors to usage errors, other StoreErrors to exit status 1.
 
-    The message names `file` if the error belongs to a line or to one of `keys`.
+    The message names `file` if the error is in a line or one of `keys`.
     """
     try:
         yield
@@ -222,22 +221,22 @@ def usage_errors(file: str | None = None, keys: Collection[str] = ()) -> Iterato
 
 
 def broker_conf_of(text: str, root: str) -> BrokerConf:
-    """The store's directory is `root`, even if the file names another. Raises ConfigError."""
+    """Parse a broker.conf. `root` overrides its directory. Raises ConfigError."""
     conf = read_broker_conf(text, root)
     return replace(conf, store=replace(conf.store, store_path_root_dir=root))
 
 
 def port_of(port: int | None, others: Mapping[str, str]) -> int:
-    """The command line overrides the file. Raises ConfigError."""
+    """Return the port of the command line, else of the file. Raises ConfigError."""
     return BrokerConfig.from_settings(others).listen_port if port is None else port
 
 
 def addresses_of(
     host: str, port: int, namesrv_port: int | None, *, vip_port: bool | None
 ) -> tuple[list[str], list[str]]:
-    """Return the required listening addresses, the broker's own first, and the optional ones.
+    """Return the required addresses, the broker's own first, and the optional ones.
 
-    vip_port: whether to listen at port - 2; None makes that address optional.
+    vip_port: whether to listen at port - 2; None: this address is optional.
     """
     shown = bracket_ipv6(host)
     ports = [port]
@@ -252,7 +251,7 @@ def addresses_of(
 
 
 def store_config_of(conf: BrokerConf, role: ReplicationRole | None, master: str | None, port: int) -> StoreConfig:
-    """As in RocketMQ, the default HA port is the broker's port + 1."""
+    """Return the store's settings. As in RocketMQ, the default HA port is the broker's port + 1."""
     store = conf.store
     if role is not None:
         store = replace(store, broker_role=BrokerRole[role.name])
@@ -276,7 +275,7 @@ def broker_config_of(
     advertise: str | None,
     host: str,
 ) -> BrokerConfig:
-    """The command line overrides the file."""
+    """Return the broker's settings. The command line overrides the file."""
     settings: dict[str, Any] = {}
     if name is not None:
         settings["broker_name"] = name
@@ -309,9 +308,9 @@ def _split_master_address(address: str) -> tuple[str, int]:
 
 
 def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
-    """The descriptors of this process limit the number of connections."""
+    """Return limits with a number of connections that fits this process's descriptors."""
     limits = server_limits_of(others)
-    # The soft limit is often 1,024; a process may raise it up to the hard limit.
+    # The soft limit is often 1,024. A process may raise it to the hard limit.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = limits.connections_max + _SPARE_DESCRIPTORS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -323,7 +322,7 @@ def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
 
 
 def network_of(certificate: str | None, key: str | None, *, is_required: bool, options: ListenOptions) -> RealNetwork:
-    """Use TLS if there is a certificate."""
+    """Return a network, with TLS if there is a certificate."""
     if (certificate is None) != (key is None):
         raise typer.BadParameter("--tls-cert and --tls-key belong together", param_hint="--tls-key")
     if certificate is None or key is None:

@@ -24,7 +24,7 @@ _KV_FILE = "kvConfig.json"
 
 
 class ServedNameServer:
-    """One name server that clients and brokers can reach."""
+    """A name server that clients and brokers can reach."""
 
     def __init__(
         self, world: World, directory: str, limits: ServerLimits, *, acl_path: str | None = None, emit: Emit
@@ -43,7 +43,7 @@ class ServedNameServer:
         """Listen, load the KV settings, and answer requests. `optional` is ignored.
 
         Raises OSError if an address cannot be bound or the disk fails, StoreLockedError if the directory is in use, and
-        CorruptFileError if the settings are unreadable. After an exception all parts are stopped.
+        CorruptFileError if the settings are unreadable. An exception stops all parts.
         """
         del optional
         try:
@@ -70,7 +70,7 @@ class ServedNameServer:
         self.server.start(routes, check=check, on_channel_closed=self.names.channel_closed)
 
     def shutdown(self) -> bool:
-        """Answer pending requests, then stop. Returns True: every change became durable before its answer."""
+        """Answer pending requests and stop. Returns True, because a change is durable before its answer."""
         self.server.shutdown()
         if self._access is not None:
             self._access.shutdown()
@@ -99,5 +99,5 @@ def _pool_of_code(code: int) -> Pool:
 
 
 def _request_body_bytes_max(code: int) -> int:
-    """A broker may register as many topics as fit a frame."""
+    """A registration may use a whole frame."""
     return FRAME_BYTES_MAX if code == RequestCode.REGISTER_BROKER else BODY_BYTES_MAX

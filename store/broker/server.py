@@ -1,8 +1,8 @@
-"""Remoting server: receives requests, runs them in their pools, and sends the answers.
+"""Remoting server: receives requests, runs them in pools, sends answers.
 
-One worker task checks a request against the access rules, processes it and answers it. A response that waits for an
-fsync or a slave is sent later by another task. If a task of the server fails, some clients would receive no answers. So
-the server then fails as a whole: its process ends, and a supervisor restarts it.
+One worker task checks a request's access, processes it and answers it. Another task sends responses that wait for an
+fsync or a slave. If a task of the server fails, some clients would get no answers, so the process ends and a supervisor
+restarts it.
 Source: RocketMQ NettyRemotingServer, NettyRemotingAbstract.processRequestCommand.
 """
 
@@ -25,14 +25,14 @@ from .server_counts import RequestRefusal, ServerCounts
 from .session import Session
 
 DRAIN_MS = 10_000
-"""Time limit for all pending requests when the server stops."""
+"""Time limit of pending requests in `shutdown`."""
 
 AccessCheck = Callable[[RemotingCommand, Channel], None]
-"""Raises AccessDeniedError if a request is not allowed."""
+"""Raises AccessDeniedError for a forbidden request."""
 
 
 class RemotingServer:
-    """Server between the listening addresses and the processors.
+    """Serves requests of clients.
 
     server = RemotingServer(world)
     server.listen(["127.0.0.1:10911"])
@@ -40,11 +40,10 @@ class RemotingServer:
     """
 
     def __init__(self, world: World, limits: ServerLimits | None = None, emit: Emit = lambda line: None) -> None:
-        """`emit` writes to the operator log. Any task may call `emit`."""
         self.failure: str | None = None
-        """Why the process must end, or None."""
+        """Reason why the process must end, or None."""
         self.on_failure: Callable[[], None] = do_nothing
-        """Called by the task that failed."""
+        """The failed task calls this function."""
         self.limits = limits or ServerLimits()
         self.counts = ServerCounts(world.tasks)
         self._world = world
@@ -59,7 +58,7 @@ class RemotingServer:
         }
         self._impatient = [pool for pool in self._pools.values() if pool.limits.wait_ms_max is not None]
         self._offered: dict[RequestPool, None] = {}
-        """Request pools that received requests since the pools' last wake-up."""
+        """Pools to wake up at the end of the turn."""
         self._late = LateAnswerService(world, self._answer_late)
         self._closed = ClosedChannelService(world, emit)
         self.connections = Connections(
@@ -72,12 +71,12 @@ class RemotingServer:
     def record_service_failure(self, name: str, error: Exception) -> None:
         """Record why the process must end. Thread-safe."""
         reason = f"{name} has ended: {type(error).__name__}: {error}"
-        self.failure = self.failure or reason  # the first failure often causes the later ones
+        self.failure = self.failure or reason  # keep the first failure, which often causes the later ones
         self._emit(failure_line(f"{reason}; the server cannot work without it, so the process ends"))
         self.on_failure()
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
-        """Return the addresses with their actual ports. Connections wait for `start`.
+        """Listen; connections wait for `start`. Return the addresses with their actual ports.
 
         After an OSError no address is open.
         """
@@ -91,10 +90,10 @@ class RemotingServer:
         on_channel_closed: Callable[[Channel], None] | None = None,
         on_response: Callable[[Channel, RemotingCommand], bool] | None = None,
     ) -> None:
-        """`check` raises AccessDeniedError for a request that is not allowed; None allows all requests.
+        """Start to serve. `check` raises AccessDeniedError for a forbidden request; None allows all requests.
 
-        A separate task calls `on_channel_closed` once for each ended connection. The poller task calls `on_response`
-        with each response of a client; it must return False if no request waits for the response.
+        A separate task calls `on_channel_closed` once per ended connection. The poller task calls `on_response` with
+        each response of a client; `on_response` returns False if no request waits for it.
         """
         self._on_response = on_response
         self._routes = routes
@@ -109,8 +108,8 @@ class RemotingServer:
     def shutdown(self) -> bool:
         """Stop receiving, answer pending requests, and close all connections. Return False on a timeout.
 
-        A request that still runs after the timeout gets no answer. The call still waits for them: they must not write
-        to the store's directory after another process has locked it.
+        A request that runs longer than DRAIN_MS gets no answer. The method waits for its end, so that the request does
+        not write to the store after another process has locked it.
         """
         self.connections.stop_receiving()
         for pool in self._pools.values():
@@ -153,7 +152,7 @@ class RemotingServer:
             remark = f"body: expected {route.body_bytes_max} bytes or fewer, found {len(command.body)}"
             self._refuse_at_once(session, command, RequestRefusal.TOO_LARGE, ResponseCode.SYSTEM_ERROR, remark)
             return
-        is_pipelined = session.is_pipelining  # before this request is counted
+        is_pipelined = session.is_pipelining  # read before the session counts this request
         session.count_request_begun(size_bytes)
         request = PooledRequest(command, session, route.processor, size_bytes, now_ns, is_pipelined)
         if not self.connections.close_slowest_clients():
@@ -172,7 +171,7 @@ class RemotingServer:
             session.send(response_to(command, code, remark))
 
     def _end_turn(self, now_ns: int) -> int | None:
-        """Return the next deadline."""
+        """Return the next deadline of a queued request."""
         for pool in self._offered:
             pool.wake()
         self._offered.clear()
@@ -204,13 +203,13 @@ class RemotingServer:
 
     def _finish_request(self, request: PooledRequest, response: RemotingCommand | None) -> None:
         command, session = request.command, request.session
-        # Before the answer: the client's next request would otherwise count as pipelined.
+        # Count down before the answer; otherwise the client's next request would count as pipelined.
         session.count_request_done(request.size_bytes)
         if response is None or command.is_one_way:
             return
         try:
             session.send(response)
-        except Exception as error:  # the response does not fit a frame
+        except Exception as error:  # the response is too large for a frame
             self._answer_with_remark(request, ResponseCode.SYSTEM_ERROR, str(error))
 
     def _refuse_request(self, request: PooledRequest, refusal: RequestRefusal, remark: str) -> None:
@@ -244,7 +243,7 @@ class RemotingServer:
 
 
 class ClosedChannelService(Service):
-    """Reports ended connections. Unlike the poller task, the reporting task may block."""
+    """Reports ended connections in a task that, unlike the poller task, may block."""
 
     name = "closed channels"
 

@@ -1,4 +1,4 @@
-"""Counters of a server: connections, requests, refusals and endings by reason."""
+"""Server counters: connections and requests, and their ends by reason."""
 
 from enum import Enum
 
@@ -37,14 +37,14 @@ class RequestRefusal(Enum):
 
 
 class ServerCounts:
-    """Counters of one server. Thread-safe."""
+    """Counters of a server. Thread-safe."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._lock = tasks.lock("server counts")
         self.endings = dict.fromkeys(ConnectionEnding, 0)
         self.refusals = dict.fromkeys(RequestRefusal, 0)
         self.accepted = 0
-        """Only the poller task writes this counter and the next two."""
+        """The poller task writes `accepted`, `requests` and `accept_failures`; no other task does."""
         self.requests = 0
         self.accept_failures = 0
 

@@ -1,7 +1,7 @@
-"""Session: the server's side of a connection, with its output and its requests.
+"""Session: the server's side of a connection.
 
-Any task may send. Data that the network does not accept at once is buffered, and the poller task sends it later. Only
-the poller task receives, and only it chooses the events of the connection to watch.
+Any task may send. A session buffers data that the network does not accept at once, and the poller task sends it later.
+Only the poller task receives, and chooses the events to watch.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from .server_counts import ConnectionEnding
 
 
 class SessionKeeper(Protocol):
-    """Interface from a session to its server. Thread-safe."""
+    """The server, as seen by its sessions. Thread-safe."""
 
     @property
     def limits(self) -> ServerLimits: ...
@@ -35,7 +35,7 @@ class SessionKeeper(Protocol):
 
 
 class ClientHost:
-    """State shared by all connections of one host."""
+    """State shared by a host's connections."""
 
     __slots__ = ("_busy", "connections", "name")
 
@@ -58,11 +58,10 @@ class ClientHost:
 
 
 class Session:
-    """One connection, used as a Channel by processors.
+    """A connection, which processors use as a Channel.
 
-    Invariant: `output_bytes` is the size of the buffered output. The bytes of requests are counted in a cell, without
-    the lock, because an answering task must not delay the poller task. The sums of output and request bytes are part of
-    the keeper's held bytes.
+    Invariant: `output_bytes` is the size of the buffered output. A cell without the lock counts request bytes, because
+    an answering task must not delay the poller task. The keeper's held bytes include both.
     """
 
     __slots__ = (
@@ -96,13 +95,13 @@ class Session:
         self._requests_bytes = world.tasks.cell("bytes of requests")
         self._now_ns = world.clock.monotonic_ns
         self.active_ns = self.taken_ns = self._now_ns()
-        """Time of the last traffic, and time when the client last read output."""
+        """Times of the last traffic and of the client's last read."""
         self.watched_for = (True, False)
         """Whether the poller watches for input and for output. Only for the poller task."""
         self.heard_turn = 0
-        """The last turn in which the poller task handled this session."""
+        """The poller task's last turn with this session."""
         self._is_paused = False
-        """Whether the poller task must be woken after enough requests are done."""
+        """Whether the session must wake the poller task after enough requests are done."""
         self._output: deque[memoryview] | None = None
         self._lock = world.tasks.lock("session")
         self._keeper = keeper
@@ -112,7 +111,7 @@ class Session:
         return self.ending is None
 
     def send(self, command: RemotingCommand) -> bool:
-        """Never blocks. Return False if the connection has ended.
+        """Send or buffer a command, without blocking. Return False if the connection has ended.
 
         Raises ValueError if the command does not fit a frame.
         """
@@ -137,14 +136,13 @@ class Session:
             if self.ending is not None:
                 return
             self.ending = ending
-            # Under the lock, because bytes that another task buffers after this would never be subtracted.
+            # Under the lock, because bytes that another task buffers later would never be subtracted.
             self._keeper.add_held_bytes(-self.output_bytes)
             self.output_bytes = 0
             self._output = None
         self._keeper.release_session(self, ending)
 
     def send_buffered(self) -> None:
-        """Send as much buffered output as the network accepts."""
         ending: ConnectionEnding | None = None
         with self._lock:
             output = self._output
@@ -163,20 +161,20 @@ class Session:
             self.end_session(ending)
 
     def _send_or_buffer(self, frame: memoryview) -> tuple[bool, ConnectionEnding | None]:
-        """Return whether output is buffered, and a reason if the connection must end."""
+        """Return whether output is buffered, and an optional reason to end the connection."""
         if not self.output_bytes:
             frame, ending = self._send_now(frame)
             if ending is not None or not frame:
                 return False, ending
         elif self.output_bytes > self._keeper.limits.output_bytes_max:
-            return False, ConnectionEnding.NOT_READING  # this frame is not counted, because one large answer is allowed
+            return False, ConnectionEnding.NOT_READING  # the limit excludes this frame: one large answer is allowed
         self._buffer_output(frame)
         return True, None
 
     def _send_now(self, data: memoryview) -> tuple[memoryview, ConnectionEnding | None]:
-        """Return the unsent rest, and a reason if the connection must end."""
+        """Return the unsent data, and an optional reason to end the connection."""
         try:
-            while data:  # the timeout is 0, because a client that does not read must not block the others
+            while data:  # timeout 0, so that a client that does not read blocks no other
                 data = data[self.connection.send(data, 0) :]
                 self.active_ns = self.taken_ns = self._now_ns()
         except TimeoutError:
@@ -190,7 +188,7 @@ class Session:
             self.taken_ns = self._now_ns()
         assert data, "nothing to keep"
         if self._output is None:
-            self._output = deque()  # created on demand: a deque is large and few sessions need one
+            self._output = deque()  # created on demand, because a deque is large and few sessions need one
         self._output.append(data)
         self.output_bytes += len(data)
         self._keeper.add_held_bytes(len(data))
@@ -198,7 +196,7 @@ class Session:
     def count_request_begun(self, size_bytes: int) -> None:
         assert size_bytes > 0, size_bytes
         counted_bytes = max(size_bytes, self._keeper.limits.request_bytes_least)
-        if self._requests_bytes.add(counted_bytes) == counted_bytes:  # `add` is atomic, so one task is the first
+        if self._requests_bytes.add(counted_bytes) == counted_bytes:  # `add` is atomic: one task is the first
             self.host.count_connection_begun()
         self._keeper.add_held_bytes(size_bytes)
 
@@ -211,24 +209,24 @@ class Session:
             self.host.count_connection_done()
         if self._is_paused and left_bytes * 2 <= self.host.bytes_per_connection(
             limits
-        ):  # at half of the limit, for fewer wake-ups
+        ):  # wake the poller only at half of the limit, for fewer wake-ups
             self._is_paused = False
             self._keeper.update_on_next_turn(self)
 
     @property
     def is_pipelining(self) -> bool:
-        """Whether the client sends further requests before it has read all answers."""
+        """Whether the client sends requests before it has read all answers."""
         return self.reader.held_bytes > 0 or self.output_bytes > 0 or self._requests_bytes.get() > 0
 
     @property
     def may_receive_more(self) -> bool:
         """Whether unread output and pending requests are within their limits. Only for the poller task.
 
-        If the answer is False, the session wakes the poller task when the answer changes.
+        After False, the session wakes the poller task when the value changes.
         """
         if self._is_within_limits():
             return True
-        self._is_paused = True  # set before the second check, which then includes a request that has just ended
+        self._is_paused = True  # set before the second check, which includes a request that has just ended
         return self._is_within_limits()
 
     def _is_within_limits(self) -> bool:

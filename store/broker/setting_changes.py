@@ -1,4 +1,4 @@
-"""Setting changes: parser of operators' requests, and errors of changes."""
+"""Setting changes: parser of operators' requests, and errors."""
 
 from collections.abc import Mapping
 
@@ -6,26 +6,26 @@ from ..formats.java_properties import PropertiesError, parse_properties
 from ..formats.java_text import java_trim
 from .requests import RequestRefusedError, ResponseCode
 
-CHANGES_MAX = 1_024  # no broker has as many settings
+CHANGES_MAX = 1_024  # more than a broker has
 KEY_CHARACTERS_MAX = 255
 _BOOLEANS = {"true": True, "false": False}
 _SHOWN_CHARACTERS = 80
 
 
 class SettingChangeError(ValueError):
-    """An impossible change of a setting. The message names the setting."""
+    """An invalid change. The message names the setting."""
 
     code = ResponseCode.SYSTEM_ERROR
 
 
 class SettingFixedError(SettingChangeError):
-    """A setting that cannot change while the server runs."""
+    """A change of a setting that cannot change at run time."""
 
     code = ResponseCode.NO_PERMISSION
 
 
 def wanted_settings(body: bytes) -> dict[str, str]:
-    """Parse a .properties body. Refuses an invalid body."""
+    """Parse a .properties body. Refuses an invalid one."""
     wanted: dict[str, str] = {}
     try:
         for each in parse_properties(body.decode()):

@@ -9,9 +9,9 @@
     BROKER_PUT_NUMS   cluster        messages stored
     BROKER_GET_NUMS   cluster        messages delivered
 
-Each key has totals and rates for the last minute, hour and day. The totals are sampled every 10 s, 10 min and hour. The
-time of the first sample is set one interval before the start. RocketMQ's figures end at the last sample; these figures
-end now. Source: RocketMQ BrokerStatsManager, StatsItem.computeStatsData, BrokerStatsData.
+Each key has totals and rates for the last minute, hour and day, from samples every 10 s, 10 min and 1 h. The first
+sample has a time one interval before the start. RocketMQ's figures end at the last sample; these end now. Source:
+RocketMQ BrokerStatsManager, StatsItem.computeStatsData, BrokerStatsData.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ from ..stats import StoreStats
 from ..world import Clock
 
 KEYS_MAX = 10_000
-"""Maximum number of keys per name. Further keys are not counted."""
+"""Maximum number of keys per name. Other keys are not counted."""
 SAMPLE_MS = 10_000
 
 
@@ -81,9 +81,9 @@ class _MessageCount:
 
 
 class BrokerStatistics:
-    """Statistics since the start of a broker.
+    """Statistics since the broker's start.
 
-    Any task may count. If two tasks count at the same time, one count may be lost.
+    Any task may count. If two tasks count at the same time, a count may be lost.
     """
 
     def __init__(self, clock: Clock, stats: StoreStats, cluster: str) -> None:
@@ -107,7 +107,7 @@ class BrokerStatistics:
             "BROKER_PUT_NUMS": lambda _: _total_and_times(stats.put_messages_total),
             "BROKER_GET_NUMS": lambda _: _total_and_times(stats.messages_transferred),
         }
-        """Name -> function that returns the total and the number of calls for a key."""
+        """Name -> function from a key to the total and the number of calls."""
 
     def count_delivered(self, topic: str, group: str, records: list[bytes]) -> None:
         assert records, (topic, group)
@@ -145,7 +145,7 @@ class BrokerStatistics:
         return series
 
     def json_members(self, name: str, key: str) -> dict[str, Any] | None:
-        """Return the figures of the last minute, hour and day, or None if nothing was counted."""
+        """Return figures of the last minute, hour and day, or None without counts."""
         totals = self._sources.get(name)
         if totals is None or key not in self._counted_keys_of(name):
             return None
@@ -153,18 +153,18 @@ class BrokerStatistics:
         return self._add_to_series(name, key, now_ms, total).json_members(now_ms, *total)
 
     def delivered_per_second(self, topic: str, group: str) -> float:
-        """Use the last minute (consumeTps)."""
+        """Return the rate in the last minute (consumeTps)."""
         found = self.json_members("GROUP_GET_NUMS", f"{topic}@{group}")
         return 0.0 if found is None else float(found["statsMinute"]["tps"])
 
     def delivered_totals(self) -> dict[str, tuple[int, int]]:
-        """Return the messages and bytes by `topic@group`."""
+        """Return `topic@group` -> (messages, bytes)."""
         return {key: (count.total, count.size_bytes) for key, count in list(self._gets.items())}
 
 
 def _find_count(counts: dict[str, _MessageCount], key: str) -> _MessageCount | None:
     count = counts.get(key)
-    if count is None and len(counts) < KEYS_MAX:  # the table needs a limit, because clients choose group names
+    if count is None and len(counts) < KEYS_MAX:  # limited, because clients choose group names
         count = counts[key] = _MessageCount()
     return count
 

@@ -1,4 +1,4 @@
-"""Subscriptions and heartbeats: their JSON form and their message filters.
+"""Subscriptions and heartbeats: JSON form and message filters.
 
 Source: RocketMQ SubscriptionData, FilterAPI.build, ExpressionType, HeartbeatData, ConsumerData, ProducerData.
 """
@@ -20,7 +20,7 @@ SQL92 = "SQL92"
 _ALL = "*"
 _EVERYTHING = TagFilter.parse(None)
 
-# C++ clients send the index instead of the name: RocketMQ ConsumeType, MessageModel, ConsumeFromWhere.
+# C++ clients send indexes instead of names of RocketMQ's ConsumeType, MessageModel and ConsumeFromWhere.
 _CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
 _MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 _FROM_WHERE = (
@@ -33,11 +33,10 @@ _FROM_WHERE = (
 )
 
 TEXT_CHARACTERS_MAX = 255
-"""Longest client id or group name. RocketMQ's clients have the same limit for groups, and shorter client ids."""
+"""Maximum length of client ids and group names; RocketMQ's clients stay within it."""
 GROUPS_MAX = 256
-"""Maximum number of producer or consumer groups in a heartbeat. Each new consumer group needs two disk writes."""
+"""Maximum number of groups in a heartbeat, because each new consumer group needs two disk writes."""
 TOPICS_MAX = 4096
-"""Maximum number of topics of one group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +47,9 @@ class SubscriptionData:
     expression: str = _ALL
     expression_type: str = TAG
     version: int = 0
-    """Time of the subscription in ms since 1970, by the consumer's clock. The latest subscription is used."""
+    """Subscription time in ms since 1970, on the consumer's clock. The latest subscription is valid."""
     class_filter_mode: bool = False
-    """Whether a filter server of old RocketMQ filters. The broker then returns all messages."""
+    """Whether a filter server of an old RocketMQ filters, so that the broker returns all messages."""
 
     @property
     def is_tag(self) -> bool:
@@ -58,12 +57,10 @@ class SubscriptionData:
 
     @property
     def is_sql(self) -> bool:
-        """Whether this is a valid SQL92 expression."""
         return not self.is_tag and self._expression_fault is None
 
     @property
     def json_members(self) -> dict[str, Any]:
-        """The subscription as a JSON object."""
         tags = self._tags
         return {
             "classFilterMode": self.class_filter_mode,
@@ -83,7 +80,7 @@ class SubscriptionData:
 
     @classmethod
     def from_json_members(cls, members: JsonMembers) -> "SubscriptionData":
-        """The tag sets are ignored, because they repeat the expression."""
+        """Parse a subscription without its tag sets, which repeat the expression."""
         return cls(
             members.text("topic"),
             members.text("subString", _ALL),
@@ -111,7 +108,7 @@ class SubscriptionData:
         return None
 
     def message_filter(self, registered: ConsumerFilterData | None = None) -> MessageFilter:
-        """`registered` is the group's registration for bit maps. Call `check_expression` first."""
+        """Return the filter, with the group's registration for bit maps. Call `check_expression` first."""
         if self.class_filter_mode:
             return _EVERYTHING
         if self.is_tag:
@@ -127,9 +124,9 @@ class ConsumerData:
 
     group: str
     consume_type: str
-    """CONSUME_ACTIVELY (pull) or CONSUME_PASSIVELY (push)."""
+    """CONSUME_ACTIVELY (pull) or CONSUME_PASSIVELY (push)"""
     message_model: str
-    """CLUSTERING (the members share the queues) or BROADCASTING (each member reads all queues)."""
+    """CLUSTERING (members share the queues) or BROADCASTING (each member reads all queues)"""
     consume_from_where: str
     unit_mode: bool
     subscriptions: tuple[SubscriptionData, ...]
@@ -166,7 +163,7 @@ class HeartbeatData:
 
 
 def _read_short_name(members: JsonMembers, name: str) -> str:
-    """Read a name. Long names are refused, because the broker sends names to other clients in frames."""
+    """Read a name. Refuse a long one, because the broker sends names to other clients in frames."""
     found = members.text(name)
     if len(found) > TEXT_CHARACTERS_MAX:
         raise CorruptFileError(BODY, 0, name, f"at most {TEXT_CHARACTERS_MAX} characters", len(found))

@@ -10,7 +10,6 @@ from ..formats.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..formats.message import MAX_TOPIC_BYTES
 
 AUTO_CREATE_TOPIC = "TBW102"
-"""Template topic for automatically created topics."""
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC = "BenchmarkTest"
 OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
@@ -21,7 +20,7 @@ DLQ_GROUP_PREFIX = "%DLQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 GROUP_CHARACTERS_MAX = MAX_TOPIC_BYTES - len(RETRY_GROUP_PREFIX)
-"""Limited so that the name of a group's retry topic is valid."""
+"""Limit that keeps the name of the group's retry topic valid."""
 
 SYSTEM_GROUPS = (
     "TOOLS_CONSUMER",
@@ -39,7 +38,7 @@ _SYSTEM_TOPICS = _CLOSED_TOPICS | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOP
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
 
 PERM_INHERIT = 1
-"""The topic is a template for new topics."""
+"""Permission bit of a template for new topics."""
 PERM_WRITE = 2
 PERM_READ = 4
 PERM_READ_WRITE = PERM_READ | PERM_WRITE
@@ -62,7 +61,6 @@ def _name_fault(what: str, name: str, characters_max: int) -> str | None:
 
 
 def is_broker_only_topic(topic: str) -> bool:
-    """Return whether only the broker itself may send to the topic."""
     return topic in _CLOSED_TOPICS
 
 

@@ -1,7 +1,7 @@
-"""Topics and subscription groups: tables of their settings in `topics.json` and `subscriptionGroup.json`.
+"""Topics and groups: their settings in `topics.json` and `subscriptionGroup.json`.
 
-An operator can create a topic. If automatic creation is enabled, the first message creates its topic from a template
-topic (TBW102). The broker creates its system topics, and the retry and dead letter topics of groups.
+Operators create topics. If automatic creation is enabled, a first message creates its topic from a template topic
+(TBW102). The broker creates system topics, and the retry and dead letter topics of groups.
 Source: RocketMQ TopicConfigManager, TopicConfig, TopicSysFlag, SubscriptionGroupManager, SubscriptionGroupConfig.
 """
 
@@ -33,7 +33,7 @@ MULTI_TAG = "MULTI_TAG"
 UNIT_FLAG = 1
 UNIT_SUB_FLAG = 2
 QUEUES_MAX = 65_536
-# The numbers of RocketMQ's TopicConfigManager. Each of the 18 default delay levels has a queue.
+# Numbers of queues as in RocketMQ's TopicConfigManager. Each of the 18 default delay levels has a queue.
 _BENCHMARK_QUEUES = 1024
 _CLUSTER_QUEUES = 16
 _SCHEDULE_QUEUES = 18
@@ -41,7 +41,7 @@ _SCHEDULE_QUEUES = 18
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig(TableEntry):
-    """One topic."""
+    """Settings of a topic."""
 
     topic: str = field(metadata={"name": "topicName"})
     read_queue_nums: int = json_field("readQueueNums", 16, bits=32)
@@ -61,7 +61,7 @@ def unit_sys_flag(*, unit: bool = False, has_unit_sub: bool = False) -> int:
 
 
 class TopicConfigManager(VersionedTable[TopicConfig]):
-    """The topics of one broker."""
+    """The topics of a broker."""
 
     def __init__(self, world: World, config_directory: str, config: BrokerConfig) -> None:
         path = f"{config_directory}/topics.json"
@@ -70,7 +70,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         self._own = frozenset(topic.topic for topic in _system_topics(config))
 
     def is_system(self, topic: str) -> bool:
-        """Some of the system topics depend on settings."""
+        """Some system topics depend on settings."""
         return topic in self._own or is_system_topic(topic)
 
     def add_system_topics(self) -> None:
@@ -78,27 +78,27 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         self.add_missing_entries((topic.topic, topic) for topic in _system_topics(self._config))
 
     def mark_ordered(self, ordered: Container[str]) -> None:
-        """Mark exactly the given topics as ordered. Raises OSError if the disk fails."""
+        """Mark the given topics as ordered, all others as unordered. Raises OSError if the disk fails."""
         self.change(lambda table: {name: replace(each, order=name in ordered) for name, each in table.items()})
 
     def create_by_example(self, topic: str, example: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig | None:
-        """Create a missing topic from a template, or return None if the template does not allow that.
+        """Create a missing topic from a template, or return None if the template forbids it.
 
-        The producer requests `queue_nums` queues. The topic gets at least 1 and at most the template's number.
+        The producer requests `queue_nums`; the topic gets at least 1 and at most the template's number of queues.
         """
         known = self.get(topic)
         like = self.get(example)
         if example == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
-            like = None  # the template may still exist from earlier settings
+            like = None  # the template may be left from earlier settings
         if known is not None or like is None or not like.perm & PERM_INHERIT or topic_name_fault(topic):
             return known
         queues = max(1, min(queue_nums, like.write_queue_nums))
-        # PERM_INHERIT is cleared, so that the new topic is not a template.
+        # Clear PERM_INHERIT, because the new topic is not a template.
         made = TopicConfig(topic, queues, queues, like.perm & ~PERM_INHERIT, like.filter_type, sys_flag)
         return self.get_or_create_entry(topic, lambda: made)
 
     def create(self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0) -> TopicConfig | None:
-        """Return None if the topic is missing and the name is invalid. `queue_nums` is limited to the valid range."""
+        """Return an existing or new topic, or None for an invalid name. `queue_nums` is clamped to the valid range."""
         if topic_name_fault(topic):
             return None
         queues = max(0, min(queue_nums, QUEUES_MAX))
@@ -126,7 +126,7 @@ def _system_topics(config: BrokerConfig) -> Iterator[TopicConfig]:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionGroupConfig(TableEntry):
-    """One consumer group."""
+    """Settings of a consumer group."""
 
     group: str = field(metadata={"name": "groupName"})
     consume_enable: bool = json_field("consumeEnable", True)
@@ -135,14 +135,14 @@ class SubscriptionGroupConfig(TableEntry):
     retry_queue_nums: int = json_field("retryQueueNums", 1, bits=32)
     retry_max_times: int = json_field("retryMaxTimes", 16, bits=32)
     broker_id: int = json_field("brokerId", MASTER_ID)
-    """Broker id from which the group pulls while the group keeps up. Used if slaves may be read."""
+    """The group pulls from this broker id while it keeps up, if clients may read slaves."""
     which_broker_when_consume_slowly: int = json_field("whichBrokerWhenConsumeSlowly", 1)
-    """Broker id from which the group pulls while the group lags behind."""
+    """The group pulls from this broker id while it lags behind."""
     notify_consumer_ids_changed_enable: bool = json_field("notifyConsumerIdsChangedEnable", True)
 
 
 class SubscriptionGroupManager(VersionedTable[SubscriptionGroupConfig]):
-    """The groups of one broker."""
+    """The groups of a broker."""
 
     def __init__(self, world: World, config_directory: str, config: BrokerConfig) -> None:
         path = f"{config_directory}/subscriptionGroup.json"
@@ -154,7 +154,7 @@ class SubscriptionGroupManager(VersionedTable[SubscriptionGroupConfig]):
         self.add_missing_entries((group, SubscriptionGroupConfig(group)) for group in SYSTEM_GROUPS)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """Create a missing group if the settings allow it, else return None."""
+        """Return an existing group, or a new one if the settings allow that."""
         known = self.get(group)
         makes = self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
         if known is not None or not makes or group_name_fault(group):

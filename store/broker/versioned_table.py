@@ -1,8 +1,8 @@
-"""Versioned table: settings by name in a side file, with a new version per change.
+"""Versioned table: settings by name in a file, with a new version per change.
 
     {"dataVersion": {"counter": 3, "timestamp": 1795309986689}, "<table>": {"<name>": {...}, ...}}
 
-Reads need no lock. A change creates a new table and makes this table durable before readers see it.
+Reads need no lock. A change makes a new table durable before readers see it.
 Source: RocketMQ ConfigManager, DataVersion.
 """
 
@@ -28,7 +28,6 @@ class DataVersion(NamedTuple):
 
     @property
     def json_members(self) -> dict[str, int]:
-        """The version as a JSON object."""
         return {"counter": self.counter, "timestamp": self.timestamp_ms}
 
     @classmethod
@@ -37,22 +36,21 @@ class DataVersion(NamedTuple):
 
 
 def json_field(name: str, default: Any, *, bits: int = 64) -> Any:
-    """Return a dataclass field with a JSON name. `bits` is the size of an integer."""
+    """Return a field with a JSON name. Integers have `bits` bits."""
     return field(default=default, metadata={"name": name, "bits": bits})
 
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """One entry. The first field of an entry is its name; all other fields have defaults."""
+    """An entry. The first field is its name; the others have defaults."""
 
     @property
     def json_members(self) -> dict[str, Any]:
-        """The entry as a JSON object, sorted by key."""
         return dict(sorted((one.metadata["name"], getattr(self, one.name)) for one in fields(self)))
 
     @classmethod
     def from_json_members(cls, name: str, members: JsonMembers) -> Self:
-        """If the object has no name, `name` is used."""
+        """Parse an entry. `name` replaces a missing name."""
         values: list[str | int | bool] = []
         for one in fields(cls):
             key = one.metadata["name"]
@@ -70,19 +68,19 @@ Entry = TypeVar("Entry", bound=TableEntry)
 
 
 class VersionedTable(Generic[Entry]):
-    """One table and its file. Thread-safe."""
+    """A table and its file. Thread-safe."""
 
     def __init__(self, world: World, path: str, name: str, entry: type[Entry]) -> None:
         self.file = SideFile(world.files, path)
         self.on_changed: Callable[[], None] | None = None
-        """Called after each change, by the task that made the change. The callback must not block."""
+        """The task that makes a change calls this function, which must not block."""
         self._clock = world.clock
         self._name = name
         self._entry = entry
         self._encoder = TableEncoder[Entry](attrgetter("json_members"), _ENTRY_DEPTH)
         """Guarded by `_lock`."""
         self._state: tuple[DataVersion, dict[str, Entry]] = DataVersion(world.clock.now_ms()), {}
-        """One assignment replaces version and table, so that a reader gets a table with its own version."""
+        """One assignment replaces both, so that a reader gets a table with its own version."""
         self._lock = world.tasks.lock(name)
 
     def load(self) -> None:
@@ -105,7 +103,6 @@ class VersionedTable(Generic[Entry]):
 
     @property
     def table(self) -> Mapping[str, Entry]:
-        """A snapshot of all entries."""
         return self._state[1]
 
     @property
@@ -114,17 +111,16 @@ class VersionedTable(Generic[Entry]):
 
     @property
     def json_members(self) -> dict[str, Any]:
-        """Version and table as a JSON object, sorted by name."""
         version, table = self._state
         entries = {name: entry.json_members for name, entry in sorted(table.items())}
         return {"dataVersion": version.json_members, self._name: entries}
 
     def put(self, name: str, entry: Entry) -> None:
-        """Replace durably. After an OSError the table is unchanged."""
+        """Store an entry durably. An OSError changes nothing."""
         self.change(lambda table: {**table, name: entry})
 
     def get_or_create_entry(self, name: str, make: Callable[[], Entry]) -> Entry:
-        """Create a missing entry durably. After an OSError the table is unchanged."""
+        """Create a missing entry durably. An OSError changes nothing."""
         found = self._state[1].get(name)
         if found is None:
             found = self.change(lambda table: table if name in table else {**table, name: make()})[name]
@@ -135,23 +131,23 @@ class VersionedTable(Generic[Entry]):
         self.change(lambda table: table if made.keys() <= table.keys() else {**made, **table})
 
     def remove(self, name: str) -> None:
-        """Remove durably. After an OSError the table is unchanged."""
+        """Remove an entry durably. An OSError changes nothing."""
         self.change(lambda table: {key: value for key, value in table.items() if key != name})
 
     def change(self, changed: Callable[[dict[str, Entry]], dict[str, Entry]]) -> Mapping[str, Entry]:
-        """Replace the table durably with a changed copy, and return the copy. An OSError changes nothing."""
+        """Replace the table durably with a changed copy. Return the copy. An OSError changes nothing."""
         with self._lock:
             version, before = self._state
             table = changed(before)
             has_changed = table != before
             if has_changed:
                 self._store_table(DataVersion(self._clock.now_ms(), version.counter + 1), table)
-        if has_changed and self.on_changed is not None:  # after the lock is released: the listener may use this table
+        if has_changed and self.on_changed is not None:  # without the lock, because the listener may use this table
             self.on_changed()
         return table
 
     def write_with_next_version(self) -> None:
-        """Write the table with a new version, so that other servers read the table again.
+        """Write the table with a new version, so that other servers read it again.
 
         An OSError changes nothing.
         """
@@ -162,9 +158,9 @@ class VersionedTable(Generic[Entry]):
             self.on_changed()
 
     def replace(self, members: JsonMembers) -> bool:
-        """Return False if both tables have the same version.
+        """Replace the table with another server's. Return False if both have the same version.
 
-        Raises CorruptFileError for an invalid table. After an OSError the table is unchanged.
+        Raises CorruptFileError for an invalid table. An OSError changes nothing.
         """
         version, table = self._parse_members(members)
         with self._lock:
@@ -176,7 +172,7 @@ class VersionedTable(Generic[Entry]):
         return True
 
     def _store_table(self, version: DataVersion, table: dict[str, Entry]) -> None:
-        # The table is durable before it is visible, so that no client relies on an entry that a crash removes.
+        # Write before readers see the table, so that no client relies on an entry that a crash removes.
         self.file.store(self._encode_table(version, table))
         self._state = version, table
 

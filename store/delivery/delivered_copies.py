@@ -1,9 +1,9 @@
 """Delivered copies: restores delivery progress from the log.
 
-Used if `delayOffset.json` is lost. A copy has the same body, properties and born time and host as the delayed record,
+Used if `delayOffset.json` is lost. A copy has the same body, properties, born time and born host as the delayed record,
 so copies in the log prove which delayed records were delivered. The progress ends before the first entry without a
-copy, because a message may be delivered twice but must not be lost. For the same reason, two identical delayed
-records never count as delivered.
+copy, because a message may be delivered twice but must not be lost. For the same reason, two identical delayed records
+never count as delivered.
 """
 
 from collections import Counter
@@ -28,18 +28,18 @@ _MARK = PROPERTY_REAL_TOPIC.encode()
 
 
 class DeliveredLevel(NamedTuple):
-    """Delivery progress of one level."""
+    """Delivery progress of one delay level."""
 
     offset: int
-    """Queue offset of the first entry whose record has no copy in the log."""
+    """Queue offset of the first entry without a copy in the log."""
     copy_end: int
-    """Log offset after the last copy that proves the progress of this level."""
+    """Log offset after the last copy that proves this progress."""
 
 
 def delivered_levels(
     commit_log: CommitLog, queues: ConsumeQueueTable, levels: Iterable[int], known: Mapping[int, int]
 ) -> dict[int, DeliveredLevel]:
-    """Read the whole log. `known` is progress from a backup."""
+    """Return the delivery progress from a read of the whole log. `known` is progress from a backup."""
     waiting = {
         level: list(_entries_with_keys(commit_log, queue))
         for level in levels
@@ -61,7 +61,7 @@ def delivered_levels(
 
 
 def _entries_with_keys(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, bytes | None]]:
-    """Yield queue offset and key of the copy of each entry, None for an entry that delivery skips."""
+    """Yield (queue offset, key of the copy) of each entry; the key is None if delivery skips the entry."""
     limit = commit_log.queue.max_offset
     for at in range(queue.min_offset, queue.max_offset):
         entry = queue.entry(at)
@@ -73,13 +73,13 @@ def _entries_with_keys(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[t
 
 
 def _possible_copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
-    """Yield key and end offset of each possible copy. Each segment is read up to the first damage."""
+    """Yield (key, end offset) of each possible copy. Reads each segment up to the first damage."""
     for segment in commit_log.queue.segments:
         view, end, file = segment.file.view(0, segment.size_bytes), segment.readable.get(), segment.file.path
         base_offset = segment.base_offset
         try:
             for one in scan_records(view, 0, end, file=file, base_offset=base_offset, check_crc=True):
-                # Decoding is slow, so only possible copies are decoded. No copy is in the schedule topic.
+                # Decoding is slow, so records of the schedule topic, which are never copies, are not decoded.
                 if _MARK in one.properties and one.topic != SCHEDULE_TOPIC:
                     copy = decode_record(view, one.physical_offset - base_offset, file=file)
                     yield _copy_key(copy), one.physical_offset + one.size_bytes
@@ -88,10 +88,9 @@ def _possible_copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
 
 
 def _copy_key(message: Message | MessageRecord) -> bytes:
-    """Return a digest that is equal for a delayed record and for its copy."""
     text = message.properties.encode(errors="surrogateescape").decode(errors="replace")
     properties = decode_properties(text)
-    properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)  # only copies have this property
+    properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)  # delayed records do not have this property
     place = message.topic, message.queue_id, message.flag, message.reconsume_times
     origin = message.born_timestamp_ms, tuple(message.born_host), sorted(properties.items())
     return sha256(repr((place, origin)).encode() + message.body).digest()

@@ -1,14 +1,14 @@
 """Delayed delivery: puts a copy of each delayed message when it is due.
 
-RocketMQ's ScheduleMessageService. Messages of delay level n are in queue n - 1 of the schedule topic, where the
-tagsCode of an entry is the delivery time in ms. A copy of a due message is put to the message's original topic and
-queue. The progress, a queue offset per level, is in `config/delayOffset.json`:
+RocketMQ's ScheduleMessageService. Messages of delay level n are in queue n - 1 of the schedule topic. There the
+tagsCode of an entry is the delivery time in ms. When a message is due, the service puts a copy to the message's
+original topic and queue. `config/delayOffset.json` contains the progress, a queue offset per level:
 
     {"offsetTable": {<level>: <offset of the next entry to deliver>}}
 
-Each message is delivered at least once and never early. Progress advances when a copy is in the log, but only progress
-up to the last durable copy is persisted: otherwise a power cut could remove a copy that the file counts as delivered.
-The clock is log time (`log_time`), so the store time of a copy is never before its delivery time. One task serves all
+Each message is delivered at least once and never early. Progress advances when a copy is in the log, but the file gets
+only progress up to the last durable copy. Otherwise a power cut could remove a copy that the file counts as delivered.
+The clock is log time (`log_time`), so a copy's store time is never before its delivery time. One task serves all
 levels. Source: RocketMQ ScheduleMessageService and its DeliverDelayedMessageTimerTask.
 """
 
@@ -36,16 +36,14 @@ from .delivered_copies import delivered_levels
 _TABLE = "offsetTable"
 _RETRY_MS = 100  # RocketMQ ScheduleMessageService.DELAY_FOR_A_WHILE
 RETRY_AFTER_ERROR_MS = 10_000  # RocketMQ ScheduleMessageService.DELAY_FOR_A_PERIOD
-"""Pause before a retry after an error."""
 _SLEEP_MS_MAX = 1_000
-"""Maximum sleep while an entry waits, because the wall clock may step forward."""
+"""Maximum sleep while an entry waits. The sleep is short because the wall clock may step forward."""
 
 
 class ScheduleMessageService(Service):
     """Delivers delayed messages, and keeps the progress.
 
-    Invariant: during delivery neither the progress nor the durable progress of a level decreases. `_undurable` is in
-    log order.
+    Invariant: delivery never decreases a level's progress or durable progress. `_undurable` is in log order.
     """
 
     name = "schedule"
@@ -62,16 +60,16 @@ class ScheduleMessageService(Service):
     ) -> None:
         super().__init__(world)
         self.offsets: dict[int, int] = {}
-        """Queue offset of the next entry to deliver, by level. Unused levels are missing."""
+        """Queue offset of the next entry to deliver, by delay level. Unused levels are missing."""
         self.passed_over = 0
-        """Skipped entries, whose record is unreadable, has no valid target or became too large."""
+        """Number of skipped entries: the record is unreadable, has no valid target or became too large."""
         self.last_answer = PutMessageStatus.PUT_OK
         """Status of the last put of a copy.
 
-        A refused copy is retried, and the level of the copy waits for the retry.
+        Delivery retries a refused copy before later copies of the same level.
         """
         self.last_error: StoreError | OSError | None = None
-        """Last error of a delivery or of persisting; both are retried."""
+        """Last error of a delivery or a write of the progress, both of which are retried."""
         self.file = SideFile(world.files, f"{config.config_directory}/delayOffset.json")
         self._config = config
         self._commit_log = commit_log
@@ -80,9 +78,9 @@ class ScheduleMessageService(Service):
         self._delays_ms = delays_ms
         self._put = put
         self._durable: dict[int, int] = {}
-        """Progress by level that counts only copies that were durable at the last check."""
+        """Progress by delay level up to the last copy that was durable at the last check."""
         self._undurable: deque[tuple[int, int, int]] = deque()
-        """Copies that are not durable yet, in log order: log offset of the end, level, next queue offset."""
+        """(end offset in the log, level, next queue offset) of each copy that is not durable yet, in log order."""
         self._is_persisted = True
         self._delivered_end = 0
         self._corrected = False
@@ -91,11 +89,11 @@ class ScheduleMessageService(Service):
     # -- progress ----------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Limit the progress to the recovered queues. Raises CorruptFileError for an unreadable file."""
+        """Read the progress, and limit it to the recovered queues. Raises CorruptFileError for an unreadable file."""
         loaded = self.file.load(decoded_offsets)
         offsets = loaded or {}
-        # RocketMQ does not limit it. If a queue lost messages, an offset after its end blocks the level until as many
-        # new messages were put, and then these are skipped.
+        # RocketMQ does not limit the progress. If a queue lost messages, an offset after its end blocks the level until
+        # the queue reaches this offset, and the new messages before it are skipped.
         self.offsets = {level: self._limit_offset_to_queue(level, offset) for level, offset in offsets.items()}
         self._corrected = self.offsets != offsets
         if self._corrected:
@@ -105,16 +103,15 @@ class ScheduleMessageService(Service):
             self._advance_to_logged_copies()
         self._is_persisted = (
             loaded is None or self.file.is_current
-        )  # progress from the backup must be written to both files
+        )  # both files must get progress that came from the backup
 
     def _advance_to_logged_copies(self) -> None:
-        """Advance the progress as far as copies in the log prove the delivery."""
         count_mark("delivery progress from the log")
         found = delivered_levels(self._commit_log, self._queues, self._delays_ms, self.offsets)
         for level, (offset, copy_end) in sorted(found.items(), key=lambda item: item[1].copy_end):
             if offset > self.offsets.get(level, 0):
                 self.offsets[level] = offset
-                self._delivered_end = copy_end  # increases, because the copies are sorted
+                self._delivered_end = copy_end  # the copies are sorted, so this offset increases
                 self._undurable.append((copy_end, level, offset))
 
     def _limit_offset_to_queue(self, level: int, offset: int) -> int:
@@ -123,20 +120,20 @@ class ScheduleMessageService(Service):
             return 0
         end = self._commit_log.topic_queue_table.get(
             (SCHEDULE_TOPIC, level - 1), 0
-        )  # the counter, because queue files may lack the last entries
+        )  # from the counter, because queue files may lack the last entries
         return min(max(offset, queue.min_offset), end)
 
     def persist_correction(self) -> None:
-        """Persist progress that `load` reduced. Must precede the first put.
+        """Persist progress that `load` reduced. Call this before the first put.
 
-        After a put and a crash, the old offset could skip entries. Raises OSError if the disk fails.
+        Otherwise the old offset could skip entries after a put and a crash. Raises OSError if the disk fails.
         """
         if self._corrected:
             self.persist()
             self._corrected = False
 
     def persist(self) -> bool:
-        """Persist the progress up to the durable copies. Returns False if the file is up to date. May raise OSError."""
+        """Persist the progress up to the last durable copy. Returns False if the file is current. May raise OSError."""
         flushed_where = self._commit_log.queue.flushed_where.get()
         while self._undurable and self._undurable[0][0] <= flushed_where:
             _, level, offset = self._undurable.popleft()
@@ -148,13 +145,13 @@ class ScheduleMessageService(Service):
         return stored
 
     def take_over(self, offsets: Mapping[int, int]) -> None:
-        """Persist the master's progress on a slave, which does not deliver. May raise OSError."""
+        """On a slave, which does not deliver, persist the master's progress. May raise OSError."""
         self.offsets = dict(offsets)
         self._durable = dict(offsets)
         self.file.store(encoded_offsets(self._durable))
 
     def _persist_if_due(self) -> int:
-        """Return the ms until the next persist."""
+        """Persist the progress if due. Returns the ms until it is due again."""
         now_ns = self.world.clock.monotonic_ns()
         if now_ns >= self._persist_due_ns:
             self._persist_due_ns = now_ns + self._config.flush_delay_offset_interval_ms * 1_000_000
@@ -162,7 +159,7 @@ class ScheduleMessageService(Service):
         return -(-(self._persist_due_ns - now_ns) // 1_000_000)
 
     def try_to_persist(self) -> None:
-        """An error is recorded, not raised. After a crash, later messages are delivered again."""
+        """Persist the progress; record an error instead of raising it. A crash then causes repeated deliveries."""
         try:
             self.persist()
         except OSError as error:
@@ -187,7 +184,7 @@ class ScheduleMessageService(Service):
         self.signal.wait(wait_ms)
 
     def deliver_due(self) -> int | None:
-        """Return the ms until the next check, or None if no entry waits."""
+        """Deliver all due messages. Returns the ms until the next check, None if no entry waits."""
         waits_ms = [self._deliver_level(level) for level in self._delays_ms]
         return min((wait_ms for wait_ms in waits_ms if wait_ms is not None), default=None)
 
@@ -198,7 +195,7 @@ class ScheduleMessageService(Service):
         while not self.is_stopping:
             offset = max(self.offsets.get(level, 0), queue.min_offset)
             raw = queue.entries_from(offset)
-            if not raw:  # or retention removed them and has not yet moved the queue's start
+            if not raw:  # also true if retention removed the entries and has not moved the queue's start yet
                 return None if offset >= queue.max_offset else _RETRY_MS
             for at in range(0, len(raw), ENTRY_BYTES):
                 entry = decode_entry(raw, at)
@@ -207,7 +204,7 @@ class ScheduleMessageService(Service):
                 if wait_ms:
                     return wait_ms
                 offset += 1
-                self._advance_level(level, offset)  # after the delivery, because a failed delivery is retried
+                self._advance_level(level, offset)  # the progress advances last, so a failed delivery is retried
                 if self.is_stopping:
                     break
         return None
@@ -222,12 +219,12 @@ class ScheduleMessageService(Service):
         """Deliver or skip one entry. Returns 0, or else the ms until the next attempt."""
         record = None
         deliver_at_ms = entry.tags_code
-        if deliver_at_ms < 0:  # the code is an address in the extension, so the time is computed from the record
+        if deliver_at_ms < 0:  # an address in the extension, so the record gives the time
             record = self._record_of(entry)
             deliver_at_ms = 0 if record is None else self._delivery_time_of(record)
         now_ms = self._commit_log.time.now_ms()
-        # A delivery time later than now plus the delay of the level is corrupt.
-        if now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]:  # else correctDeliverTimestamp
+        # A delivery time after now plus the delay of the level is corrupt.
+        if now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]:  # else RocketMQ's correctDeliverTimestamp
             return min(deliver_at_ms - now_ms, _SLEEP_MS_MAX)
         record = record or self._record_of(entry)
         message = None if record is None else message_to_deliver(record)
@@ -237,7 +234,7 @@ class ScheduleMessageService(Service):
             self.passed_over += 1
             return 0
         if message.topic == HALF_TOPIC:
-            return 0  # a half message waits for its transaction; after a commit it is delayed again
+            return 0  # a half message waits for the commit, which delays it again
         if is_forced("delivery fails"):
             count_mark("delivery fails")
             return _RETRY_MS
@@ -252,10 +249,10 @@ class ScheduleMessageService(Service):
         return 0
 
     def _skip_or_retry_refused(self, message: Message) -> int:
-        """Skip a message that does not fit into a record and return 0, else return the ms until the next attempt.
+        """Skip a message that fits into no record and return 0; otherwise return the ms until the next attempt.
 
-        The original put checked that the copy fits, so the record has been corrupted on the disk since then. A body
-        that is too long is retried, because a later start may raise a reduced limit again.
+        The original put checked that the copy fits, so the record was corrupted on the disk. A too long body is
+        retried, because a later start may raise a reduced size limit again.
         """
         if not self.last_answer.is_final or len(message.body) > self._config.max_message_size:
             return _RETRY_MS
@@ -263,11 +260,10 @@ class ScheduleMessageService(Service):
         return 0
 
     def _skip_or_retry_hole(self, queue: ConsumeQueue, offset: int) -> int:
-        """Skip an index without an entry and return 0, else return the ms until the next attempt.
+        """Skip a missing entry and return 0; after a failed sync, return the ms until the next attempt.
 
-        After a failed sync the entry is not skipped, because recovery will restore the entry. A sync of the page
-        detects a failure that was not reported yet; the sync may raise OSError. Without a failed sync the disk lost the
-        entry for good.
+        After a failed sync, recovery will restore the entry. Without a failed sync, the disk has lost it permanently.
+        To detect a failure that was not reported yet, this method syncs the page, which may raise OSError.
         """
         segment_queue = queue.queue
         if segment_queue.sync_error is None and not self._has_log_failed():
@@ -296,5 +292,4 @@ def encoded_offsets(offsets: Mapping[int, int]) -> bytes:
 
 
 def decoded_offsets(raw: bytes, file: str) -> dict[int, int]:
-    """Raise CorruptFileError for invalid contents."""
     return numbered_offsets(table_of(decode_side_json(raw, file=file), _TABLE, file=file), _TABLE, file=file)

@@ -1,7 +1,7 @@
 """Message filter: the interface of filters, and the filter by tags.
 
-A filter first checks the queue entry, then the record. A queue contains only hashes of tags, so two tags with the
-same hash both match, as in RocketMQ; the client compares the strings.
+A filter first checks the queue entry, then the record. A queue contains only hashes of tags, so two tags with the same
+hash both match, as in RocketMQ. The client compares the strings.
 """
 
 from collections.abc import Mapping
@@ -20,19 +20,19 @@ class MessageFilter(Protocol):
 
     @property
     def reads_records(self) -> bool:
-        """Return whether the filter also needs `matches_record`."""
+        """Whether the filter needs `matches_record`."""
 
     def matches_queue(self, tags_code: int | None, unit: ExtUnit | None) -> bool:
         """Return whether the message of a queue entry may match.
 
-        `unit` is the unit of the message in the queue's extension. tags_code is None if the tag is unknown.
+        `unit` is the message's extension unit. tags_code is None if the tag is unknown.
         """
 
     def matches_record(self, raw: bytes) -> bool:
         """Return whether an encoded record matches."""
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Return whether a message with these properties matches, if its queue entry has matched."""
+        """Return whether a message matches, if its queue entry has matched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +41,20 @@ class TagFilter:
 
     expression: str
     codes: frozenset[int] | None
-    """Low 32 bits of the hashes of the tags. None matches every message."""
+    """Low 32 bits of each tag's hash, or None if every message matches."""
 
     @classmethod
     def parse(cls, expression: str | None) -> "TagFilter":
-        """Parse a tag expression. None matches every message."""
+        """Parse a tag expression. The expression None matches every message."""
         text = java_trim(expression or "*")
-        tags = [tag for tag in map(java_trim, text.split("||")) if tag]  # as FilterAPI.buildSubscriptionData
+        tags = [tag for tag in map(java_trim, text.split("||")) if tag]  # FilterAPI.buildSubscriptionData
         if text == "*" or not tags:
             return cls(text, None)
         return cls(text, frozenset(java_hash(tag) & _LOW_32_BITS for tag in tags))
 
     @property
     def reads_records(self) -> bool:
-        """The tag strings are not compared."""
+        """Always False: the filter does not compare tag strings."""
         return False
 
     def matches_queue(self, tags_code: int | None, unit: ExtUnit | None = None) -> bool:

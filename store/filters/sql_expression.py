@@ -1,9 +1,8 @@
-"""SQL expressions: evaluates the parts of a filter and checks how they combine.
+"""SQL expressions: builds and evaluates the parts of a filter.
 
 The value of a missing property is unknown (None), and so is every value that depends on it. A message matches only if
-the result is True. All rules are RocketMQ's, including surprising ones: if `a` is missing, `5 = a` is False, not
-unknown; a condition that is only a property is never True. A combination that RocketMQ refuses raises ValueError with
-the reason.
+the result is True. Some of RocketMQ's rules are surprising: if `a` is missing, `5 = a` is False, not unknown; a
+condition that is only a property is never True. A combination that RocketMQ refuses raises ValueError with the reason.
 
 Values are compared like Java's boxed types. A string is converted to the type of the other value. Properties are
 strings. Constants are strings, booleans, doubles, 32-bit integers (int) or 64-bit integers (JavaLong). Source:
@@ -21,12 +20,12 @@ from typing import NamedTuple
 from ..formats.java_text import java_integer, java_order, java_trim
 
 _UNLIKE = -1
-"""Result of a comparison of values with incompatible types."""
+"""The result of a comparison of incompatible types."""
 
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)", re.ASCII)
 
 Value = str | bool | int | float | None
-"""None means unknown."""
+"""Value of an expression. None means unknown."""
 
 _ORDERS: Mapping[str, Callable[[int], bool]] = {
     "<": lambda order: order < 0,
@@ -41,11 +40,11 @@ class JavaLong(int):
 
 
 class NotComparableError(Exception):
-    """The comparison throws an exception in Java. The message then does not match."""
+    """A comparison throws an exception in Java, so the message does not match."""
 
 
 def compare(left: str | bool | int | float, right: str | bool | int | float) -> int:
-    """Return the sign of the order. Raises NotComparableError if a string cannot be converted."""
+    """Return a negative, zero or positive number. Raises NotComparableError for an invalid string."""
     if isinstance(left, str):
         if isinstance(right, str):
             return (java_order(left) > java_order(right)) - (java_order(left) < java_order(right))
@@ -64,7 +63,7 @@ def compare(left: str | bool | int | float, right: str | bool | int | float) -> 
 
 def _convert_like(text: str, other: bool | int | float) -> bool | int | float:
     if isinstance(other, bool):
-        return text.lower() == "true"  # as Boolean.valueOf: any other text is false
+        return text.lower() == "true"  # Boolean.valueOf regards any other text as false
     if isinstance(other, float):
         return _parse_double(text)
     bits = 64 if isinstance(other, JavaLong) else 32
@@ -92,7 +91,7 @@ Evaluate = Callable[[Properties], Value]
 
 
 class PartKind(Enum):
-    """The kind of a part decides which combinations are allowed."""
+    """Kind of a part, which decides where the part is allowed."""
 
     PROPERTY = "a property"
     CONSTANT = "a value"
@@ -108,7 +107,7 @@ class SqlNode(NamedTuple):
     evaluate: Evaluate
     depth: int = 1
     value: Value = None
-    """None unless the node is a constant."""
+    """The value of a constant. None for other parts."""
 
 
 def constant_node(value: Value) -> SqlNode:
@@ -130,7 +129,7 @@ def _condition_node(evaluate: Evaluate, *parts: SqlNode) -> SqlNode:
 
 
 def condition_node(part: SqlNode) -> SqlNode:
-    """Make a node a condition; a property is False if the message has the property, else unknown."""
+    """Convert a part to a condition. A property becomes False if the message has it, else unknown."""
     if part.kind in (PartKind.CONDITION, PartKind.BOOLEAN_CONSTANT):
         return part
     if part.kind is not PartKind.PROPERTY:
@@ -150,7 +149,7 @@ def negation_node(part: SqlNode) -> SqlNode:
 
 
 def _build_and_or(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
-    """The result is `decisive` if any part is, else unknown if any part is unknown."""
+    """Combine parts. The result is `decisive` if any part is, else unknown if any part is unknown."""
     assert len(parts) > 1, len(parts)
     conditions = [condition_node(part).evaluate for part in parts]
 
@@ -248,7 +247,7 @@ def membership_node(part: SqlNode, words: Sequence[str], *, negated: bool) -> Sq
 
 
 def minus_node(part: SqlNode) -> SqlNode:
-    """Unknown if the part is not a number."""
+    """Negate a number. The result is unknown for any other value."""
     evaluate = part.evaluate
 
     def negated(properties: Properties) -> Value:

@@ -2,10 +2,9 @@
 
     a > 5 AND (b IS NULL OR c IN ('x', 'y')) AND NOT (d BETWEEN 1 AND 2.5 OR e = TRUE)
 
-Operators in order of precedence, lowest first: OR; AND; = <> IS [NOT] NULL; > >= < <= [NOT] BETWEEN, [NOT] IN; + - NOT.
-As in RocketMQ, + - NOT apply only to the next value, name or parentheses. The case of keywords does not matter; the
-case of a property's name does. Unlike in RocketMQ, text after a complete expression is an error. Source: RocketMQ
-SelectorParser.jj.
+Operators by precedence, lowest first: OR; AND; = <> IS [NOT] NULL; > >= < <= [NOT] BETWEEN, [NOT] IN; + - NOT. As in
+RocketMQ, + - NOT apply only to the next value, name or parentheses. Property names are case-sensitive, keywords are
+not. Unlike in RocketMQ, text after a complete expression is an error. Source: RocketMQ SelectorParser.jj.
 """
 
 import re
@@ -34,7 +33,7 @@ _TOKEN = re.compile(
 )
 
 EXPRESSION_CHARACTERS_MAX = 1 << 16
-DEPTH_MAX = 64  # a level of parentheses needs 6 nested calls, and Python allows 1,000
+DEPTH_MAX = 64  # each level of parentheses needs 6 nested calls; Python allows 1,000
 _DEPTH = f"parts nested at most {DEPTH_MAX} deep"
 
 _INT_MAX = (1 << 31) - 1
@@ -58,7 +57,7 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """`text` is a string without its quotes, or a keyword in capitals."""
+    """A token. Strings have no quotes, and keywords are in capitals."""
 
     kind: TokenKind
     text: str
@@ -67,13 +66,13 @@ class Token(NamedTuple):
 
 
 def tokens_of(text: str) -> Iterator[Token]:
-    """Yield the tokens, ending with kind END. Raises FilterExpressionError at an invalid character."""
+    """Yield all tokens. The last one has kind END. Raises FilterExpressionError at an invalid character."""
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
             raise FilterExpressionError(text, at, "a name, a value or an operator", repr(text[at : at + 20]))
-        assert match.end() > at, (match.lastgroup, at)  # an empty token would repeat forever
+        assert match.end() > at, (match.lastgroup, at)  # prevents an endless loop
         if match.lastgroup != "SPACE":
             yield _make_token(TokenKind[match.lastgroup], match[0], at)
         at = match.end()
@@ -97,11 +96,11 @@ class SqlExpression:
 
     @classmethod
     def parse(cls, text: str) -> "SqlExpression":
-        """Raise FilterExpressionError with the position of the error."""
+        """Parse an expression. Raises FilterExpressionError with the position of the error."""
         return _parse(text)
 
     def matches(self, properties: Mapping[str, str]) -> bool:
-        """False and unknown do not match."""
+        """Return whether the result is True. False and unknown do not match."""
         try:
             return self.root.evaluate(properties) is True
         except NotComparableError:
@@ -150,12 +149,12 @@ class _Parser:
             raise self._unexpected_error(symbol)
 
     def _unexpected_error(self, expected: str, found: str | None = None) -> FilterExpressionError:
-        """`found` replaces the next token in the error."""
+        """Create an error at the next token. The message contains `found`, or else this token."""
         found = self._next.text if found is None else found
         return FilterExpressionError(self._text, self._next.position, expected, found)
 
     def _build_at_token(self, build: Callable[[], SqlNode]) -> SqlNode:
-        """Raise a ValueError of `build` as an error at the next token."""
+        """Call `build`. A ValueError becomes an error at the next token."""
         try:
             part = build()
         except ValueError as error:
@@ -269,12 +268,12 @@ class _Parser:
             return sql.constant_node(token.text)
         if token.kind is TokenKind.FLOAT:
             number = float(token.text)
-            # As ConstantExpression.createFloat: Double.MIN_VALUE is above 0, so 0.0 is refused too.
+            # Like ConstantExpression.createFloat. Double.MIN_VALUE is above 0, so 0.0 is refused.
             if not _DOUBLE_MIN <= number <= _DOUBLE_MAX:
                 raise self._unexpected_error("a number of Java's double, more than 0")
             return sql.constant_node(number)
         digits = token.text.rstrip("lL")
-        # The length is checked first, because the time to parse digits grows with the square of their number.
+        # The length is checked first, because parsing takes quadratic time.
         if len(digits) > len(str(_LONG_MAX)) or int(digits) > _LONG_MAX:
             raise self._unexpected_error(f"a whole number up to {_LONG_MAX}")
         whole = int(digits)

@@ -1,16 +1,15 @@
 """Batch body: decodes the messages of one producer request. Big-endian.
 
     offset   bytes  field
-    0        4      totalSize         the whole unit, this field included: 22 + B + P
+    0        4      totalSize         the whole unit: 22 + B + P
     4        4      magicCode         0, ignored
-    8        4      bodyCRC           0, ignored: the store computes each record's own
+    8        4      bodyCRC           0, ignored
     12       4      flag
     16       4      bodyLength B      then B bytes
-    20+B     2      propertiesLength  then P bytes, stored as they stand, the batch's own appended
+    20+B     2      propertiesLength  then P bytes, to which the store appends the batch's properties
 
-The store writes one record per unit. There is no checksum. RocketMQ ignores totalSize; tornlog requires a correct
-value. The store uses `encode_batch_records`, which is fast because it creates no object per unit. Source: RocketMQ
-MessageDecoder.encodeMessage, MessageExtEncoder.encode(MessageExtBatch).
+The store writes one record per unit. A unit has no checksum. RocketMQ ignores totalSize; tornlog requires a correct
+value. Source: RocketMQ MessageDecoder.encodeMessage, MessageExtEncoder.encode(MessageExtBatch).
 """
 
 from collections.abc import Callable, Iterable
@@ -24,14 +23,14 @@ from .host import Host
 from .message import CRC_MASK, MAX_PROPERTIES_BYTES, MESSAGE_MAGIC, head_layout, tail_layout
 
 UNIT_BYTES_MIN = 22
-BATCH_FILE = "batch body"  # the file name in error messages
+BATCH_FILE = "batch body"  # file name in error messages
 _HEAD = Struct(">i8xii")
 _PROPERTIES_LENGTH = Struct(">h")
 assert _HEAD.size + _PROPERTIES_LENGTH.size == UNIT_BYTES_MIN
 
 
 class BatchUnit(NamedTuple):
-    """One message of a batch, with the fields that differ between messages."""
+    """The fields of one message in a batch."""
 
     flag: int
     body: bytes
@@ -49,7 +48,7 @@ def encode_batch(units: Iterable[BatchUnit]) -> bytes:
 
 
 def decode_batch(body: bytes) -> list[BatchUnit]:
-    """Raise CorruptFileError at the first wrong length."""
+    """Decode all units of a batch. Raises CorruptFileError."""
     units = []
     at = 0
     while at < len(body):
@@ -60,9 +59,9 @@ def decode_batch(body: bytes) -> list[BatchUnit]:
 
 
 def decode_unit(body: bytes, at: int) -> tuple[int, int, int, int, int]:
-    """Return the flag of the unit at `at`, and begin and end of its body and of its properties.
+    """Return the flag of the unit at `at`, begin and end of its body, and begin and end of its properties.
 
-    The next unit begins at the end of the properties. Raises CorruptFileError at the first wrong length.
+    The next unit begins at the end of the properties. Raises CorruptFileError.
     """
     remaining = len(body) - at
     if remaining < UNIT_BYTES_MIN:
@@ -106,9 +105,9 @@ def encode_batch_records(
 ) -> tuple[bytearray, tuple[int, ...]]:
     """Encode a batch body as adjacent records. Returns the bytes and the start of each record.
 
-    `place_records` must then write offsets and times. The topic must have 1 to 127 bytes, and the IPv6 bits of sys_flag
+    `place_records` must then write offsets and times. The topic must have 1 to 127 bytes. The IPv6 bits of sys_flag
     must match the hosts. `clean` removes properties that only the store may set. Raises CorruptFileError for an invalid
-    body, and InvalidMessageError for properties that do not fit into a record.
+    body, and InvalidMessageError if the properties do not fit into a record.
     """
     head = head_layout(sys_flag)
     pack_head, fixed_bytes, topic_bytes = head.pack, head.size + 3 + len(topic), len(topic)

@@ -3,10 +3,10 @@
     offset  bytes  field
     0       8      physicMsgTimestamp  i64, ms  commit log
     8       8      logicsMsgTimestamp  i64, ms  consume queues
-    16      8      indexMsgTimestamp   i64, ms  index files that are full
+    16      8      indexMsgTimestamp   i64, ms  full index files
     24      4072   unused, zero; RocketMQ 5 keeps two offsets there
 
-No checksum and no version. A missing file is read as three zeros. Source: RocketMQ StoreCheckpoint.java.
+The file has no checksum and no version. A missing file counts as three zeros. Source: RocketMQ StoreCheckpoint.java.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from ..errors import CorruptFileError
 CHECKPOINT_FILE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE
 CHECKPOINT_BYTES = 24
 SAFETY_MARGIN_MS = 3_000  # RocketMQ StoreCheckpoint.getMinTimestamp
-"""Subtracted in recovery: a sync can end between records of the same ms, and clocks are imprecise."""
+"""Recovery subtracts this margin, because a sync can end between records of the same ms, and clocks are imprecise."""
 _LAYOUT = Struct(">qqq")
 assert _LAYOUT.size == CHECKPOINT_BYTES
 _FIELDS = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
@@ -41,12 +41,12 @@ def encode_checkpoint_file(values: CheckpointValues) -> bytes:
 
 
 def is_creation_interrupted(raw: bytes) -> bool:
-    """Return whether a crash interrupted the creation: the file is all zero and too short for three times."""
+    """Return whether the file is all zero and too short. A crash during the creation leaves such a file."""
     return len(raw) < CHECKPOINT_BYTES and not any(raw)
 
 
 def decode_checkpoint(raw: bytes, *, file: str) -> CheckpointValues:
-    """Raise CorruptFileError if the file is too short or a time is negative."""
+    """Decode the file. Raises CorruptFileError if the file is too short or a time is negative."""
     if len(raw) < CHECKPOINT_BYTES:
         expected = f"at least {CHECKPOINT_BYTES} bytes"
         raise CorruptFileError(file, len(raw), "size", expected, f"{len(raw)} bytes")
@@ -60,9 +60,9 @@ def decode_checkpoint(raw: bytes, *, file: str) -> CheckpointValues:
 def times_beyond_log(
     values: CheckpointValues, last_store_timestamp_ms: int, *, unclean_exit: bool, file: str
 ) -> Iterator[CorruptFileError]:
-    """Yield an error for each time that is later than the store time of the last record in the log.
+    """Yield an error for each time that is later than the last record's store time.
 
-    After an unclean exit only the time that recovery uses is checked.
+    After an unclean exit, only the time that recovery uses is checked.
     """
     expected = f"at most {last_store_timestamp_ms}, the last record's store time"
     if unclean_exit:

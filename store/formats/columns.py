@@ -1,11 +1,10 @@
 """Columns: tables of plain records that the C core reads from the log.
 
-The C core, if it was built, replaces a Python loop over `scan_records`. The core stops before each record that is not
-plain, as defined in native/scan.c. `scan_records` then decodes the record or reports its error, and the core continues
-after the record. The core and `scan_records` find the same records.
+The optional C core replaces a Python loop over `scan_records` and finds the same records. The core stops before each
+record that is not plain, as defined in native/scan.c. `scan_records` then decodes this record or reports its error.
 
-A table contains equally long columns of native 64-bit integers, one column after the other. numpy can read it without
-a copy: `numpy.frombuffer(table, numpy.int64).reshape(len(COLUMNS), -1)`.
+A table contains equally long columns of native 64-bit integers, one after the other:
+`numpy.frombuffer(table, numpy.int64).reshape(len(COLUMNS), -1)`.
 """
 
 from typing import Protocol
@@ -14,24 +13,24 @@ from .delay_level import SCHEDULE_TOPIC
 from .host import Host
 
 COLUMNS = ("physical_offset", "size_bytes", "queue", "queue_offset", "store_timestamp_ms", "tags_code")
-"""`queue` is a number from `PlainRecords.register_queue`, or -1 if the record is added to no queue."""
+"""`queue` is a number from `PlainRecords.register_queue`, or -1 if the record belongs to no queue."""
 KEY_COLUMNS = ("key_hash", "physical_offset", "store_timestamp_ms")
-"""Columns of an index key."""
+"""Columns of index keys."""
 
 ROWS_MAX = 8192
-"""Rows of a table: few enough to stay in the CPU cache until they are used."""
+"""Number of rows in a table, which fits into the CPU cache."""
 _INT64_BYTES = 8
 NEVER_MS = (1 << 63) - 1
 
 
 Run = tuple[int, int, bytes, bytes]
-"""Records of one queue with consecutive queueOffsets: queue number, first queueOffset, encoded queue entries, and the
-store times as native 64-bit integers.
+"""Records of one queue with consecutive queueOffsets: queue number, first queueOffset, encoded queue entries, and store
+times as native 64-bit integers.
 """
 
 Pulled = tuple[list[bytes], list[int], list[int], int, int, int]
-"""The records, their log offsets and the numbers of their entries; then the number of examined entries, the total size
-of the records, and the log offset in the last examined entry.
+"""Records, their log offsets, the numbers of their entries, the number of examined entries, the total size of the
+records, and the log offset in the last examined entry.
 """
 
 
@@ -53,7 +52,7 @@ class NativeCore(Protocol):
         """Write the plain records from `start` on into the table `rows`, and their keys into the table `keys`.
 
         Stops before a record that is not plain, has an unknown queue, is newer than stored_ms_max or does not fit
-        into a table. Returns the number of records, the number of keys, and the position after the last record.
+        into a table. Returns the numbers of records and keys, and the position after the last record.
         """
 
     def with_key(
@@ -61,11 +60,11 @@ class NativeCore(Protocol):
     ) -> bytes | None:
         """Return the first record in `log` if it has this topic and key and is not older than stored_ms_min.
 
-        Returns empty bytes if the record does not match, and None if it is not plain.
+        Returns empty bytes for another record, and None if the record is not plain.
         """
 
     def runs(self, rows: bytearray, count: int, queues: int, /) -> list[Run]:
-        """Group the first `count` rows into runs that are as long as possible, by queue and then in log order."""
+        """Group the first `count` rows into the longest possible runs."""
 
     def link(
         self,
@@ -79,11 +78,11 @@ class NativeCore(Protocol):
         begin_ms: int,
         /,
     ) -> tuple[bytes, int]:
-        """Return the encoded index entries of the keys in rows begin to end, and how many begin a slot.
+        """Encode index entries for the keys in rows `begin` to `end`. Returns the entries and the number of new slots.
 
-        Entries are numbered from `number` on. Each refers to the previous entry of its slot, from `newest` or else
-        from the file. `newest` maps the position of a slot in the file to its newest entry, and is updated. begin_ms
-        is the begin time in the file's header.
+        The first entry has the number `number`. Each entry refers to the previous entry of its slot, which is in
+        `newest` or the file. The core updates `newest`, which maps the position of a slot to its newest entry.
+        begin_ms is the begin time in the file's header.
         """
 
     def pull(
@@ -99,9 +98,9 @@ class NativeCore(Protocol):
     ) -> Pulled:
         """Return the records to which entries of one queue point. `log` is the readable part of one segment.
 
-        `codes` are the tag hashes to return; None returns all records. Stops before an entry that is not plain, whose
-        record is outside `log` or before log offset `begin`, or with which the result would exceed count_max or
-        bytes_max. The first record may exceed bytes_max.
+        `codes` are the tag hashes to return, or None for all. Stops before an entry that is not plain, or whose record
+        is outside `log` or before log offset `begin`. Returns up to count_max records and bytes_max bytes, but the
+        first record may be larger.
         """
 
     def encode(
@@ -119,7 +118,7 @@ class NativeCore(Protocol):
         prepared_transaction_offset: int,
         /,
     ) -> bytearray | None:
-        """Encode a record like `encode_record`. Returns None if `encode_record` would raise an error."""
+        """Encode a record, or return None if `encode_record` would raise an error."""
 
     def encode_batch(
         self,
@@ -134,10 +133,7 @@ class NativeCore(Protocol):
         reconsume_times: int,
         /,
     ) -> tuple[bytearray, tuple[int, ...]] | None:
-        """Encode records like `encode_batch_records`.
-
-        Returns None if `encode_batch_records` would raise an error or find no unit.
-        """
+        """Encode records, or return None if there is no unit or `encode_batch_records` would raise an error."""
 
     def place(
         self,
@@ -149,7 +145,7 @@ class NativeCore(Protocol):
         born_host_v6: bool,
         /,
     ) -> None:
-        """Write offsets and times into records like `place_records`."""
+        """Do the same as `place_records`."""
 
     def store(
         self,
@@ -189,15 +185,15 @@ class PlainRecords:
         self._core = core
         self._runs: list[Run] | None = None
         self.queues: list[tuple[str, int]] = []
-        """Queues (topic, id); the number of a queue is its index in this list."""
+        """Topic and queue id of each registered queue. The index in this list is the number of the queue."""
         self._numbers: dict[bytes, int] = {}
         self._rows = bytearray(_INT64_BYTES * len(COLUMNS) * ROWS_MAX)
         self._keys = bytearray(_INT64_BYTES * len(KEY_COLUMNS) * ROWS_MAX)
 
     def register_queue(self, topic: str, queue_id: int) -> int | None:
-        """Let later scans include the records of a queue, and return the number of the queue.
+        """Let later scans include the records of a queue. Returns the number of the queue.
 
-        Returns None and does nothing for a queue of delayed messages, because its tagsCode is not a hash.
+        Returns None and does nothing for delayed messages, whose tagsCode is not a hash.
         """
         if topic == SCHEDULE_TOPIC:
             return None
@@ -214,9 +210,9 @@ class PlainRecords:
     def scan(
         self, view: memoryview, start: int, base_offset: int, *, check_crc: bool, stored_ms_max: int = NEVER_MS
     ) -> bool:
-        """Scan plain records until the table is full. Returns whether any were found.
+        """Scan plain records until the table is full. Returns whether the table has a record.
 
-        base_offset is the log offset of the view. The scan stops before a record that was stored after stored_ms_max.
+        base_offset is the log offset of the view. The scan stops before a record with a store time after stored_ms_max.
         """
         self._runs = None
         count, key_count, end = self._core.scan(
@@ -236,7 +232,6 @@ class PlainRecords:
         return _column_view(self._keys, KEY_COLUMNS.index(name), self.key_count)
 
     def runs(self) -> list[Run]:
-        """See `NativeCore.runs`."""
         if self._runs is None:
             self._runs = self._core.runs(self._rows, self.count, len(self.queues))
         return self._runs
@@ -244,7 +239,6 @@ class PlainRecords:
     def link(
         self, begin: int, end: int, index: memoryview, slots: int, newest: dict[int, int], number: int, begin_ms: int
     ) -> tuple[bytes, int]:
-        """See `NativeCore.link`."""
         assert 0 <= begin <= end <= self.key_count, (begin, end, self.key_count)
         return self._core.link(self._keys, begin, end, index, slots, newest, number, begin_ms)
 

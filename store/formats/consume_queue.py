@@ -4,28 +4,28 @@ Big-endian. Entry n of a queue is at logic offset 20 * n.
 
     offset  bytes  field
     0       8      phyOffset  i64  first byte of the record in the commit log
-    8       4      size       i32  the whole record, not its body alone
+    8       4      size       i32  of the whole record
     12      8      tagsCode   i64  hash of the tag; in the schedule topic the delivery time, ms; or an address
 
-There is no checksum: an entry is valid only if the record to which it points matches. An all-zero entry marks the end.
-(0, 2^31 - 1, 0) is a blank entry; blank entries fill a rebuilt queue up to its first real entry.
+An entry has no checksum and is valid only if the record to which it points matches. An all-zero entry is the end of the
+queue. (0, 2^31 - 1, 0) is a blank entry; blank entries fill a rebuilt queue up to its first real entry.
 
 A unit of the extension holds data that does not fit into an entry:
 
     offset  bytes  field
-    0       2      size            i16  the whole unit, this field included: 20 + B
+    0       2      size            i16  of the whole unit: 20 + B
     2       8      tagsCode        i64  the value that the entry would otherwise hold
-    10      8      storeTimestamp  i64  ms, of the record
+    10      8      storeTimestamp  i64  of the record, ms
     18      2      bitMapLength B  i16
     20      B      bitMap               bloom filter bits of the consumers whose SQL expression is true of the record
 
-    end of a file: size -1, if no further unit fits; at least 4 bytes are always left for it
+    end of a file: size -1, for which at least 4 bytes are left
 
-The tagsCode of such an entry is the unit's address: its offset in the extension files minus 2^63. Tag hashes have 32
-bits, so values of -2147483649 or less are always addresses. There is no checksum: a unit is valid only if its tagsCode
-and storeTimestamp match the record. Source: RocketMQ ConsumeQueue.java, CQ_STORE_UNIT_SIZE, putMessagePositionInfo,
-fillPreBlank and recover; MessageExtBrokerInner.tagsString2tagsCode; ConsumeQueueExt.java, CqExtUnit,
-END_BLANK_DATA_LENGTH, MAX_ADDR, decorate.
+If a record has a unit, the tagsCode of its queue entry is the unit's address: the offset in the extension files minus
+2^63. Tag hashes have 32 bits, so values of -2147483649 or less are addresses. A unit has no checksum and is valid only
+if its tagsCode and storeTimestamp match the record. Source: RocketMQ ConsumeQueue.java, CQ_STORE_UNIT_SIZE,
+putMessagePositionInfo, fillPreBlank and recover; MessageExtBrokerInner.tagsString2tagsCode; ConsumeQueueExt.java,
+CqExtUnit, END_BLANK_DATA_LENGTH, MAX_ADDR, decorate.
 """
 
 import struct
@@ -43,22 +43,19 @@ assert _LAYOUT.size == ENTRY_BYTES
 _QUEUE_ID_MAX = 2**31 - 1
 
 encode_entry: Callable[[int, int, int], bytes] = _LAYOUT.pack
-"""Arguments: physical_offset, size_bytes, tags_code. Called for every record dispatched or recovered."""
+"""Encode an entry from physical_offset, size_bytes and tags_code."""
 
 UNIT_BYTES_MIN = 20
 UNIT_BYTES_MAX = 32767  # RocketMQ CqExtUnit.MAX_EXT_UNIT_SIZE, Short.MAX_VALUE
 END_BYTES = 4  # RocketMQ ConsumeQueueExt.END_BLANK_DATA_LENGTH
 END_MARK = b"\xff\xff"
 NO_ADDRESS = 1
-"""Address that RocketMQ returns if it cannot store a unit."""
-ADDRESS_MAX = -0x8000_0001  # RocketMQ ConsumeQueueExt.MAX_ADDR: just below the least 32-bit hash
+"""The address that RocketMQ returns if it cannot store a unit."""
+ADDRESS_MAX = -0x8000_0001  # RocketMQ ConsumeQueueExt.MAX_ADDR: the smallest 32-bit hash minus 1
 ADDRESS_TOP = 0x80
-"""First byte of every address of an offset below 2^56.
-
-No tag hash begins with this byte, and no extension is that long.
-"""
+"""First byte of the address of every offset below 2^56. No encoded tag hash begins with this byte."""
 OFFSET_MAX = (1 << 56) - 1
-"""RocketMQ allows 2^63 - 2^31 - 1."""
+"""Largest offset of a unit. RocketMQ allows offsets up to 2^63 - 2^31 - 1."""
 
 _HEAD = Struct(">hqqh")
 _SIZE = Struct(">h")
@@ -66,7 +63,7 @@ assert _HEAD.size == UNIT_BYTES_MIN
 
 
 class QueueEntry(NamedTuple):
-    """Position and tags code of a record."""
+    """Log offset, size and tags code of a record."""
 
     physical_offset: int
     size_bytes: int
@@ -80,7 +77,7 @@ BLANK_ENTRY_BYTES = _LAYOUT.pack(*BLANK_ENTRY)
 
 
 def decode_entry(view: memoryview | bytes, at: int) -> QueueEntry:
-    """Decode the 20 bytes at `at`, which must exist. The result is not checked; see is_valid."""
+    """Decode the 20 bytes at `at`, which must exist. `is_valid` checks the result."""
     return QueueEntry._make(_LAYOUT.unpack_from(view, at))
 
 
@@ -94,7 +91,7 @@ def is_valid(entry: QueueEntry) -> bool:
 
 
 def tags_code(tags: str) -> int:
-    """Return the Java hash of a TAGS value, or 0 for an empty tag. A queue entry contains the hash sign-extended.
+    """Return the Java hash of a TAGS value, or 0 for an empty tag. A queue entry contains the sign-extended hash.
 
     >>> encode_entry(0, 91, tags_code("polygenelubricants"))[12:].hex()
     'ffffffff80000000'
@@ -103,7 +100,7 @@ def tags_code(tags: str) -> int:
 
 
 def queue_id_of(name: str) -> int | None:
-    """Return None unless the name is a queue id in canonical form."""
+    """Parse a directory name. Returns None unless the name is a queue id in canonical form."""
     if not (name.isascii() and name.isdecimal() and len(name) <= len(str(_QUEUE_ID_MAX))):
         return None
     queue_id = int(name)
@@ -111,7 +108,7 @@ def queue_id_of(name: str) -> int | None:
 
 
 class ExtUnit(NamedTuple):
-    """Data about a record that does not fit into its queue entry."""
+    """Data of a record that does not fit into the record's queue entry."""
 
     tags_code: int
     store_timestamp_ms: int
@@ -142,7 +139,7 @@ def ext_offset_of(address: int) -> int:
 def encode_unit(unit: ExtUnit) -> bytes:
     tags_code, store_timestamp_ms, bit_map = unit
     size_bytes = UNIT_BYTES_MIN + len(bit_map)
-    # Readers would regard the negative size of a longer unit as the end mark.
+    # A longer unit would have a negative size, which readers regard as the end mark.
     assert size_bytes <= UNIT_BYTES_MAX, size_bytes
     return _HEAD.pack(size_bytes, tags_code, store_timestamp_ms, len(bit_map)) + bit_map
 
@@ -150,7 +147,7 @@ def encode_unit(unit: ExtUnit) -> bytes:
 def unit_bytes_at(view: memoryview | bytes, at: int, end: int, *, file: str) -> int:
     """Return the length of the unit at `at`, or 0 for an end mark or zeros.
 
-    Raises CorruptFileError for any other contents, and for a unit that does not end by `end`.
+    Raises CorruptFileError for other contents, and for a unit that does not end by `end`.
     """
     if end - at < _SIZE.size:
         return 0
@@ -166,7 +163,7 @@ def unit_bytes_at(view: memoryview | bytes, at: int, end: int, *, file: str) -> 
 
 
 def decode_unit(view: memoryview | bytes, at: int, end: int, *, file: str) -> ExtUnit:
-    """Raise CorruptFileError at the first wrong field."""
+    """Decode the unit at `at`, which must end by `end`. Raises CorruptFileError."""
     size_bytes = unit_bytes_at(view, at, end, file=file)
     if size_bytes == 0:
         raise CorruptFileError(file, at, "size", f"a unit of {UNIT_BYTES_MIN} bytes or more", "none")

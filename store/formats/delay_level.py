@@ -1,7 +1,7 @@
 """Delay levels: parses the list of levels and computes the tags codes of queue entries.
 
 Levels are numbered from 1 in the order of `messageDelayLevel`. Messages of level n are in queue n - 1 of the schedule
-topic. There the tagsCode of an entry is the delivery time in ms instead of a hash. Source: RocketMQ
+topic. The tagsCode of their queue entries is the delivery time in ms, not a hash. Source: RocketMQ
 ScheduleMessageService.parseDelayLevel and computeDeliverTimestamp, CommitLog.checkMessageAndReturnSize.
 """
 
@@ -32,7 +32,7 @@ _codes: dict[bytes, int] = {}  # cache: tag -> code
 
 @lru_cache(maxsize=64)
 def parse_delay_levels(text: str) -> Mapping[int, int]:
-    """Return delays in ms by level. Raises ValueError with the wrong item.
+    """Return the delay of each level in ms. Raises ValueError with the wrong item.
 
     >>> parse_delay_levels("1s 2h")
     {1: 1000, 2: 7200000}
@@ -49,31 +49,30 @@ def parse_delay_levels(text: str) -> Mapping[int, int]:
 def delivery_tags_code(delay: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int | None:
     """Return the delivery time in ms for a DELAY value, or None if the value is not a level.
 
-    A level above the highest counts as the highest. A value that is not a number is ignored; RocketMQ regards its
+    Levels above the highest one count as the highest. A value that is not a number is ignored; RocketMQ regards such a
     record as corrupt and ends the log there.
     """
     level = min(_java_int(delay), max(delays, default=0))
     if level <= 0:
         return None
     deliver_at_ms = store_timestamp_ms + delays.get(level, UNKNOWN_LEVEL_DELAY_MS)
-    # Clamped even for impossible store times, because a negative code is an address in the extension.
+    # A negative code would be the address of an extension unit.
     return min(max(deliver_at_ms, 0), _LONG_MAX)
 
 
 def delay_level(properties: bytes) -> int:
-    """Return 0 if DELAY is missing or not a number."""
+    """Return the value of DELAY, or 0 if DELAY is missing or not a number."""
     delay = find_property(properties, _DELAY)
     return 0 if delay is None else _java_int(delay)
 
 
 def record_tags_code(record: ScannedRecord, delays: Mapping[int, int]) -> int:
-    """`delays` is the result of parse_delay_levels."""
     return entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, delays)
 
 
 def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
     """Return the same as `record_tags_code`, but faster."""
-    # The common case, a single TAGS property, is parsed here; find_property handles all cases.
+    # This function parses the common case, a single TAGS property; `find_property` parses all others.
     if topic == SCHEDULE_TOPIC:
         delay = find_property(properties, _DELAY)
         if delay is not None:
@@ -97,12 +96,12 @@ def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, dela
 
 
 def _cache_tags_code(tags: bytes) -> int:
-    if len(_codes) >= _CODES_MAX:  # the number of different tags is not limited
+    if len(_codes) >= _CODES_MAX:  # producers can use any number of tags
         _codes.clear()
     code = _codes[tags] = tags_code(tags.decode(errors="surrogateescape"))
     return code
 
 
 def _java_int(text: bytes) -> int:
-    """Return 0 where Java's Integer.parseInt throws an exception."""
+    """Parse like Java's Integer.parseInt, but return 0 if Java throws an exception."""
     return java_integer(text.decode(errors="replace"), 32) or 0

@@ -1,13 +1,13 @@
 """Half message: builds the records of a transactional message from prepare to outcome.
 
-    prepared   RMQ_SYS_TRANS_HALF_TOPIC / 0, the message with REAL_TOPIC and REAL_QID, its transaction bits cleared
-    put back   stored again at the end of that queue, with TRANSACTION_CHECK_TIMES, the number of checks sent to the
-               producer group, and TRAN_PREPARED_QUEUE_OFFSET, the queue offset of the first of these records
+    prepared   RMQ_SYS_TRANS_HALF_TOPIC / 0, with REAL_TOPIC and REAL_QID, transaction bits 0
+    put back   a copy at the end of that queue, with TRANSACTION_CHECK_TIMES, the number of checks sent to the
+               producer group, and TRAN_PREPARED_QUEUE_OFFSET, the queue offset of the first record
     committed  topic and queue from REAL_TOPIC and REAL_QID, transaction bits 8, preparedTransactionOffset of the
-               half message; REAL_TOPIC, REAL_QID and TRAN_MSG stay in it, unused
+               half message; REAL_TOPIC, REAL_QID and TRAN_MSG remain, unused
     decided    RMQ_SYS_TRANS_OP_HALF_TOPIC / 0, TAGS=d, the body is the half message's queue offset in decimal digits
     given up   TRANS_CHECK_MAX_TIME_TOPIC / 0, the half message unchanged
-    resumed    stored again at the end of the half queue, with TRANSACTION_CHECK_TIMES 0
+    resumed    a copy at the end of the half queue, with TRANSACTION_CHECK_TIMES 0
 
 Source: RocketMQ TransactionalMessageBridge, EndTransactionProcessor, DefaultTransactionalMessageCheckListener.
 """
@@ -42,11 +42,11 @@ QUEUE_ID = 0
 DECIDED_TAG = "d"
 
 _WIDEST = {PROPERTY_TRANSACTION_CHECK_TIMES: "9" * 10, PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: "9" * 19}
-"""Longest values of the properties that `put_back_message` adds."""
+"""The longest values of the properties that `put_back_message` adds."""
 
 
 class EndTransaction(NamedTuple):
-    """Identifies the half message of a commit or rollback. Field names as in RocketMQ's END_TRANSACTION."""
+    """Identifies the half message of a commit or rollback (RocketMQ's END_TRANSACTION)."""
 
     producer_group: str
     tran_state_table_offset: int
@@ -54,12 +54,12 @@ class EndTransaction(NamedTuple):
 
 
 class HalfMessage(NamedTuple):
-    """A half message, decoded from a record of the half topic."""
+    """A decoded half message."""
 
     record: MessageRecord
     properties: dict[str, str]
     first_offset: int
-    """Queue offset of the half message's first record. After a put-back this offset differs from that of `record`."""
+    """Queue offset of the first record of this half message. `record` may be a later copy."""
 
     @classmethod
     def from_record(cls, record: MessageRecord) -> "HalfMessage":
@@ -70,12 +70,12 @@ class HalfMessage(NamedTuple):
         properties = decode_properties(text)
         first = parse_non_negative(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
         own = record.queue_offset
-        # A value larger than its own offset is corrupt or was set by the producer.
+        # A property above the record's own offset is corrupt or from the producer.
         return cls(record, properties, own if first is None or first > own else first)
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Queue offsets of this half message that an op message can contain."""
+        """The queue offsets by which an op message can refer to this half message."""
         own = self.record.queue_offset
         return (own,) if own == self.first_offset else (own, self.first_offset)
 
@@ -90,21 +90,21 @@ class HalfMessage(NamedTuple):
 
     @property
     def immunity_ms(self) -> int | None:
-        """Set by the producer: the minimum time before the first check."""
+        """The minimum time before the first check, set by the producer."""
         seconds = parse_non_negative(self.properties.get(PROPERTY_CHECK_IMMUNITY_TIME_IN_SECONDS))
         return None if seconds is None else seconds * 1000
 
 
 def parse_non_negative(text: str | None) -> int | None:
-    """Return None for negative numbers, and where `Long.parseLong` throws an exception."""
+    """Parse like `Long.parseLong`. Returns None for a negative number, and if Java throws an exception."""
     number = None if text is None else java_integer(text, 64)
     return number if number is not None and number >= 0 else None
 
 
 def half_message_of(message: Message) -> Message | None:
-    """Return the half message to store for a transactional message, without properties of an earlier transaction.
+    """Return the half message of a transactional message, or None if the topic does not fit into a property.
 
-    Returns None if the topic does not fit into a property.
+    Properties of an earlier transaction are removed.
     """
     if ENTRY_SEPARATOR in message.topic:
         return None
@@ -124,7 +124,7 @@ def half_message_of(message: Message) -> Message | None:
 
 
 def longest_later_forms(message: Message, half: Message) -> tuple[Message, Message]:
-    """Return the longest forms in which the message can be stored later: given up, and committed."""
+    """Return the longest records that can follow: the given-up and the committed message."""
     widened = rebuild_properties(decode_properties(half.properties) | _WIDEST)
     given_up = replace(half, topic=GIVEN_UP_TOPIC, properties=widened)
     committed = replace(half, topic=message.topic, queue_id=message.queue_id, properties=widened)
@@ -132,7 +132,7 @@ def longest_later_forms(message: Message, half: Message) -> tuple[Message, Messa
 
 
 def committed_message_of(half: HalfMessage) -> Message | None:
-    """Return None if the half message has no valid target."""
+    """Return the committed message, or None if the half message has no valid target."""
     message = message_to_deliver(half.record)
     if message is None:
         return None
@@ -160,7 +160,7 @@ def op_message(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Me
 
 
 def put_back_message(half: HalfMessage, *, asked: bool) -> Message:
-    """Return the message that stores an undecided half message again. `asked`: a check is being sent."""
+    """Return a copy of an undecided half message. `asked` means that the producer group gets a check."""
     added = {PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: str(half.first_offset)}
     if asked:
         added[PROPERTY_TRANSACTION_CHECK_TIMES] = str(half.check_times + 1)
@@ -174,13 +174,13 @@ def resumed_message(given_up: MessageRecord) -> Message:
 
 
 def first_offset_of(given_up: MessageRecord) -> int | None:
-    """Return None if the half message was never put back."""
+    """Return the first offset of a half message, or None if it was never put back."""
     properties = HalfMessage.from_record(given_up).properties
     return parse_non_negative(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
 
 
 def copy_half_message(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
-    """Return a copy, whose put does not wait for the disk."""
+    """Return a copy whose put does not wait for the disk."""
     return copy_message(half.record, topic, QUEUE_ID, _rebuilt_properties(half, added))
 
 

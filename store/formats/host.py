@@ -5,11 +5,11 @@
     offset  bytes  field of an id, upper-case hex of big-endian bytes
     0       a      address of the storeHost, 4 or 16 bytes
     a       4      port of the storeHost
-    a+4     8      physicalOffset of the record, where a put stored the message
+    a+4     8      physicalOffset of the record
 
-IPv6 text is as in Java's InetAddress: eight unpadded groups without `::`. So the text equals the output of RocketMQ's
-tools. An id has 32 characters for IPv4 and 56 for IPv6. The id of a batch consists of the ids of its messages,
-separated by `,`. Source: RocketMQ MessageExt.socketAddress2ByteBuffer, Java Inet6Address.getHostAddress;
+IPv6 text has Java's form of eight unpadded groups without `::`, like the output of RocketMQ's tools. A message id has
+32 characters for IPv4 and 56 for IPv6. The id of a batch consists of the ids of its messages, separated by `,`.
+Source: RocketMQ MessageExt.socketAddress2ByteBuffer, Java Inet6Address.getHostAddress;
 MessageDecoder.createMessageId and decodeMessageId.
 """
 
@@ -28,14 +28,14 @@ _HEX = re.compile(r"[0-9A-Fa-f]+")
 
 
 class Host(NamedTuple):
-    """An address (4 or 16 bytes, network order) and a port."""
+    """An address (4 or 16 bytes in network order) and a port."""
 
     address: bytes
     port: int
 
     @classmethod
     def parse(cls, text: str) -> "Host":
-        """Parse `address|port`, with the address in any usual form. Raises ValueError with the wrong part.
+        """Parse `address|port`. Raises ValueError with the wrong part.
 
         >>> Host.parse("127.0.0.1|10911")
         Host(address=b'\\x7f\\x00\\x00\\x01', port=10911)
@@ -51,7 +51,7 @@ class Host(NamedTuple):
 
     @classmethod
     def of_address(cls, address: str) -> "Host":
-        """An IPv6 host is in brackets. Raises ValueError with the wrong part."""
+        """Parse `address:port`, with brackets around an IPv6 address. Raises ValueError with the wrong part."""
         host, colon, port = address.rpartition(":")
         if not colon:
             raise ValueError(f"address {address!r}: expected host:port")
@@ -59,7 +59,7 @@ class Host(NamedTuple):
 
     @property
     def is_ipv6(self) -> bool:
-        """The sysFlag of a record must match."""
+        """Whether this is an IPv6 host. The sysFlag of the host's record must match."""
         return len(self.address) == IPV6_BYTES
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Host(NamedTuple):
 
 
 def encode_message_id(store_host: Host, physical_offset: int) -> str:
-    """Return the id of the record at physical_offset on the broker at store_host.
+    """Return the offset message id of a record.
 
     >>> encode_message_id(Host.parse("10.0.0.1|10911"), 4096)
     '0A00000100002A9F0000000000001000'
@@ -79,7 +79,7 @@ def encode_message_id(store_host: Host, physical_offset: int) -> str:
 
 
 def decode_message_id(text: str) -> tuple[Host, int]:
-    """Raise ValueError if the id is not 32 or 56 hex digits."""
+    """Decode a message id. Raises ValueError if the id is not 32 or 56 hex digits."""
     address_bytes = _ADDRESS_BYTES.get(len(text))
     if address_bytes is None:
         raise ValueError(f"message id {text!r}: expected 32 or 56 hex digits, found {len(text)} characters")

@@ -2,13 +2,13 @@
 
     offset          bytes  field
     0               8      beginTimestamp  i64, ms     store time of the first indexed record
-    8               8      endTimestamp    i64, ms     of the last
+    8               8      endTimestamp    i64, ms     store time of the last
     16              8      beginPhyOffset  i64         log offset of the first indexed record
-    24              8      endPhyOffset    i64         of the last
+    24              8      endPhyOffset    i64         log offset of the last
     32              4      hashSlotCount   i32         slots in use
     36              4      indexCount      i32         number of the next entry; a new file has 0, which means 1
     40              4 * S  slots           i32 each    number of the slot's newest entry, 0 for none
-    40 + 4 * S      20     entry 0, never used, as 0 means none
+    40 + 4 * S      20     entry 0, never used
     ... + 20 * n    20     entry n, up to n = N - 1
 
     an entry
@@ -18,14 +18,13 @@
     16              4      previous        i32         number of the slot's next older entry, 0 for none
 
 All integers are signed. S is `maxHashSlotNum` and N is `maxIndexNum`. The file does not contain S and N, but its length
-is 40 + 4 S + 20 N bytes, and `slots_of` derives S. In a new file after a full file, both times and both offsets equal
-the end time and end offset of the full file. The first entry replaces these values, but the entry's timeDiff is counted
-from the old time. There is no checksum: an entry is valid only if the record to which it points matches.
+is 40 + 4 S + 20 N bytes, and `slots_of` derives S. A new file after a full file begins with the full file's end time
+and end offset. The first entry replaces these values, but its timeDiff is relative to the old time. An entry has no
+checksum and is valid only if the record to which it points matches.
 
-The name of an index file is the local time of its creation, yyyyMMddHHmmssSSS. Here a local time is a number of ms,
-computed as if the time zone were UTC. Source: RocketMQ IndexHeader.java, IndexFile.putKey,
-UtilAll.timeMillisToHumanString. Calendar arithmetic after Howard Hinnant, "chrono-compatible low-level date
-algorithms".
+The name of an index file is the local time of its creation, yyyyMMddHHmmssSSS. This module counts a local time in ms
+since 1970, as if the time zone were UTC. Source: RocketMQ IndexHeader.java, IndexFile.putKey,
+UtilAll.timeMillisToHumanString; calendar arithmetic: Howard Hinnant, "chrono-compatible low-level date algorithms".
 """
 
 from calendar import timegm
@@ -53,23 +52,23 @@ FIELDS_AT = {
 }
 
 encode_entry: Callable[[int, int, int, int], bytes] = ENTRY.pack
-"""Arguments: key_hash, physical_offset, time_diff_s, previous. Called for every key of every message."""
+"""Encode an entry from key_hash, physical_offset, time_diff_s and previous."""
 
 _SLOTS_APART = ENTRY_BYTES // SLOT_BYTES
 _CHUNK_BYTES = 1 << 20
 
 _NAME_CHARACTERS = (17, 18)
-"""As in Java, a year has four digits, or five from 10000 on."""
+"""Possible lengths of a name. As in Java, years from 10000 on have five digits."""
 _DAY_MS = 86_400_000
 _ERA_DAYS = 146_097  # 400 years
-_EPOCH_DAYS = 719_468  # from 0000-03-01, the start of an era, to 1970-01-01
+_EPOCH_DAYS = 719_468  # from the start of an era, 0000-03-01, to 1970-01-01
 _ERA_YEARS = 400
 _FIRST_ERA = 2000
 LOCAL_MS_MAX = 3_093_527_980_799_999  # the last ms of the year 99999
 
 
 class IndexHeader(NamedTuple):
-    """Times are in ms, offsets are log offsets."""
+    """The header of an index file. Times are in ms, and offsets are log offsets."""
 
     begin_timestamp_ms: int
     end_timestamp_ms: int
@@ -77,11 +76,11 @@ class IndexHeader(NamedTuple):
     end_physical_offset: int
     used_slots: int
     next_entry: int
-    """Number of the next entry, which is 1 in an empty file."""
+    """Number of the next entry; 1 in an empty file."""
 
 
 class IndexEntry(NamedTuple):
-    """One key of one record."""
+    """An entry for one key of one record."""
 
     key_hash: int
     physical_offset: int
@@ -90,14 +89,14 @@ class IndexEntry(NamedTuple):
 
 
 def decode_header(view: memoryview) -> IndexHeader:
-    """Decode the first 40 bytes. The values are not checked; see header_defects."""
+    """Decode the first 40 bytes. `header_defects` checks the values."""
     header = IndexHeader._make(HEADER.unpack_from(view))
-    # RocketMQ treats the 0 in a new file as 1, because number 0 in a slot means that the slot is empty.
+    # RocketMQ treats 0 as 1, because entry number 0 means an empty slot.
     return header._replace(next_entry=1) if header.next_entry <= 0 else header
 
 
 def decode_entry(view: memoryview, at: int) -> IndexEntry:
-    """Decode the 20 bytes at `at`, which must exist. The values are not checked."""
+    """Decode the 20 bytes at `at` without a check."""
     return IndexEntry._make(ENTRY.unpack_from(view, at))
 
 
@@ -133,7 +132,7 @@ def header_defects(header: IndexHeader, path: str, entries_max: int) -> Iterator
 
 
 def used_slots_defects(header: IndexHeader, used_slots: int, path: str) -> Iterator[CorruptFileError]:
-    """Yield an error if hashSlotCount is wrong. RocketMQ up to 4.7.0 counts entries instead, which is accepted."""
+    """Yield an error if hashSlotCount is wrong. RocketMQ up to 4.7.0 counts entries, which is accepted."""
     if header.used_slots not in (used_slots, header.next_entry - 1):
         yield header_error(path, "hashSlotCount", used_slots, header.used_slots)
 
@@ -143,7 +142,7 @@ def header_error(path: str, field: str, expected: object, found: object) -> Corr
 
 
 def slots_of(view: memoryview) -> int | None:
-    """Return None if the number of slots cannot be derived."""
+    """Derive the number of slots from a file. Returns None if this is impossible."""
     last = decode_header(view).next_entry - 1
     number, odd_bytes = divmod(len(view) - HEADER_BYTES, SLOT_BYTES)
     if last < 1 or odd_bytes:
@@ -193,17 +192,17 @@ def parse_index_file_name(name: str) -> int | None:
         return None
     eras, year_of_era = divmod(year - _FIRST_ERA, _ERA_YEARS)  # timegm accepts years up to 9999
     local_ms = eras * _ERA_DAYS * _DAY_MS + timegm((_FIRST_ERA + year_of_era, month, *rest)) * 1000 + int(name[-3:])
-    # An invalid day or hour overflows into the next unit, so the resulting time has a different name.
+    # An invalid day or hour results in a time with a different name.
     return local_ms if 0 <= local_ms <= LOCAL_MS_MAX and index_file_name(local_ms) == name else None
 
 
 def index_names_in_order(names: Iterable[str]) -> list[str]:
-    """Sort names. Names with five-digit years are last."""
+    """Sort file names by time. Names with five-digit years are last."""
     return sorted(names, key=lambda name: (len(name) == _NAME_CHARACTERS[-1], name))
 
 
 def _civil_date(days: int) -> tuple[int, int, int]:
-    """Return year, month and day of a number of days since 1970-01-01."""
+    """Convert a number of days since 1970-01-01 to year, month and day."""
     era, day_of_era = divmod(days + _EPOCH_DAYS, _ERA_DAYS)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)

@@ -1,8 +1,8 @@
 """Index keys: extracts the keys of a message and hashes them.
 
 The keys of a message are the value of UNIQ_KEY and the non-empty parts of KEYS, split at each space. The hash of a key
-is the absolute value of Java's hash of `topic#key`, or 0 if Java's hash is -2^31, whose absolute value does not fit
-into 32 bits. Source: RocketMQ IndexService.buildIndex and buildKey, IndexFile.indexKeyHashMethod.
+is the absolute value of Java's hash of `topic#key`, or 0 if Java's hash is -2^31. Source: RocketMQ
+IndexService.buildIndex and buildKey, IndexFile.indexKeyHashMethod.
 """
 
 from operator import mul
@@ -13,7 +13,7 @@ from .properties import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_UNIQ_KEY, find_pr
 from .scan import ScannedRecord
 
 MAYBE_KEYED = b"KEY"
-"""Properties without these bytes have no key: a fast first test for every record."""
+"""Bytes that occur in the properties of every record that has a key."""
 
 _KEYS = PROPERTY_KEYS.encode()
 _UNIQ_KEY = PROPERTY_UNIQ_KEY.encode()
@@ -23,13 +23,13 @@ _TOPICS_MAX = 10_000
 _PLAIN_KEY_BYTES_MAX = 128
 _POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_PLAIN_KEY_BYTES_MAX + 1)]
 _WEIGHTS = [tuple(reversed(_POWERS[:length])) for length in range(_PLAIN_KEY_BYTES_MAX + 1)]
-"""For each key length, the factors of the characters in the hash."""
+"""Factors of a key's characters in the hash. The index is the key length."""
 
 _topics: dict[str, int] = {}  # cache: topic -> hash of `topic#`
 
 
 def may_have_keys(record: ScannedRecord) -> bool:
-    """Rollback records are never indexed."""
+    """Return whether the record may have keys. Rollback records are never indexed."""
     return MAYBE_KEYED in record.properties and record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
 
 
@@ -40,7 +40,7 @@ def keys_of(properties: bytes) -> list[bytes]:
         unique = find_property(properties, _UNIQ_KEY)
         if unique is not None:
             keys.append(unique)
-    # The common case, a single KEYS property in first place, is parsed here; find_property handles all cases.
+    # This function parses the common case, in which KEYS comes first and once; `find_property` parses all others.
     user: bytes | None = None
     at = properties.rfind(_KEYS_MARK)
     if at == 0:
@@ -58,7 +58,7 @@ def keys_of(properties: bytes) -> list[bytes]:
 
 
 def key_hash(topic: str, key: bytes) -> int:
-    """Return the hash of `topic#key`. Undecodable bytes of the key become surrogate escapes.
+    """Return the hash of `topic#key`. Each undecodable byte counts as a surrogate escape.
 
     >>> key_hash("T1", b"k1"), key_hash("TopicTest", b"key")
     (79072524, 85128477)
@@ -72,7 +72,7 @@ def key_hash(topic: str, key: bytes) -> int:
     h: int = (prefix * _POWERS[length] + sum(map(mul, key, _WEIGHTS[length]))) & 0xFFFFFFFF
     if h < 0x8000_0000:
         return h
-    # Math.abs(Integer.MIN_VALUE) is negative, and indexKeyHashMethod replaces it by 0.
+    # Math.abs(Integer.MIN_VALUE) is negative. indexKeyHashMethod returns 0 in this case.
     return 0x1_0000_0000 - h if h > 0x8000_0000 else 0
 
 

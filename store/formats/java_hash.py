@@ -8,11 +8,9 @@ Source: Java SE, String.hashCode; RocketMQ IndexFile.indexKeyHashMethod for the 
 from struct import Struct
 
 _CHUNK_UNITS = 32
-"""Characters between two reductions to 32 bits. Fewer reductions are faster, although the number grows to a few machine
-words.
-"""
+"""Number of characters between reductions to 32 bits. Fewer reductions are faster, although the numbers grow."""
 KNOWN_CHARACTERS_MAX = 256
-"""Clients can send texts of any length, so longer texts are not cached."""
+"""Maximum length of cached texts. Clients can send texts of any length."""
 _KNOWN_MAX = 16_384
 
 _known: dict[str, int] = {}  # cache: text -> hash
@@ -28,7 +26,7 @@ def java_length(text: str) -> int:
 
 
 def java_hash(text: str) -> int:
-    """Return Java's hash of a text, a signed 32-bit integer. A lone surrogate counts as one UTF-16 code unit.
+    """Return Java's hash of a text as a signed 32-bit integer. A lone surrogate counts as one code unit.
 
     >>> java_hash("TagA"), java_hash("polygenelubricants")
     (2598919, -2147483648)
@@ -60,7 +58,7 @@ def _compute_hash(text: str) -> int:
 
 
 def index_hash(key: str) -> int:
-    """Return the hash of an index key `topic#key`: the absolute value of `java_hash`, or 0 if it is -2^31.
+    """Return the hash of `topic#key`: the absolute value of `java_hash`, or 0 if `java_hash` is -2^31.
 
     >>> index_hash("polygenelubricants")
     0

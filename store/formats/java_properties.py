@@ -1,4 +1,4 @@
-r"""Java .properties text: parses the form of a broker.conf, one key per line.
+r"""Java .properties text: parses the format of a broker.conf.
 
     key = value     key: value     key value     the first = : or blank ends the key; blanks around it are ignored
     # text          ! text                       a comment; only blanks may precede it
@@ -32,7 +32,7 @@ class PropertiesError(ValueError):
 
 
 class Property(NamedTuple):
-    """A key, its value, and the number of the line where the key begins, from 1."""
+    """A key, its value, and the key's line number, from 1."""
 
     key: str
     value: str
@@ -40,7 +40,7 @@ class Property(NamedTuple):
 
 
 def parse_properties(text: str) -> Iterator[Property]:
-    """Yield every property in order, including repeated keys. Raises PropertiesError.
+    """Yield every property, including repeated keys. Raises PropertiesError.
 
     >>> [list(each) for each in parse_properties("# sizes\\na = 1\\nb:2\\\\\\n  3")]
     [['a', '1', 2], ['b', '23', 3]]
@@ -71,7 +71,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _unescape(text: str, line: int) -> str:
-    r"""\u is a UTF-16 code unit, so two \u escapes can be one character."""
+    r"""Resolve escapes. Each \u is a UTF-16 code unit, so two of them can be one character."""
     if "\\" not in text:
         return text
 

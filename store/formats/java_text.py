@@ -1,14 +1,14 @@
 """Java text functions: trim, split and parse numbers like RocketMQ.
 
-Python's own functions differ for characters outside of ASCII:
+Python's functions differ from these Java functions:
 
-    String.trim            removes characters up to U+0020 at both ends; U+00A0, U+2003 and U+3000 stay
-    String.split           drops empty pieces at the end, and no others
+    String.trim            removes characters up to U+0020 at both ends, but not U+00A0, U+2003 and U+3000
+    String.split           drops empty pieces only at the end
     Integer.parseInt       a sign, then decimal digits of any script of the BMP; no blanks, no `_`
     StringUtils.isBlank    Character.isWhitespace: without U+0085 and the no-break spaces, which Python's isspace has
     String.compareTo       orders by UTF-16 code units: U+FFFD comes after U+1F600
 
-Lengths and hashes are in `java_hash`. Source: Java SE, String, Integer, Character; Apache Commons, StringUtils.
+Source: Java SE, String, Integer, Character; Apache Commons, StringUtils.
 """
 
 import re
@@ -17,10 +17,7 @@ from unicodedata import category
 _UP_TO_SPACE = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?\d+")
 _DIGITS_MAX = 4_000
-"""Limit on the digits of a number, because Python limits the number of digits that it parses.
-
-Java allows any number of leading zeros.
-"""
+"""Maximum number of digits, because Python limits it too. Java allows any number of leading zeros."""
 _LAST_OF_BMP = "\uffff"
 _SEPARATORS = ("Zs", "Zl", "Zp")
 _NO_BREAK = "\u00a0\u2007\u202f"
@@ -37,7 +34,7 @@ def java_trim(text: str) -> str:
 
 
 def java_split(text: str, separator: str) -> list[str]:
-    """Split like `String.split`, but the separator is plain text, not a pattern.
+    """Split like `String.split`, but the separator is no pattern.
 
     >>> java_split("a,,b,,", ","), java_split("", ","), java_split(",", ",")
     (['a', '', 'b'], [''], [])

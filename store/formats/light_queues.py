@@ -1,12 +1,12 @@
 """Light queues: additional queues that contain a message without a second record.
 
 The property INNER_MULTI_DISPATCH contains the names of a message's light queues, separated by `,`.
-INNER_MULTI_QUEUE_OFFSET contains the message's offset in each light queue, in the same order. Offsets in light queues
-are assigned under the put lock, from the same table of counters as for other queues. With `enable_lmq`, a queue with
-the prefix %LMQ% has queue id 0; any other light queue has the queue id of the message.
+INNER_MULTI_QUEUE_OFFSET contains the message's offset in each light queue, in the same order. The put lock protects the
+counters of light queues, which share one table with all other queues. With `enable_lmq`, a light queue with the prefix
+%LMQ% has queue id 0; any other light queue has the queue id of the message.
 
-A delayed or transactional message is added to its light queues only when it is delivered or committed. Source:
-RocketMQ MultiDispatch, ConsumeQueue.multiDispatchLmqQueue, MixAll.isLmq.
+The store adds a delayed or transactional message to its light queues only at its delivery or commit. Source: RocketMQ
+MultiDispatch, ConsumeQueue.multiDispatchLmqQueue, MixAll.isLmq.
 """
 
 from collections.abc import Callable, Iterable
@@ -48,9 +48,9 @@ QueueKey = tuple[str, int]
 
 
 def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
-    """Return a copy of a record for each of its light queues, with topic, queueId and queueOffset of that queue.
+    """Return a copy of a record for each of its light queues, with topic, queueId and queueOffset in that queue.
 
-    There are none if offsets and names differ in number, for example because light queues were disabled at the put.
+    If offsets and names differ in number, the list is empty. Light queues may have been disabled at the put.
     """
     names, offsets = find_property(record.properties, _NAMES), find_property(record.properties, _OFFSETS)
     if names is None or offsets is None:
@@ -68,7 +68,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
 
 
 def _split_names(text: str) -> list[str]:
-    """Split like Java: empty names at the end are dropped, and a blank text has no names."""
+    """Split names like Java, which drops empty names at the end. A blank text has no names."""
     return [] if is_java_blank(text) else java_split(text, _SPLITTER)
 
 
@@ -95,22 +95,21 @@ def without_offsets(properties: bytes) -> bytes:
 
 @dataclass(slots=True)
 class LightPut:
-    """A message for light queues, encoded under the put lock after its queue offsets are assigned."""
+    """A message for light queues. The put lock must be held during encoding."""
 
     keys: tuple[QueueKey, ...]
-    """The light queues in the order of the property. A queue may occur twice."""
+    """The light queues in the order of INNER_MULTI_DISPATCH. A queue may occur twice."""
     properties: dict[str, str]
     encode: Callable[[bytes], bytearray]
     offsets: tuple[int, ...] = ()
 
     def properties_with_widest_offsets(self) -> bytes:
-        """Return the longest possible properties, to check that the properties fit into a record."""
+        """Return the longest possible properties, for a check of their length."""
         return self._properties_with(_OFFSET_MAX for _ in self.keys)
 
     def assign_offsets(self, table: dict[QueueKey, int]) -> bytearray:
         """Assign the next offset of each light queue, and return the encoded record."""
-        # The caller must keep the put lock until after `count`. With a lock per queue instead, two producers could be
-        # assigned the same offset in a light queue.
+        # If the caller released the put lock before `count`, two producers could get the same offset in a light queue.
         self.offsets = tuple(table.get(key, 0) for key in self.keys)
         return self.encode(self._properties_with(self.offsets))
 
@@ -123,7 +122,6 @@ class LightPut:
             table[key] = offset + 1
 
     def exceeds_queue_limit(self, table: dict[QueueKey, int], queues_max: int) -> bool:
-        """Return whether this message would create too many light queues."""
         new = {key for key in self.keys if key not in table and key[0].startswith(LIGHT_PREFIX)}
         if not new or len(table) + len(new) <= queues_max:
             return False
@@ -133,7 +131,7 @@ class LightPut:
 def light_put(
     topic: str, queue_id: int, properties: bytes, encode: Callable[[bytes], bytearray], *, lmq: bool
 ) -> LightPut | None:
-    """Return None if this put adds the message to no light queue.
+    """Return the put of a message for light queues, or None if the message has no light queue.
 
     Raises InvalidMessageError if the name of a light queue cannot be a directory name.
     """

@@ -3,28 +3,28 @@
 b and s are the sizes of the two hosts: 8 bytes each, or 20 for IPv6.
 
     offset   bytes  field
-    0        4      totalSize                  the whole record, this field included
+    0        4      totalSize                  of the whole record
     4        4      magicCode                  0xDAA320A7; V2: 0xDAA320AB; blank: 0xCBD43194
-    8        4      bodyCRC                    CRC-32 (IEEE) of the body & 0x7FFFFFFF; 0 for an empty one
+    8        4      bodyCRC                    CRC-32 (IEEE) of the body & 0x7FFFFFFF; 0 for an empty body
     12       4      queueId
     16       4      flag                       the user's, opaque
-    20       8      queueOffset                index in the queue, not bytes; filled in inside the put lock
-    28       8      physicalOffset             log offset of this record; filled in likewise
-    36       4      sysFlag                    compression, transaction, host families: constants below
+    20       8      queueOffset                index in the queue, assigned under the put lock
+    28       8      physicalOffset             log offset of this record, assigned under the put lock
+    36       4      sysFlag                    compression, transaction, host families
     40       8      bornTimestamp              ms, the client's clock
     48       b      bornHost                   4 or 16 address bytes, then the port in 4
-    48+b     8      storeTimestamp             ms, taken inside the put lock
+    48+b     8      storeTimestamp             ms, read under the put lock
     56+b     s      storeHost
     56+b+s   4      reconsumeTimes
-    60+b+s   8      preparedTransactionOffset  of a commit: log offset of its prepared record
+    60+b+s   8      preparedTransactionOffset  log offset of a commit's prepared record
     68+b+s   4      bodyLength B               then B bytes
-    ...      1      topicLength T              V2: 2 bytes; then T bytes of UTF-8, at least one
+    ...      1      topicLength T              (V2: 2 bytes), then T bytes of UTF-8, at least one
     ...      2      propertiesLength P         then P bytes of UTF-8
 
-    blank: totalSize = all bytes left in the file, magicCode; the rest is unspecified
+    blank: totalSize (all remaining bytes of the file), magicCode, any bytes
 
-totalSize is 91 + B + T + P, plus 12 for each IPv6 host, plus 1 for V2. A blank record closes each full file, so at
-least 8 bytes of a file are left for it. bodyCRC protects the body; no checksum protects header, topic and properties.
+totalSize is 91 + B + T + P, plus 12 for each IPv6 host, plus 1 for V2. A blank record of at least 8 bytes closes each
+full file. bodyCRC protects the body; no checksum protects header, topic and properties.
 Source: RocketMQ CommitLog.calMsgLength, MessageExtEncoder and checkMessageAndReturnSize, MessageSysFlag; V2 from
 RocketMQ 5 MessageVersion.
 """
@@ -63,20 +63,20 @@ NEED_UNWRAP = 0x40
 INNER_BATCH = 0x80
 COMPRESSION_TYPE_MASK = 0x700
 
-# positions of fields that do not depend on the hosts
+# positions that do not depend on the hosts
 MAGIC_AT = 4
 BODY_CRC_AT = 8
 PHYSICAL_OFFSET_AT = 28
 QUEUE_OFFSET_AT = 20
 _SYS_FLAG_AT = 36
-_STORE_TIMESTAMP_AT = 56  # with an IPv4 bornHost
+_STORE_TIMESTAMP_AT = 56  # position after an IPv4 bornHost
 _IPV6_EXTRA_BYTES = 12
 
 _ADDRESS_BYTES = {
     bits: (16 if bits & BORN_HOST_V6 else 4, 16 if bits & STORE_HOST_V6 else 4)
     for bits in (0, BORN_HOST_V6, STORE_HOST_V6, HOST_V6_MASK)
 }
-_HEADS = {  # fields 1 to 15 by the sysFlag's host bits
+_HEADS = {  # layouts of fields 1 to 15; the key is the sysFlag's host bits
     bits: Struct(f">iiiiiqqiq{born}siq{store}siiqi") for bits, (born, store) in _ADDRESS_BYTES.items()
 }
 _BLANK = Struct(">ii")
@@ -97,7 +97,7 @@ def records_max_in(log_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """A decoded record. `properties` is the raw string, with undecodable bytes as surrogate escapes."""
+    """A decoded record. In `properties`, undecodable bytes are surrogate escapes."""
 
     size_bytes: int
     magic: int
@@ -119,7 +119,7 @@ class MessageRecord:
 
 
 class RecordBounds(NamedTuple):
-    """Positions of a record's parts in the view in which it was checked."""
+    """Positions of a record's parts in a view."""
 
     body_at: int
     body_end: int
@@ -161,9 +161,9 @@ def encode_record(
     queue_offset: int = 0,
     physical_offset: int = 0,
 ) -> bytearray:
-    """Encode a V1 record without offsets; see place_records. The IPv6 bits of sys_flag must match the hosts.
+    """Encode a V1 record; `place_records` adds the offsets. The IPv6 bits of sys_flag must match the hosts.
 
-    Raises InvalidMessageError for a topic of 0 or more than 127 bytes, or properties of more than 32767.
+    Raises InvalidMessageError for a topic of 0 or more than 127 bytes, or properties of more than 32767 bytes.
     """
     topic_bytes = len(topic)
     properties_bytes = len(properties)
@@ -215,8 +215,8 @@ def place_records(
 ) -> None:
     """Write offsets and store time, which are known only under the put lock, into adjacent encoded records.
 
-    queue_offset belongs to the first record, and physical_offset to the start of the buffer. `starts` are the
-    positions of the records in the buffer.
+    queue_offset is that of the first record. physical_offset is the log offset of the buffer. `starts` contains the
+    position of each record in the buffer.
     """
     assert physical_offset >= 0, physical_offset
     place, stamp = _OFFSETS.pack_into, _I64.pack_into
@@ -228,7 +228,7 @@ def place_records(
 
 
 def encode_message_record(record: MessageRecord) -> bytes:
-    """Encode the original bytes: CRC and sizes are copied, not computed."""
+    """Encode a record with the CRC and sizes that it contains."""
     topic = record.topic.encode()
     properties = record.properties.encode(errors="surrogateescape")
     head = _HEADS[record.sys_flag & HOST_V6_MASK].pack(
@@ -258,7 +258,7 @@ def encode_message_record(record: MessageRecord) -> bytes:
 def decode_record(view: Raw, at: int, *, file: str, file_offset: int = 0) -> MessageRecord:
     """Decode the record at `at` and check its CRC. file_offset is the view's position in the file.
 
-    Raises CorruptFileError at the first wrong field. Bytes whose length depends on a wrong field are not read.
+    Raises CorruptFileError. Bytes after a wrong length are not read.
     """
     bounds = check_record(view, at, len(view), file=file, file_offset=file_offset, check_crc=True)
     (sys_flag,) = _I32.unpack_from(view, at + _SYS_FLAG_AT)
@@ -272,7 +272,7 @@ def decode_record(view: Raw, at: int, *, file: str, file_offset: int = 0) -> Mes
 
 
 def decode_topic(view: Raw, bounds: RecordBounds, *, file: str, file_offset: int) -> str:
-    """Raise CorruptFileError if the topic is not UTF-8."""
+    """Decode the topic. Raises CorruptFileError if the topic is not UTF-8."""
     raw = bytes(view[bounds.topic_at : bounds.topic_end])
     try:
         return raw.decode()
@@ -283,7 +283,7 @@ def decode_topic(view: Raw, bounds: RecordBounds, *, file: str, file_offset: int
 def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, check_crc: bool) -> RecordBounds:
     """Check the sizes of the record at `at`, which must end by `end`, and optionally its CRC.
 
-    Raises CorruptFileError at the first wrong field. The magicCode of a blank record counts as wrong.
+    Raises CorruptFileError. The magicCode of a blank record counts as wrong.
     """
 
     def corrupt_record_error(position: int, field: str, expected: object, found: object) -> CorruptFileError:
@@ -294,12 +294,12 @@ def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, c
     size_bytes, magic = _BLANK.unpack_from(view, at)
     if magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2):
         raise corrupt_record_error(at + MAGIC_AT, "magicCode", "daa320a7 or daa320ab", f"{magic & 0xFFFFFFFF:08x}")
-    # A wrong length must not be used: with 0 a scan would never end, and a large value would be after the file's end.
+    # With length 0 a scan would never end. A large length would be after the file's end.
     if not RECORD_BYTES_MIN <= size_bytes <= end - at:
         raise corrupt_record_error(at, "totalSize", f"{RECORD_BYTES_MIN} to {end - at}", size_bytes)
 
     record_end = at + size_bytes
-    length = _I16 if magic == MESSAGE_MAGIC_V2 else _I8  # of the topic
+    length = _I16 if magic == MESSAGE_MAGIC_V2 else _I8  # layout of topicLength
     (sys_flag,) = _I32.unpack_from(view, at + _SYS_FLAG_AT)
     body_at = at + _HEADS[sys_flag & HOST_V6_MASK].size
     body_bytes_max = record_end - body_at - length.size - _I16.size
@@ -336,6 +336,6 @@ def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, c
 
 
 def encode_blank(remaining: int) -> bytes:
-    """Encode the header of the blank record that fills the `remaining` bytes of a file."""
+    """Encode the header of a blank record of `remaining` bytes."""
     assert remaining >= BLANK_BYTES, remaining
     return _BLANK.pack(remaining, BLANK_MAGIC)

@@ -1,4 +1,4 @@
-"""Messages and answers: the arguments and results of put and pull."""
+"""Messages and results: the arguments and return values of put and pull."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ LOOPBACK_CLIENT = Host(b"\x7f\0\0\1", 0)
 
 @dataclass(slots=True)
 class Message:
-    """One message for one queue. `properties` is the encoded property string, which is stored unchanged."""
+    """A message for one queue. `properties` is the encoded property string, which is stored unchanged."""
 
     topic: str
     body: bytes = b""
@@ -29,9 +29,9 @@ class Message:
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
     wait_store_ok: bool = True
-    """Whether the answer waits for the disk under SYNC_FLUSH (RocketMQ's WAIT)."""
+    """Whether a put under SYNC_FLUSH waits for the disk (RocketMQ's WAIT)."""
     honour_delay: bool = True
-    """Whether a DELAY property is used. False for a delivered copy, whose properties still contain DELAY."""
+    """Whether a DELAY property delays the message. False for a delivered copy."""
 
     @classmethod
     def create(
@@ -44,7 +44,7 @@ class Message:
         keys: str = "",
         properties: Mapping[str, str] | None = None,
     ) -> "Message":
-        """Keys are separated by spaces."""
+        """Create a message. `keys` are separated by spaces."""
         named = dict(properties or {})
         if tags:
             named[PROPERTY_TAGS] = tags
@@ -57,8 +57,8 @@ class Message:
 class MessageBatch:
     """Messages for one queue that are stored in one segment, without other records between them.
 
-    `head` contains topic, queue, hosts, times, and properties that are added to each message. `units` is the batch
-    body (`formats.batch`).
+    `head` contains topic, queue, hosts, times, and properties for each message. `units` is the batch body
+    (`formats.batch`).
     """
 
     head: Message
@@ -72,7 +72,7 @@ def is_storable_topic(topic: str) -> bool:
 
 
 class PutMessageStatus(Enum):
-    """With the first four values the message is in the log."""
+    """Status of a put. The first four values mean that the message is in the log."""
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -88,12 +88,12 @@ class PutMessageStatus(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the same message would be refused again, with the same settings."""
+        """Whether the store will refuse the same message again, unless its settings change."""
         return self in (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class AppendMessageResult(NamedTuple):
-    """Position of the records of a put, which are adjacent in one segment and have consecutive queue offsets."""
+    """Position of a put's records, which are adjacent in one segment and have consecutive queue offsets."""
 
     wrote_offset: int
     wrote_bytes: int
@@ -101,7 +101,7 @@ class AppendMessageResult(NamedTuple):
     store_timestamp_ms: int
     store_host: Host
     record_starts: tuple[int, ...] = (0,)
-    """Relative to wrote_offset."""
+    """The start of each record, relative to wrote_offset."""
 
     @property
     def message_count(self) -> int:
@@ -115,7 +115,7 @@ class AppendMessageResult(NamedTuple):
 
 
 class PutMessageResult(NamedTuple):
-    """`append` is None if the log is unchanged."""
+    """Result of a put. `append` is None if the log is unchanged."""
 
     status: PutMessageStatus
     append: AppendMessageResult | None = None
@@ -141,7 +141,7 @@ class GetMessageStatus(Enum):
 
 @dataclass(slots=True)
 class GetMessageResult:
-    """All offsets except physical_offsets are queue offsets."""
+    """Result of a pull. All offsets except physical_offsets are queue offsets."""
 
     status: GetMessageStatus
     next_begin_offset: int
@@ -152,7 +152,7 @@ class GetMessageResult:
     physical_offsets: list[int] = field(default_factory=list)
     suggest_pulling_from_slave: bool = False
     fall_behind_bytes: int = -1
-    """Bytes of log from the last examined message to the end of the log, or -1 if no message was examined."""
+    """Bytes from the last examined message to the end of the log, or -1 if no message was examined."""
 
     @property
     def buffer_total_bytes(self) -> int:

@@ -4,8 +4,8 @@
 
 RocketMQ 4.9.1 to 4.9.8 writes 0x02 only between entries, and all other versions also after the last entry. Readers
 accept both forms, and drop entries without a name or a value. The first 0x01 of an entry ends the name, so a value may
-contain 0x01. If a name occurs twice, the later value counts. The bytes 0x01 and 0x02 never occur inside a longer UTF-8
-sequence, so these rules are the same for bytes and text. No checksum protects properties on disk. Source: RocketMQ
+contain 0x01. If a name occurs twice, the later value counts. No other UTF-8 character contains these bytes, so the
+rules are the same for bytes and text. No checksum protects properties on disk. Source: RocketMQ
 MessageDecoder.messageProperties2String and string2messageProperties.
 """
 
@@ -39,16 +39,16 @@ PROPERTY_TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
 PROPERTY_TIMER_DELAY_MS = "TIMER_DELAY_MS"
 PROPERTY_TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
 
-KEY_SEPARATOR = " "  # between the keys inside KEYS
+KEY_SEPARATOR = " "  # separates the keys in KEYS
 
 _MAP_BUCKETS = 16
 _MAP_BUCKETS_SEEN = (_MAP_BUCKETS, 8, 32, 64, 128)
 
 
 def encode_properties(properties: Mapping[str, str], *, trailing_separator: bool = False) -> str:
-    """Encode properties in the order of the mapping. trailing_separator: end with 0x02, like 5.x and <= 4.9.0.
+    """Encode properties in the order of the mapping. With trailing_separator the text ends with 0x02.
 
-    As in RocketMQ, nothing is escaped, and entries that readers drop are written too.
+    As in RocketMQ, there are no escapes, and entries that readers drop are written too.
 
     >>> encode_properties({"TAGS": "A", "KEYS": "k1"})
     'TAGS\\x01A\\x02KEYS\\x01k1'
@@ -60,7 +60,7 @@ def encode_properties(properties: Mapping[str, str], *, trailing_separator: bool
 def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKETS) -> str:
     """Encode properties in the order of a Java HashMap, like RocketMQ for a changed property string.
 
-    The number of buckets, at first `buckets`, doubles while the number of entries exceeds 3/4 of it. Entries are
+    The number of buckets, at first `buckets`, doubles while there are more entries than 3/4 of this number. Entries are
     ordered by bucket, then by insertion. Source: Java SE, HashMap.hash and resize.
     """
     while 4 * len(properties) > 3 * buckets:
@@ -71,7 +71,7 @@ def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKET
 
 
 def map_buckets(names: Sequence[str]) -> int:
-    """Return the bucket count of a Java map with this order, or Java's default if there is none."""
+    """Return the bucket count of a Java map with this order of names, or else Java's default."""
     for buckets in _MAP_BUCKETS_SEEN:
         order = [_bucket_of_name(name, buckets) for name in names]
         if 4 * len(names) <= 3 * buckets and order == sorted(order):
@@ -85,7 +85,7 @@ def _bucket_of_name(name: str, buckets: int) -> int:
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    """Entries without a name or a value are dropped."""
+    """Decode a property string. Entries without a name or a value are dropped."""
     properties = {}
     for piece in text.split(ENTRY_SEPARATOR):
         name, _, value = piece.partition(NAME_SEPARATOR)
@@ -95,7 +95,7 @@ def decode_properties(text: str) -> dict[str, str]:
 
 
 def find_property(raw: bytes, name: bytes) -> bytes | None:
-    """Return the value of one property, without decoding the other entries.
+    """Return the value of one property without decoding other entries.
 
     `name` must not be empty or contain a separator.
     """

@@ -2,11 +2,11 @@
 
     topic, queue id   SCHEDULE_TOPIC_XXXX, level - 1
     DELAY             the level, at most the highest one
-    REAL_TOPIC        the original topic, to which the message is delivered
+    REAL_TOPIC        the original topic
     REAL_QID          the original queue id
 
-The delivered copy still contains the three properties, but they are not used. Source: RocketMQ
-CommitLog.asyncPutMessage, ScheduleMessageService.messageTimeup.
+The delivered copy contains these properties, unused. Source: RocketMQ CommitLog.asyncPutMessage,
+ScheduleMessageService.messageTimeup.
 """
 
 from dataclasses import replace
@@ -30,11 +30,11 @@ from .properties import (
 )
 
 DELAY_MARK = PROPERTY_DELAY + NAME_SEPARATOR
-"""Bytes that occur in the properties of every delayed message, and rarely in those of other messages."""
+"""Bytes that occur in the properties of every delayed message and of few other messages."""
 
 
 class Redirection(NamedTuple):
-    """The stored form of a delayed message, and the message to deliver, which is not larger."""
+    """A delayed message as stored, and the message to deliver, which is not larger."""
 
     waiting: Message
     due: Message
@@ -44,11 +44,9 @@ _DELAYABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def redirect_delayed(message: Message, levels: int) -> Redirection | None:
-    """Return both stored forms of a delayed message, or None for a message without delay.
+    """Redirect a delayed message. Returns None for a message without delay. `levels` is the number of levels.
 
-    `levels` is the number of levels.
-
-    Raises InvalidMessageError if the topic does not fit into the properties, or is the schedule topic itself.
+    Raises InvalidMessageError if the topic does not fit into the properties or is the schedule topic.
     """
     level = min(delay_level(message.properties.encode()), levels)
     if level <= 0 or not message.honour_delay or message.sys_flag & TRANSACTION_MASK not in _DELAYABLE:
@@ -67,8 +65,8 @@ def redirect_delayed(message: Message, levels: int) -> Redirection | None:
 
 
 def message_to_deliver(record: MessageRecord) -> Message | None:
-    """Return None if the record has no valid target."""
-    text = record.properties.encode(errors="surrogateescape").decode(errors="replace")  # as Java decodes it
+    """Return the message to deliver, or None if the record has no valid target."""
+    text = record.properties.encode(errors="surrogateescape").decode(errors="replace")  # like Java
     properties = decode_properties(text)
     topic = properties.get(PROPERTY_REAL_TOPIC)
     queue_id = java_integer(properties.get(PROPERTY_REAL_QID, ""), 32)

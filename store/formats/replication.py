@@ -2,7 +2,7 @@
 
     slave to master: reports
     offset  bytes  field
-    0       8      slave_offset   end of the slave's log; in the first report its start offset, or 0 for the last file
+    0       8      slave_offset   end of the slave's log; in the first report the start offset, or 0 for the last file
 
     master to slave: frames
     offset  bytes  field
@@ -10,8 +10,8 @@
     8       4      size_bytes     of the data; 0 is a heartbeat
     12      n      log bytes of one file; they may begin and end inside a record
 
-Big-endian. The streams have no greeting, sequence number or checksum. A receiver can check the records if TCP's
-checksum is not enough. Source: RocketMQ HAConnection, DefaultHAService (HAService before 5.0).
+Integers are big-endian. The streams have no greeting, sequence number or checksum. Source: RocketMQ HAConnection,
+DefaultHAService (HAService before 5.0).
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def encode_report(slave_offset: int) -> bytes:
 
 
 def decode_report(raw: bytes | bytearray | memoryview, *, stream: str, position: int) -> int:
-    """Raise CorruptFileError if the report is negative."""
+    """Decode a report. Raises CorruptFileError if its offset is negative."""
     (slave_offset,) = _REPORT.unpack(raw)
     if slave_offset < 0:
         raise CorruptFileError(stream, position, "slave_offset", "0 or more", slave_offset)
@@ -60,9 +60,9 @@ def encode_frame_header(log_offset: int, size_bytes: int) -> bytes:
 def decode_frame_header(
     raw: bytes | bytearray | memoryview, segment_bytes: int, *, stream: str, position: int
 ) -> FrameHeader:
-    """Raise CorruptFileError with stream and position of the wrong field.
+    """Decode a header. The data of a frame must be in one file of segment_bytes.
 
-    All data of the frame must be in one file of segment_bytes.
+    Raises CorruptFileError with stream and position of the wrong field.
     """
     header = FrameHeader._make(_FRAME.unpack(raw))
     if header.log_offset < 0:
@@ -85,7 +85,7 @@ class TransferPiece(NamedTuple):
 
 
 class FrameReader:
-    """Splits a stream into pieces. Only incomplete headers are buffered; data is passed on as received."""
+    """Splits a stream into pieces. Only incomplete headers are buffered, never data."""
 
     def __init__(self, segment_bytes: int, stream: str) -> None:
         self._segment_bytes = segment_bytes
@@ -93,7 +93,7 @@ class FrameReader:
         self._position = 0
         self._head = bytearray()
         self._frame = FrameHeader(0, 0)
-        """Remaining part of the current frame."""
+        """Log offset and size of the frame's remaining data."""
 
     def feed(self, received: bytes) -> Iterator[TransferPiece]:
         """Yield views of `received`. Raises CorruptFileError at an invalid header."""

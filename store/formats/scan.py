@@ -1,17 +1,16 @@
 """Record scanner: iterates over the records of a log file and checks all of them.
 
-A record is valid if its sizes are consistent and fit, its magic is that of a message, its physicalOffset is its
-position, the body matches its CRC, and topic and properties are not torn.
+A record is valid if its sizes are consistent, its magic is that of a message, its physicalOffset is its position, the
+body matches its CRC, and topic and properties are not torn.
 
 No checksum protects topic and properties. But unwritten bytes are zero, and a disk loses a whole sector or the end of
-a sector. So the write was torn if the topic contains a NUL, or if the part of the properties in a 512-byte sector
-ends with a NUL. Any other NUL in properties is user data. RocketMQ checks neither torn writes nor physicalOffset.
-These checks do not detect bit flips outside the body, sectors with older bytes, or a time or host that is zero.
-Source: RocketMQ CommitLog.checkMessageAndReturnSize.
+a sector. So a write was torn if the topic contains a NUL, or if the part of the properties in a 512-byte sector ends
+with a NUL. Any other NUL in properties is user data. RocketMQ checks neither torn writes nor physicalOffset. Bit flips
+outside the body, sectors with older bytes, and a zero time or host stay undetected. Source: RocketMQ
+CommitLog.checkMessageAndReturnSize.
 
-A file begins with a record, and the size of each record gives the start of the next one. After damage, the next
-record must be searched. A body may contain a copy of a record, including its offset, so a search can find a wrong
-start.
+A file begins with a record, and the size of each record gives the start of the next one. After damage, the scanner must
+search the next record. A body may contain a copy of a record, so a search can find a wrong start.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +43,7 @@ _CHAINED = Struct(">ii20xq")  # totalSize, magicCode, physicalOffset
 _MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2))
 _BLANK_MAGIC = BLANK_MAGIC.to_bytes(4, "big", signed=True)
 _SEARCH_BYTES = 1 << 14
-"""Each chunk of a search is twice as long as the previous one, up to a maximum."""
+"""Size of the first chunk of a search. Each later chunk is twice as long, up to a maximum."""
 _SEARCH_BYTES_MAX = 1 << 20
 _ZEROS = bytes(_SEARCH_BYTES_MAX + RECORD_BYTES_MIN)
 _RECORD_MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
@@ -52,10 +51,10 @@ _RECORD_MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 SECTOR_BYTES = 512
 _TOPICS_MAX = 10_000
 _PLAIN_TAIL_BYTES_MIN = 1 + 1 + 2
-_PLAIN_TAIL_BYTES_MAX = 1 + 1 + 2 + MAX_PROPERTIES_BYTES  # so that properties are not too long with any topic
+_PLAIN_TAIL_BYTES_MAX = 1 + 1 + 2 + MAX_PROPERTIES_BYTES  # maximum size with the shortest topic
 
-_PLAIN = Struct(">iiii4xqqi16xq20xi")  # a record with IPv4 hosts, from totalSize to bodyLength
-_FIXED = Struct(">i8xi4xqqi")  # any record, from totalSize to sysFlag
+_PLAIN = Struct(">iiii4xqqi16xq20xi")  # totalSize to bodyLength of a record with IPv4 hosts
+_FIXED = Struct(">i8xi4xqqi")  # totalSize to sysFlag of any record
 _MAGIC = Struct(">i")
 _SYS_FLAG_AT = 36
 _BODY_AT = RECORD_BYTES_MIN - 3
@@ -63,16 +62,16 @@ assert _PLAIN.size == _BODY_AT
 
 _TAILS_MAX = 4096
 
-_topics: dict[bytes, str] = {}  # known topics, so that equal topics share one string
+_topics: dict[bytes, str] = {}  # equal topics share one string
 _tails: dict[int, Callable[[memoryview, int], tuple[Any, ...]]] = {}
-"""Unpackers of fields 16 and 17 of V1 records. Key: total size of topic and properties << 8 | topicLength."""
+"""Unpack functions for fields 16 and 17 of V1 records. The key is the size of both fields << 8 | topicLength."""
 
 
 def record_starts_after(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[int]:
-    """Yield the start of each record after the record at `start`, computed from the sizes of the records before it.
+    """Yield the start of each record after the record at `start`, computed from the records' sizes.
 
-    base_offset is the log offset of the view. Stops at the first record that does not end by `end`, or has a wrong
-    magic or physicalOffset. No other field is checked.
+    base_offset is the log offset of the view. Stops at a record that does not end by `end`, or has a wrong magic or
+    physicalOffset.
     """
     assert 0 <= start <= end <= len(view), (start, end, len(view))
     unpack, at, last = _CHAINED.unpack_from, start, end - RECORD_BYTES_MIN
@@ -89,7 +88,7 @@ def record_starts_after(view: memoryview, start: int, end: int, base_offset: int
 
 
 def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: int) -> int | None:
-    """Return the first position from `start` on with a record's magic and physicalOffset, or a blank record."""
+    """Return the first position from `start` on of a blank record, or of a record's magic and physicalOffset."""
     assert start >= 0, start
     overlap_bytes = RECORD_BYTES_MIN
     chunk_at, search_bytes = start, _SEARCH_BYTES
@@ -151,13 +150,12 @@ class ScannedRecord(NamedTuple):
 def scan_records(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
 ) -> Iterator[ScannedRecord]:
-    """Yield the records of the file in `view` from position `start` on. base_offset is the log offset of the file.
+    """Yield the records of a file from position `start` on. base_offset is the log offset of the file.
 
-    Ends at a blank record, or at `end` if a record ends there. In any other case, raises CorruptFileError at the wrong
-    field.
+    Ends at a blank record, or at `end` if a record ends there. Raises CorruptFileError at a wrong field.
     """
-    # A plain record (V1, IPv4 hosts, a known topic, no NUL in its properties) is checked here. Any other record, and
-    # a record that fails this check, is passed to _scan_any_record, which does all checks and names the wrong field.
+    # This function checks plain records: V1, IPv4 hosts, a known topic, no NUL in the properties. `_scan_any_record`
+    # checks all other records.
     assert 0 <= start <= end <= len(view), (start, end, len(view))
     unpack_plain = _PLAIN.unpack_from
     new = tuple.__new__
@@ -175,7 +173,7 @@ def scan_records(
                 magic == MESSAGE_MAGIC
                 and not sys_flag & HOST_V6_MASK
                 and offset
-                == base_offset + at  # whole records of older files may be on the disk after the end of the log
+                == base_offset + at  # the disk may contain whole records of older files after the end of the log
                 and body_at <= body_end < next_at <= end
                 and _PLAIN_TAIL_BYTES_MIN <= next_at - body_end <= _PLAIN_TAIL_BYTES_MAX
                 and (not check_crc or crc32(view[body_at:body_end]) & CRC_MASK == crc)
@@ -194,7 +192,7 @@ def scan_records(
                     yield new(ScannedRecord, row)
                     at = next_at
                     continue
-        if _is_blank(view, at, end):  # only size and magic are checked, because a blank record has no offset
+        if _is_blank(view, at, end):  # a blank record has no offset to check
             return
         scanned = _scan_any_record(view, at, end, file, base_offset, check_crc)
         yield scanned
@@ -204,10 +202,8 @@ def scan_records(
 def find_record_after_damage(view: memoryview, at: int, base_offset: int) -> int | None:
     """Return the position of the next record after a corrupt record at `at`, or None.
 
-    base_offset is as in `record_starts_after`.
-
-    If only the CRC is wrong, the corrupt record's size gives the position. Otherwise the next record is at the next
-    position with a magic and a matching physicalOffset; this record is not checked.
+    base_offset is the log offset of the view. If only the CRC is wrong, the corrupt record's size gives the position.
+    If another field is wrong, the result is the next position with a magic and a matching physicalOffset.
     """
     records = scan_records(view, at, len(view), file="", base_offset=base_offset, check_crc=False)
     try:
@@ -217,7 +213,7 @@ def find_record_after_damage(view: memoryview, at: int, base_offset: int) -> int
     if record is not None:
         assert record.size_bytes > 0, record
         return at + record.size_bytes
-    return find_record(view, at + 1, base_offset, len(view))  # at + 1, because the corrupt record itself may match
+    return find_record(view, at + 1, base_offset, len(view))  # + 1 skips the corrupt record, which may match
 
 
 def _is_blank(view: memoryview, at: int, end: int) -> bool:
@@ -227,7 +223,7 @@ def _is_blank(view: memoryview, at: int, end: int) -> bool:
 def _scan_any_record(
     view: memoryview, at: int, end: int, file: str, base_offset: int, check_crc: bool
 ) -> ScannedRecord:
-    """Raise CorruptFileError at the first wrong field."""
+    """Check and decode any record. Raises CorruptFileError."""
     bounds = check_record(view, at, end, file=file, file_offset=0, check_crc=check_crc)
     size_bytes, queue_id, queue_offset, physical_offset, sys_flag = _FIXED.unpack_from(view, at)
     if physical_offset != base_offset + at:
@@ -247,7 +243,7 @@ def _scan_any_record(
 
 
 def store_timestamp_ms_at(view: memoryview, at: int) -> int:
-    """The record must be valid."""
+    """Return the store time of the record at `at`, which must be valid."""
     (sys_flag,) = _MAGIC.unpack_from(view, at + _SYS_FLAG_AT)
     (store_timestamp_ms,) = _I64.unpack_from(view, at + (68 if sys_flag & BORN_HOST_V6 else 56))
     return int(store_timestamp_ms)
@@ -256,7 +252,7 @@ def store_timestamp_ms_at(view: memoryview, at: int) -> int:
 def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str | None:
     """Return "topic" or "properties" if this field contains a torn write, else None.
 
-    properties_at is the position of the properties in the file, which determines their sectors.
+    properties_at is the position of the properties in the file.
     """
     if 0 in topic:
         return "topic"
@@ -279,7 +275,6 @@ def _cache_tail_decoder(shape: int) -> Callable[[memoryview, int], tuple[Any, ..
 
 
 def _cache_topic_name(topic: bytes, name: str) -> str:
-    """Known topics are not checked again."""
     if 0 in topic or len(topic) > MAX_TOPIC_BYTES:
         return name
     if len(_topics) >= _TOPICS_MAX:

@@ -7,10 +7,10 @@
     <tab>}
     }
 
-This is `consumerOffset.json` of 4.9. Each entry with a string key starts a new line; entries with integer keys share a
-line. There is a line break before the closing brace of a map that is not empty. Readers accept quoted and unquoted keys
-and ignore unknown fields, which 5.x adds. There is no checksum, but a truncated file cannot be parsed. Source: RocketMQ
-RemotingSerializable.toJson and fastjson's pretty format, seen in the golden stores.
+The example is a `consumerOffset.json` of 4.9. Each entry with a string key starts a new line; entries with integer keys
+share a line. The closing brace of a map that is not empty starts a new line. Readers accept quoted and unquoted keys
+and ignore unknown fields, which 5.x adds. A file has no checksum, but a truncated file is no valid JSON. Source:
+RocketMQ RemotingSerializable.toJson and fastjson's pretty format, seen in the golden stores.
 """
 
 import json
@@ -26,12 +26,12 @@ DEPTH_MAX = 32
 _INTEGER_DIGITS_MAX = 19
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
-# A whole string is one match, so its contents never count as a key or a brace. If a string has no end, the search
-# stops at its first quote: otherwise each later quote would be tried up to the end of the text.
+# A whole string is one match, so its contents never count as a key or a brace. A string without an end matches at its
+# first quote: otherwise the search would try each later quote up to the end of the text.
 _TOKEN = re.compile(
     r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?P<before>[{,][ \t\r\n]*)(?P<key>-?[0-9]+)(?=[ \t\r\n]*:)|[{\[}\]]|"', re.S
 )
-# An escaped backslash, a surrogate pair, or an unpaired surrogate.
+# This pattern matches an escaped backslash, a surrogate pair, or an unpaired surrogate.
 _ESCAPES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?P<half>[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
@@ -40,7 +40,7 @@ _MAY_HAVE_BARE_KEY = re.compile(r"[{,][ \t\r\n]*-?[0-9]")
 
 Table = Mapping[Any, "int | str | Table"]
 _encode_plain = json.JSONEncoder(ensure_ascii=False).encode
-"""For strings, numbers, booleans and null. `json.dumps` would create a new encoder for each call."""
+"""Encode a string, number, boolean or null. `json.dumps` would create an encoder for each call."""
 
 
 def encode_scalar(value: str | float | None) -> str:
@@ -49,7 +49,7 @@ def encode_scalar(value: str | float | None) -> str:
 
 
 class EncodedValue(str):
-    """A value that is already encoded."""
+    """An encoded value."""
 
     __slots__ = ()
 
@@ -61,13 +61,13 @@ class TableEncoder(Generic[_Value]):
     """Encodes a table repeatedly and caches each encoded value. Values must be replaced, not modified."""
 
     def __init__(self, members_of: Callable[[_Value], Table], depth: int) -> None:
-        """members_of converts a value to a JSON object inside `depth` braces."""
+        """`members_of` converts a value to a JSON object at nesting depth `depth`."""
         self._members_of = members_of
         self._depth = depth
         self._known: dict[str, tuple[_Value, EncodedValue]] = {}
 
     def encode_table(self, table: Mapping[str, _Value]) -> dict[str, EncodedValue]:
-        """Return the table for `encode_side_json`, sorted by name. Only one task at a time may call `encode_table`."""
+        """Encode a table for `encode_side_json`, sorted by name. Only one task at a time may call encode_table."""
         known = self._known
         self._known = {}
         for name, value in sorted(table.items()):
@@ -79,7 +79,7 @@ class TableEncoder(Generic[_Value]):
 
 
 def encode_side_json(fields: Mapping[str, Table]) -> bytes:
-    r"""Encode an object in RocketMQ's layout. In each table, the keys must be all integers or all strings.
+    r"""Encode an object in RocketMQ's layout. The keys of a table must be all integers or all strings.
 
     >>> encode_side_json({"offsetTable": {1: 6, 2: 6}})
     b'{\n\t"offsetTable":{1:6,2:6\n\t}\n}'
@@ -105,10 +105,7 @@ def _encode_value(value: "int | str | Table", depth: int) -> str:
 
 
 def decode_side_json(raw: bytes, *, file: str, file_offset: int = 0) -> dict[str, Any]:
-    """Decode the object in a JSON file. All keys become strings. Raises CorruptFileError at the first wrong byte.
-
-    `raw` begins at file_offset of the file.
-    """
+    """Decode an object in a JSON file from file_offset on. All keys become strings. Raises CorruptFileError."""
     if len(raw) > SIDE_JSON_BYTES_MAX:
         raise CorruptFileError(file, file_offset, "file size", f"{SIDE_JSON_BYTES_MAX} or less", len(raw))
     try:
@@ -134,7 +131,7 @@ def decode_side_json(raw: bytes, *, file: str, file_offset: int = 0) -> dict[str
 
 
 def _check_surrogates(text: str, file: str, file_offset: int) -> None:
-    """Raise CorruptFileError at an unpaired surrogate, which could not be written again."""
+    """Raise CorruptFileError at an unpaired surrogate, which cannot be encoded."""
     for escape in _ESCAPES.finditer(text):
         if escape["half"] is not None:
             offset = file_offset + len(text[: escape.start()].encode())
@@ -181,7 +178,7 @@ def _parse_integer(digits: str) -> int:
 
 
 def decimal_of(digits: str) -> Decimal:
-    """Return a JSON number with all its digits. Raises ValueError for an exponent of about 20 digits."""
+    """Convert a JSON number with all its digits. Raises ValueError for an exponent of about 20 digits."""
     try:
         return Decimal(digits)
     except InvalidOperation:
@@ -196,7 +193,7 @@ _DECODER = json.JSONDecoder(parse_int=_parse_integer, parse_float=decimal_of, pa
 
 
 def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, Any]:
-    """Return an empty table if the field is missing or null."""
+    """Return the table in a field. The table is empty if the field is missing or null."""
     found = fields.get(name)
     if found is None:
         return {}
@@ -206,7 +203,7 @@ def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, An
 
 
 def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict[int, int]:
-    """Return the offsets sorted. Raises CorruptFileError for an entry that is not a pair of numbers."""
+    """Return the sorted offsets. Raises CorruptFileError for an entry that is not a pair of numbers."""
     offsets = {}
     for key, value in table.items():
         if not re.fullmatch("-?[0-9]{1,10}", key):
@@ -216,7 +213,7 @@ def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict
 
 
 def offset_of(value: object, field: str, *, file: str) -> int:
-    """Raise CorruptFileError unless the value is an integer."""
+    """Return an offset. Raises CorruptFileError unless the value is an integer."""
     if type(value) is not int:
         raise CorruptFileError(file, 0, field, "an integer", _shorten(value))
     return value

@@ -1,12 +1,11 @@
 """Index file: appends entries, links the entries of a slot, and checks the links.
 
-RocketMQ's IndexFile. One task adds entries; any task may read. Each entry refers to the previous entry of its hash
-slot, and entries are never removed. An entry is written first, then the slot, then `count` advances. A reader reads the
-slot first and `count` second, so it never uses an entry that is not written yet.
+Like RocketMQ's IndexFile. One task adds entries; any task may read. Each entry refers to the previous entry of its hash
+slot. The writer writes the entry, then the slot, then `count`. A reader reads the slot before `count`, so it never uses
+an entry that is not written yet.
 
-The links can be checked without the log. The `previous` field of an entry must equal the value that its slot had before
-that entry, so adding all entries to an empty table produces the correct slots. A check of the links detects an old page
-or sector anywhere except in the entries of the last record.
+The links can be checked without the log, because the `previous` field of an entry must equal the value that its slot
+had before that entry. This check detects an old page or sector anywhere except in the entries of the last record.
 """
 
 from array import array
@@ -36,7 +35,7 @@ from ..formats.index import (
 from ..world import MappedFile, Tasks
 
 _BUILT_BYTES_MAX = 1 << 20
-"""Limit of the buffered entries during a build."""
+"""Maximum size of buffered entries during a build."""
 
 _PHY_OFFSET_AT = 4
 _TIME_DIFF_AT = 12
@@ -46,22 +45,22 @@ _PREVIOUS_AT = 16
 class IndexFile:
     """A mapped index file.
 
-    Invariant: during a build `_unwritten` contains the last entries before number `_next`, and `_newest` refers only to
-    these. Outside of a build `_unwritten` and `_newest` are empty.
+    Invariant: `_unwritten` contains the last entries before number `_next`. `_newest` refers only to these entries. If
+    no build runs, `_unwritten` and `_newest` are empty.
     """
 
     def __init__(self, tasks: Tasks, file: MappedFile, name: str, slots: int, entries_max: int) -> None:
-        """`file` is not checked and may contain anything."""
+        """Open a file, whose contents are not checked."""
         self.file = file
         self.name = name
         self.view = file.view(0, file.size_bytes)
         self.is_durable = False
-        """Whether the file is synced and will not change any more."""
+        """Whether the file is synced and will not change again."""
         self.is_building = False
-        """During a build entries are buffered until `end_building`, and there are no readers."""
+        """Whether a build runs: entries are buffered until `end_building`, and no task reads the file."""
         self._unwritten = bytearray()
         self._newest: dict[int, int] = {}
-        """Number of the newest buffered entry of a slot, by the slot's position in the file."""
+        """Maps the position of a slot to the number of its newest buffered entry."""
         self._slots = slots
         self._entries_max = entries_max
         self._entries_at = entries_position(slots)
@@ -73,7 +72,7 @@ class IndexFile:
         self._used_slots = header.used_slots
         self._next = header.next_entry
         self.count = tasks.cell(f"index {name}.count", self._next)
-        """Readers use only entries with smaller numbers."""
+        """Readers use only entries with numbers below `count`."""
 
     @property
     def header(self) -> IndexHeader:
@@ -91,25 +90,25 @@ class IndexFile:
         return self.count.get() >= self._entries_max
 
     def entry(self, number: int) -> IndexEntry:
-        """`number` is from 1 to `count` - 1."""
+        """Return the entry with a number from 1 to `count` - 1."""
         return decode_entry(self.view, self._entries_at + ENTRY_BYTES * number)
 
     # -- writing -----------------------------------------------------------------------------------
 
     def start_after_full_file(self, full: "IndexFile") -> None:
-        """Copy the end of the previous, full file into the header."""
+        """Copy end time and end offset of the previous file into the header."""
         self.begin_timestamp_ms = self.end_timestamp_ms = full.end_timestamp_ms
         self._begin_offset = self.end_physical_offset = full.end_physical_offset
         self._store_header(self._next)
 
     def put_key(self, key_hash: int, physical_offset: int, store_timestamp_ms: int) -> bool:
-        """Return False, without a change, if the file is full. Equal entries are permitted."""
+        """Add an entry, or return False if the file is full. The file may already contain an equal entry."""
         number = self._next
         if number >= self._entries_max:
             return False
         slot_at = HEADER_BYTES + key_hash % self._slots * SLOT_BYTES
         previous = self._newest.get(slot_at) or SLOT.unpack_from(self.view, slot_at)[0]
-        if not 0 < previous < number:  # as IndexFile.putKey: the entry to which the slot refers may be lost
+        if not 0 < previous < number:  # like IndexFile.putKey: a crash may have lost the slot's entry
             previous = 0
         diff_s = time_diff_s(self.begin_timestamp_ms, store_timestamp_ms)
         entry = encode_entry(key_hash, physical_offset, diff_s, previous)
@@ -135,7 +134,7 @@ class IndexFile:
         return True
 
     def put_plain(self, plain: PlainRecords, begin: int) -> int:
-        """Add the keys from row `begin` on until the file is full. Returns how many were added."""
+        """Add the keys from row `begin` on until the file is full. Returns the number of added keys."""
         times, offsets = plain.key_column("store_timestamp_ms"), plain.key_column("physical_offset")
         end = min(begin + self._entries_max - self._next, plain.key_count)
         if begin >= end:
@@ -157,7 +156,7 @@ class IndexFile:
         return end - begin
 
     def end_building(self) -> None:
-        """End the build. Later entries are written without a buffer."""
+        """End the build. Later entries are not buffered."""
         self._write_buffered_entries()
         self.is_building = False
         if self._next != self.count.get():
@@ -176,7 +175,7 @@ class IndexFile:
         if not self.is_building:
             self.count.set(
                 self._next
-            )  # before the slots, because a reader ignores a slot that refers to an entry after `count`
+            )  # before the slots, because readers ignore a slot that refers to an entry after `count`
         for slot_at, number in self._newest.items():
             store(slot_at, SLOT.pack(number))
         self._unwritten.clear()
@@ -188,7 +187,7 @@ class IndexFile:
         self.count.set(self._next)
 
     def _store_header(self, number: int) -> None:
-        """The header is within one sector, so a crash cannot split the header."""
+        """Write the header, which is in one sector, so that a crash cannot split it."""
         self.file.store(
             0,
             HEADER.pack(
@@ -202,7 +201,7 @@ class IndexFile:
         )
 
     def flush(self) -> None:
-        """Sync the contents, but not the name."""
+        """Sync the file, but not its name."""
         self.file.msync(0, self.file.size_bytes)
 
     # -- reading -----------------------------------------------------------------------------------
@@ -212,8 +211,8 @@ class IndexFile:
     ) -> None:
         """Append log offsets of entries with this hash to `found`, newest first, until it has max_num.
 
-        Offsets for which `accept` returns False are omitted. `accept` is called only for records that may be stored in
-        [begin_ms, end_ms]. Entries contain times in whole seconds, so a record can be stored up to 999 ms outside.
+        Offsets for which `accept` returns False are omitted. Entries contain times in whole seconds, so `accept` can
+        get a record that was stored up to 999 ms before begin_ms or after end_ms.
         """
         view, base_at = self.view, self._entries_at
         (number,) = SLOT.unpack_from(view, HEADER_BYTES + key_hash % self._slots * SLOT_BYTES)
@@ -222,12 +221,12 @@ class IndexFile:
         while number > 0 and len(found) < max_num:
             at = base_at + ENTRY_BYTES * number
             stored_hash, physical_offset, diff_s, previous = ENTRY.unpack_from(view, at)
-            # The timeDiff of the first entry is counted from an earlier time: see formats.index.
+            # The first entry's timeDiff is relative to an earlier time: see formats.index.
             stored_ms = self.begin_timestamp_ms + (1000 * diff_s if number > 1 else 0)
             is_in_time = begin_ms <= stored_ms + 999 and stored_ms <= end_ms
             if stored_hash == key_hash and is_in_time and accept(physical_offset):
                 found.append(physical_offset)
-            if stored_ms + 999 < begin_ms or previous >= number:  # a link to a later entry could make this loop endless
+            if stored_ms + 999 < begin_ms or previous >= number:  # a wrong link could make this loop endless
                 return
             number = previous
 
@@ -236,9 +235,9 @@ class IndexFile:
 
 
 def index_file_defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterator[CorruptFileError]:
-    """Yield the errors in an index file. If the header is wrong, only the header is checked.
+    """Yield the errors in an index file. If the header is wrong, nothing else is checked.
 
-    Needs 4 bytes of memory per slot.
+    Uses 4 bytes of memory per slot.
     """
     header = decode_header(view)
     in_header = list(header_defects(header, path, entries_max))

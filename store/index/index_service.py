@@ -1,6 +1,6 @@
 """Index service: adds dispatched records to the index, in log order.
 
-RocketMQ's IndexService. If a new file cannot be created, dispatch retries the record. After a few failures the store
+Like RocketMQ's IndexService. If no new file can be created, dispatch retries the record. After a few failures the store
 stops indexing and refuses puts, but consumers can continue. The next load of the store then builds the missing part.
 """
 
@@ -22,10 +22,7 @@ from ..world import World
 from .index_file import IndexFile
 
 _CLOCK_MS_MAX = LOCAL_MS_MAX - 366 * 86_400_000
-"""The latest clock time that is used for the name of a new file.
-
-Later files get names 1 ms apart, for which a year is left.
-"""
+"""Limit of the clock time in a file name. Later names are 1 ms apart, for which a year is left."""
 
 
 class IndexFiles:
@@ -33,7 +30,7 @@ class IndexFiles:
 
     def __init__(self, world: World, directory: str, slots: int, entries_max: int) -> None:
         self.files: tuple[IndexFile, ...] = ()
-        """The tuple is replaced, never modified, so that a reader can keep a reference to it."""
+        """The files, oldest first. Changes create a new tuple, so a reader can keep an old one."""
         self.slots = slots
         self.entries_max = entries_max
         self.file_bytes = index_file_bytes(slots, entries_max)
@@ -41,19 +38,19 @@ class IndexFiles:
         self._directory = directory
         self._changing = world.tasks.lock("index files")
         self._syncing = world.tasks.lock("index files sync")
-        """Locked while files are synced or removed, so that no file is unmapped during a sync."""
+        """Prevents unmapping of a file during its sync."""
         self._last_local_ms = -1
-        """Local time in the newest file name that was ever used."""
+        """Local time in the newest file name."""
         self._names_are_durable = True
 
     def path(self, name: str) -> str:
         return f"{self._directory}/{name}"
 
     def load(self) -> list[CorruptFileError]:
-        """Map all index files. Returns an error for each other directory entry; these are ignored.
+        """Map all index files. Returns an error for each ignored directory entry.
 
-        A file of a different length is unreadable and also in the result; `keep_first_files` removes it later.
-        Causes: other settings, or a crash during the creation.
+        A file of a wrong length is ignored, too; `keep_first_files` removes such files later. Changed settings or a
+        crash during the creation cause wrong lengths.
         """
         files = self._world.files
         odd: list[CorruptFileError] = []
@@ -83,14 +80,14 @@ class IndexFiles:
     # -- growing -----------------------------------------------------------------------------------
 
     def create(self) -> IndexFile:
-        """Create the next file. The file and its name are not durable yet.
+        """Create the next file, which is not durable yet.
 
-        The name is the local time, but at least 1 ms later than the newest name, because clock or time zone may step
-        back. Raises OSError if the disk fails, or for a name after the year 99999.
+        The name is the local time, but at least 1 ms after the newest name, because clock or time zone may step back.
+        Raises OSError if the disk fails, or after the year 99999.
         """
         files = self._world.files
         if files.status(self._directory) is None:
-            make_directory(files, self._directory, below=directory_of(self._directory))  # `sync_names` makes it durable
+            make_directory(files, self._directory, below=directory_of(self._directory))  # `sync_names` syncs the name
         clock = self._world.clock
         local_ms = max(min(clock.now_ms() + clock.utc_offset_ms(), _CLOCK_MS_MAX), self._last_local_ms + 1, 0)
         while local_ms <= LOCAL_MS_MAX and files.status(self.path(index_file_name(local_ms))) is not None:
@@ -100,7 +97,7 @@ class IndexFiles:
         self._last_local_ms = local_ms
         made = self._map_new(index_file_name(local_ms))
         self._names_are_durable = False
-        if self.files and self.files[-1].end_timestamp_ms > 0:  # the time is 0 in an empty file
+        if self.files and self.files[-1].end_timestamp_ms > 0:  # in an empty file this time is 0
             made.start_after_full_file(self.files[-1])
         with self._changing:
             self.files = (*self.files, made)
@@ -110,7 +107,7 @@ class IndexFiles:
         try:
             return self._map_file(name)
         except OSError:
-            with suppress(OSError):  # otherwise the next load removes the incomplete file, which is too short
+            with suppress(OSError):  # the next load removes the file, because it is too short
                 self._world.files.unlink(self.path(name))
             raise
 
@@ -133,7 +130,7 @@ class IndexFiles:
             self._names_are_durable = True
             self.sync_names()
         for file in due:
-            file.is_durable = file.is_full  # a file that is not full is synced again later
+            file.is_durable = file.is_full  # a file that can change must be synced again
 
     def sync_names(self) -> None:
         self._world.files.sync_directory(self._directory)
@@ -141,7 +138,7 @@ class IndexFiles:
 
     @property
     def durable_timestamp_ms(self) -> int:
-        """A store time such that every full file that ends by then is durable, even if later files become full.
+        """A store time: every full file that ends at or before this time is durable, now and later.
 
         The time is 1 ms before the end of the last durable file, because the next file may end in the same millisecond.
         """
@@ -163,10 +160,10 @@ class IndexFiles:
             file.file.close()
 
     def delete_expired(self, log_min_offset: int) -> int:
-        """Remove the oldest files, but not the last, whose records are all before log_min_offset. Return how many.
+        """Remove files that contain only records before log_min_offset, except the last file. Returns their number.
 
-        Files are unlinked oldest first, so a crash before the sync of the directory can restore only files whose
-        records are removed. After an OSError the file and all newer files stay until the next call.
+        The oldest file is unlinked first, so a crash can restore only files whose records have expired. After an
+        OSError the remaining files stay until the next call.
         """
         with self._syncing:
             files = self.files[:-1]
@@ -174,11 +171,11 @@ class IndexFiles:
             while count < len(files) and files[count].end_physical_offset < log_min_offset:
                 count += 1
             for file in files[:count]:
-                with suppress(FileNotFoundError):  # already removed
+                with suppress(FileNotFoundError):  # the file may already be removed
                     self._world.files.unlink(self.path(file.name))
                 with self._changing:
                     self.files = self.files[1:]
-                file.file.close()  # a query that is running has its own view of the file
+                file.file.close()  # a running query has its own view of the file
             if count:
                 self._world.files.sync_directory(self._directory)
         return count
@@ -208,15 +205,15 @@ class IndexService:
         self._file: IndexFile | None = None
         self._offset = -1
         self._keys = 0
-        """Number of indexed keys of the last indexed record."""
+        """How many keys of the last indexed record are indexed."""
         self._failures = 0
         self._is_building = False
-        """During a build, headers are written only when a file is full and in `end_building`."""
+        """Whether a build runs, during which a header is written only when its file is full."""
 
     def build_from(self, physical_offset: int, keys: int) -> None:
-        """Start to build the missing part of the index. `end_building` must follow before the first query.
+        """Start to build the missing index. Call `end_building` before the first query.
 
-        The files already contain all records before physical_offset, and the first `keys` keys of the record there.
+        The files already contain all records before physical_offset, and the first `keys` keys of the record there;
         (-1, 0) means an empty index.
         """
         self._offset, self._keys = physical_offset, keys
@@ -233,10 +230,7 @@ class IndexService:
     # -- adding ------------------------------------------------------------------------------------
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Add the keys of a record, unless they are already indexed or it is a rollback record.
-
-        After an OSError the caller must retry.
-        """
+        """Add a record's keys that are not indexed yet. Rollback records are not indexed. Retry after an OSError."""
         if not may_have_keys(record):
             return
         physical_offset = record.physical_offset
@@ -258,7 +252,7 @@ class IndexService:
             self._keys += 1
 
     def put_plain(self, plain: PlainRecords) -> None:
-        """Add the keys of a batch. After an OSError the caller must retry, with the batch or single records."""
+        """Add the keys of a batch. After an OSError, retry with the batch or single records."""
         offsets = plain.key_column("physical_offset")
         begin = bisect_left(offsets, self._offset)
         if begin < len(offsets) and offsets[begin] == self._offset:
@@ -276,7 +270,7 @@ class IndexService:
                 self._keys += taken
 
     def _make_file_with_room(self) -> IndexFile | None:
-        """Return None if the creation has failed too often."""
+        """Return a new file, or None if the creation has failed too often."""
         if self._file is not None:
             count_mark("index rolls")
             self._file.end_building()
@@ -285,7 +279,7 @@ class IndexService:
         except OSError as error:
             count_mark("index not made")
             self.last_error = error
-            if is_disk_full(error):  # a full disk is not counted: it can get free space again
+            if is_disk_full(error):  # not counted, because a full disk can get free space again
                 raise
             self._failures += 1
             if self._failures < _CREATIONS_MAX:
@@ -296,15 +290,12 @@ class IndexService:
         self._file.is_building = self._is_building
         return self._file
 
-    # -- asking ------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------
 
     def query_offset(
         self, topic: str, key: bytes, max_num: int, begin_ms: int, end_ms: int, accept: Callable[[int], bool]
     ) -> list[int]:
-        """Return the log offsets of up to max_num records for which `accept` returns True, newest first.
-
-        `accept`: see `IndexFile.select_offsets`.
-        """
+        """Return log offsets of up to max_num records that `accept` selects, newest first."""
         hashed = key_hash(topic, key)
         max_num = min(max_num, self._max_num)
         found: list[int] = []

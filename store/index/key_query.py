@@ -1,8 +1,8 @@
 """Key query: finds the messages of a topic that have a key.
 
-The index contains only hashes, which different keys may share, so topic and key in each record are compared. The
-index contains store times in seconds. The begin time of a query is also compared with the time in the record. The end
-time is not, so messages stored up to 999 ms later are included, as in RocketMQ.
+The index contains only hashes, which different keys may share, so the query compares topic and key with each record.
+The index contains store times in seconds. The query compares its begin time with the record, too, but not its end time.
+As in RocketMQ, the result includes messages that were stored up to 999 ms after the end time.
 """
 
 from dataclasses import dataclass, field
@@ -15,20 +15,17 @@ from .index_service import IndexService
 
 @dataclass(slots=True)
 class QueryMessageResult:
-    """Encoded records, oldest first."""
+    """The result of a query: encoded records, oldest first."""
 
     records: list[bytes] = field(default_factory=list, repr=False)
     physical_offsets: list[int] = field(default_factory=list)
     index_last_update_timestamp_ms: int = 0
-    """Store time of the last indexed record, 0 if the result is empty."""
+    """Store time of the last indexed record, or 0 if the result is empty."""
     index_last_update_physical_offset: int = 0
 
 
 class KeyQuerier:
-    """Finds messages by key in one log.
-
-    If the C core was built, the core reads plain records; Python reads all other records.
-    """
+    """Finds messages by key in one log. The optional C core reads plain records; Python reads all other records."""
 
     def __init__(self, commit_log: CommitLog, core: NativeCore | None = None) -> None:
         self._commit_log = commit_log
@@ -39,14 +36,13 @@ class KeyQuerier:
     ) -> QueryMessageResult:
         """Return the newest messages of a topic with a key, stored in [begin_ms, end_ms + 999], oldest first.
 
-        `limit` is the log offset up to which records may be read. Unreadable records do not count towards max_num.
-        RocketMQ counts unreadable records, and repeats the query up to three times if all records of a result are
-        unreadable.
+        Records up to log offset `limit` may be read. Unreadable records do not count towards max_messages. RocketMQ
+        counts them, and repeats the query up to three times if all records of a result are unreadable.
         """
         try:
             raw_topic, raw_key = topic.encode(), key.encode(errors="surrogateescape")
         except UnicodeEncodeError:
-            return QueryMessageResult()  # with a lone surrogate, which no record can contain
+            return QueryMessageResult()  # no record can contain a lone surrogate
         begin_ms = max(begin_ms, -(1 << 63))  # the C core accepts only 64 bits, and no record is older
         found: dict[int, bytes] = {}
 
@@ -68,11 +64,9 @@ class KeyQuerier:
         return QueryMessageResult([found[offset] for offset in offsets], offsets, *index.last_update)
 
     def _plain_record(self, physical_offset: int, topic: bytes, key: bytes, begin_ms: int, limit: int) -> bytes | None:
-        """Let the C core check the record at a log offset.
+        """Let the C core check a record. Returns the record, or empty bytes if it does not match.
 
-        Returns the record's bytes, empty if the record does not match.
-
-        Returns None if there is no C core or the record is not plain.
+        Returns None without a C core, and if the record is not plain.
         """
         if self._core is None:
             return None
@@ -93,4 +87,4 @@ class KeyQuerier:
             return None
         return self._commit_log.record_bytes(
             physical_offset, record.size_bytes, limit
-        )  # None if retention has just removed it
+        )  # None if retention has just removed the record

@@ -1,16 +1,15 @@
 """Segment allocation: creates commit-log segments ahead of need.
 
-RocketMQ's AllocateMappedFileService. A put at the end of a segment should not wait until a file is created, extended
-and synced, so each request for a segment also requests the following one. A segment is used only after its name and
-size are durable: otherwise a power cut could remove the file and the acknowledged records in it.
+RocketMQ's AllocateMappedFileService. Each request for a segment also requests the following segment, so a put at the
+end of a segment rarely waits until a file is created, extended and synced. A put uses a segment only after the
+segment's name and size are durable. Otherwise a power cut could remove the file and its acknowledged records.
 
-Segments are created in order of their offsets, and creation stops at the first failure. Otherwise a crash could leave a
+The service creates segments in order of their offsets, and stops at the first failure. Otherwise a crash could leave a
 segment without its predecessor, and an empty log would seem to begin at that segment.
 
 The first write to a mapped page waits for memory and, under memory pressure, for the disk. With
-`warm_mapped_file_enable` the allocating task therefore touches every page of a new segment and locks it in memory
-until it is full (RocketMQ's warmMappedFile). If the system refuses the lock for lack of permission or memory, the
-refusal is counted.
+`warm_mapped_file_enable` the allocating task therefore touches every page of a new segment and locks it in memory until
+it is full (RocketMQ's warmMappedFile). The task counts refused locks (no permission or too little memory).
 """
 
 from dataclasses import dataclass
@@ -28,18 +27,18 @@ WAIT_MS = 5_000  # RocketMQ AllocateMappedFileService.waitTimeOut
 
 _LABEL = "commitlog"
 _AT_ONCE = 2
-"""Number of segments created per request: the needed one and the following one."""
+"""Number of segments created per request: the requested segment and the next one."""
 
 UNLOCK_AFTER_MS = 6_000
 """A full segment stays locked in memory for this time, because readers usually read the newest records."""
 
 
 class SegmentWarmUp:
-    """Touches, locks and later unlocks segments. Other tasks may call only `unlock_later`."""
+    """Touches, locks and later unlocks segments. Tasks other than the allocating task may call only `unlock_later`."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self.refusals = 0
-        """Failed calls of mlock, munlock or madvise."""
+        """Number of failed calls of mlock, munlock or madvise."""
         self.last_refusal: OSError | None = None
         self._clock = world.clock
         self._syncs = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
@@ -48,7 +47,7 @@ class SegmentWarmUp:
         self._locked: dict[int, MappedFile] = {}
         """Locked segments that still receive appends, by base offset."""
         self._due: list[tuple[int, MappedFile]] = []
-        """Full segments and the monotonic time in ns to unlock each, earliest first."""
+        """(monotonic time in ns, full segment to unlock at that time), earliest first."""
 
     def warm(self, base_offset: int, file: MappedFile) -> None:
         """Touch every page of a new segment and lock the segment in memory.
@@ -76,7 +75,7 @@ class SegmentWarmUp:
             self._count_refusal(refusal)
 
     def forget_segment(self, base_offset: int) -> None:
-        """Call this before a segment is unmapped, which also unlocks the segment."""
+        """Stop tracking a segment. Call this before the segment is unmapped, which also unlocks the segment."""
         with self._lock:
             self._locked.pop(base_offset, None)
 
@@ -88,7 +87,7 @@ class SegmentWarmUp:
                 self._due.append((due_ns, file))
 
     def unlock_due(self) -> int | None:
-        """Unlock all segments whose time has come. Returns the ms until the next segment must be unlocked, or None."""
+        """Unlock all due segments. Returns the ms until the next segment is due, None if all are unlocked."""
         while self._due:
             due_ns, file = self._due[0]
             left_ns = due_ns - self._clock.monotonic_ns()
@@ -101,7 +100,7 @@ class SegmentWarmUp:
             except OSError as refusal:
                 self._count_refusal(refusal)
             except ValueError:
-                pass  # already removed and unmapped, which unlocked it
+                pass  # retention has unmapped the segment, which unlocked it
         return None
 
     def _count_refusal(self, refusal: OSError) -> None:
@@ -131,7 +130,7 @@ class AllocateMappedFileService(Service):
         needs_buffer: bool = False,
         warm_up: SegmentWarmUp | None = None,
     ) -> None:
-        """With needs_buffer, a segment is requested only if `pool` has a free buffer."""
+        """needs_buffer: request a segment only if `pool` has a free buffer."""
         super().__init__(world)
         self._queue = queue
         self._pool = pool
@@ -140,13 +139,13 @@ class AllocateMappedFileService(Service):
         self._lock = world.tasks.lock("allocate requests")
         self._requests: dict[int, _SegmentRequest] = {}
         self.failure: tuple[str, int, OSError] | None = None
-        """Path, intended size and error if the last creation failed."""
+        """(path, intended size, error) of the last failed creation."""
 
     def take_segment(self, base_offset: int) -> Segment | None:
-        """Return the segment at base_offset, and request the segment after it. The preceding segment must be full.
+        """Return the segment at base_offset, and request the next one. The preceding segment must be full.
 
-        Returns None if the creation failed, if a required buffer is not free, or after 5 s. In the last case
-        a later call can return the segment.
+        Returns None if the creation failed, if a required buffer is not free, or after 5 s. After a timeout, a later
+        call can return the segment.
         """
         if self.warm_up is not None:
             self.warm_up.unlock_later(base_offset - self._queue.segment_bytes)
@@ -171,13 +170,12 @@ class AllocateMappedFileService(Service):
         return segment
 
     def _remaining_request_budget(self) -> int:
-        """The caller must hold the lock."""
+        """Return how many more segments may be requested. The caller must hold the lock."""
         if self._pool is None or not self._needs_buffer:
             return _AT_ONCE
         return self._pool.available - len(self._waiting_requests())
 
     def _register_request(self, base_offset: int, budget: int) -> _SegmentRequest | None:
-        """Return None if a new request exceeds the budget."""
         request = self._requests.get(base_offset)
         if request is None or request.error is not None:
             if budget <= 0:
@@ -206,7 +204,7 @@ class AllocateMappedFileService(Service):
             request.done.notify()
 
     def _fail_requests_from(self, base_offset: int, error: OSError) -> None:
-        """A later `take_segment` can request the failed segments again."""
+        """Mark the requests as failed. A later `take_segment` can request these segments again."""
         with self._lock:
             failed = [request for request in self._waiting_requests() if request.base_offset >= base_offset]
             for request in failed:
@@ -215,14 +213,14 @@ class AllocateMappedFileService(Service):
             request.done.notify()
 
     def make_segment(self, base_offset: int) -> Segment:
-        """Create one zeroed, durable segment. After an OSError the incomplete file is removed."""
+        """Create one zeroed, durable segment. After an OSError, remove the incomplete file."""
         files, path = self.world.files, self._queue.path(base_offset)
         directory = directory_of(path)
-        if files.status(directory) is None:  # the directory was removed after the start
+        if files.status(directory) is None:  # an operator removed the directory after the start
             make_directory(files, directory)
         if files.status(path) is not None:
             count_mark("leftover replaced")
-            files.unlink(path)  # the new segment must not contain bytes of an old file
+            files.unlink(path)  # an old file's bytes must not appear in the new segment
         file = None
         try:
             file = files.map(path, self._queue.segment_bytes)
@@ -252,10 +250,10 @@ class AllocateMappedFileService(Service):
         self.world.files.sync_directory(directory_of(path))
 
     def remove_segments_before(self, base_offset: int) -> bool:
-        """Durably remove segments before base_offset, where an empty log is about to begin.
+        """Durably remove segments before base_offset, the start of a log that is still empty.
 
-        Otherwise the next load would regard an empty file before base_offset as the end of the log. Returns False if a
-        segment is still being created. After an OSError call again to retry.
+        Otherwise the next load would regard an empty file before base_offset as the end of the log. Returns False while
+        a segment is being created. After an OSError, call again.
         """
         with self._lock:
             early = sorted(base for base in self._requests if base < base_offset)
@@ -273,7 +271,7 @@ class AllocateMappedFileService(Service):
         return True
 
     def finish_remaining_work(self) -> None:
-        """Remove unused segments, newest first. A failed removal does no harm."""
+        """Remove unused segments, newest first. If a removal fails, the file stays, which does no harm."""
         made = [request for request in self._requests.values() if request.segment is not None]
         self._requests.clear()
         for request in sorted(made, key=lambda request: -request.base_offset):

@@ -1,8 +1,8 @@
-"""Checkpoint: tracks the store times up to which data is durable.
+"""Checkpoint: stores the store times up to which data is durable.
 
-RocketMQ's StoreCheckpoint. Recovery starts its scan at the newest segment whose first record is older than the
-smaller of the first two times. So a time may be too early but never too late: it advances only after the data and
-file names that it covers are synced.
+RocketMQ's StoreCheckpoint. Recovery starts its scan at the newest segment whose first record is older than the log time
+and the queue time of the checkpoint. A time in the checkpoint may be too early but never too late: it advances only
+after a sync of the data and file names that it covers.
 """
 
 from ..errors import CorruptFileError
@@ -19,10 +19,10 @@ from ..world import Files, MappedFile, World
 
 
 class StoreCheckpoint:
-    """The checkpoint file, and the values that the next `flush` will write.
+    """The checkpoint file, and the values for the next `flush`.
 
-    Invariant: the times of log and queues decrease only when queues are rebuilt or the log is truncated.
-    trusted_timestamp_ms changes only in `load`.
+    Invariant: the times of log and queues decrease only when recovery rebuilds queues or truncates the log. Only `load`
+    changes trusted_timestamp_ms.
     """
 
     def __init__(self, world: World, path: str) -> None:
@@ -37,12 +37,12 @@ class StoreCheckpoint:
         self.index_msg_timestamp_ms = 0
         """Full index files are durable up to this store time."""
         self.trusted_timestamp_ms = 0
-        """recovery_timestamp_ms when the file was read."""
+        """Value of recovery_timestamp_ms when `load` read the file."""
 
     def load(self) -> CorruptFileError | None:
-        """Return the error if the file is corrupt. A missing, empty or incomplete file counts as zeros.
+        """Read the file. Returns an error if the file is corrupt. A missing, empty or incomplete file counts as zeros.
 
-        A corrupt file is overwritten with zeros: recovery then scans more of the log.
+        `load` overwrites a corrupt file with zeros, so recovery scans more of the log.
         """
         assert self._file is None, "load once"
         damage = None
@@ -57,7 +57,7 @@ class StoreCheckpoint:
         self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms, self.index_msg_timestamp_ms = values
         self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
         if not is_believed:
-            self.flush()  # otherwise the times on disk would also cover files that are created from now on
+            self.flush()  # without this write, the old times on disk would also cover new files
         self.trusted_timestamp_ms = self.recovery_timestamp_ms
         return damage
 
@@ -72,7 +72,7 @@ class StoreCheckpoint:
 
     @property
     def has_queue_time(self) -> bool:
-        """False if there is no checkpoint, or after `reset_queue_time`."""
+        """Return False if the checkpoint has no queue time, as after `reset_queue_time`."""
         return self.logics_msg_timestamp_ms > 0
 
     def advance_log_time(self, store_timestamp_ms: int) -> None:
@@ -82,14 +82,13 @@ class StoreCheckpoint:
         self.logics_msg_timestamp_ms = max(self.logics_msg_timestamp_ms, store_timestamp_ms)
 
     def advance_index_time(self, store_timestamp_ms: int) -> bool:
-        """Return whether the time advanced."""
         is_new = store_timestamp_ms > self.index_msg_timestamp_ms
         if is_new:
             self.index_msg_timestamp_ms = store_timestamp_ms
         return is_new
 
     def reset_queue_time(self) -> None:
-        """Durably reset the time of the queues to 0. Must precede the removal of queue entries."""
+        """Durably reset the queue time to 0. Call this before queue entries are removed."""
         if self.logics_msg_timestamp_ms > 0:
             self.logics_msg_timestamp_ms = 0
             self.flush()
@@ -97,7 +96,7 @@ class StoreCheckpoint:
     def limit_to_log_end(self, store_timestamp_ms: int) -> None:
         """Durably lower the times to the store time of the last record in the log.
 
-        Later times belong to truncated records. New records may have earlier times after a clock step.
+        Later times belong to truncated records. If the clock was set back, new records have earlier times.
         """
         if max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms:
             self.physic_msg_timestamp_ms = min(self.physic_msg_timestamp_ms, store_timestamp_ms)
@@ -105,13 +104,13 @@ class StoreCheckpoint:
             self.flush()
 
     def limit_index_time(self, store_timestamp_ms: int) -> None:
-        """Index files that end after this store time may not be durable, so durably lower the index time."""
+        """Durably lower the index time to store_timestamp_ms. Index files with later messages may not be durable."""
         if self.index_msg_timestamp_ms > store_timestamp_ms:
             self.index_msg_timestamp_ms = store_timestamp_ms
             self.flush()
 
     def flush(self) -> None:
-        """The write is atomic, because all values are in one sector."""
+        """Write the values. The write is atomic, because all values are in one sector."""
         assert self._file is not None, "load first"
         with self._lock:
             self._file.store(0, encode_checkpoint(self.values))
@@ -124,14 +123,14 @@ class StoreCheckpoint:
 
 
 def trusted_timestamp_ms(physic_ms: int, logics_ms: int) -> int:
-    # RocketMQ with messageIndexSafe also uses the index time. Here the index is recovered separately.
+    # With messageIndexSafe, RocketMQ's recovery also uses the index time. Tornlog recovers the index separately.
     return max(0, min(physic_ms, logics_ms) - SAFETY_MARGIN_MS)
 
 
 def read_checkpoint(files: Files, path: str) -> CheckpointValues:
-    """Return zeros if the file is missing or a crash interrupted its creation.
+    """Read the checkpoint file. Returns zeros if the file is missing or a crash interrupted its creation.
 
-    Bytes after the regular file length are ignored.
+    Ignores bytes after the regular file length.
     """
     status = files.status(path)
     if status is None or status.size_bytes == 0:

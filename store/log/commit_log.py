@@ -1,7 +1,7 @@
 """Commit log: stores all messages of all topics in order of arrival.
 
-Records are encoded outside the put lock. Under the lock each record is assigned its physical offset, queue offset and
-store time, so records have the same order in the log and in their queue.
+A put encodes its records before it acquires the put lock. Under the lock, it assigns physical offset, queue offset and
+store time to each record, so records have the same order in the log and in their queue.
 """
 
 from collections.abc import Callable
@@ -34,10 +34,10 @@ StoreRecord = Callable[..., int]
 
 
 class CommitLog:
-    """Appends to the log, and reads records by physical offset.
+    """Appends records to the log, and reads records by physical offset.
 
-    Invariant: in log order, store times never decrease, and the queue offset increases by one per record of a queue. On
-    a slave the master ensures the order of times and queue offsets.
+    Invariant: in log order, store times never decrease, and consecutive records of a queue have consecutive queue
+    offsets. On a slave, this order comes from the master.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class CommitLog:
         self.topic_queue_table: dict[tuple[str, int], int] = {}
         """Next queue offset per (topic, queue id). Protected by the put lock."""
         self.topic_put_totals: dict[str, TopicTotals] = {}
-        """By the topic name in the record. Protected by the put lock."""
+        """Totals by the topic name in the record. Protected by the put lock."""
         self.puts_failed = 0
         """Number of accepted puts that did not reach the log."""
         self.time = LogTime(world.clock)
@@ -62,10 +62,10 @@ class CommitLog:
         self.begin_time_in_lock_ms = 0
         """Time at which the put lock was acquired, 0 while the lock is free. Read without the lock to detect stalls."""
         self.long_holds = SlowCount()
-        """Protected by the put lock."""
+        """Long holds of the put lock, which also protects this counter."""
         self.on_appended: Callable[[], None] = do_nothing
         self.group_transfer: GroupTransfer | None = None
-        """Only on a SYNC_MASTER."""
+        """The puts that wait for a slave; None except on a SYNC_MASTER."""
         self._world = world
         self._config = config
         self._put_lock = world.tasks.lock("put")
@@ -82,7 +82,7 @@ class CommitLog:
     def begin_put(
         self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
     ) -> PutMessageResult | PutWait:
-        """Append a message or batch. Returns a PutWait if the answer must wait for a sync or a slave.
+        """Append a message or batch. Returns a PutWait if the put must wait for a sync or a slave.
 
         on_known: see `MessageStore.begin_put`.
         """
@@ -95,7 +95,7 @@ class CommitLog:
                 self.puts_failed += 1
                 return PutMessageResult(encoded)
             result = self.append(encoded)
-        self.on_appended()  # also after a failed put, which may have appended a blank record
+        self.on_appended()  # also called after a failed put, which may have appended a blank record
         if isinstance(result, PutMessageStatus):
             self.puts_failed += 1
             return PutMessageResult(result)
@@ -197,7 +197,7 @@ class CommitLog:
             encoded.buffer, encoded.starts, queue_offset, wrote_offset, store_timestamp_ms, encoded.born_host_v6
         )
         segment.append(position, encoded.buffer)
-        # Counters advance after the append, so that a failed put uses no queue offset.
+        # Queue offset counters advance after the append, so a failed put uses no queue offset.
         segment.store_timestamp_ms = store_timestamp_ms
         self.last_store_timestamp_ms = store_timestamp_ms
         if encoded.counted:
@@ -214,7 +214,7 @@ class CommitLog:
         )
 
     def _segment_with_room(self, size_bytes: int) -> tuple[Segment, int] | None:
-        """Return a segment and a position with space for size_bytes and a blank record; None: no new segment.
+        """Return a segment and a position with space for size_bytes and a blank record; None if no segment was created.
 
         If the last segment has too little space, a blank record closes this segment.
         """
@@ -235,15 +235,15 @@ class CommitLog:
         return self.queue.add(made), 0
 
     def continue_after(self, last_store_timestamp_ms: int) -> None:
-        """Continue after the last recovered record: later records never have an earlier store time."""
+        """Set the clock so that new records are never older than the last recovered record."""
         self.last_store_timestamp_ms = last_store_timestamp_ms
         self.time.continue_after(last_store_timestamp_ms)
 
     def append_replicated(self, offset: int, records: bytes | memoryview, store_timestamp_ms: int) -> bool:
-        """Append whole records from a master at `offset`, all in one segment.
+        """Append complete records from a master at `offset`, all in one segment.
 
         If the log is empty, it begins at `offset`. store_timestamp_ms is the store time of the last record. Returns
-        False, without a change, if `offset` is not the end of the log, the log is closed, or no segment can be created.
+        False, without a change, if the log ends elsewhere, is closed, or no segment can be created.
         """
         with self._put_lock:
             if self._closed or not self._can_append_at(offset):
@@ -261,7 +261,6 @@ class CommitLog:
         return True
 
     def _can_append_at(self, offset: int) -> bool:
-        """Return whether the log ends at `offset`, or is empty and `offset` is the start of a segment."""
         if self.queue.max_offset == 0 and offset % self.queue.segment_bytes == 0:
             if offset > 0:
                 self.queue.remove_unused()
@@ -269,7 +268,7 @@ class CommitLog:
         return offset == self.queue.max_offset
 
     def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], bool]) -> bool:
-        """Call `remove` to remove a queue that ends at max_offset, and restart its offsets at 0. Puts wait.
+        """Under the put lock, call `remove` to remove a queue that ends at max_offset, and restart its offsets at 0.
 
         Returns False, without a restart, if the queue has newer messages or `remove` returns False.
         """
@@ -289,7 +288,7 @@ class CommitLog:
     # -- looking up --------------------------------------------------------------------------------
 
     def record_bytes(self, physical_offset: int, size_bytes: int, limit: int) -> bytes | None:
-        """Return None unless the record's bytes are in one segment and end by `limit`."""
+        """Return the bytes of a record; None unless they are in one segment and end at or before `limit`."""
         segment = self.queue.find(physical_offset)
         if segment is None or size_bytes <= 0:
             return None
@@ -300,7 +299,7 @@ class CommitLog:
         return bytes(segment.file.view(position, end))
 
     def record_at(self, physical_offset: int, limit: int) -> MessageRecord | None:
-        """Return None unless a valid record begins here and ends by `limit`."""
+        """Return the record at physical_offset; None unless it is valid and ends at or before `limit`."""
         head = self.record_bytes(physical_offset, 8, limit)
         if head is None:
             return None

@@ -1,7 +1,7 @@
 """Flush services: sync the log by group (SYNC_FLUSH) or timer (ASYNC_FLUSH).
 
-After a failed sync the store refuses puts, and pending puts are not answered OK. A later successful sync proves
-nothing, because Linux reports each lost page only once.
+After a failed sync the store refuses puts, and no pending put returns PUT_OK. A later successful sync proves nothing,
+because Linux reports each lost page only once.
 """
 
 from abc import abstractmethod
@@ -36,9 +36,9 @@ class FlushCommitLogService(Service):
     def start_durability_wait(
         self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
     ) -> "GroupCommitRequest | None":
-        """Start to make the log durable up to end_offset. `wait` is the WAIT property of the put.
+        """Start a sync of the log up to end_offset. `wait` is the WAIT property of the put.
 
-        Returns None if the put is answered without waiting for the disk. on_known: see `GroupCommitRequest`.
+        Returns None if the put need not wait for the disk. on_known: see `GroupCommitRequest`.
         """
 
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
@@ -46,12 +46,12 @@ class FlushCommitLogService(Service):
         return PutMessageStatus.PUT_OK if request is None else request.wait()
 
     def flush_to(self, end_offset: int, least_pages: int = 0) -> bool:
-        """Flush until the log is durable up to end_offset or a flush makes no progress. Return True if durable."""
+        """Flush until the log is durable up to end_offset (True) or a flush makes no progress (False)."""
         if self.queue.flushed_where.get() >= end_offset:
             self._advance_checkpoint()
             return True
         with self._flush_lock:
-            # Each flush covers one segment. The end of a full segment may still be unsynced.
+            # Each flush covers one segment. The last bytes of a full segment may not be synced yet.
             while self.queue.flushed_where.get() < end_offset:
                 if not self._flush_once(least_pages):
                     return False
@@ -60,15 +60,15 @@ class FlushCommitLogService(Service):
     def _advance_checkpoint(self) -> None:
         """Advance the checkpoint to the store time of the last record if that record is durable.
 
-        `_flush_once` alone misses this time if it syncs a record before the record's store time is set.
+        `_flush_once` misses this time if it syncs a record before the put has set the record's store time.
         """
         last = self.queue.last_segment()
         if last is None:
             return
-        stored_ms = last.readable_store_timestamp_ms  # read first, so that it belongs to a record before `readable`
+        stored_ms = last.readable_store_timestamp_ms  # read before `readable`, so this record ends before `readable`
         is_news = stored_ms > self.checkpoint.physic_msg_timestamp_ms
-        # Not `max_offset`: a segment without a write buffer may already contain newer records while the buffer of the
-        # previous segment is not committed.
+        # `max_offset` would be wrong: a segment without a write buffer may already contain newer records while the
+        # buffer of the previous segment is not committed.
         if is_news and self.queue.flushed_where.get() >= last.base_offset + last.readable.get():
             self.checkpoint.advance_log_time(stored_ms)
 
@@ -79,11 +79,11 @@ class FlushCommitLogService(Service):
             moved = self.queue.flush(least_pages)
         except OSError:
             # Linux reports a write-back error once and marks the pages clean (errseq_t), so a second sync would not
-            # write them.
+            # write these pages.
             self._sync_failed = True
             self.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
             return False
-        if moved:  # after the sync, because recovery assumes that the log is durable up to the checkpoint
+        if moved:  # set after the sync: recovery assumes a durable log up to the checkpoint
             self.checkpoint.advance_log_time(self.queue.flushed_store_timestamp_ms)
             self.on_flushed()
         return moved
@@ -102,7 +102,6 @@ class FlushRealTimeService(FlushCommitLogService):
     """Monotonic time of the last flush of all bytes."""
 
     def start(self) -> None:
-        """The first flush of all bytes follows after one long interval."""
         config = self.config
         self.woken_by_puts = not (config.flush_commit_log_timed or config.is_transient_store_pool_effective)
         self._thorough_ns = self.world.clock.monotonic_ns()
@@ -123,14 +122,14 @@ class FlushRealTimeService(FlushCommitLogService):
 
 
 class GroupCommitRequest:
-    """A put that waits for a sync until a deadline. Invariant: the request is answered once."""
+    """A put that waits for a sync until a deadline. Invariant: `complete` runs once."""
 
     __slots__ = ("_clock", "_done", "_durable", "_gave_up", "_on_known", "due_ns", "end_offset")
 
     def __init__(
         self, world: World, end_offset: int, timeout_ms: int, on_known: Callable[[], None] | None = None
     ) -> None:
-        """on_known is called by the task that calls `complete`. Without on_known, the caller must use `wait`."""
+        """on_known: called by the task that calls `complete`. Without on_known, the caller must call `wait`."""
         self.end_offset = end_offset
         self._clock = world.clock
         self.due_ns = world.clock.monotonic_ns() + timeout_ms * NS_PER_MS
@@ -140,11 +139,11 @@ class GroupCommitRequest:
             on_known = self._done.notify
         self._on_known = on_known
         self._durable: bool | None = None
-        """Set before the waiting task is notified."""
+        """Whether the log is durable up to the end of the put; None if unknown. Set before `notify`."""
         self._gave_up = False
 
     def complete(self, durable: bool) -> None:
-        """The answer is ignored if the deadline has passed."""
+        """Set the result of the sync. No effect after the deadline."""
         assert self._durable is None, "a put is answered once"
         self._durable = durable
         self._on_known()
@@ -152,7 +151,6 @@ class GroupCommitRequest:
             count_mark("late sync")
 
     def wait(self) -> PutMessageStatus:
-        """Return FLUSH_DISK_TIMEOUT if the deadline passes first."""
         assert self._done is not None, "with on_known, the answer is delivered by callback"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._durable:
             return PutMessageStatus.PUT_OK
@@ -160,7 +158,7 @@ class GroupCommitRequest:
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
     def poll(self, now_ns: int) -> PutMessageStatus | None:
-        """Return None if the answer is not known yet and the deadline has not passed."""
+        """Return the status; None before the sync has ended and before the deadline."""
         if self._durable is not None and not self._gave_up:
             return PutMessageStatus.PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
         if now_ns < self.due_ns:
@@ -196,7 +194,7 @@ class GroupCommitService(FlushCommitLogService):
         assert request.end_offset > 0, request.end_offset
         with self._lock:
             closed = self._closed
-            if not closed:  # under the lock: a later request would never be answered
+            if not closed:  # checked under the lock: no task would handle a request added later
                 self._requests.append(request)
         if closed:
             request.complete(self.flush_to(request.end_offset))
@@ -204,8 +202,8 @@ class GroupCommitService(FlushCommitLogService):
             self.signal.notify()
 
     def run_once(self) -> None:
-        # `wait` consumes the notification before the requests are taken. Otherwise a request that arrives in between
-        # would wait until the next put.
+        # `wait` consumes the notification before the requests are taken. In the reverse order, a request that arrives
+        # in between would wait until the next put.
         self.signal.wait(None)
         self.commit(self.take_requests())
 
@@ -215,12 +213,12 @@ class GroupCommitService(FlushCommitLogService):
         return taken
 
     def commit(self, requests: list[GroupCommitRequest]) -> None:
-        # When the simulation forces this branch, each request below syncs separately.
+        # If the simulation forces this branch, the log is synced separately for each request.
         is_left_out = bool(requests) and is_forced("group commit again")
         if not is_left_out and not self.flush_to(self.queue.max_offset) and requests:
             count_mark("failed group")
-        # Read after the flush. RocketMQ flushes at most twice and checks only before each flush, so a record at the
-        # start of a segment, which needs both flushes, gets a timeout.
+        # The durable end is read after the flush. RocketMQ flushes at most twice and checks only before each flush, so
+        # a put at the start of a segment, which needs both flushes, gets a timeout.
         durable_to = self.queue.flushed_where.get()
         for request in requests:
             request.complete(durable_to >= request.end_offset or self._flush_for_request(request))
@@ -230,7 +228,7 @@ class GroupCommitService(FlushCommitLogService):
         return self.flush_to(request.end_offset)
 
     def finish_remaining_work(self) -> None:
-        """Answer pending requests. Each later put calls sync itself."""
+        """Complete pending requests. Each later put syncs the log itself."""
         with self._lock:
             self._closed = True
         self.commit(self.take_requests())

@@ -1,9 +1,9 @@
-"""Group transfer: puts that wait until a slave has their bytes.
+"""Group transfer: puts that wait until a slave has received their bytes.
 
-Like RocketMQ's GroupTransferService, but without its own task. A put is replicated after one connection has sent all
-bytes of the put and the slave has then reported their end offset. A report about bytes that this connection has not
-sent proves nothing: a master that lost the end of its log has different records at those offsets. RocketMQ accepts such
-a report, because it stores only the highest offset that any slave ever reported. Source: RocketMQ
+Like RocketMQ's GroupTransferService, but without its own task. A put is replicated once a connection has sent all bytes
+of the put, and the slave has then reported their end offset on the same connection. A report about other bytes proves
+nothing: a master that lost the end of its log writes different records at those offsets. RocketMQ accepts such a
+report, because it stores only the highest offset that any slave ever reported. Source: RocketMQ
 CommitLog.submitReplicaRequest, HAService.isSlaveOK, GroupTransferService.
 """
 
@@ -28,7 +28,7 @@ class Replica(Protocol):
 
 
 class GroupTransferRequest:
-    """A put that waits for a slave until a deadline. Invariant: the request is answered at most once."""
+    """A put that waits for a slave until a deadline. Invariant: the status is set at most once."""
 
     __slots__ = ("_clock", "_done", "_on_known", "_status", "due_ns", "end_offset", "start_offset")
 
@@ -40,7 +40,6 @@ class GroupTransferRequest:
         timeout_ms: int,
         on_known: Callable[[], None] | None = None,
     ) -> None:
-        """on_known: see `GroupCommitRequest`."""
         assert 0 <= start_offset < end_offset, (start_offset, end_offset)
         self.start_offset = start_offset
         self.end_offset = end_offset
@@ -52,7 +51,7 @@ class GroupTransferRequest:
             on_known = self._done.notify
         self._on_known = on_known
         self._status: PutMessageStatus | None = None
-        """Set before the waiting task is notified."""
+        """Status of the put, None while pending. Set before the waiting task is notified."""
 
     def complete(self, status: PutMessageStatus) -> None:
         assert self._status is None, "a put is answered once"
@@ -60,21 +59,21 @@ class GroupTransferRequest:
         self._on_known()
 
     def wait(self) -> PutMessageStatus:
-        """Return FLUSH_SLAVE_TIMEOUT if the deadline passes first."""
+        """Wait for the status. Returns FLUSH_SLAVE_TIMEOUT if the deadline passes first."""
         assert self._done is not None, "with on_known, the answer is delivered by callback"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._status is not None:
             return self._status
         return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
     def poll(self, now_ns: int) -> PutMessageStatus | None:
-        """See `GroupCommitRequest.look`."""
+        """See `GroupCommitRequest.poll`."""
         if self._status is None and now_ns >= self.due_ns:
             return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
         return self._status
 
 
 class GroupTransfer:
-    """Pending requests and connected slaves. Any task may call the methods of GroupTransfer."""
+    """Pending requests and connected slaves. Any task may call these methods."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self._world = world
@@ -82,14 +81,14 @@ class GroupTransfer:
         self._lock = world.tasks.lock("group transfer")
         self._requests: list[GroupTransferRequest] = []
         self.replicas: tuple[Replica, ...] = ()
-        """Connected slaves that have sent a first report. The tuple is replaced, never modified."""
+        """Connected slaves that have sent a first report. Each change creates a new tuple."""
 
     def submit(
         self, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
     ) -> GroupTransferRequest:
-        """Create a request that is answered once a slave has the log bytes [start_offset, end_offset).
+        """Create a request to wait until a slave has the log bytes [start_offset, end_offset).
 
-        If every slave lacks too many bytes, the answer is immediately SLAVE_NOT_AVAILABLE. on_known: see
+        If every slave is too far behind, the status is immediately SLAVE_NOT_AVAILABLE. on_known: see
         `GroupTransferRequest`.
         """
         timeout_ms = self._config.slave_timeout_ms
@@ -105,21 +104,21 @@ class GroupTransfer:
     def _status_of(self, request: GroupTransferRequest) -> PutMessageStatus | None:
         start, end = request.start_offset, request.end_offset
         if any(replica.has_range(start, end) for replica in self.replicas):
-            return PutMessageStatus.PUT_OK  # replicated before this request was made
+            return PutMessageStatus.PUT_OK  # a slave already has these bytes
         fallbehind_max = self._config.ha_slave_fallbehind_max
         if any(end - replica.reported_offset < fallbehind_max for replica in self.replicas):
             return None
         return PutMessageStatus.SLAVE_NOT_AVAILABLE
 
     def wait(self, request: GroupTransferRequest) -> PutMessageStatus:
-        """A request that timed out is forgotten."""
+        """Wait for the status. Removes a request that timed out."""
         status = request.wait()
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
             self.forget_request(request)
         return status
 
     def poll(self, request: GroupTransferRequest, now_ns: int) -> PutMessageStatus | None:
-        """Return None if there is no answer yet. A request that timed out is forgotten."""
+        """Return the status, None while pending. Removes a request that timed out."""
         status = request.poll(now_ns)
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
             self.forget_request(request)
@@ -138,13 +137,12 @@ class GroupTransfer:
             request.complete(PutMessageStatus.PUT_OK)
 
     def add_replica(self, replica: Replica) -> None:
-        """Add a slave that has sent its first report."""
         assert replica not in self.replicas, "a slave connects once"
         with self._lock:
             self.replicas = (*self.replicas, replica)
 
     def remove_replica(self, replica: Replica) -> None:
-        """Remove a disconnected slave. Requests stay pending, because a slave may connect in time."""
+        """Remove a disconnected slave. Requests stay pending, because another slave may connect in time."""
         with self._lock:
             self.replicas = tuple(each for each in self.replicas if each is not replica)
 

@@ -1,14 +1,14 @@
-"""Log time: the clock for store times and delayed delivery, which never stops.
+"""Log time: the clock for store times and delayed delivery; it never steps back.
 
-Log time is normally the wall-clock time. If the wall clock was set back, or a record has a corrupt store time in the
-future, log time advances at half speed until the wall clock has reached it. So a message is never delivered before its
+Log time is normally the wall-clock time. If someone sets the wall clock back, or a record has a corrupt store time in
+the future, log time advances at half speed until the wall clock catches up. So a message is never delivered before its
 delay, and always within twice its delay.
 """
 
 from ..marks import count_mark
 from ..world import Clock
 
-_NS_PER_CAUGHT_UP_MS = 2 * 1_000_000  # half speed while the wall clock catches up
+_NS_PER_CAUGHT_UP_MS = 2 * 1_000_000  # log time runs at half speed while the wall clock catches up
 _LONG_MAX = (1 << 63) - 1  # maximum of a record's storeTimestamp
 
 
@@ -18,17 +18,16 @@ class LogTime:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since = (0, clock.monotonic_ns())
-        """A log time, and the monotonic time in ns at which it was read: one tuple for readers without the put lock."""
+        """(log time, monotonic time in ns at that moment): one tuple, because tasks read both without the put lock."""
 
     def continue_after(self, last_store_timestamp_ms: int) -> None:
-        """Continue from the store time of the last recovered record."""
         self._since = (last_store_timestamp_ms, self._clock.monotonic_ns())
 
     def now_ms(self) -> int:
         return max(self._clock.now_ms(), self._lower_bound_ms(self._clock.monotonic_ns()))
 
     def next_ms(self) -> int:
-        """Return a store time that is never less than the previous store time. The caller must hold the put lock."""
+        """Return the next store time, never less than the previous one. The caller must hold the put lock."""
         now_ms, now_ns = self._clock.now_ms(), self._clock.monotonic_ns()
         since_ms, since_ns = self._since
         least_ms = since_ms + (now_ns - since_ns) // _NS_PER_CAUGHT_UP_MS

@@ -1,7 +1,7 @@
 """Put encoder: encodes the records of a put before the put lock is acquired.
 
-Delayed messages and messages for light queues are converted to their stored form. Messages that do not fit into a
-record, segment or path are refused here, so under the put lock a put can fail only because of the disk.
+The encoder converts delayed messages and messages for light queues to their stored form. It refuses messages that do
+not fit into a record, segment or path, so under the put lock only the disk can make a put fail.
 """
 
 import struct
@@ -21,9 +21,9 @@ from ..formats.messages import Message, MessageBatch, PutMessageStatus, is_stora
 from ..formats.redirect import DELAY_MARK, redirect_delayed
 
 _NO_RECORD = (CorruptFileError, InvalidMessageError, UnicodeEncodeError, struct.error)
-"""Errors of the encoders if a message does not fit into a record, for example because of a too large number.
+"""Errors of the encoders for a message that does not fit into a record, for example with a too large number.
 
-Separate checks would slow down every put.
+Checks before encoding would slow down every put.
 """
 _QUEUE_ID_MAX = 0x7FFFFFFF
 _HOST_FLAGS = {
@@ -38,7 +38,7 @@ _UNCOUNTED = (record_format.TRANSACTION_PREPARED, record_format.TRANSACTION_ROLL
 
 @dataclass(slots=True)
 class EncodedPut:
-    """Encoded, adjacent records of one queue, without offsets."""
+    """Encoded, adjacent records of one queue, still without offsets."""
 
     buffer: bytearray
     starts: tuple[int, ...]
@@ -47,13 +47,12 @@ class EncodedPut:
     store_host: Host
     born_host_v6: bool
     counted: bool
-    """Prepared and rolled-back records are not assigned queue offsets."""
+    """Whether the records get queue offsets; False for prepared and rolled-back records."""
     light: LightPut | None = None
-    """The light queues of a single message."""
 
 
 class PutEncoder:
-    """If the C core was built, the core encodes plain messages; Python encodes all other messages."""
+    """Encodes plain messages with the C core if it was built, and all other messages in Python."""
 
     def __init__(self, config: StoreConfig, core: NativeCore | None) -> None:
         self._config = config
@@ -72,7 +71,7 @@ class PutEncoder:
             return PutMessageStatus.MESSAGE_ILLEGAL
 
     def _encode_delayed(self, message: Message) -> EncodedPut | PutMessageStatus:
-        """Refuse a delayed message whose later copy could not be stored."""
+        """Encode a delayed message. Refuses the message if the copy for its delivery would not fit into a record."""
         redirected = redirect_delayed(message, self._delay_levels)
         if redirected is None:
             return self._encode_single(message)
@@ -109,7 +108,7 @@ class PutEncoder:
         )
 
     def _encode_light(self, message: Message, sys_flag: int, properties: bytes) -> EncodedPut | PutMessageStatus:
-        """Encode with the longest possible light-queue offsets."""
+        """Encode a light-queue message, with space for the longest possible light-queue offsets."""
         encode = partial(_encode_record_of_message, message, sys_flag, message.flag, message.body)
         place, lmq = (message.topic, message.queue_id), self._config.enable_lmq
         light = light_put(*place, properties, encode, lmq=lmq)
@@ -171,7 +170,7 @@ class PutEncoder:
         self, head: Message, buffer: bytearray, starts: tuple[int, ...], sys_flag: int
     ) -> EncodedPut | PutMessageStatus:
         if len(buffer) + record_format.BLANK_BYTES > self._config.mapped_file_size_commit_log:
-            return PutMessageStatus.MESSAGE_ILLEGAL  # larger than any segment
+            return PutMessageStatus.MESSAGE_ILLEGAL  # the batch is larger than any segment
         return EncodedPut(
             buffer,
             starts,
@@ -184,7 +183,7 @@ class PutEncoder:
 
 
 def _host_sys_flags(message: Message) -> int:
-    """Replace the client's IPv6 bits in sysFlag."""
+    """Return sysFlag with the IPv6 bits of the message's hosts; the client's IPv6 bits are ignored."""
     sizes = len(message.born_host.address), len(message.store_host.address)
     flags = _HOST_FLAGS.get(sizes)
     if flags is None:
@@ -212,7 +211,7 @@ def _encode_record_of_message(head: Message, sys_flag: int, flag: int, body: byt
 
 
 def _storable_topic(message: Message) -> bytes:
-    """Raise InvalidMessageError if topic or queue id do not fit into a path or record."""
+    """Return the encoded topic. Raises InvalidMessageError if topic or queue id do not fit into a path or record."""
     topic = _topic_bytes(message.topic)
     if topic is None or not 0 <= message.queue_id <= _QUEUE_ID_MAX:
         place = f"topic {message.topic!r}, queue {message.queue_id}"

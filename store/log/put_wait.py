@@ -1,6 +1,6 @@
-"""Put wait: a put that is in the log and still waits for a sync, a slave, or both.
+"""Put wait: a put that is in the log, but not yet synced or replicated.
 
-A blocking task calls `wait`. An event-driven task calls `poll` after the on_known callback or after `due_ns`.
+A task that may block calls `wait`. An event loop calls `poll` after the on_known callback or at `due_ns`.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from .group_transfer import GroupTransfer, GroupTransferRequest
 
 
 class PutWait:
-    """One pending put, used by one task at a time. Invariant: the put is answered once."""
+    """One pending put, used by one task at a time. Invariant: the put gets one result."""
 
     __slots__ = ("_flush", "_on_answered", "_slaves", "_transfer", "append")
 
@@ -22,7 +22,6 @@ class PutWait:
         slaves: GroupTransfer | None,
         transfer: GroupTransferRequest | None,
     ) -> None:
-        """`slaves` is the GroupTransfer that contains `transfer`."""
         assert transfer is None or slaves is not None, "a transfer request needs its GroupTransfer"
         self.append = append
         self._flush = flush
@@ -42,7 +41,6 @@ class PutWait:
         return self._combined_result(flushed, replicated)
 
     def poll(self, now_ns: int) -> PutMessageResult | None:
-        """Return None if the answer is not known yet."""
         flushed = replicated = PutMessageStatus.PUT_OK
         if self._flush is not None:
             found = self._flush.poll(now_ns)
@@ -57,14 +55,14 @@ class PutWait:
         return self._combined_result(flushed, replicated)
 
     def due_ns(self, now_ns: int) -> int:
-        """Return the deadline of the first request without an answer, else now_ns."""
+        """Return the deadline of the first pending request; now_ns if no request is pending."""
         for request in (self._flush, self._transfer):
             if request is not None and request.poll(now_ns) is None:
                 return request.due_ns
         return now_ns
 
     def _combined_result(self, flushed: PutMessageStatus, replicated: PutMessageStatus) -> PutMessageResult:
-        """If both failed, the status of the replication is returned."""
+        """Return one result for both statuses. If both failed, the replication status wins."""
         if self._on_answered is not None:
             self._on_answered()
         status = flushed if replicated is PutMessageStatus.PUT_OK else replicated

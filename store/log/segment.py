@@ -1,13 +1,13 @@
 """Segment: one mapped file of a log or queue, and the end positions of its bytes.
 
 RocketMQ's MappedFile. `wrote` is the end of the appended bytes, `readable` the end of the bytes that readers may use,
-and `flushed` the end of the bytes that survive a power cut. A position advances only after the append, commit or sync
-succeeded. Without a write buffer, `readable` equals `wrote`.
+and `flushed` the end of the durable bytes. Each end advances only after its append, commit or sync succeeded. Without a
+write buffer, `readable` equals `wrote`.
 """
 
 from ..world import MappedFile, PagedFile, Tasks
 
-PAGE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE: the unit of all settings in pages
+PAGE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE, the unit of settings in pages
 _BASE_OFFSET_MAX = (1 << 63) - (1 << 31)
 """Offsets are signed 64-bit integers, and a segment is shorter than 2^31 bytes."""
 
@@ -18,14 +18,14 @@ def segment_name(base_offset: int) -> str:
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a name has 20 digits and all offsets of this segment fit into a record's field."""
+    """Return whether a name has 20 digits, and a record's field can hold every offset of the segment."""
     return len(name) == 20 and name.isascii() and name.isdecimal() and int(name) <= _BASE_OFFSET_MAX
 
 
 class Segment:
     """A mapped file whose first byte has the offset base_offset.
 
-    Invariant: 0 <= flushed <= readable <= wrote <= size_bytes; while the store runs, no position decreases.
+    Invariant: 0 <= flushed <= readable <= wrote <= size_bytes; they never decrease while the store runs.
     """
 
     __slots__ = (
@@ -44,10 +44,12 @@ class Segment:
         self.readable = self.wrote
         self.flushed = tasks.cell(f"{label}.flushed")
         self.blank_from = self.size_bytes
-        """Position of the blank record, if this process appended one. Set before `wrote`."""
+        """Position of the blank record that this process appended; size_bytes without one. Set before `wrote`."""
         self.store_timestamp_ms = 0
-        """Store time of the last record. Writers set it after `wrote`, and readers read it before `wrote`, so readers
-        never get a time newer than the bytes before `wrote`.
+        """Store time of the last record.
+
+        Writers set it after `wrote`, and readers read it before `wrote`. So readers never get the store time of a
+        record that ends after `wrote`.
         """
 
     @property
@@ -56,32 +58,30 @@ class Segment:
 
     @property
     def readable_store_timestamp_ms(self) -> int:
-        """Store time of a record before `readable`."""
         return self.store_timestamp_ms
 
     def append(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Append data at `position`, which must equal `wrote`. Only one task may append."""
+        """Append data at `position`, which equals `wrote`. Only one task may append."""
         end = position + len(data)
         assert 0 <= position <= end <= self.size_bytes, (position, end, self.size_bytes)
         self.file.store(position, data)
-        self.wrote.set(end)  # after the bytes are stored: a flush in between must not count missing bytes as durable
+        self.wrote.set(end)  # set last, or a concurrent flush would count bytes as durable before they are stored
 
     def close_with_blank(self, position: int, blank: bytes) -> None:
-        """Append a blank record, which makes the segment full."""
         assert 0 <= position <= self.size_bytes - len(blank), (position, len(blank), self.size_bytes)
         self.file.store(position, blank)
         self.blank_from = position
         self.wrote.set(self.size_bytes)
 
     def commit(self, least_pages: int) -> int:
-        """Without a write buffer, appended bytes are immediately readable."""
+        """Return `readable`. Appended bytes are readable at once, because this segment has no write buffer."""
         return self.wrote.get()
 
     def flush(self, least_pages: int) -> int:
-        """Sync the readable bytes if at least least_pages pages are unflushed or the segment is full.
+        """Sync the readable bytes if least_pages or more pages are unflushed, or the segment is full.
 
-        Returns `flushed`. With least_pages 0 a single unflushed byte is synced. If the sync raises OSError, `flushed`
-        does not advance.
+        Returns `flushed`. With least_pages 0, one unflushed byte is enough for a sync. After an OSError, `flushed` has
+        not advanced.
         """
         readable = self.readable.get()
         flushed = self.flushed.get()
@@ -92,31 +92,30 @@ class Segment:
         if least_pages and readable < self.size_bytes and pages < least_pages:
             return flushed
         self._sync(flushed, readable)
-        self.flushed.set(readable)  # the value read before the sync: bytes appended during the sync may not be durable
+        self.flushed.set(readable)  # read before the sync, because bytes appended during the sync may not be durable
         return readable
 
     def _sync(self, start: int, end: int) -> None:
         self.file.msync(start, end)
 
     def set_positions(self, wrote: int, flushed: int) -> None:
-        """Set the ends of valid and durable bytes, as found by recovery."""
         assert 0 <= flushed <= wrote <= self.size_bytes, (flushed, wrote, self.size_bytes)
         self.wrote.set(wrote)
         self.flushed.set(flushed)
 
     def write_again(self, start: int, end: int) -> None:
-        """Store the readable bytes again, so that the next sync writes their pages to the disk."""
+        """Store readable bytes again, so that the next sync writes their pages to the disk."""
         assert start >= 0, start
         assert end <= self.size_bytes, (end, self.size_bytes)
         for at in range(start, end, _CHUNK_BYTES):
             self.file.store(at, bytes(self.file.view(at, min(at + _CHUNK_BYTES, end))))
 
     def zero_from(self, position: int, *, syncs_zeros: bool = False) -> bool:
-        """Durably zero the file from `position` on. Returns whether any of these bytes was not zero.
+        """Durably fill the file with zeros from `position` on. Returns whether any of these bytes was not zero.
 
-        Without zeros, a truncated record would become valid again if a new record ended exactly at the old record's
-        start. syncs_zeros: sync even if the page cache contains only zeros. The disk may contain other bytes if a
-        process died during an earlier truncation.
+        Without zeros, a truncated record would become valid again if a new record ended at its start. syncs_zeros: sync
+        even if the page cache contains only zeros. The disk may contain other bytes if an earlier process died during a
+        truncation.
         """
         assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         start = self._first_nonzero_from(position)
@@ -130,7 +129,7 @@ class Segment:
         return True
 
     def _first_nonzero_from(self, position: int) -> int | None:
-        """Return the first position of a non-zero byte. Pages of a long file are released after they are read."""
+        """Return the first position of a non-zero byte. Releases the pages of a long file after reading them."""
         for at in range(position, self.size_bytes, _GIVE_BACK_BYTES):
             end = min(at + _GIVE_BACK_BYTES, self.size_bytes)
             dirty = first_nonzero(self.file.view(at, end))

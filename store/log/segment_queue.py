@@ -1,9 +1,9 @@
 """Segment queue: one offset space over equally long files in some directories.
 
-RocketMQ's MappedFileQueue. File names are base offsets. A gap between two names is damage: the load of the queue
-reports the gap and keeps the files before and after it. With p directories (MultiPathMappedFileQueue), segment number n
-is created in number (n mod p) of the sorted directories that accept new segments. The chosen directory is not stored: a
-load searches all directories for each segment.
+RocketMQ's MappedFileQueue. File names are base offsets. A gap between two names is damage: `load` reports the gap, and
+keeps the files before and after it. With p directories (MultiPathMappedFileQueue), segment n is created in number (n
+mod p) of the sorted directories that accept new segments. No file stores this choice, so `load` searches all
+directories for each segment.
 """
 
 from bisect import bisect_right
@@ -20,7 +20,7 @@ _GAP = "base offset"
 
 
 class SegmentDirectories:
-    """Directories that contain the segment files of one queue."""
+    """The directories of one queue's segment files."""
 
     def __init__(
         self, files: Files, writable: Sequence[str], read_only: Sequence[str] = (), *, used_ratio_max: float = 1.0
@@ -44,7 +44,6 @@ class SegmentDirectories:
         return [directory for directory in self.all if self._files.status(directory) is not None]
 
     def paths(self) -> list[str]:
-        """Return the paths of all entries, sorted by name."""
         files = self._files
         found = [f"{at}/{name}" for at in self.existing_directories() for name in files.list_directory(at)]
         return sorted(found, key=file_name_of)
@@ -61,12 +60,12 @@ class SegmentDirectories:
 
     def _has_room(self, directory: str) -> bool:
         if self._files.status(directory) is None:
-            return True  # it will be created
+            return True  # the store will create it
         return used_ratio(self._files.space(directory)) <= self._used_ratio_max
 
 
 def used_ratio(space: DiskSpace) -> float:
-    """Return the used fraction of the space for ordinary users: 0 to 1, rounded up to whole percents.
+    """Return the used part of the space for ordinary users: 0 to 1, rounded up to whole percents.
 
     Source: RocketMQ UtilAll.getDiskPartitionSpaceUsedPercent.
     """
@@ -75,7 +74,7 @@ def used_ratio(space: DiskSpace) -> float:
 
 
 def try_used_ratio(files: Files, path: str) -> float | None:
-    """Return None if the directory or its usage is missing."""
+    """Return the used ratio of a directory's disk; None if the directory is missing or its usage is unknown."""
     try:
         return used_ratio(files.space(path))
     except OSError:
@@ -87,19 +86,19 @@ def file_name_of(path: str) -> str:
 
 
 def _segment_index(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
-    """Return the index of the last segment that begins at or before `offset`, or 0."""
+    """Return the index of the last segment that begins at or before `offset`, else 0."""
     number = min(max(offset - segments[0].base_offset, 0) // segment_bytes, len(segments) - 1)
-    if segments[number].base_offset > offset:  # a gap before it, so fewer segments begin before the offset
+    if segments[number].base_offset > offset:  # a gap precedes this segment, so its index is lower
         number = max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
     return number
 
 
 class SegmentQueue:
-    """The segments of one queue. One task appends; one task removes the oldest segments; any task may read or flush.
+    """The segments of one queue. One task appends, one task removes the oldest segments, any task may read or flush.
 
-    Invariant: each segment is segment_bytes long. The base offset of a segment is a multiple of segment_bytes, and
-    equals the end of the previous segment. Only segments found by `load` can have gaps between them (`gaps`). All bytes
-    before flushed_where are durable; flushed_where decreases only when the queue is truncated.
+    Invariant: each segment is segment_bytes long. Its base offset is a multiple of segment_bytes, and equals the end of
+    the previous segment, except at the `gaps` that `load` found. All bytes before flushed_where are durable; only a
+    truncation lowers flushed_where.
     """
 
     def __init__(
@@ -110,25 +109,25 @@ class SegmentQueue:
         label: str,
         directories: SegmentDirectories | None = None,
     ) -> None:
-        """All files are in `directory` unless `directories` is given."""
+        """Without `directories`, all files are in `directory`."""
         self.directory = directory
         self._directories = directories or SegmentDirectories(world.files, (directory,))
         self.segment_bytes = segment_bytes
         self.segments: tuple[Segment, ...] = ()
-        """The tuple is replaced, never modified, so that a reader can keep a reference to it."""
+        """Each change creates a new tuple, so a reader can keep the old one."""
         self.flushed_where = world.tasks.cell(f"{label}.flushed_where")
         self.flushed_store_timestamp_ms = 0
-        """Store time of one record that the last flush made durable. A newer record may be durable too."""
+        """Store time of a record that the last flush made durable. Newer records may be durable too."""
         self.sync_error: OSError | None = None
-        """Error of a sync that failed since the store was started.
+        """Error of a failed sync since the start of the store.
 
-        After such an error, reads may return older bytes.
+        After a failed sync, reads may return older bytes.
         """
         self.strays: list[CorruptFileError] = []
-        """Directory entries without a segment name, which the last load ignored."""
+        """Ignored directory entries without a segment name, found by the last `load`."""
         self.gaps: list[CorruptFileError] = []
         self.lost_data = False
-        """Whether the last load removed files with data, or extended short files."""
+        """Whether the last `load` removed files with data or extended short files."""
         self.extended: list[CorruptFileError] = []
         self._segments_lock = world.tasks.lock(f"{label} row")
         self.directory_is_durable = False
@@ -163,13 +162,13 @@ class SegmentQueue:
 
     @property
     def min_offset(self) -> int:
-        """First offset, -1 if the queue has no segment."""
+        """First offset; -1 without a segment."""
         segments = self.segments
         return segments[0].base_offset if segments else -1
 
     @property
     def max_offset(self) -> int:
-        """End of the readable bytes, 0 if the queue has no segment."""
+        """End of the readable bytes; 0 without a segment."""
         segments = self.segments
         if not segments:
             return 0
@@ -177,7 +176,6 @@ class SegmentQueue:
 
     @property
     def put_offset(self) -> int:
-        """End of the appended bytes."""
         last = self.last_segment()
         return 0 if last is None else last.base_offset + last.wrote.get()
 
@@ -189,10 +187,10 @@ class SegmentQueue:
     def create(self, base_offset: int) -> Segment:
         """Add a segment. The name of the new file is not durable yet."""
         path = self.path(base_offset)
-        self._world.files.make_directories(self.directory)  # not durable yet
+        self._world.files.make_directories(self.directory)  # a later sync makes it durable
         file = self._world.files.map(path, self.segment_bytes)
         segment = self.add(Segment(self._world.tasks, file, base_offset, self._label))
-        self.directory_is_durable = False  # after the creation: another task may sync during it
+        self.directory_is_durable = False  # set last, because another task may sync during the creation
         return segment
 
     def add(self, segment: Segment) -> Segment:
@@ -211,15 +209,14 @@ class SegmentQueue:
 
     @property
     def first_is_removable(self) -> bool:
-        """Whether the first segment is durable and has a successor."""
         segments = self.segments
         return len(segments) > 1 and self.flushed_where.get() >= segments[0].end_offset
 
     def remove_first(self) -> bool:
-        """Durably remove the first segment. Returns False if the first segment is not removable.
+        """Durably remove the first segment. Returns False if it is not removable.
 
-        Tasks that already read the segment can continue: its memory map is released after the last use. After an
-        OSError the segment stays, and the next call retries the removal.
+        Tasks that read the segment can continue: its map stays until the last use ends. After an OSError the segment
+        stays in the queue, and the next call retries the removal.
         """
         if not self.first_is_removable:
             return False
@@ -237,10 +234,10 @@ class SegmentQueue:
         self._world.files.sync_directory(directory_of(path))
 
     def remove_in_use(self) -> None:
-        """Durably remove all segments while other tasks may read them. No task may append or flush any more.
+        """Durably remove all segments. Other tasks may read them, but no task may append or flush any more.
 
-        The last segment leaves the queue when its file is unlinked, even if the unlink is not durable. Without this,
-        later data could be written into a file that has no name.
+        The last segment leaves the queue when its file is unlinked, even if the unlink is not durable. Otherwise later
+        data could go to a file without a name.
         """
         while len(self.segments) > 1:
             self._remove_first_segment()
@@ -260,11 +257,11 @@ class SegmentQueue:
     # -- flushing ----------------------------------------------------------------------------------
 
     def flush(self, least_pages: int = 0) -> bool:
-        """Flush the segment at flushed_where, or the segment after it if there is a gap.
+        """Flush the segment at flushed_where, or the next segment after a gap.
 
         Returns whether flushed_where advanced.
 
-        A segment is flushed only after the segment before it is completely durable.
+        No segment is flushed before all earlier segments are completely durable.
         """
         where = self.flushed_where.get()
         segment = self.segment_at_or_after(where)
@@ -284,15 +281,13 @@ class SegmentQueue:
         return True
 
     def flush_all(self, least_pages: int = 0) -> None:
-        """Flush until fewer than least_pages unflushed pages are left."""
         while self.flush(least_pages):
             pass
 
     def sync_page(self, offset: int) -> None:
         """Sync the page at `offset`, unless retention has removed the segment.
 
-        Raises OSError if the write-back of this page failed, or an earlier write-back whose failure was not reported
-        yet.
+        Raises OSError if the write-back of this page failed, or an earlier failed write-back was not reported yet.
         """
         segment = self.find(offset)
         if segment is None:
@@ -305,10 +300,10 @@ class SegmentQueue:
             raise
 
     def make_durable(self, first: int) -> None:
-        """Sync the segments from index `first` on, with their sizes and names.
+        """Sync content, sizes and names of the segments from index `first` on.
 
-        Files of a killed process may be only in the page cache. A power cut could then remove these files and new data
-        in them.
+        After a process kill, files may exist only in the page cache. A power cut could remove them together with new
+        data.
         """
         self.flush_all()
         for segment in self.segments[first:]:
@@ -319,13 +314,13 @@ class SegmentQueue:
     # -- opening and cutting -----------------------------------------------------------------------
 
     def load(self, *, before_loss: Callable[[], None] | None = None) -> None:
-        """Map all segment files into memory. Until recovery sets its positions, a segment counts as full.
+        """Map all segment files. A segment counts as full until recovery sets its positions.
 
-        An incomplete file is removed together with all files after it if `is_expendable` is true for each of them. If
-        not, a gap is added to `gaps`, and the files on both sides are kept: retention may have removed the missing
-        files. Directory entries for which `is_stray` is true are ignored. Raises CorruptFileError for any other name,
-        for a file of the wrong size if that file or a later one contains data, and for a name with data in two
-        directories. before_loss is called before files with data are removed or short files are extended.
+        Removes an incomplete file and all files after it if `is_expendable` is true for all of them. Otherwise adds a
+        gap to `gaps` and keeps the files on both sides, because retention may have removed the missing files. Ignores
+        directory entries for which `is_stray` is true. Raises CorruptFileError for any other name, for a file of the
+        wrong size if that file or a later one contains data, and for a name with data in two directories. before_loss
+        is called before files with data are removed or short files are extended.
         """
         files = self._world.files
         self.strays, self.gaps = [], []
@@ -378,9 +373,9 @@ class SegmentQueue:
         return list(paths)
 
     def _keep_file_with_data(self, first: str, second: str) -> str:
-        """Of two files with the same name, remove the one without data and return the path of the other.
+        """Of two files with one name, remove the file without data and return the path of the other.
 
-        Two such files exist if an interrupted creation was repeated in another directory.
+        Both exist if a crash interrupted a creation, and a later process repeated it in another directory.
         """
         for empty, other in ((second, first), (first, second)):
             if self._is_file_all_zero(empty):
@@ -389,26 +384,25 @@ class SegmentQueue:
         raise CorruptFileError(second, 0, "file name", "a name that no other directory has", f"{first} too")
 
     def _find_irregular_files(self, bases: list[int]) -> Iterator[tuple[int, CorruptFileError]]:
-        """An irregular file has a wrong size or comes after a gap."""
         for index, base in enumerate(bases):
             path = self.path(base)
             if index and base != bases[index - 1] + self.segment_bytes:
                 expected = f"the next segment, {segment_name(bases[index - 1] + self.segment_bytes)}"
                 yield index, CorruptFileError(path, 0, _GAP, expected, segment_name(base))
             status = self._world.files.status(path)
-            if status is None:  # a dangling symbolic link
+            if status is None:  # the name is a dangling symbolic link
                 yield index, CorruptFileError(path, 0, "file", "a file", "nothing behind the name")
             elif status.is_directory or (status.size_bytes != self.segment_bytes and not self.can_extend(base)):
                 found = "a directory" if status.is_directory else status.size_bytes
                 yield index, CorruptFileError(path, 0, "file size", self.segment_bytes, found)
 
     def is_stray(self, path: str) -> bool:
-        """Return whether `load` may ignore a name: True for a directory such as `lost+found`."""
+        """Return whether `load` may ignore a name: True for directories, for example `lost+found`."""
         status = self._world.files.status(path)
         return status is not None and status.is_directory
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether a file has at most segment_bytes, all zero, and may be removed."""
+        """Return whether a file may be removed: it has at most segment_bytes, all zero."""
         return self._is_file_all_zero(self.path(base_offset))
 
     def can_extend(self, base_offset: int) -> bool:
@@ -431,18 +425,18 @@ class SegmentQueue:
         return expendable
 
     def remove_file(self, base_offset: int) -> None:
-        """Remove one file durably. A crash leaves no gap if files are removed newest first."""
+        """Durably remove one file. Callers remove the newest file first, so a crash leaves no gap."""
         self._remove(self.path(base_offset))
 
     def _remove(self, path: str) -> None:
-        if self._world.files.status(path) is not None:  # else only the sync failed in an earlier call
+        if self._world.files.status(path) is not None:  # missing if only the sync failed in an earlier call
             self._world.files.unlink(path)
         self._world.files.sync_directory(directory_of(path))
 
     def truncate(self, offset: int, *, syncs_zeros: bool = False) -> bool:
         """Durably remove all bytes from `offset` on. Returns whether any removed byte was not zero.
 
-        Later segments are removed, newest first. syncs_zeros: see `Segment.zero_from`.
+        Removes later segments, newest first. syncs_zeros: see `Segment.zero_from`.
         """
         assert offset >= 0, offset
         dirty = False
@@ -473,11 +467,11 @@ class SegmentQueue:
     def remove_unused(self) -> None:
         """Durably remove the segments of an empty queue, so that it can begin at any offset.
 
-        After an OSError the next call retries the removal, but `segments` is empty: otherwise later data could be
-        written into a file without a name.
+        After an OSError the next call retries, but `segments` is empty, so that later data never goes to a file without
+        a name.
         """
         self._segments_to_remove += self.segments
-        self.segments = ()  # before the removal, because other tasks read `segments` during it
+        self.segments = ()  # cleared first, because other tasks read `segments` during the removal
         for segment in reversed(self._segments_to_remove):
             self._remove(segment.file.path)
         self.flushed_where.set(0)

@@ -1,8 +1,8 @@
-"""Transient store pool: puts go to memory buffers; a commit task writes these to files.
+"""Transient store pool: puts write to memory buffers, which a commit task writes to files.
 
 RocketMQ's TransientStorePool, MappedFile with a write buffer, and CommitRealTimeService. Readers use only committed
-bytes; after the committed bytes the file contains zeros. If the process dies, uncommitted bytes are lost. Bytes are
-committed in log order, so the readable bytes end in the first segment that is not completely committed.
+bytes, after which the file contains zeros. If the process dies, uncommitted bytes are lost. Commits follow log order,
+so the readable bytes end in the first segment that is not completely committed.
 """
 
 import errno
@@ -21,9 +21,9 @@ _NOTHING = memoryview(b"")
 
 
 class TransientStorePool:
-    """Equally large buffers, which are not cleared, because a commit writes only appended bytes.
+    """Buffers of one size. The pool does not clear them, because a commit writes only appended bytes.
 
-    Invariant: each buffer belongs to one segment or is free; the pool never contains more buffers than it created.
+    Invariant: each buffer belongs to one segment or is free; the pool never has more buffers than it created.
     """
 
     def __init__(self, world: World, buffer_bytes: int, count: int) -> None:
@@ -32,10 +32,10 @@ class TransientStorePool:
         self._count = count
         self._lock = world.tasks.lock("transient pool")
         self._buffers: list[memoryview] = []
-        """A stack: the most recently returned buffer, which may still be in the CPU cache, is reused first."""
+        """A stack: the most recently returned buffer is reused first, because it may still be in the CPU cache."""
 
     def fill(self) -> None:
-        """Raises MemoryError or OSError(ENOMEM) if there is not enough memory."""
+        """Create the buffers. Raises MemoryError or OSError(ENOMEM) if memory is short."""
         buffers = [self._world.files.buffer(self._buffer_bytes) for _ in range(self._count)]
         with self._lock:
             self._buffers = buffers
@@ -49,20 +49,20 @@ class TransientStorePool:
             return self._buffers.pop() if self._buffers else None
 
     def give_back(self, buffer: memoryview) -> None:
-        """Return a buffer. After the call, the caller must not write to the buffer."""
+        """Take back a buffer, to which the caller must not write any more."""
         assert len(buffer) == self._buffer_bytes, (len(buffer), self._buffer_bytes)
         with self._lock:
             assert len(self._buffers) < self._count, "a buffer came back twice"
             self._buffers.append(buffer)
 
     def drain(self) -> None:
-        """Free the buffers. A buffer in use is freed together with its segment."""
+        """Free the unused buffers. Each segment frees its own buffer."""
         with self._lock:
             self._buffers = []
 
 
 class BufferedSegment(Segment):
-    """A segment that returns its buffer to the pool once all bytes are committed.
+    """A segment that returns its buffer to the pool after all bytes are committed.
 
     Invariant: 0 <= flushed <= committed <= wrote <= size_bytes, and the file equals the buffer up to `committed`.
     """
@@ -86,7 +86,7 @@ class BufferedSegment(Segment):
         self._pool = pool
         self._buffer = buffer
         self._used_bytes = self.size_bytes
-        """End of the used bytes of a full segment. After the used bytes, the file contains zeros."""
+        """End of the used bytes of a full segment, after which the file contains zeros."""
         self._readable_store_timestamp_ms = 0
 
     @property
@@ -107,10 +107,10 @@ class BufferedSegment(Segment):
         self.wrote.set(self.size_bytes)
 
     def commit(self, least_pages: int) -> int:
-        """Write appended bytes to the file if there are at least least_pages pages or the segment is full.
+        """Write appended bytes to the file if they fill least_pages pages, or the segment is full.
 
-        Returns `committed`. With least_pages 0 a single byte is written. Only one task may call `commit`. After an
-        OSError the next call writes the same bytes again.
+        Returns `committed`. With least_pages 0, one byte is enough. Only one task may call `commit`. After an OSError,
+        the next call writes the same bytes again.
         """
         store_timestamp_ms = self.store_timestamp_ms
         wrote = self.wrote.get()
@@ -133,7 +133,7 @@ class BufferedSegment(Segment):
     def _write(self, at: int, end: int) -> None:
         assert 0 <= at <= end <= len(self._buffer), (at, end, len(self._buffer))
         while at < end:
-            # When the simulation forces this branch, only the first half is written.
+            # If the simulation forces this branch, only the first half is written.
             stop = (at + end) // 2 if end - at > 1 and is_forced("short write continued") else end
             written = self.file.pwrite(at, self._buffer[at:stop])
             if written <= 0:
@@ -143,19 +143,18 @@ class BufferedSegment(Segment):
                 count_mark("short write continued")
 
     def _sync(self, start: int, end: int) -> None:
-        """Commit writes through the file descriptor, so fdatasync is enough."""
+        """Sync with fdatasync, which is enough because commits write through the file descriptor."""
         self.file.fdatasync()
 
 
 class BufferedSegmentQueue(SegmentQueue):
-    """A queue of segments with and without write buffers. Only one task may commit to the queue."""
+    """A queue of segments with and without write buffers. Only one task may commit."""
 
     _open_base = 0
     """Base offset of the first segment that may contain uncommitted bytes."""
 
     @property
     def committed_where(self) -> int:
-        """End offset of the committed bytes, 0 without segments."""
         segments = self.segments
         if not segments:
             return 0
@@ -171,7 +170,7 @@ class BufferedSegmentQueue(SegmentQueue):
         return self.committed_where
 
     def commit(self, least_pages: int = 0) -> int:
-        """Return `committed_where`. A segment is committed only after the segment before it is complete.
+        """Commit, and return `committed_where`. A segment is committed after all earlier segments.
 
         Raises OSError like `BufferedSegment.commit`.
         """
@@ -198,12 +197,10 @@ class CommitRealTimeService(Service):
         self._queue = queue
         self._flags = flags
         self._committed_where = 0
-        """`committed_where` at the last call of on_committed."""
         self._thorough_ns = 0
         """Monotonic time of the last progress, or of the last commit of all bytes."""
 
     def start(self) -> None:
-        """The first commit of all bytes follows after one long interval."""
         self._committed_where = self._queue.committed_where
         self._thorough_ns = self.world.clock.monotonic_ns()
         super().start()
@@ -219,14 +216,14 @@ class CommitRealTimeService(Service):
             self._thorough_ns = self.world.clock.monotonic_ns()
 
     def commit(self, least_pages: int) -> bool:
-        """Return whether the readable bytes grew; then on_committed was called."""
+        """Commit. If the readable bytes grew, call on_committed and return True."""
         try:
             self._queue.commit(least_pages)
         except OSError as error:
             count_mark("commit failed")
             self.last_error = error
             if is_disk_full(error):
-                self._flags.add_refusal(RefusalReason.DISK_FULL)  # retention clears DISK_FULL when there is space again
+                self._flags.add_refusal(RefusalReason.DISK_FULL)  # retention clears DISK_FULL later
             else:
                 self._flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
         where = self._queue.committed_where

@@ -1,8 +1,8 @@
 """Consume queue: the log positions of the messages of one topic and queue id.
 
-Entry n is at logic offset 20 n and points to the record whose queueOffset is n. If a record is missing, its entry is
-blank, so later entries keep their place. Only one task writes entries: recovery, and after it dispatch. Any task may
-read. With an extension, an entry contains the address of a unit instead of a tag code.
+Entry n is at logic offset 20 n and points to the record whose queueOffset is n. A missing record has a blank entry, so
+later entries keep their position. Only one task writes entries: recovery, then dispatch. Any task may read. With an
+extension, an entry contains the address of a unit instead of a tag code.
 """
 
 from ..errors import CorruptFileError, MisplacedRecordError
@@ -26,33 +26,33 @@ from ..world import World
 from .consume_queue_ext import ConsumeQueueExt
 
 GAP_ENTRIES_MAX = 4096
-"""Permitted number of missing queue offsets between two records, even if the log between them is shorter."""
+"""Maximum number of missing queue offsets between two records, even if the log between them is too short for them."""
 _HOLE_ENTRIES_MAX = 1024
 
 
 class QueueSegments(SegmentQueue):
-    """The files of one queue. Damaged queue files are removed, because they can be rebuilt from the log."""
+    """The files of one queue. A load removes damaged files, because recovery can rebuild them from the log."""
 
     def is_stray(self, path: str) -> bool:
-        """Return True for any name, because lost segments are rebuilt."""
+        """Return True for any name, because recovery can rebuild lost segments."""
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether a file is not too long, whatever its content. A crash can leave such a file."""
+        """Return True unless a file is too long. A crash can leave a short file with any content."""
         status = self._world.files.status(self.path(base_offset))
         return status is not None and not status.is_directory and status.size_bytes <= self.segment_bytes
 
     def can_extend(self, base_offset: int) -> bool:
-        """Return whether a file is short but contains entries, which are in no other file.
+        """Return whether a short file contains entries.
 
-        A file is short if it was damaged or `mappedFileSizeConsumeQueue` was increased.
+        A file is short after damage, or after an increase of `mappedFileSizeConsumeQueue`.
         """
         return 0 < self._file_bytes(base_offset) < self.segment_bytes and not self._is_file_all_zero(
             self.path(base_offset)
         )
 
     def require_file_sizes(self) -> None:
-        """Raise CorruptFileError for a too long file, before the load changes any file."""
+        """Raise CorruptFileError for a too long file. Call this before the load changes any file."""
         for base in self._find_base_offsets():
             if self._file_bytes(base) > self.segment_bytes:
                 raise CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, self._file_bytes(base))
@@ -61,7 +61,7 @@ class QueueSegments(SegmentQueue):
 class ConsumeQueue:
     """One queue of one topic.
 
-    Invariant: entry n is at logic offset 20 n; the log offsets of entries that are not blank increase, up to
+    Invariant: entry n is at logic offset 20 n. The log offsets of non-blank entries increase, up to
     max_physical_offset.
     """
 
@@ -80,26 +80,24 @@ class ConsumeQueue:
         self.queue_id = queue_id
         self.queue = QueueSegments(world, directory, segment_bytes, f"consumequeue {topic}/{queue_id}")
         self.max_physical_offset = -1
-        """Log offset after the last indexed record. Used only by the writing task."""
+        """Log offset after the last indexed record. Only the writing task uses it."""
         self.min_logic_offset = 0
 
     @property
     def min_offset(self) -> int:
-        """Index of the first entry with a record in the log."""
         return self.min_logic_offset // ENTRY_BYTES
 
     @property
     def max_offset(self) -> int:
-        """Index after the last entry."""
         return self.queue.max_offset // ENTRY_BYTES
 
     # -- writing -----------------------------------------------------------------------------------
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int) -> None:
-        """Add the entry of one record at its queueOffset, unless the record is already indexed.
+        """Add the entry of one record at its queueOffset, unless the queue already has the entry.
 
-        Raises MisplacedRecordError, without a change, if queue_offset is already used or too far after the last
-        entry.
+        Raises MisplacedRecordError, without a change, if another record has the queue offset or too many entries are
+        missing before it.
         """
         end = physical_offset + size_bytes
         assert 0 <= physical_offset < end, (physical_offset, size_bytes)
@@ -120,11 +118,11 @@ class ConsumeQueue:
         self.max_physical_offset = end
 
     def _check_queue_offset(self, queue_offset: int, following: int, physical_offset: int) -> None:
-        """Raise MisplacedRecordError unless the queue offsets from `following` to queue_offset may be missing.
+        """Raise MisplacedRecordError if too many queue offsets are missing between `following` and queue_offset.
 
-        At most this number may be missing: the largest of the number of records that fit into the log after the last
-        indexed record; GAP_ENTRIES_MAX, as in recovery; and the number of entries of a queue file, because RocketMQ
-        4.9.8 skips a whole file if a start finds it allocated but unused.
+        The limit is the largest of three numbers: the records that fit into the log after the last indexed record;
+        GAP_ENTRIES_MAX, as in recovery; and the entries of one queue file, because RocketMQ 4.9.8 skips a whole file if
+        a start finds it allocated but unused.
         """
         log_bytes = physical_offset - max(self.max_physical_offset, 0)
         of_a_file = self.queue.segment_bytes // ENTRY_BYTES
@@ -134,7 +132,7 @@ class ConsumeQueue:
             raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", expected, queue_offset)
 
     def put_extended(self, physical_offset: int, size_bytes: int, unit: ExtUnit, queue_offset: int) -> None:
-        """Like `put`, with a unit in the extension if possible."""
+        """Like `put`, but store a unit in the extension if possible."""
         if physical_offset + size_bytes <= self.max_physical_offset:
             return
         code = NO_ADDRESS if self.ext is None else self.ext.put(unit)
@@ -143,9 +141,9 @@ class ConsumeQueue:
         self.put(physical_offset, size_bytes, code, queue_offset)
 
     def put_run(self, queue_offset: int, entries: bytes) -> None:
-        """Append the entries of records that directly follow the last indexed record.
+        """Append entries of records that directly follow the last indexed record.
 
-        Raises OSError if the disk is full; some entries may then be appended.
+        If the disk is full, raises OSError, possibly after some appends.
         """
         assert queue_offset == self.max_offset, (queue_offset, self.max_offset)
         while entries:
@@ -174,10 +172,10 @@ class ConsumeQueue:
         return segment, position
 
     def fill_blank(self, queue_offset: int) -> None:
-        """Append blank entries. An empty queue then begins at queue_offset."""
+        """Append blank entries up to queue_offset. An empty queue then begins at queue_offset."""
         logic_offset = queue_offset * ENTRY_BYTES
         if self.min_offset >= self.max_offset:
-            self.min_logic_offset = logic_offset  # first: no reader may regard blank entries as messages
+            self.min_logic_offset = logic_offset  # set first, or a reader would regard blank entries as messages
         if not self.queue.segments:
             self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
         following = self.max_offset
@@ -185,10 +183,11 @@ class ConsumeQueue:
         self.append_entries(BLANK_ENTRY_BYTES * (queue_offset - following))
 
     def overwrite_entries(self, queue_offset: int, raw: bytes | bytearray, *, write_again: bool = False) -> int:
-        """Overwrite the entries from queue_offset on with `raw`, during recovery. Returns how many changed.
+        """Recovery only: overwrite entries from queue_offset on with `raw`. Returns the number of changed entries.
 
-        With write_again, unchanged entries are written too, so that the next sync writes their pages to the disk.
-        `recovered` sets the segments' positions later. queue_offset is at most the end of the existing entries.
+        write_again: write unchanged entries too, so that the next sync writes their pages to the disk.
+        `set_recovered_end` sets the segments' positions later. queue_offset must not exceed the end of the existing
+        entries.
         """
         assert queue_offset >= 0, queue_offset
         assert len(raw) % ENTRY_BYTES == 0, len(raw)
@@ -216,7 +215,7 @@ class ConsumeQueue:
         return self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
 
     def set_recovered_end(self, end: int, durable: int) -> None:
-        """Set the positions of all segments: entries end at index `end`, durable entries at `durable`."""
+        """Set the positions of all segments. Entries end at index `end`, durable entries at `durable`."""
         assert end >= 0, end
         for segment in self.queue.segments:
             wrote, flushed = (
@@ -232,7 +231,7 @@ class ConsumeQueue:
             self.ext.truncate_to_last_used(self._last_ext_address())
 
     def tags_code_to_keep(self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool) -> int:
-        """Return the existing unit address if its unit fits the record, else the record's tags code.
+        """Return the entry's unit address if this unit belongs to the record, else the record's tags code.
 
         vouched: see `ConsumeQueueExt.may_keep_address`.
         """
@@ -264,9 +263,9 @@ class ConsumeQueue:
         self.queue.flush_all(least_pages)
 
     def truncate(self, queue_offset: int, *, syncs_zeros: bool = False) -> bool:
-        """Durably remove the entries from queue_offset on. Returns whether there were any.
+        """Durably remove the entries from queue_offset on. Returns whether the queue had such entries.
 
-        If the queue begins after entry 0, an empty segment is kept, because its name contains the queue's counter.
+        If the queue begins after entry 0, an empty segment stays, because its name contains the queue's counter.
         syncs_zeros: see `Segment.zero_from`.
         """
         logic_offset = max(queue_offset * ENTRY_BYTES, self.queue.min_offset)
@@ -276,7 +275,7 @@ class ConsumeQueue:
         return self.queue.truncate(logic_offset, syncs_zeros=syncs_zeros)
 
     def remove_all_segments(self) -> bool:
-        """Durably remove all segments and the queue's counter. Returns whether there was a segment."""
+        """Durably remove all segments and the queue's counter. Returns whether the queue had a segment."""
         if not self.queue.segments:
             return False
         self.queue.remove_all()
@@ -284,18 +283,18 @@ class ConsumeQueue:
         return True
 
     def remove(self) -> None:
-        """Durably remove all files, oldest first. No entry may be added during this call or later.
+        """Durably remove all files, oldest first. No task may add entries during this call or later.
 
-        After an OSError the queue still exists if a file is left.
+        After an OSError, the queue exists as long as one of its files does.
         """
         if self.ext is not None:
-            self.ext.queue.remove_in_use()  # first, because no later call would remove units without entries
+            self.ext.queue.remove_in_use()  # removed first, because no later call would remove units without entries
         self.queue.remove_in_use()
 
     # -- reading -----------------------------------------------------------------------------------
 
     def entry(self, queue_offset: int) -> QueueEntry | None:
-        """Return the entry, even if invalid; None if no segment contains the entry."""
+        """Return the entry, even if it is invalid; None if no segment contains it."""
         logic_offset = queue_offset * ENTRY_BYTES
         segment = self.queue.find(logic_offset)
         if segment is None or queue_offset < 0:
@@ -306,9 +305,10 @@ class ConsumeQueue:
     def index_of(self, physical_offset: int) -> int | None:
         """Return the index of the entry with this phyOffset.
 
-        None if the entry is missing or the queue's entries are out of order.
+        Returns None if the entry is missing or the queue's entries are out of order.
 
-        Recovery has not set the segment positions yet. A long run of invalid entries counts as the end of the queue.
+        Call this before recovery sets the segment positions. Many consecutive invalid entries count as the end of the
+        queue.
         """
         low, high = 0, sum(segment.size_bytes for segment in self.queue.segments) // ENTRY_BYTES
         begin = self.queue.segments[0].base_offset // ENTRY_BYTES if high else 0
@@ -329,7 +329,6 @@ class ConsumeQueue:
         return None if self.ext is None or not is_ext_address(tags_code) else self.ext.get(tags_code)
 
     def entries_from(self, queue_offset: int) -> memoryview:
-        """Return the raw entries from queue_offset to the end of the segment, possibly none."""
         logic_offset = queue_offset * ENTRY_BYTES
         segment = self.queue.find(logic_offset)
         if segment is None:
@@ -337,10 +336,10 @@ class ConsumeQueue:
         return segment.file.view(logic_offset - segment.base_offset, segment.wrote.get())
 
     def correct_min_offset(self, log_min_offset: int) -> None:
-        """Move the start of the queue to the first entry with a record in the log, or else to the end.
+        """Move the queue's start to the first entry with a record in the log, else to the queue's end.
 
-        RocketMQ examines only the first segment. If a crash or a failed removal leaves only expired entries there,
-        its queue begins with messages that no pull can return.
+        RocketMQ examines only the first segment. If that segment has only expired entries after a crash or failed
+        removal, RocketMQ's queue begins with messages that no pull can return.
         """
         for segment in self.queue.segments:
             raw = segment.file.view(0, segment.wrote.get())
@@ -350,26 +349,26 @@ class ConsumeQueue:
                 if self.ext is not None:
                     self.ext.remove_before(decode_entry(raw, at).tags_code)
                 return
-            # The start may already be later: `fill_blank` sets it before the first entry is appended.
+            # The start may already be later, because `fill_blank` sets it before the first append.
             self.min_logic_offset = max(self.min_logic_offset, segment.base_offset + len(raw))
 
     def has_expired_segment(self, log_min_offset: int) -> bool:
-        """The last segment never expires."""
+        """Return whether the first segment has expired. The last segment never expires."""
         segments = self.queue.segments
         if len(segments) < 2:
             return False
         raw = segments[0].file.view(0, segments[0].size_bytes)
         for at in range(len(raw) - ENTRY_BYTES, -1, -ENTRY_BYTES):
             entry = decode_entry(raw, at)
-            if is_valid(entry):  # the last entries may be blank
+            if is_valid(entry):  # the newest entries may be blank
                 return entry.physical_offset < log_min_offset
         return True  # all entries are blank
 
     def remove_expired_segments(self, log_min_offset: int) -> int:
-        """Remove the segments whose records have all left the log, and return the number of removed segments.
+        """Remove the segments without a record in the log. Returns the number of removed segments.
 
-        The following segment is synced first, because a crash that leaves no segment would lose the queue's counter.
-        After an OSError the segment remains.
+        Syncs the next segment before each removal, because a crash that leaves no segment would lose the queue's
+        counter. After an OSError the segment remains.
         """
         removed = 0
         try:
@@ -382,7 +381,7 @@ class ConsumeQueue:
 
 
 def _first_in_log(raw: memoryview, log_min_offset: int) -> int | None:
-    """Return the position of the first valid entry at or after a log offset. Some entries in the range may be blank."""
+    """Return the position of the first valid entry at or after a log offset. Any entry may be blank."""
     low, high, found = 0, len(raw) // ENTRY_BYTES, None
     while low < high:
         middle = index = (low + high) // 2

@@ -1,8 +1,8 @@
 """Queue extension: stores units of variable size for the entries of one queue.
 
-If a unit is missing or belongs to a different record, recovery replaces the address in the entry by the plain tagsCode,
-and a reader treats the tags as unknown. An address is not reused while an entry may contain this address. The task that
-writes the queue also writes the units; any task may read. Source: RocketMQ ConsumeQueueExt.
+If a unit is missing or belongs to another record, recovery replaces its address in the entry by the plain tagsCode, and
+a reader treats the tags as unknown. An address is not reused while an entry may contain it. Only the task that writes
+the queue writes units. Any task may read them. Source: RocketMQ ConsumeQueueExt.
 """
 
 from ..errors import CorruptFileError
@@ -27,13 +27,13 @@ from ..world import World
 
 
 class ExtSegments(SegmentQueue):
-    """The files of one extension. Damaged files never prevent a start, because entries can do without units."""
+    """The files of one extension. Damaged files never prevent a start, because entries do not need units."""
 
     def is_stray(self, path: str) -> bool:
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return True for any file, whatever its content."""
+        """Return True for any content."""
         status = self._world.files.status(self.path(base_offset))
         return status is None or not status.is_directory
 
@@ -41,20 +41,20 @@ class ExtSegments(SegmentQueue):
 class ConsumeQueueExt:
     """The extension of one queue.
 
-    Invariant: each address is assigned to one unit, and units are stored in order of addresses.
+    Invariant: each address belongs to one unit, and units are stored in order of addresses.
     """
 
     def __init__(self, world: World, directory: str, segment_bytes: int, topic: str, queue_id: int) -> None:
         self.queue = ExtSegments(world, directory, segment_bytes, f"consumequeue_ext {topic}/{queue_id}")
         self._first_base_offset = 0
-        """Base offset for the first file of an empty extension: after all addresses that an entry may still contain."""
+        """Base offset for the first file of an empty extension, after all addresses that entries may contain."""
         self._unvouched_offset: int | None = None
-        """Offset of the first recovered unit that is not known to be durable."""
+        """Offset of the first recovered unit that may not be durable."""
 
     # -- writing -----------------------------------------------------------------------------------
 
     def put(self, unit: ExtUnit) -> int:
-        """Return the unit's address, or NO_ADDRESS if it is too long or no file can be created."""
+        """Store a unit. Returns its address, or NO_ADDRESS if the unit is too long or no file can be created."""
         size_bytes = UNIT_BYTES_MIN + len(unit.bit_map)
         if size_bytes > min(UNIT_BYTES_MAX, self.queue.segment_bytes - END_BYTES):
             return NO_ADDRESS
@@ -81,9 +81,7 @@ class ConsumeQueueExt:
         return self.queue.create(segment.end_offset), 0
 
     def remove_before(self, address: int) -> None:
-        """Remove the files before the unit at `address`.
-
-        A tags code that is not an address is ignored.
+        """Remove the files before the unit at `address`. No effect for a tags code that is not an address.
 
         After an OSError, a later call removes the remaining files.
         """
@@ -101,8 +99,8 @@ class ConsumeQueueExt:
     def load(self) -> None:
         """Map the files, and find the end of the units in the last file.
 
-        A file of the wrong size or after a gap is removed together with all later files. Raises CorruptFileError for
-        a file with a number as its name that is not a multiple of the segment size.
+        Removes a file that has the wrong size or comes after a gap, and all later files. Raises CorruptFileError if a
+        file's name is a number but no multiple of the segment size.
         """
         self.queue.load()
         last = self.queue.last_segment()
@@ -111,9 +109,9 @@ class ConsumeQueueExt:
             last.set_positions(end, end)
 
     def may_keep_address(self, address: int, tags_code: int, store_timestamp_ms: int, *, vouched: bool) -> bool:
-        """Return whether an entry may keep its address: the unit has the record's tags code and store time.
+        """Return whether an entry may keep its address, because the unit has the record's tags code and store time.
 
-        vouched: whether unit and entry are known to be durable.
+        vouched: whether unit and entry are surely durable.
         """
         unit = self.get(address)
         if unit is None or (unit.tags_code, unit.store_timestamp_ms) != (tags_code, store_timestamp_ms):
@@ -126,8 +124,8 @@ class ConsumeQueueExt:
     def truncate_to_last_used(self, last_address: int | None) -> None:
         """Truncate after the last unit that an entry refers to, and rewrite the units that may not be durable.
 
-        last_address is the last address in an entry. If the unit at last_address is missing, all units are removed. New
-        addresses start after it, so that the entry never refers to the unit of another record.
+        last_address is the last address in an entry. If the unit at last_address is missing, all units are removed, and
+        new addresses start after last_address. So no entry refers to the unit of another record.
         """
         unit = None if last_address is None else self.get(last_address)
         if last_address is None or unit is None:
@@ -164,7 +162,7 @@ class ConsumeQueueExt:
 
 
 def _end_of_units(segment: Segment) -> int:
-    """Return the file's length after an end mark, else the first position without a valid unit."""
+    """Return the first position without a valid unit. If the units end with an end marker, return the file's length."""
     view, at = segment.file.view(0, segment.size_bytes), 0
     try:
         while size_bytes := unit_bytes_at(view, at, segment.size_bytes, file=segment.file.path):

@@ -24,7 +24,6 @@ class ConsumeQueueTable:
         ext_directory: str | None = None,
         ext_segment_bytes: int = 0,
     ) -> None:
-        """Without ext_directory, queues have no extension."""
         self.directory = directory
         self.ext_directory = ext_directory
         self._world = world
@@ -34,15 +33,15 @@ class ConsumeQueueTable:
         self._lock = world.tasks.lock("consume queues")
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self.lost_entries = False
-        """Whether a load removed files with entries. Only a scan of the whole log can rebuild all lost entries."""
+        """Whether a load removed files with entries. Only a scan of the whole log can rebuild all of these entries."""
         self.extended: list[CorruptFileError] = []
-        """Short files that a load extended without loss of their entries and counters."""
+        """Short files that a load extended without loss of entries or counters."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         return self._queues.get((topic, queue_id))
 
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return a queue; a new queue has no files yet. Raises ValueError for an invalid topic."""
+        """Return a queue, without files if it is new. Raises ValueError for an invalid topic."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             with self._lock:
@@ -63,19 +62,18 @@ class ConsumeQueueTable:
         return ConsumeQueue(self._world, path, self._segment_bytes, topic, queue_id, ext)
 
     def all_queues(self) -> list[ConsumeQueue]:
-        """Return all queues, sorted by topic and id."""
         return [queue for _, queue in sorted(self._queues.items())]
 
     def load(self, *, before_loss: Callable[[], None] | None = None) -> list[CorruptFileError]:
-        """Map the files of all queues. Returns an error for each ignored directory entry that is not part of a queue.
+        """Map the files of all queues. Returns one error for each ignored directory entry that belongs to no queue.
 
-        before_loss is called before files with entries are removed. Raises CorruptFileError if a file has the name of
-        a queue's directory, and for the errors of `SegmentQueue.load`.
+        before_loss: called before files with entries are removed. Raises CorruptFileError if a file has the name of a
+        queue's directory, or for the reasons of `SegmentQueue.load`.
         """
         strays: list[CorruptFileError] = []
         segment_queues = [self.find_or_create(*named).queue for named in self._list_queues_in(self.directory, strays)]
         for segment_queue in segment_queues:
-            segment_queue.require_file_sizes()  # before any file is changed
+            segment_queue.require_file_sizes()  # check all sizes before any file changes
         for segment_queue in segment_queues:
             segment_queue.load(before_loss=before_loss)
             strays += segment_queue.strays
@@ -92,7 +90,6 @@ class ConsumeQueueTable:
         return strays
 
     def _list_queues_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
-        """Yield the queues. Other directory entries are added to `strays`."""
         files = self._world.files
         if files.status(directory) is None:
             return
@@ -137,7 +134,6 @@ class ConsumeQueueTable:
 
     @property
     def sync_error(self) -> OSError | None:
-        """The first error of a sync since the start."""
         return next(
             (
                 segment_queue.sync_error
@@ -152,9 +148,9 @@ class ConsumeQueueTable:
             del self._queues[queue.topic, queue.queue_id]
 
     def remove_directories(self, queue: ConsumeQueue) -> None:
-        """Remove the directories of a removed queue, and those of its topic if they are then empty.
+        """Remove the directories of a removed queue, then the directories of its topic if they are empty.
 
-        Raises OSError at the first of these directories that is not empty.
+        Raises OSError at the first directory that is not empty.
         """
         with self.names_lock:
             directories = [segment_queue.directory for segment_queue in _segment_queues([queue])]
@@ -170,5 +166,4 @@ class ConsumeQueueTable:
 
 
 def _segment_queues(queues: list[ConsumeQueue]) -> list[SegmentQueue]:
-    """Return the segment queues, those of extensions last."""
     return [*(queue.queue for queue in queues), *(queue.ext.queue for queue in queues if queue.ext is not None)]

@@ -1,12 +1,12 @@
 """Dispatch service ("reput"): adds each log record to queues and index.
 
 Under SYNC_FLUSH, dispatch stops at the durable end of the log, so no consumer reads a message that a power cut can
-remove. In a queue with an extension, the unit is written before the entry that refers to this unit. A message is added
-to its own queue before its light queues. After all queues, listeners (RocketMQ's MessageArrivingListener) answer pulls
-that wait for a message. Listeners run in the dispatch task before the next message is dispatched, so they must be fast.
-An exception in a listener is recorded and affects neither other listeners nor dispatch.
+remove. In a queue with an extension, dispatch writes the unit before the entry that refers to it. It adds a message to
+the message's own queue, then to its light queues. After all queues, listeners (RocketMQ's MessageArrivingListener)
+answer pulls that wait for a message. Listeners must be fast, because they run in the dispatch task. An exception in a
+listener is recorded, and affects neither other listeners nor dispatch.
 
-With the C core, plain records are dispatched in batches. Each dispatcher processes the whole batch before the next
+With the C core, plain records are dispatched in batches: each dispatcher processes the whole batch before the next
 dispatcher starts.
 """
 
@@ -34,11 +34,11 @@ from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 
 UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
-"""Records of these transaction types are added to no queue."""
+"""Dispatch adds records of these transaction types to no queue."""
 
 RETRY_MS = 1_000
 _RETRIES_MAX = 30
-"""Attempts at one log position, after which the store refuses puts."""
+"""Maximum number of failed attempts at one log position, after which the store refuses puts."""
 
 
 def is_queued(record: ScannedRecord) -> bool:
@@ -50,7 +50,7 @@ def is_queued(record: ScannedRecord) -> bool:
 
 
 Dispatcher = Callable[[ScannedRecord], None]
-"""Adds one record to the queues or the index (RocketMQ's CommitLogDispatcher)."""
+"""Adds a record to the queues or the index (RocketMQ's CommitLogDispatcher)."""
 
 
 PlainDispatcher = Callable[[PlainRecords], None]
@@ -58,13 +58,13 @@ PlainDispatcher = Callable[[PlainRecords], None]
 
 
 ArrivingListener = Callable[[ScannedRecord], None]
-"""Called with each record as soon as consumers can pull it (RocketMQ's MessageArrivingListener)."""
+"""Function to call with each record that consumers can now pull (RocketMQ's MessageArrivingListener)."""
 
 
 class DispatchService(Service):
-    """Passes each record of the log to all dispatchers, then to the listeners.
+    """Passes each log record to all dispatchers, then to the listeners.
 
-    Invariant: in one process each record is dispatched once, in log order, without gaps.
+    Invariant: one process dispatches each record once, in log order, without gaps.
     """
 
     name = "dispatch"
@@ -82,30 +82,28 @@ class DispatchService(Service):
         self.config = config
         self.reput_from = world.tasks.cell("reput from")
         self.dispatched_store_timestamp_ms = 0
-        """Store time of the last dispatched record before the first skipped one, set after its entry is written.
-        """
+        """Store time of the last dispatched record before the first skipped record. Set after the entry is written."""
         self.last_error: StoreError | OSError | None = None
         self.passed_over: CorruptFileError | None = None
-        """Why dispatch skipped the last record with an impossible queueOffset."""
+        """Error of the last record that dispatch skipped because of an impossible queueOffset."""
         self.passed_over_count = 0
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
-        """Dispatchers, called in this order for every record, including records that are added to no queue."""
+        """Dispatchers. Each is called, in this order, for every record, also for records that belong to no queue."""
         self.plain_dispatchers: dict[Dispatcher, PlainDispatcher] = {self.dispatch_to_queue: self._put_runs}
-        """Batch versions. A dispatcher without a batch version is called for each record."""
+        """Batch versions of dispatchers. A dispatcher without a batch version is called for each record."""
         self.on_arriving: list[ArrivingListener] = []
-        """Listeners, called after all dispatchers for each record that was added to a queue."""
+        """Listeners. After all dispatchers, each listener is called for each record that was added to a queue."""
         self.awaits: Callable[[str, int], bool] = _always_true
-        """Used only for batches."""
+        """Whether any listener needs the messages of a topic's queue. Used only for batches."""
         self.waiting_bytes_max = 0
-        """Largest backlog since the start, in bytes of log."""
         self.on_scheduled: Callable[[], None] = do_nothing
-        """Called for each record of the schedule topic, after all dispatchers."""
+        """Called after all dispatchers for each record of the schedule topic."""
         self._commit_log = commit_log
         self._queues = queues
         self._flags = flags
         self._delays_ms = delays_ms
         self._failures = 0
-        """Consecutive failures at log offset `_failed_at`."""
+        """Number of consecutive failures at log offset `_failed_at`."""
         self._failed_at = -1
         self._plain = None if world.core is None else PlainRecords(world.core)
         self._run_queues: list[ConsumeQueue] = []
@@ -120,17 +118,16 @@ class DispatchService(Service):
 
     @property
     def behind_bytes(self) -> int:
-        """Size of the backlog in bytes of log."""
         return self._commit_log.queue.max_offset - self.reput_from.get()
 
     def run_once(self) -> None:
-        """After an error, pause; the next step retries."""
+        """Dispatch available records. After an error, pause; the next step retries."""
         try:
             moved = self.dispatch_available()
         except (StoreError, OSError) as error:
             count_mark("dispatch fails")
             self.last_error = error
-            if not is_disk_full(error):  # a full disk is not counted: it can get free space again
+            if not is_disk_full(error):  # a full disk does not count as a failure, because it can get free space again
                 at = self.reput_from.get()
                 self._failures = self._failures + 1 if at == self._failed_at else 1
                 self._failed_at = at
@@ -142,7 +139,7 @@ class DispatchService(Service):
             self.signal.wait(None)
 
     def dispatch_available(self) -> bool:
-        """Dispatch the records of one segment. Returns whether dispatch advanced."""
+        """Dispatch records of one segment. Returns whether dispatch advanced."""
         start = self.reput_from.get()
         limit = self.readable_limit()
         if start >= limit:
@@ -153,7 +150,7 @@ class DispatchService(Service):
         segment = log.segment_at_or_after(start)
         if segment is None:
             return False
-        if segment.base_offset > start:  # after a gap, or the log of a slave began after offset 0
+        if segment.base_offset > start:  # true after a gap, or if the log of a slave began after offset 0
             self.reput_from.set(segment.base_offset)
             return True
         self._dispatch_segment(segment, start, min(segment.readable.get(), limit - segment.base_offset))
@@ -173,8 +170,7 @@ class DispatchService(Service):
                 else:
                     self._dispatch_batch(segment, at - segment.base_offset, found)
                     at = segment.base_offset + found.end
-                    # After an error the batch is dispatched again, and queues ignore records that they already
-                    # contain.
+                    # After an error dispatch repeats the batch, and queues ignore records that they already contain.
                     self.reput_from.set(at)
         finally:
             self.reput_from.set(at)
@@ -235,7 +231,6 @@ class DispatchService(Service):
             self.dispatched_store_timestamp_ms = record.store_timestamp_ms
 
     def _dispatch_batch(self, segment: Segment, begin: int, run: PlainRecords) -> None:
-        """A dispatcher without a batch version gets each record."""
         for dispatch in self.dispatchers:
             dispatch_batch = self.plain_dispatchers.get(dispatch)
             if dispatch_batch is not None:
@@ -252,7 +247,6 @@ class DispatchService(Service):
             self.dispatched_store_timestamp_ms = run.column("store_timestamp_ms")[-1]
 
     def _call_listeners(self, segment: Segment, begin: int, run: PlainRecords) -> None:
-        """Pass on records of the queues for which `awaits` is true."""
         awaited = {place for one in self._run_queues if self.awaits(*(place := (one.topic, one.queue_id)))}
         for record in self._scan_segment_records(segment, begin, run.end) if awaited else ():
             if (record.topic, record.queue_id) in awaited and is_queued(record):
@@ -288,7 +282,7 @@ class DispatchService(Service):
             queue.put_run(queue_offset, entries)
 
     def finish_remaining_work(self) -> None:
-        """After an error the next recovery dispatches the remaining records."""
+        """Dispatch the remaining records. After an error, the next recovery dispatches them."""
         try:
             while self.dispatch_available():
                 pass
@@ -297,7 +291,6 @@ class DispatchService(Service):
 
 
 def _do_runs_continue_queues(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
-    """Return whether each run directly follows the last entry of its queue or the run before."""
     ends: dict[int, tuple[int, int]] = {}
     for queue, (number, queue_offset, entries, _) in zip(queues, runs, strict=True):
         end, log_end = ends.get(number) or (queue.max_offset, queue.max_physical_offset)
@@ -313,7 +306,7 @@ def _always_true(topic: str, queue_id: int) -> bool:
 
 
 class ExtendedQueueDispatcher:
-    """Replaces `DispatchService.dispatch_to_queue` if queues have extensions."""
+    """Dispatcher for queues with extensions. Replaces `DispatchService.dispatch_to_queue`."""
 
     def __init__(self, queues: ConsumeQueueTable, delays_ms: Mapping[int, int]) -> None:
         self.bit_map_of: Callable[[ScannedRecord], bytes] = lambda _: b""
@@ -358,14 +351,14 @@ class MessageArrival(NamedTuple):
 
 MessageArrivingListener = Callable[[MessageArrival], None]
 Awaits = Callable[[str, int], bool]
-"""Whether a listener needs the messages of a topic's queue."""
+"""Returns whether a listener needs the messages of a topic's queue."""
 
 
 class ArrivalNotifier:
-    """The arrival listeners of one store, registered with dispatch if there are any."""
+    """The arrival listeners of one store. Dispatch calls the notifier only while it has listeners."""
 
     def __init__(self, config: StoreConfig, on_arriving: list[ArrivingListener], delays_ms: Mapping[int, int]) -> None:
-        """on_arriving is `DispatchService.on_arriving`."""
+        """on_arriving: `DispatchService.on_arriving`."""
         self.last_error: Exception | None = None
         self._config = config
         self._on_arriving = on_arriving
@@ -373,9 +366,10 @@ class ArrivalNotifier:
         self._listeners: tuple[tuple[MessageArrivingListener, Awaits], ...] = ()
 
     def append(self, listener: MessageArrivingListener, awaits: Awaits = _always_true) -> None:
-        """Add a listener. No effect on a slave. Listeners are not called while long polling is off.
+        """Add a listener. No effect on a slave. While long polling is off, dispatch calls no listener.
 
-        `awaits` is called once per batch and queue. A listener may be called even if its `awaits` returns False.
+        Dispatch calls `awaits` once per batch and queue. It may call a listener even if the listener's `awaits` returns
+        False.
         """
         if self._config.broker_role is BrokerRole.SLAVE:
             return
@@ -384,7 +378,6 @@ class ArrivalNotifier:
         self._listeners = (*self._listeners, (listener, awaits))
 
     def remove(self, listener: MessageArrivingListener) -> None:
-        """Raises ValueError if the listener is not registered."""
         listeners = list(self._listeners)
         del listeners[[one for one, _ in listeners].index(listener)]
         self._listeners = tuple(listeners)
@@ -395,7 +388,6 @@ class ArrivalNotifier:
         return self._config.long_polling_enable and any(awaits(topic, queue_id) for _, awaits in self._listeners)
 
     def notify(self, record: ScannedRecord) -> None:
-        """Call all listeners for the record's own queue and for each of its light queues."""
         if not self._config.long_polling_enable:
             return
         properties = decode_properties(record.properties.decode(errors="surrogateescape"))
@@ -417,5 +409,5 @@ class ArrivalNotifier:
             for listener, _ in self._listeners:
                 try:
                     listener(each)
-                except Exception as error:  # a listener's error does not affect the message
+                except Exception as error:  # a listener's error must not affect dispatch
                     self.last_error = error

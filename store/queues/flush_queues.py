@@ -31,13 +31,13 @@ class FlushConsumeQueueService(Service):
         self.last_error: OSError | None = None
         self.on_interval: Callable[[], None] = do_nothing
         self.index: IndexFiles | None = None
-        """Each index file is synced when it is full."""
+        """The index, None without one. Full index files are synced."""
         self._config = config
         self._queues = queues
         self._dispatch = dispatch
         self._checkpoint = checkpoint
         self.durable_to = world.tasks.cell("queues durable to")
-        """All queue entries up to this log offset are known to be durable."""
+        """The entries of all records before this log offset are durable."""
         self._thorough_ns = world.clock.monotonic_ns()
 
     def run_once(self) -> None:
@@ -58,17 +58,16 @@ class FlushConsumeQueueService(Service):
             self.last_error = error  # the checkpoint does not advance, so the next recovery rebuilds later entries
 
     def request_full_flush(self) -> None:
-        """Make the next step flush all queues and the checkpoint."""
         self._thorough_ns -= self._config.flush_consume_queue_thorough_interval_ms * 1_000_000
         self.wake()
 
     def flush_thoroughly(self) -> None:
-        # Read before the flush, which may miss entries that are added during it.
+        # Read before the flush, because the flush may miss entries that are added during it.
         dispatched_to = self._dispatch.reput_from.get()
         assert dispatched_to >= 0, dispatched_to
         dispatched_ms = self._dispatch.dispatched_store_timestamp_ms
         self._queues.make_durable()
-        self.last_error = self.last_error or self._queues.sync_error  # a sync of another task may have failed
+        self.last_error = self.last_error or self._queues.sync_error  # a sync in another task may have failed
         if self.last_error is None:  # after a failed sync, a later success does not prove durability
             self._checkpoint.advance_queue_time(dispatched_ms)
             self.durable_to.set(dispatched_to)
@@ -76,7 +75,7 @@ class FlushConsumeQueueService(Service):
         self._checkpoint.flush()
 
     def _flush_full_index_files(self) -> bool:
-        """Return whether the checkpoint's index time advanced."""
+        """Sync full index files. Returns whether the checkpoint's index time advanced."""
         if self.index is None or self.last_error is not None:
             return False
         self.index.make_full_durable()

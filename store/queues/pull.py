@@ -1,12 +1,12 @@
 """Pull: returns records from a queue offset on, and finds a queue offset by time.
 
-A failed sync may remove bytes from the page cache that readers have already read. After such an error a pull returns
-only durable records, and stops before other records and zeroed entries. Only a restart reveals whether the disk has the
-other records.
+A failed sync may remove bytes from the page cache that readers have already read. After a failed sync, a pull returns
+only durable records, and stops before other records and zeroed entries. Only a restart reveals whether the disk
+contains the other records.
 
-The search by time follows RocketMQ's getOffsetInQueueByTime: it finds the *nearest* message, not the first at or
-after the time, and chooses the segment by file mtime. But an entry without a record is skipped, while RocketMQ then
-returns 0. Files without entries and files with only expired entries are skipped too.
+The search by time follows RocketMQ's getOffsetInQueueByTime: it finds the message *nearest* to the time, not the first
+at or after it, and chooses the segment by file mtime. But it skips an entry without a record, where RocketMQ returns 0.
+It also skips files that contain no entries or only expired ones.
 """
 
 import errno
@@ -25,13 +25,12 @@ from .consume_queue import ConsumeQueue
 
 _SCAN_BYTES_MIN = 16_000  # RocketMQ DefaultMessageStore.getMessage: minimum of maxFilterMessageCount
 _FAR = 1 << 63
-"""Larger than every log offset."""
 
 _GONE = -1
 
 
 class QueuePuller:
-    """Answers pulls from one log."""
+    """Reads the messages that consumers pull."""
 
     def __init__(
         self,
@@ -50,7 +49,7 @@ class QueuePuller:
     ) -> GetMessageResult:
         """Return up to max_messages records from a queue offset on.
 
-        Raises OSError if a sync has failed and the first entry is not known to be durable.
+        Raises OSError if a sync has failed and the first entry may not be durable.
         """
         low, high = queue.min_offset, queue.max_offset
         refused = _answer_outside_queue(offset, low, high)
@@ -61,17 +60,17 @@ class QueuePuller:
         if not raw:
             per_segment = queue.queue.segment_bytes // ENTRY_BYTES
             next_segment = (offset // per_segment + 1) * per_segment
-            assert next_segment > offset, (next_segment, offset)  # or the client would pull the same offset forever
+            assert next_segment > offset, (next_segment, offset)  # else the client would pull the same offset forever
             return GetMessageResult(GetMessageStatus.OFFSET_FOUND_NULL, next_segment, low, high)
         result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
         max_messages = max(max_messages, 0)  # the C core accepts only 64 bits
         log = self._commit_log.queue
         has_failed = log.sync_error is not None
-        # The limit is read after the entries, so that their records are before it even if the log has grown.
+        # The limit is read after the entries, so it covers their records even if the log has grown meanwhile.
         self._examine_entries(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=has_failed)
         if (
             log.sync_error is not None and not has_failed
-        ):  # a sync failed during the scan, so the records that it read may be lost
+        ):  # a sync failed during the scan, so the scanned records may be lost
             result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
             self._examine_entries(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=True)
         return result
@@ -87,11 +86,11 @@ class QueuePuller:
         *,
         has_failed: bool,
     ) -> None:
-        """Examine the entries of one segment, at least 800 of them, until the answer is full.
+        """Examine entries of one segment, 800 or more, until the result is full.
 
-        has_failed: whether a sync of the log has failed. Only an entry that is blank or has an unreadable record is
-        skipped, because later records in the same log segment may exist. Entries before the start of the log are
-        skipped without reading the log.
+        has_failed: whether a sync of the log has failed. Skips a single entry if it is blank or its record is
+        unreadable, because later records in the same log segment may exist. Skips entries before the start of the log
+        without reading the log.
         """
         in_memory_bytes = self._config.access_message_in_memory_max_bytes
         segment_queue, unsure_from = queue.queue, _FAR
@@ -159,7 +158,7 @@ class QueuePuller:
     def _read_plain_entries(
         self, result: GetMessageResult, raw: memoryview, max_messages: int, wanted: TagFilter, log_limit: int
     ) -> tuple[int, int, int]:
-        """Let the C core read the records of the first entries, while they are plain and in one log segment.
+        """With the C core, read records of the first entries as long as they are plain and in one log segment.
 
         Returns the number of entries, the total size of their records, and the log offset of the last record.
         """
@@ -202,7 +201,6 @@ class QueuePuller:
 
 
 def _answer_outside_queue(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] | None:
-    """Return status and next offset, None if the offset is inside."""
     if high == 0:
         return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < low:
@@ -232,7 +230,7 @@ def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, tim
         while (
             record_ms := _store_time_of_entry_ms(commit_log, segment, found, log_min, log_limit)
         ) is None and found < high:
-            found += ENTRY_BYTES  # an entry without a record: the next entry decides the direction
+            found += ENTRY_BYTES  # the entry has no record, so the next entry decides the direction
         if record_ms is None:
             high = middle - ENTRY_BYTES
         elif record_ms == _GONE:
@@ -255,7 +253,7 @@ def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, tim
 def _store_time_of_entry_ms(
     commit_log: CommitLog, segment: Segment, at: int, log_min: int, log_limit: int
 ) -> int | None:
-    """Return _GONE if retention removed the record, None if the record is missing."""
+    """Return the store time of an entry's record; _GONE if retention removed the record, None if it is missing."""
     entry = decode_entry(segment.file.view(at, at + ENTRY_BYTES), 0)
     if not is_valid(entry):
         return None
@@ -266,7 +264,7 @@ def _store_time_of_entry_ms(
 
 
 def _segment_by_time(files: Files, queue: ConsumeQueue, timestamp_ms: int) -> Segment | None:
-    """Return the first segment with unexpired entries and a later or equal mtime, else the last segment."""
+    """Return the first segment with unexpired entries and an mtime at or after the time, else the last segment."""
     ends = [(segment, segment.base_offset + segment.wrote.get()) for segment in queue.queue.segments]
     segments = [segment for segment, end in ends if max(segment.base_offset, queue.min_logic_offset) < end]
     for segment in segments:

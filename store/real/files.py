@@ -1,4 +1,4 @@
-"""Real files: shared maps, syncs, descriptors, and a lock that also excludes Java."""
+"""Real files: shared maps, syncs, descriptors, and a lock that also excludes RocketMQ."""
 
 import errno
 import fcntl
@@ -32,7 +32,7 @@ class RealDiskSpace(NamedTuple):
 
 
 class _Descriptor:
-    """Owns a descriptor, and closes it at the latest when the object is released."""
+    """Owner of a descriptor. The release of the object closes an open descriptor."""
 
     __slots__ = ("_descriptor",)
 
@@ -75,37 +75,36 @@ class RealFile(_Descriptor):
         return os.pwrite(self._descriptor, data, at)
 
     def allocate(self, size_bytes: int) -> None:
-        """Extend the file with zeros. After an error the file has the same size as before."""
+        """Extend the file with zeros. After an error the file has its old size."""
         _extend_file(self._descriptor, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
         os.ftruncate(self._descriptor, size_bytes)
 
     def sync(self) -> None:
-        if self._descriptor == _CLOSED:  # Python reports a negative descriptor differently from the kernel
+        if self._descriptor == _CLOSED:  # Python and the kernel raise different errors for a negative descriptor
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         os.fsync(self._descriptor)
 
 
 def _extend_file(descriptor: int, size_bytes: int) -> None:
-    """Allocate zeros up to size_bytes in a shorter file. After an error the file has the same size as before."""
     found_bytes = os.fstat(descriptor).st_size
     if found_bytes >= size_bytes:
         return
     try:
         os.posix_fallocate(descriptor, found_bytes, size_bytes - found_bytes)
     except OSError as failure:
-        if failure.errno in (errno.EOPNOTSUPP, errno.EINVAL):  # this file system cannot allocate ahead
+        if failure.errno in (errno.EOPNOTSUPP, errno.EINVAL):  # this file system does not support fallocate
             os.ftruncate(descriptor, size_bytes)
         else:
-            os.ftruncate(descriptor, found_bytes)  # free the part allocated before the disk was full
+            os.ftruncate(descriptor, found_bytes)  # fallocate may have extended the file before the disk was full
             raise
 
 
 class RealMappedFile(_Descriptor):
     """A shared map of a whole file, with its descriptor. Every use after close() raises an error.
 
-    close() must not run while another thread uses the descriptor: its number may then belong to another file.
+    close() must not run while another thread uses the descriptor, because another file may get the same number.
     """
 
     __slots__ = ("_readable", "pages", "path", "size_bytes")
@@ -123,7 +122,7 @@ class RealMappedFile(_Descriptor):
         return self._readable[start:end]
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Raises ValueError, without a change, if data extends past the end."""
+        """If data extends past the end, raises ValueError and changes nothing."""
         assert at >= 0, at
         self.pages[at : at + len(data)] = data
 
@@ -133,7 +132,7 @@ class RealMappedFile(_Descriptor):
         return os.pwrite(self._descriptor, data, at)
 
     def msync(self, start: int, end: int) -> None:
-        """Make pages and size durable. Other threads continue during the call."""
+        """Make the pages of [start, end) and the file size durable. Other threads continue during the call."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         sync_pages(self.pages, start, end, self.path)
 
@@ -155,7 +154,7 @@ class RealMappedFile(_Descriptor):
         dont_need_pages(self.pages, start, end, self.path)
 
     def close(self) -> None:
-        """The pages are unmapped when the last view is released."""
+        """The pages stay mapped until the last view is released."""
         if self._descriptor != _CLOSED:
             self._readable.release()
             self.pages.release()
@@ -172,7 +171,7 @@ class RealFileLock(_Descriptor):
 
 
 class RealFiles:
-    """The file system of the operating system, by absolute paths."""
+    """The file system of the operating system. All paths are absolute."""
 
     __slots__ = ()
 
@@ -190,10 +189,10 @@ class RealFiles:
         os.makedirs(path, exist_ok=True)
 
     def map(self, path: str, size_bytes: int) -> RealMappedFile:
-        """Map a file: open or create it, then extend it with zeros to size_bytes if it is shorter.
+        """Map a file. Create a missing file, and extend a shorter file with zeros to size_bytes.
 
-        The extension is allocated, so that a full disk raises OSError here instead of SIGBUS at a later store. After
-        such an OSError the file has its old size, 0 if the file is new.
+        The call allocates the new blocks, so that a full disk raises OSError here and not SIGBUS at a later store.
+        After an OSError the file has its old size, 0 for a new file.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:
@@ -206,18 +205,18 @@ class RealFiles:
             raise
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """The access time stays."""
+        """Change the modification time only."""
         os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ms * 1_000_000))
 
     def space(self, path: str) -> RealDiskSpace:
         found = os.statvfs(path)
-        used = found.f_blocks - found.f_bfree  # as in df, blocks reserved for root are neither used nor usable
+        used = found.f_blocks - found.f_bfree  # like df, count blocks reserved for root as neither used nor free
         return RealDiskSpace(used * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def buffer(self, size_bytes: int) -> memoryview:
-        """Return zeroed memory of this process, locked if the limit of locked memory allows that."""
+        """Return zeroed memory, locked in RAM if the process's limit of locked memory allows that."""
         pages = buffer_pages(size_bytes)
-        with suppress(OSError):  # RocketMQ also continues without the lock, which only improves latency
+        with suppress(OSError):  # the lock only improves latency; RocketMQ ignores the error too
             lock_pages(pages, None)
         return pages
 
@@ -251,13 +250,13 @@ class RealFiles:
         os.rmdir(path)
 
     def lock(self, path: str) -> RealFileLock:
-        """Create path if it is missing, and lock the file.
+        """Lock a file, and create it if it is missing.
 
         Raises BlockingIOError if another process or instance has the lock.
 
-        Locks bytes [0, 1), as RocketMQ does with Java's FileLock, so that the two exclude each other. Unlike Java's
-        lock, this lock belongs to its descriptor (F_OFD_SETLK). So this lock excludes a second instance in this process
-        too, and remains when write() or read() opens and closes the file again.
+        The lock covers bytes [0, 1), like RocketMQ's Java FileLock, so that only one of the two programs runs. Unlike
+        Java's lock, this lock belongs to its descriptor (F_OFD_SETLK). So the lock also excludes a second instance in
+        this process, and survives when write() or read() opens and closes the file.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:

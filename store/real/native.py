@@ -1,4 +1,4 @@
-"""Loader of the C core, if it was built on this computer and is not disabled."""
+"""Loader of the optional C core."""
 
 import os
 from typing import TYPE_CHECKING, cast
@@ -7,13 +7,13 @@ if TYPE_CHECKING:
     from ..formats.columns import NativeCore
 
 PURE_PYTHON = "TORNLOG_PURE_PYTHON"
-"""Environment variable that disables the C core unless the variable is empty."""
+"""Environment variable that, if not empty, disables the C core."""
 
 
 def load_core() -> "NativeCore | None":
-    """Return None if the core is missing or disabled. The store then works more slowly.
+    """Return None if the core is missing or disabled. Without the core the store is slower.
 
-    A core built from other code, such as before an update of the checkout, counts as missing.
+    A core built from other sources, for example before a git pull, counts as missing.
     """
     if os.environ.get(PURE_PYTHON):
         return None

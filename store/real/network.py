@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 _NOTHING = 0
 OF_HOST_MAX = 32
-"""How many connections of one host have their own entry in a poller's epoll.
+"""Maximum number of connections of one host with their own entries in a poller's epoll.
 
-The host's other connections share one entry, and a wait reports at most OF_HOST_MAX of them.
+The host's other connections share one entry. A wait reports at most OF_HOST_MAX of these.
 """
 
 
 class _WatchedHost:
     """The watched connections of one host.
 
-    The first few connections of a host are in the poller's own epoll. All others are in `crowd`, an epoll that is
-    itself one entry in the poller's epoll. Each wait reports only the next few ready connections of the crowd. So a
-    host with thousands of connections slows down neither a wait nor other hosts.
+    The first OF_HOST_MAX connections of a host are in the poller's own epoll. All others are in `crowd`, a second epoll
+    that is one entry in the poller's epoll. Each wait reports only a few ready connections of the crowd, so thousands
+    of connections of one host slow down neither a wait nor other hosts.
     """
 
     __slots__ = ("alone", "crowd", "crowded", "name")
@@ -40,15 +40,15 @@ class _WatchedHost:
         self.name = name
         self.alone = 0
         self.crowd: select.epoll | None = None
-        """An epoll while `crowded` is above 0, else None."""
+        """None while `crowded` is 0."""
         self.crowded = 0
 
 
 class _WatchedEntry:
-    """One watched connection or listener, and the operations to wait for.
+    """A watched connection or listener, and the operations to wait for.
 
-    The poller counts as a user of the socket, so the descriptor stays valid until `forget`. An object that was closed
-    before `watch` has no descriptor, and is always ready.
+    The poller is a user of the shared socket, so the descriptor is valid until `forget`. An object closed before
+    `watch` has no descriptor, and is always ready.
     """
 
     __slots__ = ("epoll", "events", "has_descriptor", "host", "number", "receives", "sends", "what")
@@ -59,12 +59,12 @@ class _WatchedEntry:
         self.what = what
         self.number = number
         self.host = host
-        """The host of a connection; None for a listener."""
+        """None for a listener."""
         self.epoll = epoll
-        """The epoll that contains this entry: the poller's own, or that of the host's crowd."""
+        """The epoll that contains this entry: the poller's own, or the crowd of the host."""
         self.receives = self.sends = False
         self.events = _NOTHING
-        """The events for which `epoll` waits."""
+        """The events that `epoll` reports for this entry."""
         self.has_descriptor = False
         with suppress(ConnectionError):
             what.shared.__enter__()
@@ -79,7 +79,7 @@ class _WatchedEntry:
 
     @property
     def is_ready_without_event(self) -> bool:
-        """Whether the object is closed, or its stream has buffered bytes."""
+        """Whether the object is closed or its stream has buffered bytes. The kernel reports neither."""
         return not self.has_descriptor or (isinstance(self.what, SocketConnection) and self.what.has_unread_bytes)
 
     def leave(self) -> None:
@@ -90,9 +90,9 @@ class _WatchedEntry:
 
 
 class SocketPoller:
-    """A Poller of SocketConnections and SocketListeners.
+    """Poller of SocketConnections and SocketListeners.
 
-    A wait reports a limited number of connections of one host; later waits report more of them.
+    A wait reports a limited number of connections per host; later waits report the others.
     """
 
     def __init__(self) -> None:
@@ -100,13 +100,13 @@ class SocketPoller:
         self._lock = threading.Lock()
         self._watched: dict[Connection | Listener, _WatchedEntry] = {}
         self._hidden: dict[Connection | Listener, _WatchedEntry] = {}
-        """Entries that may be ready without an event of the kernel."""
+        """Entries that may be ready although the kernel reports no event."""
         self._by_descriptor: dict[int, _WatchedEntry] = {}
         """Entries that are in an epoll."""
         self._hosts: dict[str, _WatchedHost] = {}
-        """Hosts with a watched connection, by name."""
+        """Host name -> the host's watched connections."""
         self._crowds: dict[int, select.epoll] = {}
-        """Epolls of crowds, by descriptor."""
+        """Descriptor -> epoll of a crowd."""
         self._number = 0
         self._is_woken = False
         self._is_closed = False
@@ -125,14 +125,14 @@ class SocketPoller:
             self._update_watched_events(entry)
 
     def forget(self, what: Connection | Listener) -> None:
-        """No effect if the object is not watched."""
+        """No effect on an object that is not watched."""
         with self._lock:
             entry = self._watched.get(what)
             if entry is not None:
                 self._stop_watching(entry)
 
     def wait(self, timeout_ms: int | None) -> Sequence[ReadyEndpoint]:
-        """Return the ready objects in the order of first watching; none after timeout_ms or `wake`."""
+        """Return ready objects in the order of their first `watch`, or none after timeout_ms or `wake`."""
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
         found: dict[_WatchedEntry, int] = {}
         if self._hidden:
@@ -155,11 +155,11 @@ class SocketPoller:
         return [report for _, report in ready]
 
     def wake(self) -> None:
-        """Make the current or next wait return. No effect after `close`."""
+        """End the current wait, or else the next one. No effect after `close`."""
         if self._is_woken or self._is_closed:
             return
         self._is_woken = True
-        with suppress(OSError):  # the pipe is full of wake-ups or was closed
+        with suppress(OSError):  # the pipe is full, so the wait ends anyway, or closed
             self._waker.send(b"\0")
 
     def close(self) -> None:
@@ -179,9 +179,9 @@ class SocketPoller:
     def _find_crowded(self, descriptor: int, found: dict[_WatchedEntry, int]) -> None:
         """Add the next few ready connections of a crowd.
 
-        The kernel moves reported connections to the end of its list.
+        The next call finds others, because the kernel moves reported connections to the end of its list.
         """
-        with self._lock:  # another thread may forget the last connection of the crowd, which closes the epoll
+        with self._lock:  # another thread may forget the last connection of the crowd and close the epoll
             crowd = self._crowds.get(descriptor)
             for each, events in () if crowd is None else crowd.poll(0, OF_HOST_MAX):
                 if (entry := self._by_descriptor.get(each)) is not None:
@@ -190,7 +190,7 @@ class SocketPoller:
     def _ready_for(self, entry: _WatchedEntry, events: int) -> tuple[bool, bool]:
         """Send pending bytes, then return whether receive and send are ready.
 
-        The end of the connection and an error (EPOLLHUP, EPOLLERR) make both ready.
+        After the end of the connection or an error (EPOLLHUP, EPOLLERR), both are ready.
         """
         sends = bool(events & ~EPOLLIN)
         if sends and isinstance(entry.what, SocketConnection) and entry.what.has_unsent_bytes:
@@ -200,7 +200,7 @@ class SocketPoller:
         return entry.receives and bool(events & ~EPOLLOUT), entry.sends and sends
 
     def _find_ready_without_event(self) -> dict[_WatchedEntry, int]:
-        """Entries that are no longer ready are also dropped."""
+        """Return entries of `_hidden` that are ready, and drop the others."""
         with self._lock:
             self._hidden = {what: entry for what, entry in self._hidden.items() if entry.is_ready_without_event}
             found = {}
@@ -213,19 +213,19 @@ class SocketPoller:
             return found
 
     def _update_after_change(self, what: SocketConnection) -> None:
-        """The thread that receives or sends calls this after a change of a stream's buffered bytes."""
+        """Update the watched events after a receive or send has changed the stream's buffered bytes."""
         with self._lock:
             entry = self._watched.get(what)
             if entry is not None:
                 self._update_watched_events(entry)
 
     def _update_watched_events(self, entry: _WatchedEntry) -> None:
-        """Wait for the wanted events only: an ended connection would otherwise be reported by every wait."""
+        """Set the events to watch. Unwanted events must not be set: every wait would report an ended connection."""
         if self._watched.get(entry.what) is not entry:
-            return  # it was forgotten after it was found ready
+            return  # another call has forgotten the entry since the poll found it ready
         if entry.is_ready_without_event and entry.what not in self._hidden:
             self._hidden[entry.what] = entry
-            self.wake()  # another thread may be in a wait
+            self.wake()  # another thread may be waiting
         wanted = entry.wanted_events
         if wanted == entry.events:
             return
@@ -246,7 +246,7 @@ class SocketPoller:
         entry.events = _NOTHING
 
     def _start_watching(self, what: SocketConnection | SocketListener) -> _WatchedEntry:
-        """Raises OSError, without a change, if the epoll for the host's crowd cannot be created."""
+        """Add an entry. Raises OSError, and adds nothing, if the epoll of the host's crowd cannot be created."""
         host, epoll = None, self._epoll
         if isinstance(what, SocketConnection):
             name = what.remote_address.rpartition(":")[0]
@@ -303,14 +303,14 @@ class SocketPoller:
         with suppress(BlockingIOError):
             while self._woken.recv(64):
                 pass
-        self._is_woken = False  # after the read, or a wake between the two would be lost
+        self._is_woken = False  # clear the flag after the read, otherwise a wake between the two would be lost
 
 
 class RealNetwork:
     """A Network of sockets.
 
     tls: TLS settings of listeners; None: plain text only. tls_trust: TLS settings of outgoing connections; None: plain
-    text. options: socket options of listeners. Raises OSError (ssl.SSLError) if one of the TLS files is invalid.
+    text. options: socket options of listeners. Raises OSError (ssl.SSLError) for an invalid TLS file.
     """
 
     __slots__ = ("_make_stream", "_options", "_trusting")
@@ -325,7 +325,7 @@ class RealNetwork:
         self._options = options or ListenOptions()
         self._make_stream: Callable[[], ByteStream] | None = None
         if tls is not None:
-            from .tls import FirstByteStream  # imported here to save start-up time
+            from .tls import FirstByteStream  # imported on demand, for a faster start
 
             accepting, is_required = tls.context(), tls.is_required
             self._make_stream = lambda: FirstByteStream(accepting, is_required=is_required)
@@ -335,7 +335,7 @@ class RealNetwork:
         return SocketListener(address, self._make_stream, self._options)
 
     def connect(self, address: str, timeout_ms: int) -> SocketConnection:
-        """Connect, including the TLS handshake. Raises TimeoutError, or the OSError of the last address tried.
+        """Connect, and complete a TLS handshake. Raises TimeoutError, or the OSError of the last address tried.
 
         The look-up of a host name may take longer than the timeout.
         """
@@ -385,10 +385,10 @@ def _connect_socket(opened: socket.socket, place: tuple[object, ...], address: s
         if not code and not _is_connected(opened):
             raise TimeoutError(f"{address}: no answer in time")
     if code:
-        # This makes the subclass of the code: ETIMEDOUT gives a TimeoutError.
+        # The constructor chooses a subclass by the error code, for example TimeoutError for ETIMEDOUT.
         raise OSError(code, f"{address}: {errno.errorcode.get(code, code)}")
     if opened.getsockname() == opened.getpeername():
-        # The kernel chose the target port as the local port, so the socket is connected to itself.
+        # If the kernel chooses the target port as the local port, the socket connects to itself.
         raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: nobody listens")
 
 

@@ -1,8 +1,9 @@
 """Overlay file system: reads the real files and keeps every change in memory.
 
-So recovery can run over a directory that must not change, even that of a running broker. Files are opened read-only and
-mapped copy-on-write, so opening a file of any size is cheap. A table contains the names that were created, removed or
-renamed in the overlay. Syncs have no effect, and a lock excludes only other users of the same overlay.
+With an overlay, recovery can run over a directory that must not change, for example of a running broker. The overlay
+opens files read-only and maps them copy-on-write, so the cost of opening does not depend on the file size. A table
+contains the names created, removed or renamed in the overlay. Syncs have no effect. A lock excludes only other users of
+the same overlay.
 """
 
 import errno
@@ -19,9 +20,9 @@ from .pages import buffer_pages, dont_need_pages, map_private
 
 
 class OverlayContent:
-    """Copy-on-write pages of a real file, or memory without a file.
+    """Content of one file: copy-on-write pages of a real file, or plain memory.
 
-    Invariant: pages are zero after size_bytes.
+    Invariant: bytes after size_bytes are zero.
     """
 
     __slots__ = ("locked", "mtime_ms", "pages", "size_bytes", "was_changed")
@@ -29,7 +30,7 @@ class OverlayContent:
     def __init__(self, pages: memoryview, size_bytes: int, mtime_ms: int) -> None:
         self.pages = pages
         self.was_changed = False
-        """Whether pages may differ from the real file."""
+        """Whether the content may differ from the real file."""
         self.size_bytes = size_bytes
         self.mtime_ms = mtime_ms
         self.locked = False
@@ -50,14 +51,14 @@ class OverlayContent:
         self.mtime_ms = _wall_clock_ms()
 
     def replace(self, data: bytes) -> None:
-        """Replace the content, also in existing maps."""
+        """Existing maps see the new content."""
         self.pages = memoryview(bytearray(data))
         self.was_changed = True
         self.size_bytes = len(data)
         self.mtime_ms = _wall_clock_ms()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """If the same bytes are there already, no page is copied."""
+        """A write of the bytes already stored copies no page."""
         if self.pages[at : at + len(data)] == data:
             return
         self.was_changed = True
@@ -66,7 +67,7 @@ class OverlayContent:
 
 
 class OverlayMappedFile:
-    """A map of a file in the overlay. All maps of one file share the file's content."""
+    """A map of a file in the overlay. All maps of a file share its content."""
 
     __slots__ = ("_content", "path", "size_bytes")
 
@@ -81,7 +82,7 @@ class OverlayMappedFile:
         return self._content.pages[start:end].toreadonly()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Raises ValueError, without a change, if data extends past the end."""
+        """If data extends past the end, raises ValueError and changes nothing."""
         assert at >= 0, at
         if at + len(data) > self.size_bytes:
             raise ValueError(f"{self.path}: {len(data)} bytes at {at} do not fit {self.size_bytes}")
@@ -92,12 +93,12 @@ class OverlayMappedFile:
         return len(data)
 
     def _do_nothing(self, *_: Any, **__: Any) -> None:
-        """No-op: the overlay is never durable, and changed content remains after a close."""
+        """No-op: the overlay has no durable state, and content stays after a close."""
 
     msync = fdatasync = mlock = munlock = advise_will_need = close = _do_nothing
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Release the pages in [start, end), unless the overlay has changed the file."""
+        """Unload the pages of [start, end), unless the overlay has changed the file."""
         if not self._content.was_changed:
             dont_need_pages(self._content.pages, start, end, self.path)
 
@@ -115,7 +116,7 @@ class OverlayLock:
 
 
 def open_content(path: str, size_bytes: int) -> OverlayContent:
-    """Map a real file read-only, with space to extend the content to size_bytes."""
+    """Map a real file copy-on-write, with zeros after its end up to size_bytes."""
     # without O_NONBLOCK, opening a FIFO would wait for a writer
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -138,18 +139,18 @@ def _wall_clock_ms() -> int:
 
 
 class OverlayFiles:
-    """The real file system, with changes that only this object sees."""
+    """The real file system, with changes visible only in this object."""
 
     __slots__ = ("_changed", "_changed_in", "_disk", "_guard")
 
     def __init__(self) -> None:
         self._disk = RealFiles()
         self._guard = threading.Lock()
-        # Path -> its state in the overlay: a file, a new directory, or None for a removed name. Other paths are as on
+        # Path -> state in the overlay: a file, a new directory, or None for a removed name. Other paths are as on
         # the disk. A removed directory was empty, so every name below it that is on the disk is None in this table.
         self._changed: dict[str, OverlayContent | RealFileStatus | None] = {}
         self._changed_in: dict[str, set[str]] = {}
-        """Directory -> names in this directory that are in the table."""
+        """Directory -> its names that are in the table."""
 
     def status(self, path: str) -> RealFileStatus | None:
         with self._guard:
@@ -172,7 +173,7 @@ class OverlayFiles:
                 self._set_changed_entry(name, RealFileStatus(0, _wall_clock_ms(), is_directory=True))
 
     def map(self, path: str, size_bytes: int) -> OverlayMappedFile:
-        """Map a file copy-on-write. Zeros in memory replace missing bytes or a missing file."""
+        """Map a file copy-on-write. Missing bytes, or all bytes of a missing file, are zeros in memory."""
         with self._locked_path(path) as path:
             content = self._content(path, size_bytes, create=True)
             content.extend(size_bytes)
@@ -183,7 +184,7 @@ class OverlayFiles:
             self._content(path, 0, create=False).mtime_ms = mtime_ms
 
     def space(self, path: str) -> RealDiskSpace:
-        """Return the space of the nearest parent that exists on the disk."""
+        """Return the disk space of the nearest parent directory that exists on the disk."""
         path = os.path.normpath(path)
         while self._disk.status(path) is None:
             path = os.path.dirname(path)
@@ -212,7 +213,7 @@ class OverlayFiles:
             self._require_directory(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Replace a file of the new name. Raises OSError(EISDIR) for a directory."""
+        """Replace an existing file `new`. Raises OSError(EISDIR) for a directory."""
         with self._locked_path(old) as old:
             new = os.path.normpath(new)
             content = self._content(old, 0, create=False)
@@ -239,7 +240,7 @@ class OverlayFiles:
             self._set_changed_entry(path, None)
 
     def lock(self, path: str) -> OverlayLock:
-        """Raises BlockingIOError if the file is locked in this overlay; locks on the disk do not count."""
+        """Raises BlockingIOError if the file is locked in this overlay; locks on the disk are ignored."""
         with self._locked_path(path) as path:
             content = self._content(path, 0, create=True)
             if content.locked:
@@ -249,7 +250,7 @@ class OverlayFiles:
 
     @contextmanager
     def _locked_path(self, path: str) -> Iterator[str]:
-        """Yield the normalised path."""
+        """Yield the normalised path while the lock is held."""
         with self._guard:
             yield os.path.normpath(path)
 
@@ -281,7 +282,7 @@ class OverlayFiles:
         return sorted(names)
 
     def _content(self, path: str, size_bytes: int, *, create: bool) -> OverlayContent:
-        """Return a file's content; new content in the table can be extended to size_bytes."""
+        """New content has space for size_bytes."""
         found = self._entry_at(path)
         if isinstance(found, OverlayContent):
             return found

@@ -1,6 +1,6 @@
 """Socket connections and listeners: non-blocking sockets with timeouts.
 
-If the process has no free descriptor, a listener closes new connections and continues.
+Without a free descriptor, a listener closes new connections and continues.
 """
 
 import errno
@@ -22,9 +22,9 @@ _EXHAUSTED_PAUSE_S = 0.01
 
 
 class SocketConnection:
-    """A Connection. Any thread may receive, send and close at any time.
+    """A Connection. Thread-safe.
 
-    A poller may set `when_changed`, which is called when the bytes in the stream's own buffers may have changed.
+    A poller may set `when_changed`; the connection calls it after possible changes of the stream's buffers.
     """
 
     __slots__ = ("_ended", "_lock", "_stream", "local_address", "remote_address", "shared", "when_changed")
@@ -36,7 +36,7 @@ class SocketConnection:
         self.shared = SharedSocket(opened)
         self.when_changed: Callable[[], None] | None = None
         self._stream: ByteStream = PlainStream() if stream is None else stream
-        # Plain text can be received and sent at the same time; TLS has one state for both.
+        # Plain text needs no lock. With TLS, receive and send share the session.
         self._lock = None if stream is None else threading.Lock()
         self._ended = False
 
@@ -77,16 +77,16 @@ class SocketConnection:
 
     @property
     def has_unread_bytes(self) -> bool:
-        """Whether received bytes are available that a poll of the socket does not report."""
+        """Whether the stream's buffer may have received bytes. A poll of the socket does not report these."""
         return self._stream.has_unread_bytes
 
     @property
     def has_unsent_bytes(self) -> bool:
-        """Whether pending bytes wait for room in the socket."""
+        """Whether the stream has bytes to send that did not fit into the socket."""
         return self._stream.has_unsent_bytes
 
     def flush(self) -> None:
-        """Send pending bytes. The next receive or send raises any error."""
+        """Send the stream's pending bytes. If this fails, the next receive or send raises the error."""
         if self._lock is not None:
             with suppress(OSError), self.shared as carrier, self._lock:
                 self._stream.flush(carrier)
@@ -108,7 +108,7 @@ class SocketConnection:
         except OSError as error:
             raise _as_connection_error(error) from error
         if not data:
-            self.shared.check_open()  # our own close also ends the stream
+            self.shared.check_open()  # `close` in this process also ends the stream
         return data
 
     def _send_now(self, carrier: socket.socket, data: memoryview) -> int:
@@ -130,7 +130,7 @@ class SocketConnection:
             self.when_changed()
 
     def _end_stream(self, carrier: socket.socket) -> None:
-        """Read all input too: closing a socket with unread input would reset the connection."""
+        """End the stream and read all input, because closing a socket with unread input resets the connection."""
         if self._ended:
             return
         self._ended = True
@@ -143,19 +143,19 @@ class SocketConnection:
 
 
 def _as_connection_error(error: OSError) -> ConnectionError:
-    """For an unreachable host, or a missing keep-alive answer."""
+    """Convert errors such as an unreachable host or a keep-alive timeout."""
     return ConnectionError(error.errno or errno.EIO, error.strerror or str(error))
 
 
 def open_listening(address: str, options: ListenOptions) -> socket.socket:
-    """Raises OSError if listening at `host:port` is not possible."""
+    """Return a socket that listens at `host:port`. Raises OSError."""
     family, place = find_addresses(address)[0]
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        # Accepted sockets inherit the buffer sizes. TCP chooses the window scale from the size set before `listen`.
+        # Accepted sockets inherit the buffer sizes. TCP derives the window scale from the sizes before `listen`.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
         if options.receive_buffer_bytes:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
@@ -168,7 +168,7 @@ def open_listening(address: str, options: ListenOptions) -> socket.socket:
 
 
 class SocketListener:
-    """A Listener. make_stream: makes the stream of each new connection; None: plain bytes."""
+    """A Listener. make_stream: creates the stream of a new connection; None: plain bytes."""
 
     __slots__ = ("_make_stream", "_reserve", "address", "shared")
 
@@ -187,8 +187,8 @@ class SocketListener:
     def accept(self, timeout_ms: int | None) -> SocketConnection:
         """Return the next connection. Raises TimeoutError after timeout_ms, ConnectionError after a close.
 
-        Raises OSError (EMFILE, ENFILE, ENOBUFS, ENOMEM) if the operating system lacks resources. The connection is then
-        closed, because a queued connection would be reported again at once.
+        If the operating system lacks resources, raises OSError (EMFILE, ENFILE, ENOBUFS, ENOMEM). The listener then
+        closes the connection, because the poller would report a queued connection again at once.
         """
         deadline: Deadline | None = None
         with self.shared as listening:
@@ -202,7 +202,7 @@ class SocketListener:
         self._reserve.give_back()
 
     def _accept_now(self, listening: socket.socket) -> SocketConnection | None:
-        """Return None if the queue is empty."""
+        """Return the next connection, or None if the listen queue is empty."""
         while True:
             try:
                 opened, _ = listening.accept()
@@ -213,16 +213,16 @@ class SocketListener:
                 if error.errno in _EXHAUSTED:
                     if self._reserve.reject_connection(listening):
                         raise
-                    return None  # the kernel reports this error also for an empty queue
-                continue  # an error of a connection that was reset in the queue
+                    return None  # the kernel can report this error for an empty queue
+                continue  # the peer reset this connection while it was in the queue
             try:
                 return SocketConnection(opened, self._make_stream and self._make_stream())
-            except OSError:  # reset after `accept`
+            except OSError:  # the peer reset the connection after `accept`
                 opened.close()
 
 
 class ReserveDescriptor:
-    """A spare descriptor that is released for a moment, so that a connection can be accepted and closed."""
+    """A spare descriptor. If no other is free, its release lets the listener accept and close a connection."""
 
     __slots__ = ("_descriptor", "_lock")
 
@@ -231,9 +231,9 @@ class ReserveDescriptor:
         self._descriptor: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def reject_connection(self, listening: socket.socket) -> bool:
-        """Accept a connection and close it. Returns False if the queue is empty.
+        """Accept a connection and close it. Return False if the listen queue is empty.
 
-        Without a spare descriptor, sleep briefly.
+        If the spare descriptor is lost, sleep briefly.
         """
         with self._lock:
             found_one = True
@@ -247,8 +247,8 @@ class ReserveDescriptor:
                 except BlockingIOError:
                     found_one = False
                 except OSError:
-                    pass  # the connection was reset, or another thread took the descriptor first
-            with suppress(OSError):  # tried again next time
+                    pass  # the peer reset the connection, or another thread took the descriptor
+            with suppress(OSError):  # the next call retries
                 self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             return found_one
 

@@ -1,8 +1,8 @@
 """Socket basics: addresses, byte streams over a socket, shared sockets.
 
-Streams never block: they raise BlockingIOError instead. One thread at a time calls a stream. A shared socket closes its
-descriptor only after the last user of the socket has left. If a descriptor closed earlier, a new socket could get the
-same number, and a thread that still waits on the number would read from another connection.
+Streams never block: they raise BlockingIOError instead. A stream is not thread-safe. A shared socket closes its
+descriptor after its last user has left. With an earlier close, a new socket could get the same number, and a thread
+that waits on the number would read from another connection.
 """
 
 import errno
@@ -21,11 +21,11 @@ _PORT_MAX = 65_535
 
 
 SocketAddress = tuple[socket.AddressFamily, tuple[str | int | bytes, ...]]
-"""An address family and the argument of bind and connect."""
+"""Address family, and address argument of bind and connect."""
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Raises ValueError if the form is not `host:port`."""
+    """Parse `host:port`. Raises ValueError."""
     host, colon, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -44,9 +44,9 @@ def join_address(place: tuple[str | int, ...]) -> str:
 
 
 def find_addresses(address: str) -> list[SocketAddress]:
-    """Return all addresses of `host:port`, in the resolver's order of preference.
+    """Return all addresses of `host:port`, the resolver's preferred one first.
 
-    Raises OSError (socket.gaierror) for an unknown host. A look-up has no timeout here.
+    Raises OSError (socket.gaierror) for an unknown host. The look-up has no timeout.
     """
     host, port = split_address(address)
     found = [(each[0], each[4]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
@@ -55,10 +55,10 @@ def find_addresses(address: str) -> list[SocketAddress]:
 
 
 def grow_descriptor_table(count: int) -> None:
-    """Make the kernel enlarge the process's descriptor table to count entries.
+    """Make the kernel enlarge this process's descriptor table to count entries.
 
-    Without this, the kernel doubles the table as connections arrive. In a process with threads, each `accept` that
-    doubles it waits until no processor uses the old table: up to 120 ms on two busy processors.
+    Otherwise the kernel doubles the table as connections arrive. In a process with threads, such an `accept` waits
+    until no processor uses the old table: up to 120 ms on two busy processors.
     """
     assert count > 0, count
     with open(os.devnull, "rb") as lowest:
@@ -66,7 +66,7 @@ def grow_descriptor_table(count: int) -> None:
 
 
 class ByteStream(Protocol):
-    """Byte streams in both directions of one connection."""
+    """Byte streams in both directions of a connection."""
 
     @property
     def has_unread_bytes(self) -> bool:
@@ -74,7 +74,7 @@ class ByteStream(Protocol):
 
     @property
     def has_unsent_bytes(self) -> bool:
-        """Whether bytes, as of a handshake, wait in the stream for room in the socket."""
+        """Whether the stream has bytes to send, such as a handshake, that did not fit into the socket."""
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
         """Return received bytes, b"" at the end of the peer's stream."""
@@ -83,14 +83,14 @@ class ByteStream(Protocol):
         """Return the number of sent bytes, at least one."""
 
     def flush(self, carrier: socket.socket) -> None:
-        """Send pending bytes, as many as the socket has room for."""
+        """Send as many pending bytes as the socket accepts."""
 
     def end_sending(self, carrier: socket.socket) -> None:
-        """End the stream, if the protocol of the stream has an end message."""
+        """Send the end message of the stream's protocol, if there is one."""
 
 
 class PlainStream:
-    """Plain bytes."""
+    """A stream without encryption."""
 
     __slots__ = ()
 
@@ -111,9 +111,9 @@ class PlainStream:
 
 
 class SharedSocket:
-    """One non-blocking socket. Users of the socket enter `with` blocks, which raise ConnectionError after a close.
+    """A non-blocking socket. Its users enter `with` blocks, which raise ConnectionError after a close.
 
-    Invariant: the descriptor is open until `close` was called and the last user has left.
+    Invariant: the descriptor is open until `close` is called and all users have left.
     """
 
     __slots__ = ("_is_closed", "_lock", "_socket", "_users", "descriptor")
@@ -136,17 +136,16 @@ class SharedSocket:
         self._release_user()
 
     def check_open(self) -> None:
-        """Raise ConnectionError after a close."""
         if self._is_closed:
             raise ConnectionAbortedError(errno.ECONNABORTED, "closed at this end")
 
     def close(self) -> None:
-        """New users get an error, and waiting users wake up."""
+        """Reject new users, and wake up waiting users."""
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
-            self._users += 1  # this call counts as a user, so the descriptor stays open until the shutdown below
+            self._users += 1  # count this call as a user, so that the descriptor stays open until the shutdown below
         with suppress(OSError):  # the socket is not connected
             self._socket.shutdown(socket.SHUT_RDWR)
         self._release_user()
@@ -161,7 +160,7 @@ class SharedSocket:
 
 
 class Deadline:
-    """When a wait times out; None: never."""
+    """The time at which a wait ends; None: never."""
 
     __slots__ = ("_due_ns",)
 
@@ -169,7 +168,7 @@ class Deadline:
         self._due_ns = None if timeout_ms is None else time.monotonic_ns() + timeout_ms * 1_000_000
 
     def wait(self, descriptor: int, events: int) -> None:
-        """Wait until poll reports an event or error. Raises TimeoutError."""
+        """Wait until poll reports an event or an error. Raises TimeoutError."""
         left_ms: float | None = None
         if self._due_ns is not None:
             left_ms = (self._due_ns - time.monotonic_ns()) / 1_000_000

@@ -1,8 +1,8 @@
-"""TLS and plain text on one port, and TLS towards servers.
+"""TLS: servers with TLS and plain text on one port, and clients with TLS.
 
-A TLS handshake begins with the byte 0x16. A frame of RocketMQ's protocol begins with the first byte of a length, which
-is far smaller. So the first byte determines the protocol of a client. Receives and sends make the handshake step by
-step, so that it does not block other connections.
+A TLS handshake begins with the byte 0x16. A RocketMQ frame begins with the highest byte of its length, which is
+smaller. So the first byte determines the protocol of a client. The handshake runs in steps within receives and sends,
+so that it does not block other connections.
 
 Source: RocketMQ TlsMode, NettyRemotingServer.HandshakeHandler, RFC 8446 section 5.1.
 """
@@ -22,15 +22,15 @@ _WRITE_BYTES_MAX = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """The TLS settings of a server. Paths are of PEM files."""
+    """The TLS settings of a server. The paths name PEM files."""
 
     certificate_path: str
     """The server's certificate and its intermediate certificates."""
     key_path: str
     is_required: bool = False
-    """Whether clients must use TLS; otherwise each client chooses."""
+    """Whether the server refuses plain text."""
     client_authority_path: str | None = None
-    """The authority that signs certificates of clients; None: clients need no certificate."""
+    """Certificate authority of clients; None: clients need no certificate."""
 
     def context(self) -> ssl.SSLContext:
         """Read the files. Raises OSError (ssl.SSLError) for invalid files."""
@@ -44,12 +44,12 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True)
 class TlsTrust:
-    """The TLS settings of a client. Paths are of PEM files."""
+    """The TLS settings of a client. The paths name PEM files."""
 
     authority_path: str | None
-    """The authority that signs the certificates of servers; None: not checked, as in RocketMQ's clients by default."""
+    """Certificate authority of servers; None: accept every certificate, like RocketMQ's clients by default."""
     certificate_path: str | None = None
-    """The client's certificate, for servers that require certificates."""
+    """The client's certificate, for servers that require one."""
     key_path: str | None = None
 
     def context(self) -> ssl.SSLContext:
@@ -64,21 +64,22 @@ class TlsTrust:
 
 
 class TlsStream:
-    """One end of a TLS session. The session uses memory buffers instead of the socket, so that no step blocks.
+    """One end of a TLS session. The session reads and writes memory buffers instead of the socket, so that no step
+    blocks.
 
-    Invariant: encrypted bytes that were not written to the socket are in the outgoing buffer or in `_owed`.
+    Invariant: encrypted bytes not yet written to the socket are in the outgoing buffer or in `_owed`.
     """
 
     __slots__ = ("_begun", "_has_ended", "_incoming", "_may_hold", "_outgoing", "_owed", "_session")
 
     def __init__(self, context: ssl.SSLContext, *, server_name: str | None = None) -> None:
-        """Begin a session: as a client if server_name is given, else as a server."""
+        """Begin a session, as a client if server_name is given, else as a server."""
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         is_server = server_name is None
         self._session = context.wrap_bio(self._incoming, self._outgoing, is_server, server_name)
         self._owed = memoryview(b"")
         self._begun = b""
-        """Plain bytes that were encrypted but not sent completely."""
+        """The last plain bytes that were encrypted, if their encrypted form is not completely sent."""
         self._may_hold = False
         self._has_ended = False
 
@@ -91,7 +92,7 @@ class TlsStream:
         return len(self._owed) > 0
 
     def shake_hands(self, carrier: socket.socket) -> None:
-        """Return when the handshake is complete. Raises BlockingIOError while the peer must answer."""
+        """Continue the handshake until it is complete. Raises BlockingIOError while the peer must answer."""
         try:
             while True:
                 try:
@@ -134,9 +135,9 @@ class TlsStream:
         return b"".join(pieces)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Return the number of bytes that were written to the socket, at least one.
+        """Return the number of sent bytes, at least one.
 
-        After a BlockingIOError the next send must begin with the same bytes, because they are encrypted already.
+        After a BlockingIOError the next send must begin with the same bytes, which are already encrypted.
         """
         if not self._begun:
             self._encrypt(carrier, data[:_WRITE_BYTES_MAX])
@@ -160,7 +161,7 @@ class TlsStream:
                 return
 
     def end_sending(self, carrier: socket.socket) -> None:
-        with suppress(ssl.SSLError, ValueError):  # the peer has not answered yet, or the handshake was not complete
+        with suppress(ssl.SSLError, ValueError):  # the peer has not answered yet, or the handshake is incomplete
             self._session.unwrap()
         self.flush(carrier)
 
@@ -176,13 +177,13 @@ class TlsStream:
                 raise self._error_after_alert(carrier, error) from error
 
     def _error_after_alert(self, carrier: socket.socket, error: ssl.SSLError) -> ConnectionError:
-        """Send the TLS alert, if any, and return the error to raise."""
+        """Send the session's TLS alert, if there is one. Return the error to raise."""
         with suppress(OSError):
             self.flush(carrier)
         return ConnectionAbortedError(errno.ECONNABORTED, f"TLS: {error.reason or error}")
 
     def _feed_session(self, carrier: socket.socket) -> None:
-        """Raises BlockingIOError if the socket has no bytes."""
+        """Pass received bytes to the session. Raises BlockingIOError if the socket has none."""
         if self._has_ended:
             why = "TLS: the connection ended in the midst of something"
             raise ConnectionResetError(errno.ECONNRESET, why)
@@ -195,9 +196,9 @@ class TlsStream:
 
 
 class FirstByteStream:
-    """The stream of an accepted connection: the client's first byte decides between TLS and plain text.
+    """The stream of an accepted connection: the first byte from the client determines whether it uses TLS.
 
-    If the server sends first, the connection is plain text.
+    If the server sends first, the connection uses plain text.
     """
 
     __slots__ = ("_context", "_is_decided", "_stream")

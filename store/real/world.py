@@ -1,7 +1,7 @@
-"""The real world: the system's clocks, daemon threads as tasks, and worlds.
+"""The real world: system clocks, tasks on daemon threads, and world factories.
 
-With daemon threads, a store without a shutdown does not keep its process alive. The end of the process is then the same
-as a process kill, and recovery handles it.
+Daemon threads do not keep the process alive if a store was not shut down. Recovery then handles the process end like a
+process kill.
 """
 
 import os
@@ -19,11 +19,11 @@ from .network import RealNetwork
 from .overlay import OverlayFiles
 
 _TRIES = 1_000
-"""How often a waiter tries to get a lock before it sleeps: 85 ms if no other thread runs, of which 30 ms busy."""
+"""Attempts of a waiter before it sleeps: 85 ms if no other thread runs, with 30 ms of CPU time."""
 
 
 class RealClock:
-    """Wall and monotonic clock of the operating system."""
+    """Wall clock and monotonic clock of the operating system."""
 
     __slots__ = ()
 
@@ -31,19 +31,18 @@ class RealClock:
         return time.time_ns() // 1_000_000
 
     monotonic_ns = staticmethod(time.monotonic_ns)
-    """Never steps back. Without a Python wrapper, because every put calls the clock twice."""
+    """Not wrapped in a Python method, because each put calls the clock twice."""
 
     def utc_offset_ms(self) -> int:
-        """Include daylight saving time."""
+        """Return the offset of local time, including daylight saving time."""
         return time.localtime().tm_gmtoff * 1000
 
 
 class ThreadCell:
-    """An integer in an attribute.
+    """An integer with atomic operations.
 
-    A lock serialises add() and compare_and_set(). set(), the most frequent change, uses no lock, which would make it
-    five times as expensive. Under the interpreter lock no thread switch is possible between the read and the write of
-    the other two.
+    add() and compare_and_set() use a lock. set(), the most frequent change, does not: the lock would make it five times
+    as expensive. The GIL allows no thread switch between the read and the write in the other two.
     """
 
     __slots__ = ("_lock", "_value")
@@ -72,11 +71,11 @@ class ThreadCell:
 
 
 class ThreadLock:
-    """A mutex. One waiter at a time polls the lock; all other waiters sleep.
+    """A mutex. One waiter polls the lock; all other waiters sleep.
 
-    If all waiters slept, a sleeping thread would get the lock while another thread runs. The running thread would then
-    find the lock taken and sleep. So each use of the lock would switch threads, which takes longer than most locks are
-    held. A polling waiter gets the lock without such a switch, so the holder continues until its time slice ends.
+    If all waiters slept, a release would give the lock to a sleeping thread. The running thread would find the lock
+    taken at its next use and sleep, so each use would cost a thread switch, which takes longer than most critical
+    sections. With polling, the holder can release and take the lock again until its time slice ends.
     """
 
     __slots__ = ("_mutex", "_next")
@@ -84,7 +83,7 @@ class ThreadLock:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._next = threading.Lock()
-        """The lock of the waiter that polls `_lock`."""
+        """Held by the waiter that polls `_mutex`."""
 
     def __enter__(self) -> None:
         if not self._mutex.acquire(False):
@@ -96,18 +95,18 @@ class ThreadLock:
     def _wait_on_condition(self) -> None:
         with self._next:
             for _ in range(_TRIES):
-                time.sleep(0)  # let other threads run, including the holder
+                time.sleep(0)  # let the holder run
                 if self._mutex.acquire(False):
                     return
             self._mutex.acquire()
 
 
 class ThreadSignal:
-    """A gate that `notify` opens and the waiting task closes.
+    """A signal that `notify` sets and the waiting task clears.
 
-    Invariant: while `_notified` is False the gate is closed, so no thread opens an open gate. If `_notified` is True,
-    notify() may return at once: the wait that clears it has not returned yet, so the waiter will see all work done
-    before this call.
+    Invariant: while `_notified` is False the gate is locked, so that no thread unlocks it twice. While `_notified` is
+    True, notify() may return at once: the wait that clears the flag has not returned, so the waiter will see all work
+    done before this call.
     """
 
     __slots__ = ("_gate", "_notified", "_notifying")
@@ -119,7 +118,7 @@ class ThreadSignal:
         self._gate.acquire()
 
     def notify(self) -> None:
-        """Wake the waiter, or let the next wait return at once. Repeated calls before the wait cost one test each."""
+        """Wake the waiter, or let the next wait return at once. A repeated call costs one test."""
         if self._notified:
             return
         with self._notifying:
@@ -135,7 +134,7 @@ class ThreadSignal:
 
 
 class ThreadTask:
-    """A daemon thread. failure is the exception that ended the thread, if any."""
+    """A daemon thread. `failure` is the exception that ended it, or None."""
 
     __slots__ = ("_body", "_thread", "failure", "name")
 
@@ -147,7 +146,7 @@ class ThreadTask:
         self._thread.start()
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Return whether the task ended before the timeout; None: no timeout."""
+        """Return whether the task has ended before the timeout; None: no timeout."""
         self._thread.join(None if timeout_ms is None else _timeout_seconds(timeout_ms))
         return not self._thread.is_alive()
 
@@ -160,7 +159,7 @@ class ThreadTask:
 
 
 class ThreadTasks:
-    """Concurrency on threads."""
+    """Tasks, locks, signals and cells on threads."""
 
     __slots__ = ()
 
@@ -186,18 +185,18 @@ def _timeout_seconds(timeout_ms: int) -> float:
 
 @contextmanager
 def pinned_to_processor() -> Iterator[int | None]:
-    """Pin this thread and threads that it starts to one processor inside a block. Yields the processor's number.
+    """Inside the block, pin this thread and threads that it starts to one processor. Yields its number.
 
-    Python runs one thread at a time. A switch to a thread that sleeps on another processor takes longer than most time
-    slices. If another process uses the processor of this thread, no thread runs until the processor is free.
+    With the GIL, only one thread runs at a time, and a switch to a thread that sleeps on another processor takes longer
+    than most time slices. While another process uses the chosen processor, no thread runs.
 
-    Yields None, without a change, if pinning is not allowed or if Python runs threads in parallel.
+    Yields None, without pinning, if the system forbids pinning or if Python runs without the GIL.
     """
     allowed = _allowed_processors()
     if allowed is None:
         yield None
         return
-    chosen = sorted(allowed)[os.getpid() % len(allowed)]  # so that several processes use different processors
+    chosen = sorted(allowed)[os.getpid() % len(allowed)]  # different processes choose different processors
     os.sched_setaffinity(0, {chosen})
     try:
         yield chosen
@@ -206,7 +205,7 @@ def pinned_to_processor() -> Iterator[int | None]:
 
 
 def _allowed_processors() -> set[int] | None:
-    """Return None if this thread cannot or should not be pinned."""
+    """Return None if the system forbids pinning or Python runs without the GIL."""
     if not hasattr(os, "sched_setaffinity") or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     allowed = os.sched_getaffinity(0)
@@ -218,17 +217,17 @@ def _allowed_processors() -> set[int] | None:
 
 
 def real_world(network: RealNetwork | None = None) -> World:
-    """Return the world of this computer: clock, threads, files, and a network, without TLS by default."""
+    """Return a world with this computer's clock, threads, files and network, by default without TLS."""
     return World(RealClock(), ThreadTasks(), RealFiles(), network or RealNetwork(), load_core())
 
 
 def overlay_world() -> World:
-    """Return the world of this computer with an overlay, which keeps all changes of files in memory."""
+    """Return a world of this computer whose files are an overlay."""
     return World(RealClock(), ThreadTasks(), OverlayFiles(), core=load_core())
 
 
 class ThisComputer(NamedTuple):
-    """A `PortableWorld` of this computer: clock, threads, and files."""
+    """A `PortableWorld` with the clock, threads and files of this computer."""
 
     clock: RealClock
     tasks: ThreadTasks
@@ -236,5 +235,5 @@ class ThisComputer(NamedTuple):
 
 
 def this_computer() -> ThisComputer:
-    """Return the world of this computer for your own code. In a simulation your code gets a `SimWorld` instead."""
+    """Return a world for your own code outside simulations. In a simulation your code gets a `SimWorld`."""
     return ThisComputer(RealClock(), ThreadTasks(), RealFiles())

@@ -1,11 +1,9 @@
 """Index recovery: keeps valid files and rebuilds the rest from the log scan.
 
-Recovery keeps the oldest files as long as each is valid and continues the previous one, from the first key in the log.
-After an unclean exit a file must also be full and not newer than the index time in the checkpoint, because only such
-files are known to be durable. The remaining index is rebuilt in new files. All pages of the new files are dirty, so the
-sync at the end writes all of them. Before the rebuild, the checkpoint's index time is lowered to the end of the kept
-files, so that it does not cover an incomplete file after a crash. Indexing continues after the last key in the kept
-files, so no key is missing or duplicated.
+Recovery keeps the oldest files up to the first file that is invalid or does not continue the previous file. After an
+unclean exit a kept file must also be full and not newer than the checkpoint's index time, because other files may not
+be durable. Recovery rebuilds the rest of the index in new files and syncs them. Before the rebuild, recovery lowers the
+checkpoint's index time to the end of the kept files, so that the checkpoint never covers an incomplete file.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,13 +22,13 @@ from ..log.segment_queue import SegmentQueue
 from ..marks import count_mark, is_forced
 
 Place = tuple[int, int]
-"""A position between two keys of the log: the log offset of a record, and the number of its keys before it."""
+"""A position between two keys: the log offset of a record, and how many of its keys are before the position."""
 
 _NOTHING: Place = (-1, 0)
 
 
 class IndexRecovery:
-    """One recovery of one index, before the services start."""
+    """Recovers the index before the services start."""
 
     def __init__(
         self,
@@ -42,23 +40,23 @@ class IndexRecovery:
         clean_exit: bool,
     ) -> None:
         self.lacks_room: OSError | None = None
-        """The disk was full, so records could not be indexed."""
+        """Error of a full disk, after which no record is indexed."""
         self.room_ends_at = 0
-        """Log offset of the first record that did not fit on the disk."""
+        """Log offset of the first record that was not indexed."""
         self._service = service
         self._table = service.table
         self._log = log
         self._checkpoint = checkpoint
         self._clean_exit = clean_exit
         self._thorough = config.recover_whole_log
-        """Whether to check also the entries of files that are known to be durable."""
+        """Whether to check the entries of durable files too."""
         self._check_crc = config.check_crc_on_recover
         self._builds = False
         self._ends: list[Place] = []
-        """For each kept file, the position after the file's last key."""
+        """The position after the last key of each kept file."""
 
     def keep_valid_files(self) -> list[CorruptFileError]:
-        """Remove the files that are not kept. Returns the errors that a crash cannot cause."""
+        """Keep the valid files and remove all others. Returns the errors that a crash cannot cause."""
         odd = self._table.load()
         findings = list(odd)
         place = _NOTHING
@@ -75,14 +73,14 @@ class IndexRecovery:
         return findings if self._clean_exit else []
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Called in log order, starting at or before `start_offset`."""
+        """Index a record. The caller passes records in log order, from `start_offset` or earlier."""
         self._index_key_unless_full(record.physical_offset, partial(self._service.dispatch, record))
 
     def put_plain(self, plain: PlainRecords) -> None:
         self._index_key_unless_full(plain.key_column("physical_offset")[0], partial(self._service.put_plain, plain))
 
     def _index_key_unless_full(self, physical_offset: int, index: Callable[[], None]) -> None:
-        """Do nothing after an earlier call failed because the disk was full."""
+        """Call `index`, unless the disk was full in an earlier call."""
         if self.lacks_room is not None:
             return
         try:
@@ -104,7 +102,7 @@ class IndexRecovery:
         if count < len(self._table.files):
             count_mark("index dropped")
         if self._builds:
-            # 1 ms less, because the next file may end in the same millisecond and is not durable yet.
+            # The next file, which is not durable yet, may end in the same millisecond.
             end_ms = self._table.files[count - 1].end_timestamp_ms - 1 if count else 0
             self._checkpoint.limit_index_time(end_ms)
         self._table.keep_first_files(count, odd)
@@ -112,11 +110,11 @@ class IndexRecovery:
 
     @property
     def start_offset(self) -> int:
-        """Log offset from which records must be indexed, -1 for the start of the log."""
+        """Log offset of the first record that may not be indexed, or -1 for the start of the log."""
         return self._ends[-1][0] if self._ends else -1
 
     def drop_files_beyond(self, log_end_offset: int) -> bool:
-        """Remove files with records after the end of the log. If this returns True, the scan must be repeated."""
+        """Remove files with records after the end of the log. Returns whether the log scan must be repeated."""
         count = len(self._ends)
         while self._ends and self._ends[-1][0] >= log_end_offset:
             self._ends.pop()
@@ -127,7 +125,7 @@ class IndexRecovery:
         return True
 
     def make_index_durable(self) -> None:
-        """Sync all files that may not be durable, and all names. After a clean exit these include the kept files."""
+        """Sync all file names, and all files that may not be durable."""
         self._service.end_building()
         self._table.make_durable()
         if self._builds and self._checkpoint.advance_index_time(self._table.durable_timestamp_ms):
@@ -136,9 +134,9 @@ class IndexRecovery:
     # -- one file ----------------------------------------------------------------------------------
 
     def _valid_end_of(self, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
-        """Return the position after the last key of a kept file, else None, and its error if it should be valid.
+        """Check a file that begins at position `begin`.
 
-        `begin` is the position after the last key of the previous file.
+        Returns the position after the file's last key, or None to remove the file; and damage that no crash can cause.
         """
         header, path = file.header, file.file.path
         # The header and most entries are in different sectors, so the header can be durable without the entries.
@@ -154,7 +152,7 @@ class IndexRecovery:
         file.is_durable = is_durable
         log_min_offset = max(self._log.min_offset, 0)
         if header.end_physical_offset < log_min_offset:
-            return (header.end_physical_offset, 0), None  # all of its records have left the log
+            return (header.end_physical_offset, 0), None  # all records of the file have expired
         if header.begin_physical_offset >= log_min_offset:
             due, due_hash = self._first_key_after(begin)
             first = file.entry(1)
@@ -169,7 +167,7 @@ class IndexRecovery:
         return end, None
 
     def _first_key_after(self, place: Place) -> tuple[int, int]:
-        """Return log offset and hash, or (-1, -1)."""
+        """Return log offset and hash of the first key after `place`, or (-1, -1) if no key follows."""
         offset, done = place
         for record in self._keyed_records(max(offset, self._log.min_offset)):
             keys = keys_of(record.properties)[done if record.physical_offset == offset else 0 :]
@@ -178,7 +176,7 @@ class IndexRecovery:
         return -1, -1
 
     def _last_key_position(self, file: IndexFile, begin: Place) -> Place | None:
-        """Return None if the last entries do not match a record."""
+        """Return the position after the file's last key, or None if the last entries do not match a record."""
         header = file.header
         offset = header.end_physical_offset
         record = next(self._keyed_records(offset), None)
@@ -189,7 +187,7 @@ class IndexRecovery:
         while first > 1 and file.entry(first - 1).physical_offset == offset:
             first -= 1
         done = begin[1] if first == 1 and begin[0] == offset else 0
-        # The keys of a record may be in two files. The first `done` are in the previous file.
+        # The keys of a record may be in two files. The previous file contains the first `done` keys.
         keys = keys_of(record.properties)[done : done + last - first + 1]
         if len(keys) != last - first + 1:
             return None
@@ -198,7 +196,7 @@ class IndexRecovery:
         return offset, done + len(keys)
 
     def _keyed_records(self, offset: int) -> Iterator[ScannedRecord]:
-        """Yield the records that may have keys. Damaged parts of the log are skipped."""
+        """Yield the records from `offset` on that may have keys, and skip damaged parts of the log."""
         for segment in self._log.segments:
             if segment.end_offset <= offset:
                 continue
@@ -221,12 +219,12 @@ class IndexRecovery:
                     start = None
                 except CorruptFileError:
                     start = find_record_after_damage(view, at, segment.base_offset)
-                    assert start is None or start > at, (start, at)  # otherwise this loop would never end
+                    assert start is None or start > at, (start, at)  # prevents an endless loop
 
 
 def _is_index_entry_of_record(file: IndexFile, number: int, record: ScannedRecord, key: bytes) -> bool:
     entry = file.entry(number)
     diff_s = time_diff_s(file.begin_timestamp_ms, record.store_timestamp_ms)
     if number == 1:
-        diff_s = entry.time_diff_s  # counted from the end of the previous file, which may be missing
+        diff_s = entry.time_diff_s  # relative to the previous file, which may be missing
     return entry == IndexEntry(key_hash(record.topic, key), record.physical_offset, diff_s, entry.previous)

@@ -21,17 +21,17 @@ from ..queues.consume_queue import GAP_ENTRIES_MAX, ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 
 _CHUNK_ENTRIES = 4096
-"""Entries that are buffered, compared and written together."""
+"""Number of entries that are compared and written together."""
 
-_NUMBER_MASK = (1 << 64) - 1  # queueOffset is signed; with the mask a flipped sign bit counts as one bit
+_NUMBER_MASK = (1 << 64) - 1  # makes a flipped sign bit of a queueOffset count as one bit
 
 
 class EarlierEntriesMissing(Exception):
-    """A longer scan is needed, because the queue lacks entries of records before the scan."""
+    """The scan must start earlier, because the queue lacks entries of earlier records."""
 
 
 class RecordMisplaced(Exception):
-    """The queueOffset of a record is larger than the number of records that fit into the log before it."""
+    """The queueOffset of a record is impossibly large for the record's log offset."""
 
 
 class MisplacedCallback(NamedTuple):
@@ -39,15 +39,12 @@ class MisplacedCallback(NamedTuple):
 
     physical_offset: int
     place: int
-    """Index of the record's entry. For a record without an entry, the index at which the next entry was expected."""
+    """Index of the record's entry, or the next free index if the record has no entry."""
     queue_offset: int
 
 
 class _DoubtfulRecord(NamedTuple):
-    """A record with an unexpected queueOffset.
-
-    The next records of the same queue decide where this entry is written.
-    """
+    """A record with an unexpected queueOffset. The queue's next record decides the index of its entry."""
 
     queue_offset: int
     physical_offset: int
@@ -56,17 +53,17 @@ class _DoubtfulRecord(NamedTuple):
 
 
 class SkippedRanges:
-    """Parts of the log that are unreadable because of damage. Records there are known only from queue entries."""
+    """Damaged parts of the log, whose records are known only from queue entries."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
-        """The range [start, end) must be after all earlier ranges."""
+        """Add the log offsets [start, end), which must be after all earlier ranges."""
         starts, ends = self._starts, self._ends
         assert start < end, (start, end)
-        assert not ends or ends[-1] <= start, (ends[-1], start)  # sorted, because `contain` bisects
+        assert not ends or ends[-1] <= start, (ends[-1], start)  # `contain` needs a sorted list
         starts.append(start)
         ends.append(end)
 
@@ -78,9 +75,10 @@ class SkippedRanges:
 
 
 def can_record_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
-    """Return whether so many records fit into the log before this one, or its queue has entries up to there.
+    """Return whether the queueOffset of a queue's first scanned record is possible.
 
-    A queue can have more entries than records in the log, because it may begin with blank entries.
+    The log before the record must have room for that many records. Because blank entries have no record, a queue entry
+    at this index or just before it is enough, too.
     """
     queue_offset = record.queue_offset
     if 0 <= queue_offset <= 1 + records_max_in(record.physical_offset):
@@ -94,9 +92,9 @@ def can_record_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> boo
 
 
 def index_of_first_record(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
-    """Return the index of the entry that matches the first scanned record of a queue, else the record's queueOffset.
+    """Return the index of a matching entry of a queue's first scanned record, else the record's queueOffset.
 
-    A matching entry is better evidence than queueOffset, which no checksum protects.
+    No checksum protects queueOffset, so a matching entry is better evidence.
     """
     queue = queues.find(record.topic, record.queue_id)
     if queue is None or _has_offset_and_size_of(queue.entry(record.queue_offset), record):
@@ -108,16 +106,18 @@ def index_of_first_record(record: ScannedRecord, queues: ConsumeQueueTable) -> i
 class QueueReplay:
     """Overwrites the entries of one queue with those of its records, in log order.
 
-    No checksum protects queueOffset, so a record with an unexpected queueOffset is *doubted* until the next record of
-    its queue is scanned. If the next queueOffset follows the doubted one, the queue has a gap, as RocketMQ 4.9.8 can
-    leave one. If the next queueOffset is the one expected without a gap, the doubted queueOffset is wrong, unless an
-    old entry there matches the record. Without such a match, an old entry that matches the record decides. If there is
-    no such entry, three rules apply. A record may be alone between two gaps. A queueOffset is wrong if it differs in
-    one bit from the expected queueOffset. As many records as are missing in a gap must fit into the log before the
-    record. The last record of a queue may come after any gap of up to GAP_ENTRIES_MAX.
+    No checksum protects queueOffset. So a record with an unexpected queueOffset is *doubted* until the scan reaches the
+    queue's next record. If the next queueOffset follows the doubted one, the queue has a gap, which RocketMQ 4.9.8 can
+    cause. If the next queueOffset continues the queue without a gap, the doubted queueOffset is wrong, unless the
+    existing entry at this index matches the record. In other cases a matching entry decides, or else these rules:
 
-    A wrong queueOffset after a gap can by chance equal the expected one. A gap, or no further record, then follows in
-    the queue. Only after a gap or at the end is an old entry searched that matches the record elsewhere.
+    - A record may be alone between two gaps.
+    - A queueOffset that differs from the expected one in one bit is wrong.
+    - The missing records of a gap must fit into the log before the record.
+    - The last record of a queue may follow any gap of up to GAP_ENTRIES_MAX.
+
+    A wrong queueOffset after a gap can by chance equal the expected one. A second gap or the end of the queue then
+    follows. So the replay searches for another matching entry only in these two cases.
     """
 
     def __init__(
@@ -130,16 +130,15 @@ class QueueReplay:
         skipped: SkippedRanges,
         scanned_from: int,
     ) -> None:
-        """`first` is the first record of the queue in a scan that begins at log offset scanned_from.
+        """Start with `first`, the queue's first record in a scan from log offset scanned_from.
 
-        Raises EarlierEntriesMissing if the entries before `first` are missing or wrong, unless the scan covers the
-        whole log. Raises RecordMisplaced if the queueOffset of `first` is impossible. Both errors leave the queue
-        unchanged.
+        Raises EarlierEntriesMissing if earlier entries are missing or wrong, unless the scan covers the whole log.
+        Raises RecordMisplaced if the queueOffset is impossible. Both errors leave the queue unchanged.
         """
         self.queue = queue
         self.changed = 0
         self.write_again = write_again
-        """Whether to write unchanged entries too, because they may not be on the disk."""
+        """Whether to write unchanged entries too, because they may not be durable."""
         self.misplaced: list[MisplacedCallback] = []
         self.lacks_room: OSError | None = None
         """Error of a full disk, after which no entry is written."""
@@ -158,9 +157,9 @@ class QueueReplay:
         self.next = first.queue_offset
 
     def begin_rewriting(self) -> None:
-        """Start to write unchanged entries too: the entries from here on may not be durable.
+        """Write unchanged entries too from now on, because these may not be durable.
 
-        The entry of the last record stays buffered, because the next record can still change the index of this entry.
+        The last record's entry stays buffered, because its index can still change.
         """
         held = bytes(self._pending[-ENTRY_BYTES:])
         if held:
@@ -180,12 +179,10 @@ class QueueReplay:
         return before is not None and is_valid(before) and before.physical_offset < first.physical_offset
 
     def _blank_up_to_first(self, first: ScannedRecord) -> None:
-        """Write blank entries before the entry of the first record.
+        """Write blank entries before the entry of the first record, but keep entries that point into damage.
 
-        Entries that point into damage are kept.
-
-        All other earlier entries belong to expired records. If no file of the queue contains the index of the first
-        record, the queue restarts in a new file.
+        All other entries before the first record's index belong to expired records. If no file contains this index, the
+        queue restarts in a new file.
         """
         queue_offset, segment_queue = first.queue_offset, self.queue.queue
         begin, end = self._file_bounds()
@@ -208,14 +205,14 @@ class QueueReplay:
             self._overwrite_entries(start, BLANK_ENTRY_BYTES * min(_CHUNK_ENTRIES, queue_offset - start))
 
     def _file_bounds(self) -> tuple[int, int]:
-        """Return the index of the first entry in the queue's files, and the index after the last entry."""
+        """Return the indexes of the first entry in the queue's files and after the last entry."""
         segments = self.queue.queue.segments
         if not segments:
             return 0, 0
         return segments[0].base_offset // ENTRY_BYTES, segments[-1].end_offset // ENTRY_BYTES
 
     def _last_entry_in_damage(self, end: int) -> tuple[int, int] | None:
-        """Return index and log offset of the last entry before `end` that points into skipped damage."""
+        """Return index and log offset of the last entry before index `end` that points into damage."""
         begin, _ = self._file_bounds()
         for index in range(end - 1, begin - 1, -1):
             entry = self.queue.entry(index)
@@ -224,14 +221,14 @@ class QueueReplay:
         return None
 
     def _is_index_taken(self, first: ScannedRecord) -> bool:
-        """Return whether a record before the scan already has the first record's queueOffset."""
+        """Return whether the entry at the first record's queueOffset belongs to a record before the scan."""
         entry = self.queue.entry(first.queue_offset)
         if entry is None or not is_valid(entry):
             return False
         return _is_unscanned(entry, self._scanned_from, self._skipped)
 
     def _blank_before_first(self, queue_offset: int, *, whole_log: bool) -> None:
-        """Blank earlier entries that point into the scanned part of the log, where the queue has no record."""
+        """Blank earlier entries that point into the scanned log, because the scan found no record there."""
         segments = self.queue.queue.segments
         begin = segments[0].base_offset // ENTRY_BYTES if segments else queue_offset
         for index in range(queue_offset - 1, begin - 1, -1):
@@ -258,7 +255,7 @@ class QueueReplay:
         self.next = queue_offset + 1
 
     def add_run(self, queue_offset: int, entries: bytes) -> None:
-        """The records have consecutive queueOffsets. `entries` are encoded."""
+        """Add the encoded entries of records that have consecutive queueOffsets from queue_offset on."""
         at = 0
         while at < len(entries) and (queue_offset != self.next or self._doubted is not None):
             self.add(queue_offset, *decode_entry(entries, at))
@@ -271,7 +268,7 @@ class QueueReplay:
             self.next += (len(entries) - at) // ENTRY_BYTES
 
     def _settle_doubted(self, doubted: _DoubtfulRecord, following: int | None) -> None:
-        """Decide the index of a doubted record. `following` is the queueOffset of the next record."""
+        """Decide the index of a doubted record. `following` is the next record's queueOffset, or None at the end."""
         self._move_last_record()
         self._write_buffered()
         place = self._index_of_doubted(doubted, following)
@@ -284,7 +281,7 @@ class QueueReplay:
             self.next = place + 1
 
     def _move_last_record(self) -> None:
-        """Move the last record to a later index after a gap, if an old entry there matches it."""
+        """If an existing entry at a later index matches the last record, move the record to this index."""
         if not self._pending:
             return
         entry = decode_entry(bytes(self._pending[-ENTRY_BYTES:]), 0)
@@ -301,10 +298,10 @@ class QueueReplay:
         self.next = place + 1
 
     def _is_indexed_twice(self, last: QueueEntry, place: int) -> bool:
-        """Return whether an entry between the last record's index and `place` matches one of the last two records.
+        """Return whether an entry between the last record and `place` matches one of the last two records.
 
-        If so, there is no gap: the store added each record twice. An entry that matches neither record proves
-        nothing: a crash during the write of a blank entry can leave half of it, which looks like a real entry.
+        After a match the queue has no gap: the store added each record twice. An entry without a match is no evidence:
+        a crash can leave half of a blank entry, which looks like a real one.
         """
         pending = bytes(self._pending[-2 * ENTRY_BYTES : -ENTRY_BYTES])
         before = decode_entry(pending, 0) if pending else self.queue.entry(self.next - 2)
@@ -322,46 +319,46 @@ class QueueReplay:
         return first_nonzero(segment.file.view(position, end)) is not None
 
     def _index_of_doubted(self, doubted: _DoubtfulRecord, following: int | None) -> int | None:
-        """Return None if the index is already used, too far away or unknown."""
+        """Return the index of a doubted record, or None if it is used, too far away or unknown."""
         recorded = doubted.queue_offset
         if recorded == self.next:
-            return recorded  # no longer unexpected, because the previous record has been moved
+            return recorded  # correct since `_move_last_record` moved the previous record
         is_ahead = recorded > self.next
         if following is not None and _has_offset_and_size_of(self.queue.entry(self.next), doubted):
-            return self.next  # the entry decides, because a following gap can make a wrong queueOffset look right
+            return self.next  # tested first, because a later gap can make a wrong queueOffset look right
         if is_ahead and following == recorded + 1 and recorded - self.next <= GAP_ENTRIES_MAX:
             return recorded
         if is_ahead and _has_offset_and_size_of(self.queue.entry(recorded), doubted):
-            return recorded  # the next record's queueOffset is wrong: it does not count the gap before this record
+            return recorded  # a next queueOffset that ignores the gap is wrong
         if following == self.next + 1:
             return self.next
         for place in (recorded, self.next, self.queue.index_of(doubted.physical_offset)):
             if place is not None and place >= self.next and _has_offset_and_size_of(self.queue.entry(place), doubted):
                 return place
         if following is None and 0 < recorded - self.next <= GAP_ENTRIES_MAX:
-            return recorded  # last record of the queue: new records continue after it, whether there is a gap or not
+            return recorded  # the queue's last record may follow a gap
         if is_ahead and following is not None and recorded < following <= self.next + GAP_ENTRIES_MAX:
-            return recorded  # alone between two gaps, which two restarts can leave
+            return recorded  # two restarts can leave a record alone between two gaps
         if following != self.next and ((recorded ^ self.next) & _NUMBER_MASK).bit_count() == 1:
             return self.next
         is_passed_by = following is not None and self.next <= following <= recorded
         return recorded if is_ahead and not is_passed_by and self._has_room_for_missing(doubted) else None
 
     def _has_room_for_missing(self, doubted: _DoubtfulRecord) -> bool:
-        """Return whether all missing records of the queue fit into the log before this record."""
+        """Return whether the queue's missing records fit into the log before the doubted record."""
         last, missing = self.queue.entry(self.next - 1), doubted.queue_offset - self.next
         return last is None or missing <= records_max_in(doubted.physical_offset - last.physical_offset)
 
     def tags_code_to_keep(self, record: ScannedRecord, tags_code: int) -> int:
-        """Return the record's tagsCode, or the unit address in the existing entry."""
+        """Return the address in the existing entry if it refers to the record's extension unit, else tags_code."""
         entry, stored_ms = QueueEntry(*record[:2], tags_code), record.store_timestamp_ms
         return self.queue.tags_code_to_keep(record.queue_offset, entry, stored_ms, vouched=not self.write_again)
 
     def _skip_indexes_to(self, queue_offset: int) -> None:
-        """Blank the entries up to queue_offset, but keep entries that point into damage."""
+        """Blank all entries before queue_offset, except those that point into damage."""
         self._write_buffered()
         begin = self.next
-        assert begin <= queue_offset, (begin, queue_offset)  # the entries before it are already written
+        assert begin <= queue_offset, (begin, queue_offset)  # earlier entries are already written
         for index in range(begin, queue_offset):
             if not self._skipped.contain(self.queue.entry(index)):
                 count_mark("hole in a queue")
@@ -390,8 +387,7 @@ class QueueReplay:
     def finish_replay(self, *, syncs_zeros: bool) -> None:
         """Write the buffered entries, and remove all entries after the last record.
 
-        If the disk is full, the queue ends at the last entry that fitted into its files. syncs_zeros: see
-        `Segment.zero_from`.
+        If the disk is full, the queue ends at its last written entry. `Segment.zero_from` explains syncs_zeros.
         """
         if self._doubted is not None:
             self._settle_doubted(self._doubted, None)
@@ -399,7 +395,7 @@ class QueueReplay:
             self._move_last_record()
         self._write_buffered()
         end = self.next if self.lacks_room is None else self._end_in_files()
-        while self._skipped.contain(self.queue.entry(end)):  # keep the entries of records in damaged parts of the log
+        while self._skipped.contain(self.queue.entry(end)):  # keep entries that point into damage
             end += 1
         if self.changed:
             count_mark("queue rewritten")
@@ -409,7 +405,7 @@ class QueueReplay:
         self.queue.set_recovered_end(end, self.first)
 
     def _end_in_files(self) -> int:
-        """Return the index after the last valid entry. Blank entries after this index are written again later."""
+        """Return the index after the last valid entry. Dispatch writes later blank entries again."""
         begin, end = self._file_bounds()
         end = min(end, self.next)
         while end > begin and not ((entry := self.queue.entry(end - 1)) is not None and is_valid(entry)):
@@ -420,11 +416,10 @@ class QueueReplay:
 def truncate_to_trusted_entries(
     queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool
 ) -> bool:
-    """Recover a queue without a record in the scan, which began at log_offset. Returns whether entries were removed.
+    """Recover a queue that has no record in the scan from log_offset on. Returns whether entries were removed.
 
-    Entries before the first entry that points into the scanned log are kept. All-zero entries among the kept entries
-    are a gap. Blank entries are kept too, but not if the scan covers the whole log. syncs_zeros: see
-    `Segment.zero_from`.
+    Removes the first entry that points into the scanned log, and all later entries. Blank entries at the end are kept
+    unless the scan covers the whole log. `Segment.zero_from` explains syncs_zeros.
     """
     end = 0
     for segment in reversed(queue.queue.segments):

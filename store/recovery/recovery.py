@@ -1,9 +1,8 @@
 """Recovery: truncates the log at its valid end and restores queues from the log.
 
-Data that was durable according to the checkpoint or a clean exit is *trusted*. A crash cannot damage trusted data, so
-damage there is reported and skipped. After the trusted part the log is truncated at the first invalid record, because
-no acknowledged record can come after a record that is not acknowledged. If recovery crashes, the next recovery can
-repeat each step.
+Data is *trusted* if it was durable according to the checkpoint or a clean exit. A crash cannot damage trusted data, so
+recovery reports and skips damage there. Elsewhere recovery truncates the log at the first invalid record, because no
+acknowledged record can follow a record that is not acknowledged. After a crash the next recovery can repeat each step.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,49 +35,49 @@ from .queue_replay import (
     truncate_to_trusted_entries,
 )
 
-_NOWHERE = 1 << 63  # larger than every log offset, which are signed 64-bit integers
+_NOWHERE = 1 << 63  # larger than every log offset: log offsets are signed 64-bit integers
 _SEGMENTS_AFTER_CLEAN_EXIT = 3  # RocketMQ CommitLog.recoverNormally
-"""Last segments that are not trusted after a clean exit: another system may have written its marker."""
+"""Number of last segments that are not trusted after a clean exit, because another system may have caused the exit."""
 
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """The result of recovery, with the damage that it found."""
+    """The result of recovery."""
 
     clean_exit: bool
     start_offset: int = 0
-    """The scan began at this log offset."""
+    """Log offset at which the scan began."""
     end_offset: int = 0
     records: int = 0
     last_store_timestamp_ms: int = 0
     changed_entries: int = 0
-    """Queue entries that were written or removed."""
+    """Number of queue entries that were written or removed."""
     findings: list[CorruptFileError] = field(default_factory=list)
-    """Damage: skipped in the trusted part of the log or truncated after it, or a corrupt checkpoint."""
+    """Damage that recovery found."""
     cut_at: CorruptFileError | None = None
     lacks_room: OSError | None = None
-    """The disk was too full to complete the queues or the index."""
+    """Error of a full disk that left queues or index incomplete."""
     dispatched_to: int = 0
-    """Log offset up to which queues and index are complete. Dispatch adds later records when the disk has space."""
+    """Log offset up to which queues and index are complete. Dispatch adds later records."""
     counted: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Next queue offset of each incomplete queue, by topic and id."""
+    """The next queueOffset of each incomplete queue. The key is topic and queue id."""
     strays: list[CorruptFileError] = field(default_factory=list)
     """Ignored directory entries that are not part of the store."""
 
 
 def trusted_after_clean_exit(begun_segments: int) -> int:
-    """Return how many of the begun segments are trusted."""
+    """Return how many of the segments with records are trusted after a clean exit."""
     return max(0, begun_segments - _SEGMENTS_AFTER_CLEAN_EXIT)
 
 
 def trusted_by_checkpoint(vouched_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
     """Return the number of segments before the segment that contains the checkpoint's store time.
 
-    first_times_ms has the number of each segment and the store time of its first record, if any, newest first.
+    first_times_ms contains, newest first, the number of each segment and its first store time.
     """
     if vouched_ms == 0:
         return 0
-    # As CommitLog.isMappedFileMatchedRecover. A store time of 0 means that the field was lost.
+    # Source: CommitLog.isMappedFileMatchedRecover. A store time of 0 means that the field was lost.
     for number, first_ms in first_times_ms:
         if first_ms is not None and 0 < first_ms <= vouched_ms:
             return number
@@ -86,7 +85,7 @@ def trusted_by_checkpoint(vouched_ms: int, first_times_ms: Iterable[tuple[int, i
 
 
 class Recovery:
-    """One recovery of one store, before the services start."""
+    """Recovers a store before its services start."""
 
     def __init__(
         self,
@@ -108,29 +107,28 @@ class Recovery:
         self._report = RecoveryReport(clean_exit)
         self._replays: dict[tuple[str, int], QueueReplay] = {}
         self._plain = None if core is None or queues.ext_directory is not None else PlainRecords(core)
-        """Scans plain records in batches; None: records must be scanned one by one."""
+        """Scans records with the C core, or None for Python."""
         self._skipped = SkippedRanges()
         has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all_queues())
         self._light = config.enable_multi_dispatch or has_light
-        """Whether there may be light queues, according to the settings or to existing queues."""
+        """Whether settings or existing queues show that the store can have light queues."""
         self._lmq = config.enable_lmq or not config.enable_multi_dispatch
         self._vouched_ms = NEVER_MS if clean_exit else checkpoint.trusted_timestamp_ms
-        """Store time up to which records and their queue entries are known to be durable."""
+        """Records and queue entries up to this store time are certainly durable."""
         self._queues_are_vouched = checkpoint.has_queue_time
-        """Whether queue entries from before this load may be assumed to be durable.
+        """Whether the checkpoint proves that existing queue entries are durable.
 
-        A clean exit alone does not prove it, because a later load may have written entries and then died.
+        A clean exit is not enough: a later load may have written entries and crashed before it synced them.
         """
         self._unvouched_offset = _NOWHERE
         """Log offset of the first record with a store time after `_vouched_ms`."""
         self.index: IndexRecovery | None = None
 
     def run(self) -> RecoveryReport:
-        """Recover, and make the result durable.
+        """Recover the store durably.
 
-        Raises OSError if the disk fails; a new process can then repeat the recovery.
-
-        Raises CorruptFileError if the segment size, read from a truncated file, is too small for a blank record.
+        Raises OSError if the disk fails; a new process can then repeat the recovery. Raises CorruptFileError if the
+        segment size, which a truncated file may have determined, is too small for a blank record.
         """
         size_bytes = self._config.mapped_file_size_commit_log
         if size_bytes < BLANK_BYTES and self._log.segments:
@@ -158,15 +156,15 @@ class Recovery:
         return report
 
     def trusted_segments(self) -> int:
-        """Return how many segments are trusted. The queue entries of records in trusted segments are trusted too."""
+        """Return how many segments are trusted. Queue entries of their records are trusted too."""
         if self._clean_exit:
             return trusted_after_clean_exit(self._begun_segments())
         return trusted_by_checkpoint(self._checkpoint.trusted_timestamp_ms, self._first_store_times_ms())
 
     def _begun_segments(self) -> int:
-        """Return the number of segments up to the last segment that contains a record.
+        """Return the number of segments up to the last one that contains a record.
 
-        Later segments do not count: recovery removes them, and a repeated recovery must get the same number.
+        Recovery removes later segments, and a repeated recovery must get the same number.
         """
         count = len(self._log.segments)
         while count and not any(self._log.segments[count - 1].file.view(0, BLANK_BYTES)):
@@ -195,7 +193,7 @@ class Recovery:
         )
 
     def _scan_needed_segments(self, trusted: int) -> CorruptFileError | None:
-        """Scan as much as queues and index need. Returns the result of `_scan_from`."""
+        """Scan the part of the log that queues and index need. Returns the result of `_scan_from`."""
         first = 0 if self._config.recover_whole_log or not self._queues_are_vouched else trusted
         while True:
             if self.index is not None:
@@ -203,7 +201,7 @@ class Recovery:
             try:
                 stopped_by = self._scan_from(first, trusted)
             except EarlierEntriesMissing:
-                self._checkpoint.reset_queue_time()  # first, because a later load may find unsynced entries
+                self._checkpoint.reset_queue_time()  # a later load must not trust entries that are not synced
                 first = 0
                 continue
             if self.index is None or not self.index.drop_files_beyond(self._report.end_offset):
@@ -212,7 +210,7 @@ class Recovery:
     # -- scanning ----------------------------------------------------------------------------------
 
     def _scan_from(self, first: int, trusted: int) -> CorruptFileError | None:
-        """Scan from segment number `first` on. Returns the error at the end, None for a blank record."""
+        """Scan from segment number `first` on. Returns the error that ended the scan, or None."""
         self._report = RecoveryReport(self._clean_exit)
         self._replays = {}
         if self._plain is not None:
@@ -227,8 +225,8 @@ class Recovery:
         report.start_offset = report.end_offset = segments[first].base_offset
         for number, segment in enumerate(segments[first:], first):
             if number > first and segments[number - 1].end_offset < segment.base_offset:
-                # A crash never removes a segment and leaves a later one, so a gap does not end the log. Queue entries
-                # that point into a gap are kept, because an operator may restore the missing segments.
+                # A crash cannot cause a gap, so a gap does not end the log. Queue entries that point into the gap are
+                # kept, because an operator may restore the missing segments.
                 self._skipped.add(segments[number - 1].end_offset, segment.base_offset)
             at: int | None = 0
             while at is not None:
@@ -245,7 +243,7 @@ class Recovery:
         return None
 
     def _skip_damage(self, segment: Segment, offset: int) -> int | None:
-        """Return the position of the next record after damage at a log offset, or None."""
+        """Skip damage at a log offset. Returns the next record's position in the segment, or None."""
         view, at = segment.file.view(0, segment.size_bytes), offset - segment.base_offset
         following = find_record_after_damage(view, at, segment.base_offset)
         assert following is None or following > at, (following, at)
@@ -254,10 +252,7 @@ class Recovery:
         return following
 
     def _scan_segment(self, segment: Segment, start: int, *, whole_log: bool) -> None:
-        """Replay the records of a segment from position `start` on into their queues.
-
-        Raises CorruptFileError at the first invalid record.
-        """
+        """Replay the records of a segment from position `start` on. Raises CorruptFileError at an invalid record."""
         if self._plain is None:
             self._replay_records(segment, start, None, whole_log=whole_log)
             return
@@ -265,17 +260,13 @@ class Recovery:
         while more:
             at = self._replay_plain(self._plain, segment, at)
             before = report.records
-            # Then one record that is not plain, or that is the first of its queue, which plain scans include
-            # afterwards.
+            # The C core stopped before a record that is not plain or whose queue is not registered.
             self._replay_records(segment, at, 1, whole_log=whole_log)
             at = report.end_offset - segment.base_offset
             more = report.records > before
 
     def _replay_plain(self, plain: PlainRecords, segment: Segment, start: int) -> int:
-        """Replay plain records in batches, otherwise like `_replay_records`.
-
-        Returns the position after the last replayed record.
-        """
+        """Replay plain records in batches. Returns the position after the last replayed record."""
         report, view = self._report, segment.file.view(0, segment.size_bytes)
         vouched_ms = self._vouched_ms if self._unvouched_offset == _NOWHERE else NEVER_MS
         check_crc = self._config.check_crc_on_recover
@@ -299,7 +290,7 @@ class Recovery:
         if self.index is not None:
             index_from, index_record = self.index.start_offset, self.index.dispatch
         if self._unvouched_offset != _NOWHERE:
-            vouched_ms = NEVER_MS  # the offset is already recorded
+            vouched_ms = NEVER_MS  # `_unvouched_offset` is already known
         offset, size_bytes = segment.base_offset + start, 0
         records, stored_ms = 0, report.last_store_timestamp_ms
         try:
@@ -313,7 +304,7 @@ class Recovery:
                 transaction = sys_flag & TRANSACTION_MASK
                 if (
                     not transaction or transaction not in UNDISPATCHED
-                ):  # 0 is tested first: most records have no transaction
+                ):  # most records have no transaction, so 0 is tested first
                     replay = replays.get((topic, queue_id))
                     if replay is None and is_queued(record):
                         replay = self._begin_replay(record, whole_log=whole_log)
@@ -325,7 +316,7 @@ class Recovery:
                     if light and LIGHT_MARK in properties and is_queued(record):
                         self._replay_light_queues(record, plain_code, whole_log=whole_log)
                 records += 1
-        finally:  # also after an error: the scan then ends after the last replayed record
+        finally:  # after an error the scan ends after the last replayed record
             report.records += records
             report.end_offset = offset + size_bytes
             report.last_store_timestamp_ms = stored_ms
@@ -345,7 +336,7 @@ class Recovery:
             replay.begin_rewriting()
 
     def _begin_replay(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay | None:
-        """Start the replay of a queue with its first record. Reports an impossible queueOffset and returns None."""
+        """Start the replay of a queue with its first record, or report an impossible queueOffset."""
         place = index_of_first_record(record, self._queues)
         try:
             if place == record.queue_offset and not can_record_be_first(record, self._queues):
@@ -372,10 +363,10 @@ class Recovery:
         at = physical_offset - segment.base_offset + QUEUE_OFFSET_AT
         self._report.findings.append(CorruptFileError(segment.file.path, at, "queueOffset", expected, found))
 
-    # -- cutting -----------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------
 
     def truncate_log(self, end_offset: int) -> bool:
-        """Durably truncate the log. Returns whether any removed byte was not zero."""
+        """Truncate the log durably. Returns whether any removed byte was not zero."""
         segments = self._log.segments
         dirty = self._log.truncate(end_offset)
         if dirty and len(self._log.segments) < len(segments):
@@ -383,21 +374,20 @@ class Recovery:
         return dirty
 
     def _set_log_positions(self, trusted: int) -> None:
-        """Set the positions of all segments. After the trusted segments, no byte counts as durable."""
+        """Set the positions of all segments. Only trusted segments count as durable."""
         segments = self._log.segments
         assert 0 <= trusted <= len(segments), (trusted, len(segments))
         for number, segment in enumerate(segments):
             wrote = min(self._report.end_offset - segment.base_offset, segment.size_bytes)
-            # RocketMQ marks the whole log as flushed, so pages that are only in the page cache would never be synced.
+            # RocketMQ marks the whole log as flushed, and so never syncs pages that are only in the page cache.
             segment.set_positions(wrote, wrote if number < trusted else 0)
         if segments:
             self._log.flushed_where.set(segments[min(trusted, len(segments) - 1)].base_offset)
 
     def write_again(self) -> None:
-        """Write bytes that may not be durable again, so that the next sync writes them to the disk.
+        """Write all bytes again that may not be durable, so that the next sync writes them to the disk.
 
-        After a failed sync, which may have ended the previous process, Linux marks pages as clean although they are
-        not on the disk.
+        After a failed sync of an earlier process, Linux marks pages as clean although they are not on the disk.
         """
         for segment in self._log.segments:
             start = max(self._unvouched_offset - segment.base_offset, 0)
@@ -406,7 +396,7 @@ class Recovery:
     def finish_queues(self) -> None:
         """Write missing queue entries, remove wrong ones, and set the positions of all queues."""
         report, misplaced = self._report, list[MisplacedCallback]()
-        syncs_zeros = not self._clean_exit  # the previous recovery may have been killed during a truncation
+        syncs_zeros = not self._clean_exit  # an earlier recovery may have been killed during a truncation
         for queue in self._queues.all_queues():
             replay = self._replays.get((queue.topic, queue.queue_id))
             if replay is None:
@@ -414,7 +404,7 @@ class Recovery:
                     queue, report.start_offset, self._skipped, syncs_zeros=syncs_zeros
                 )
                 if queue.queue.max_offset == queue.queue.min_offset and self._log.min_offset <= 0:
-                    # No segment of the log has expired, so the counter belongs to removed records.
+                    # No segment of the log has expired, so the queue's counter belongs to truncated records.
                     queue.remove_all_segments()
             else:
                 replay.finish_replay(syncs_zeros=syncs_zeros)
@@ -427,12 +417,9 @@ class Recovery:
             self._report_misplaced(*one)
 
     def _leave_to_dispatch(self, replay: QueueReplay, error: OSError) -> None:
-        """Dispatch adds the missing entries after a full disk.
-
-        The queue's counter continues after the missing entries.
-        """
+        """Let dispatch add the entries that are missing because of a full disk, and count them already."""
         report, queue = self._report, replay.queue
-        self._checkpoint.reset_queue_time()  # first, because the checkpoint must not cover missing entries
+        self._checkpoint.reset_queue_time()  # the checkpoint must not cover missing entries
         report.lacks_room = error
         report.dispatched_to = min(report.dispatched_to, max(queue.max_physical_offset, report.start_offset))
         report.counted[queue.topic, queue.queue_id] = replay.next

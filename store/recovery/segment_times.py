@@ -1,6 +1,6 @@
 """Segment times: restores the mtimes of segment files after recovery.
 
-Recovery writes to segment files, but retention and searches by time use their mtimes.
+Recovery writes to segment files and so changes their mtimes, which retention and searches by time use.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from ..world import Files
 
 
 class SegmentTimes:
-    """The mtimes of segment files when this object was created."""
+    """The mtimes of segment files before recovery."""
 
     def __init__(self, files: Files, segment_queues: Iterable[SegmentQueue]) -> None:
         self._files = files
@@ -22,10 +22,9 @@ class SegmentTimes:
         self._before_ms = {segment.file.path: self._mtime_ms(segment) for segment in segments}
 
     def restore_mtimes(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
-        """Restore all mtimes. A new segment of a queue gets the store time of the segment's last message.
+        """Restore all mtimes. A new queue segment gets the store time of the last message in the segment.
 
-        A new segment with only blank entries gets the time of the previous segment, so that no search by time selects
-        it.
+        A segment of only blank entries gets the previous segment's mtime, so that a search by time does not select it.
         """
         for segment in commit_log.queue.segments:
             self._set_mtime(segment, self._before_ms.get(segment.file.path))
@@ -50,7 +49,7 @@ class SegmentTimes:
 def _last_stored_ms(commit_log: CommitLog, segment: Segment) -> int | None:
     for end in range(segment.wrote.get(), 0, -ENTRY_BYTES):
         entry = decode_entry(segment.file.view(end - ENTRY_BYTES, end), 0)
-        if is_valid(entry):  # the last entries may be blank
+        if is_valid(entry):  # blank entries at the end are skipped
             record = commit_log.record_at(entry.physical_offset, commit_log.queue.max_offset)
             return None if record is None else record.store_timestamp_ms
     return None

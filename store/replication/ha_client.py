@@ -1,8 +1,7 @@
 """Replication client of a slave: receives a master's log and reports the replicated offset.
 
-The reported bytes are durable if the slave uses SYNC_FLUSH, and in the page cache under ASYNC_FLUSH. A RocketMQ slave
-always reports bytes in the page cache. If the logs diverge, the client stops with an error. Source: RocketMQ
-HAService.HAClient.
+Under SYNC_FLUSH the client reports only durable bytes, under ASYNC_FLUSH also bytes in the page cache, as a RocketMQ
+slave always does. If the logs diverge, the client stops with an error. Source: RocketMQ HAService.HAClient.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ _NS_PER_MS = 1_000_000
 
 
 class HAClient(Service):
-    """Replicates the master's log."""
+    """Replicates the master's log to this store."""
 
     name = "ha-client"
 
@@ -37,16 +36,16 @@ class HAClient(Service):
         self._config = store.config
         self._replica: ReplicaLog | None = None
         self.master_address = store.config.ha_master_address
-        """Empty if unknown."""
+        """Address of the master; empty if unknown."""
         self.diverged: DivergedError | None = None
-        """Why replication stopped. Cleared when another master is set."""
+        """The difference between the logs that stopped replication. A new master address clears it."""
         self.on_diverged: Callable[[str, DivergedError], None] = do_nothing
-        """Called with the master's address."""
+        """Called with the master's address when the logs diverge."""
         self.last_error = ""
         self._lock = store.world.tasks.lock("ha-client connection")
         self._connection: Connection | None = None
         self._due_ns = 0
-        """Monotonic time of the next report if the offset does not change."""
+        """Monotonic time of the next report, if the offset does not change before."""
         self._reported = -1
 
     @property
@@ -97,7 +96,7 @@ class HAClient(Service):
             self._replica = ReplicaLog(self._store.commit_log)
         try:
             connection = self._network.connect(address, CONNECT_MS)
-        except (OSError, ValueError) as error:  # connection refused, or an invalid address
+        except (OSError, ValueError) as error:  # the master refused the connection, or its address is invalid
             self.last_error = str(error)
         else:
             self._replicate_from(connection, self._replica, address)
@@ -108,13 +107,13 @@ class HAClient(Service):
         with self._lock:
             self._connection = connection
         try:
-            # A `shutdown` or new master before `_connection` was set did not close the connection.
+            # Before `_connection` is set, `shutdown` and a change of the master do not close the connection.
             if not self.is_stopping and address == self.master_address:
                 self._receive_stream(connection, replica)
         except DivergedError as error:
             count_mark("slave diverged")
             with self._lock:
-                is_over = address == self.master_address  # the error does not apply to a new master
+                is_over = address == self.master_address  # a new master does not have this error
                 if is_over:
                     self.diverged = error
             if is_over:
@@ -123,10 +122,9 @@ class HAClient(Service):
             self.last_error = str(error)
         self._disconnect()
         connection.close()
-        self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # flush the last, unreported records
+        self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # flush the last records before the end
 
     def _receive_stream(self, connection: Connection, replica: ReplicaLog) -> None:
-        """Receive until OSError, CorruptFileError or DivergedError."""
         stream = f"log from {connection.remote_address}"
         frames = FrameReader(self._config.mapped_file_size_commit_log, stream)
         log, is_async = self._store.log, self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH

@@ -1,14 +1,14 @@
 """Replication service: listens for slaves and sends the log to them.
 
-The program that runs a store adds the replication service. The replication service starts after the store and stops
-before the store. A broker of any role listens for slaves; a slave also has a client for its master. While the service
-is stopped, puts on a SYNC_MASTER return SLAVE_NOT_AVAILABLE.
+The program that runs a store adds this service, starts it after the store and stops it before the store. Brokers of any
+role listen for slaves; a slave also has a client for its master. While the service is stopped, puts on a SYNC_MASTER
+return SLAVE_NOT_AVAILABLE.
 
 Each connection has two tasks: one reads reports, the other sends the log up to the end that readers may see. Under
-SYNC_FLUSH that end is durable, so no slave has records that the master loses in a crash. A blank record at the end of
-a segment is sent only after the next segment has data, because the master's recovery truncates a blank at the log's
-end. If a slave reports more bytes than were sent, its log is longer than the master's, and the connection is closed.
-Source: RocketMQ HAService, HAConnection.
+SYNC_FLUSH that end is durable, so no slave has records that the master loses in a crash. The master sends the blank
+record that ends a segment only after the next segment has data, because recovery truncates a blank record at the log's
+end. If a slave reports more bytes than were sent, its log is longer than the master's, and the service closes the
+connection. Source: RocketMQ HAService, HAConnection.
 """
 
 from collections.abc import Callable
@@ -27,15 +27,15 @@ _RECEIVE_BYTES = 1 << 16
 _UNKNOWN = -1
 
 CONNECTIONS_MAX = 64
-"""A slave needs two tasks. Further connections are closed."""
+"""Maximum number of slaves, which need two tasks each. The service closes further connections."""
 
-_ACCEPT_RETRY_MS = 1_000  # without free descriptors `accept` fails at once, and the loop would spin
+_ACCEPT_RETRY_MS = 1_000  # without free descriptors `accept` fails at once, which would be a busy loop
 
 
 class HAConnection:
     """The connection of one slave.
 
-    Invariant: `reported_offset` <= `sent` <= the end that readers may see. Neither value decreases.
+    Invariant: `reported_offset` <= `sent` <= the end that readers may see. They never decrease.
     """
 
     def __init__(self, store: MessageStore, number: int, connection: Connection, on_closed: "OnClosed") -> None:
@@ -43,7 +43,7 @@ class HAConnection:
         self.number = number
         self.remote_address = connection.remote_address
         self.closed_because = ""
-        """Empty while the connection is open."""
+        """Reason for which the connection was closed; empty while it is open."""
         self._world = store.world
         self._config = store.config
         self._connection = connection
@@ -55,19 +55,19 @@ class HAConnection:
         self._closed = tasks.cell(f"ha-connection-{number} closed")
         self._began = tasks.cell(f"ha-connection-{number} began", _UNKNOWN)
         self._sent = tasks.cell(f"ha-connection-{number} sent")
-        """Log offset after the last byte that was sent or is being sent."""
+        """Log offset after the last byte that was or is being sent."""
         self._reported = tasks.cell(f"ha-connection-{number} reported", _UNKNOWN)
         self._tasks: list[Task] = []
 
     def start(self) -> None:
-        """The first report of the slave starts the task that sends."""
+        """Start to read reports. The slave's first report starts the sending task."""
         self._tasks.append(self._world.tasks.spawn(f"ha-reader-{self.number}", self._read_reports))
 
     def wake(self) -> None:
         self._signal.notify()
 
     def close(self, reason: str) -> None:
-        """Only the first call has an effect."""
+        """Close the connection. Only the first call has an effect."""
         if not self._closed.compare_and_set(0, 1):
             return
         self.closed_because = reason
@@ -78,8 +78,7 @@ class HAConnection:
         self._on_closed(self)
 
     def join(self) -> None:
-        """Call `close` first."""
-        for task in self._tasks:  # the reader may append a task meanwhile
+        for task in self._tasks:  # the reading task may append a task during this loop
             task.join(None)
 
     @property
@@ -118,13 +117,13 @@ class HAConnection:
 
     @property
     def _divergence_hint(self) -> str:
-        """A slave whose log differs disconnects without an error message."""
+        """Return a hint for the operator: a slave with a different log disconnects without an error message."""
         began = self._began.get()
         took_nothing = began != _UNKNOWN and began == self._reported.get() < self._sent.get()
         return ", and took nothing: its log may have diverged" if took_nothing else ""
 
     def _process_report(self, report: int) -> bool:
-        """Close the connection and return False if the report is impossible."""
+        """Handle a report. If the report is impossible, close the connection and return False."""
         if self._reported.get() == _UNKNOWN:
             return self._process_first_report(report)
         if report > self._sent.get():
@@ -141,9 +140,9 @@ class HAConnection:
     def _process_first_report(self, report: int) -> bool:
         """Start to send. If the log lacks the requested offset, close the connection and return False.
 
-        An empty slave receives the log from the start of the segment with the last byte. The following segment may not
-        exist yet. Before the connection is closed, a heartbeat with the log's end or start lets the slave detect the
-        difference.
+        A slave with an empty log receives the log from the start of the segment with the last byte; the next segment
+        may not exist yet. Before closing the connection, the master sends a heartbeat with the log's end or start, from
+        which the slave detects the difference.
         """
         end, first = self._readable_limit(), max(self._log.min_offset, 0)
         begin = report or max((end - 1) // self._log.segment_bytes * self._log.segment_bytes, first)
@@ -161,7 +160,7 @@ class HAConnection:
         if self._group_transfer is not None:
             self._group_transfer.add_replica(self)
             if self._closed.get():
-                self._group_transfer.remove_replica(self)  # another task may have called `close` before `connected`
+                self._group_transfer.remove_replica(self)  # another task may already have called `close`
         self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._send_frames))
         return True
 
@@ -178,7 +177,6 @@ class HAConnection:
             raise
 
     def _send_next_frame(self) -> bool:
-        """Return False if no byte can be sent now."""
         at = self._sent.get()
         limit = self._readable_limit()
         if at >= limit:
@@ -188,14 +186,14 @@ class HAConnection:
             self.close(f"log offset {at}, which was to be sent next, has left the log")
             return True
         position, batch_bytes = at - segment.base_offset, self._config.ha_transfer_batch_size
-        # A blank at the log's end is not sent yet, because the next segment may never be created or may be lost.
+        # A blank record at the log's end is not sent yet, because the next segment may never exist or may be lost.
         limit_here = segment.blank_from if limit == segment.end_offset else limit - segment.base_offset
         end = min(position + batch_bytes, limit_here, segment.size_bytes)
         if position >= end:
             return False
         data = bytes(segment.file.view(position, end))
         assert 0 < len(data) <= batch_bytes, (len(data), batch_bytes)
-        self._sent.set(at + len(data))  # before the send, because the slave may report at once
+        self._sent.set(at + len(data))  # set before the send, because the slave may report at once
         self._send_bytes(encode_frame_header(at, len(data)) + data)
         return True
 
@@ -207,7 +205,7 @@ OnClosed = Callable[[HAConnection], None]
 
 
 class HAService:
-    """The listener, the connections of slaves, and the client of a slave."""
+    """Listens for slaves and keeps their connections. On a slave, it also runs the client."""
 
     def __init__(self, store: MessageStore, listen_host: str = "127.0.0.1") -> None:
         assert store.world.network is not None, "replication needs a network"
@@ -219,12 +217,10 @@ class HAService:
         self._accepting: Task | None = None
         self._lock = self._tasks.lock("ha connections")
         self.connections: tuple[HAConnection, ...] = ()
-        """The open connections. Each change creates a new tuple."""
         self._ended: list[HAConnection] = []
-        """Closed connections whose tasks may still be running."""
         self.last_closed = ""
         self.on_slave_gone: Callable[[HAConnection], None] = do_nothing
-        """Called with each connection that closes before `shutdown`."""
+        """Called with each connection that is closed before `shutdown`."""
         self._accepted = 0
         self.client: HAClient | None = None
         if store.config.broker_role is BrokerRole.SLAVE:
@@ -251,24 +247,22 @@ class HAService:
             begun = (*self.connections, *self._ended)
         for connection in begun:
             connection.close("the master stops")
-        for connection in begun:  # includes connections that their own tasks are closing
+        for connection in begun:  # includes connections that their own tasks are just closing
             connection.join()
         if self._store.commit_log.group_transfer is not None:
             self._store.commit_log.group_transfer.time_out_all()
 
     @property
     def address(self) -> str:
-        """`host:port`. RocketMQ calls this address the HA server address."""
         assert self._listener is not None, "start first"
         return self._listener.address
 
     def update_master_address(self, address: str) -> None:
-        """No-op on a master."""
+        """Replicate from this master. No effect on a master."""
         if self.client is not None:
             self.client.update_master_address(address)
 
     def runtime_info(self) -> dict[str, str]:
-        """RocketMQ 4.9 has no such figures."""
         info = {f"haSlave_{each.remote_address}": f"{each.reported_offset},{each.sent}" for each in self.connections}
         info["haLastClosed"] = self.last_closed
         if self.client is not None:
@@ -293,9 +287,9 @@ class HAService:
             try:
                 accepted = listener.accept(None)
             except ConnectionError:
-                return  # closed
+                return  # the listener is closed
             except OSError:
-                self._tasks.sleep(_ACCEPT_RETRY_MS)  # for example, no free descriptor
+                self._tasks.sleep(_ACCEPT_RETRY_MS)  # the process may have no free descriptor
                 continue
             if len(self.connections) >= CONNECTIONS_MAX:
                 accepted.close()

@@ -1,13 +1,13 @@
 """Replica log: verifies a master's log stream and appends it to a slave's log.
 
-The stream has no epoch and no checksum, so the slave verifies the records. The slave requests its own last record from
-the master and compares both records. If the last record is not durable, the slave requests an earlier position. The
-record contains its offset, its store time and the message, so a master with the same record has the same log up to
-there. Later records pass the checks of recovery (sizes, magic, physicalOffset, body CRC, torn topic or properties), and
-only complete records are appended. If a connection ends within a record, the slave requests this record again.
+The stream has no epoch and no checksum, so the slave verifies the records. It requests its own last record from the
+master, and compares both. If its last record is not durable, it requests an earlier position. A record contains its
+offset, its store time and the message, so a master with the same record has the same log up to this record. Later
+records pass the checks of recovery (sizes, magic, physicalOffset, body CRC, torn topic or properties). The slave
+appends only complete records. If a connection ends within a record, the slave requests the record again.
 
-The slave cannot detect three faults: a difference before an equal last record; changed bytes in a header, topic or
-properties that TCP's checksum missed; and a wrong master, if the slave has no record to compare.
+The slave cannot detect three faults: different records before an equal last record; changed bytes in a header, topic or
+properties that TCP's checksum missed; and a wrong master, if the slave's log is empty.
 """
 
 from collections import deque
@@ -25,43 +25,42 @@ from ..marks import count_mark
 _HEAD = Struct(">ii")
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 _IDLE_HEARTBEATS = 2
-"""After two consecutive heartbeats the master has no more data: it would send data before the second one."""
+"""After two consecutive heartbeats the master has no more data, because it sends data before the second heartbeat."""
 
 
 class ReplicaLog:
-    """Not thread-safe."""
+    """Verifies and appends a master's stream. Not thread-safe."""
 
     def __init__(self, commit_log: CommitLog) -> None:
         self._commit_log = commit_log
         self._log: SegmentQueue = commit_log.queue
         self._last_record: int | None = None
         self._damage: CorruptFileError | None = None
-        """Corruption that prevents finding and comparing the last record."""
         try:
             self._last_record = last_record_offset(self._log)
         except CorruptFileError as damage:
             self._damage = damage
         self._expected = 0
-        """Log offset of the next byte in the stream. 0 before the first piece if the log is empty."""
+        """Log offset of the next byte in the stream; 0 for an empty log before the first piece."""
         self._begun = False
         self._heartbeats = 0
         self._pending = bytearray()
-        """Received part of an incomplete record, after zeros that fill the sector up to the log's end."""
+        """Zeros from the sector's start to the log's end, then the received part of an incomplete record."""
         self._padding = 0
 
     def start_stream(self, kept_offset: int) -> int:
-        """Start a new stream. Return the log offset to request, 0 for an empty log.
+        """Start a new stream. Returns the log offset to request, 0 for an empty log.
 
-        The requested offset is the offset of the last record, or `kept_offset` if that is lower. A RocketMQ master
-        treats the request as a report, so it must not exceed the log that this slave guarantees. A request of offset 0
-        means an empty log, so a record at 0 is compared from its second byte. Raises DivergedError if the last record
-        cannot be found because of corruption, since any log would then match.
+        The requested offset is the offset of the last record, at most `kept_offset`. A RocketMQ master treats the
+        request as a report, so it must not exceed the log that this slave guarantees. A request of 0 means an empty
+        log, so a record at 0 is compared from its second byte. Raises DivergedError if corruption hides the last
+        record, because then any log would match.
         """
         if self._damage is not None:
             expected = "a last record to compare with the master's"
             raise DivergedError(self._log.max_offset, expected, f"damage here: {self._damage}")
         last = self._log.max_offset if self._last_record is None else self._last_record
-        first = max(self._log.min_offset, 1)  # the log has no bytes before its first segment
+        first = max(self._log.min_offset, 1)  # the first segment of a log may begin after 0
         end = self._log.max_offset
         self._expected = max(min(last, kept_offset), first) if end else 0
         self._begun = False
@@ -74,9 +73,9 @@ class ReplicaLog:
         return self._begun and self._expected >= self._log.max_offset
 
     def compare_or_append(self, piece: TransferPiece) -> bool:
-        """Compare or append the next piece of the stream. Return whether the log has grown.
+        """Compare or append the next piece of the stream. Returns whether the log has grown.
 
-        Raises DivergedError if the piece does not match. After DivergedError no byte of the piece is appended.
+        Raises DivergedError, without appending a byte, if the piece does not match.
         """
         if not self._begun:
             self._begun = True
@@ -85,7 +84,7 @@ class ReplicaLog:
         if piece.log_offset != self._expected:
             found = f"that it goes on at {piece.log_offset}"
             raise DivergedError(self._expected, "the master's log to go on here", found)
-        if piece.is_heartbeat:  # its offset was checked above, as that of a piece with data
+        if piece.is_heartbeat:  # the offset of a heartbeat was checked above
             self._count_heartbeat()
             return False
         self._heartbeats = 0
@@ -117,7 +116,7 @@ class ReplicaLog:
         if not size_bytes:
             return 0
         segment = self._log.find(at)
-        if segment is None:  # a piece is in one segment, so the log has all of its bytes or none
+        if segment is None:  # a piece is in one segment, so the log contains all of its bytes or none
             raise DivergedError(at, "a byte to compare with the master's", "a gap between this log's segments")
         position = at - segment.base_offset
         own = bytes(segment.file.view(position, position + size_bytes))
@@ -127,7 +126,7 @@ class ReplicaLog:
         return size_bytes
 
     def _append_whole_records(self) -> bool:
-        """Return whether there was a complete record."""
+        """Append the complete records of the pending bytes. Returns whether the log has grown."""
         base = self._expected - len(self._pending) + self._padding
         room = self._log.segment_bytes - base % self._log.segment_bytes
         begin, end = self._padding, self._whole_records_end(base, room)
@@ -150,7 +149,6 @@ class ReplicaLog:
         return True
 
     def _whole_records_end(self, base: int, room: int) -> int:
-        """Return the end of the last complete record, by the size fields."""
         pending, at = self._pending, self._padding
         stop = self._padding + room
         while len(pending) - at >= BLANK_BYTES:
@@ -169,7 +167,7 @@ class ReplicaLog:
         return at
 
     def _verified_last_record(self, whole: memoryview, base: int) -> ScannedRecord | None:
-        """Return the last record, or None if there is only a blank record."""
+        """Verify complete records. Returns the last one, None if it is a blank record alone."""
         begin, end, base_offset = self._padding, len(whole), base - self._padding
         try:
             scan = scan_records(whole, begin, end, file="what comes", base_offset=base_offset, check_crc=True)
@@ -179,13 +177,12 @@ class ReplicaLog:
             raise DivergedError(base_offset + error.offset, expected, found) from error
 
     def _reset_pending(self, end_offset: int) -> None:
-        """Replace the pending bytes by padding from the sector's start to the log's end."""
         self._padding = end_offset % self._log.segment_bytes % SECTOR_BYTES
         self._pending = bytearray(self._padding)
 
 
 def last_record_offset(log: SegmentQueue) -> int | None:
-    """Raise CorruptFileError if corruption precedes the last record."""
+    """Return the offset of the last record, None without one. Raises CorruptFileError for corruption before it."""
     for segment in reversed(log.segments):
         wrote, view = segment.wrote.get(), segment.file.view(0, segment.size_bytes)
         file, base_offset = segment.file.path, segment.base_offset

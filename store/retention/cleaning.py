@@ -1,18 +1,17 @@
 """Retention service: removes expired log segments, then queue and index files.
 
 Messages are removed even if no consumer has read them. Even if the disk is full, a segment is removed only after it is
-durable and dispatched and the queue entries of its records are durable: without these entries recovery could not
-restore the counters of the queues. Queue and index files are removed only after the removal of their records is
-durable.
+dispatched and the segment and its queue entries are durable. Without these entries, recovery could not restore the
+counters of the queues. Queue and index files are removed only after the removal of their records is durable.
 
 Reaction to disk usage:
 
     used                                   reaction
-    over disk_space_warning_level_ratio    refuse puts until usage is below the next mark; delete at once
+    over disk_space_warning_level_ratio    refuse puts until usage is below the next ratio; delete at once
     over disk_space_clean_forcibly_ratio   delete at once, regardless of age
     over disk_max_used_space_ratio         delete expired segments at any hour
 
-If the log uses several disks, the disk with the most free space counts. The disk of the queues counts separately.
+If the log uses several disks, the disk with the most free space counts. The disk of the queues is measured separately.
 Source: RocketMQ CleanCommitLogService, isSpaceToDelete, CleanConsumeQueueService.
 """
 
@@ -38,7 +37,7 @@ from ..world import Files, World
 SEGMENTS_PER_PASS = 10  # RocketMQ MappedFileQueue.DELETE_FILES_BATCH_MAX
 _HOUR_MS = 3_600_000
 MANUAL_PASSES = 20  # RocketMQ CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
-"""Number of passes for which a manual request stays active, even if these passes remove nothing."""
+"""Number of passes for which a manual request stays active, whether or not they remove files."""
 
 # The intervals of DefaultMessageStore.addScheduleTask.
 FIRST_CHECK_MS = 1_000
@@ -46,21 +45,21 @@ CHECK_INTERVAL_MS = 10_000
 FIRST_CLEAN_MS = 60_000
 
 _NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
-"""Queues of these topics never restart at offset 0: delivery progress and op messages contain their offsets."""
+"""Topics whose queues never restart at offset 0, because delivery progress and op messages contain their offsets."""
 _PERCENT_MIN, _PERCENT_MAX = 10, 95  # RocketMQ MessageStoreConfig.getDiskMaxUsedSpaceRatio
 
 
 class RemovalPressure(NamedTuple):
-    """Removals that the disk usage requires."""
+    """The removals that the disk usage requires."""
 
     delete: bool
-    """Expired segments at any hour."""
+    """Delete expired segments at any hour."""
     at_once: bool
-    """Segments of any age, oldest first."""
+    """Delete segments of any age, oldest first."""
 
 
 class DiskWatermark:
-    """Measures disk usage, and sets and clears DISK_FULL. Commit and load also set DISK_FULL."""
+    """Measures disk usage, and sets and clears DISK_FULL, which commit and load also set."""
 
     def __init__(self, files: Files, config: StoreConfig, flags: RunningFlags) -> None:
         self._files = files
@@ -92,7 +91,7 @@ class DiskWatermark:
 
 
 class CleanCommitLog:
-    """Removes expired segments, oldest first. Each removal of a segment is durable before the next removal starts."""
+    """Removes expired segments, oldest first. Each removal is durable before the next one starts."""
 
     def __init__(
         self,
@@ -103,7 +102,7 @@ class CleanCommitLog:
         flush_queues: FlushConsumeQueueService,
         pause: Callable[[int], bool],
     ) -> None:
-        """`pause` sleeps for some ms, and returns False if the service is stopping."""
+        """`pause` sleeps for the given ms, and returns False if the service is stopping."""
         self._world = world
         self._config = config
         self._log = log
@@ -118,7 +117,7 @@ class CleanCommitLog:
         self._manual.set(MANUAL_PASSES)
 
     def remove_expired(self) -> int:
-        """Return the number of removed segments. After an OSError, a later pass retries."""
+        """Do one pass. Returns the number of removed segments. After an OSError, a later pass retries."""
         pressure = self._watermark.measure_pressure()
         manual = self._manual.get() > 0
         if manual:
@@ -148,7 +147,7 @@ class CleanCommitLog:
         return removed
 
     def _has_expired(self, segment: Segment) -> bool:
-        """A missing file counts as expired."""
+        """Return whether a segment has expired. A missing file counts as expired."""
         status = self._world.files.status(segment.file.path)
         reserved_ms = self._config.file_reserved_time_hours * _HOUR_MS
         return status is None or self._world.clock.now_ms() >= status.mtime_ms + reserved_ms
@@ -181,11 +180,11 @@ class CleanCommitLog:
 
 
 Expirer = Callable[[int], object]
-"""Removes file contents that refer to log offsets before the argument. May raise OSError."""
+"""Removes data that refers to log offsets before the argument. May raise OSError."""
 
 
 class CleanConsumeQueue:
-    """Removes the expired segments of queues, and on request whole queues."""
+    """Removes expired segments of queues, and on request whole queues."""
 
     def __init__(
         self,
@@ -197,7 +196,7 @@ class CleanConsumeQueue:
     ) -> None:
         """`pause`: see `CleanCommitLog`."""
         self.expirers: list[Expirer] = []
-        """Called after the queues were cleaned; removes other data that refers to the log."""
+        """Called after the removal of queue segments, to remove other data that refers to the log."""
         self._config = config
         self._log = log
         self._commit_log = commit_log
@@ -231,18 +230,18 @@ class CleanConsumeQueue:
                 failure = error
         if failure is not None:
             raise failure
-        if whole:  # otherwise the next pass repeats this pass, although the start of the log has not moved
+        if whole:  # otherwise the next pass repeats the work, even if the start of the log does not move
             self._cleaned_to = log_min_offset
 
     def remove_expired_queues(self) -> None:
         """Remove the queues without messages in the log. The next message of such a queue gets offset 0.
 
-        Queues with a message that is not dispatched yet, and queues of delayed messages and transactions, are kept.
-        Raises OSError if a removal fails.
+        Keeps queues with a message that is not dispatched yet, and queues of delayed messages and transactions. Raises
+        OSError if a removal fails.
         """
         log_min_offset = self._log.min_offset
         for queue in self._queues.all_queues():
-            end = queue.max_offset  # before the newest entry is read, because other tasks may add entries
+            end = queue.max_offset  # read before the newest entry, because other tasks may add entries
             newest = queue.entry(end - 1)
             if newest is None or not is_valid(newest) or is_numbered_elsewhere(queue.topic):
                 continue
@@ -251,10 +250,10 @@ class CleanConsumeQueue:
             self._remove_queue(queue, end)
 
     def _remove_queue(self, queue: ConsumeQueue, end: int) -> None:
-        """Under the put lock, remove one queue if the queue still ends at `end`.
+        """Under the put lock, remove one queue if it still ends at `end`.
 
         Without the lock, a concurrent put could be dispatched to the removed queue. Raises OSError if a removal fails
-        or may not be durable. If no file is left, the queue restarts at offset 0 even after an error.
+        or may not be durable. If the error left no file, the queue still restarts at offset 0.
         """
         failure: OSError | None = None
 
@@ -269,14 +268,14 @@ class CleanConsumeQueue:
             self._queues.forget_queue(queue)
             return True
 
-        # No other task may sync these directories during their removal.
+        # During this removal, no other task may sync the directories.
         with self._queues.names_lock:
             gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
         if failure is not None:
             raise failure
         if gone:
             count_mark("queue removed")
-            with suppress(OSError):  # an empty directory, or one with new files, does no harm
+            with suppress(OSError):  # a directory that is empty or has new files does no harm
                 self._queues.remove_directories(queue)
 
 
@@ -285,7 +284,7 @@ def is_numbered_elsewhere(topic: str) -> bool:
 
 
 class RetentionService(Service):
-    """Measures the disks and removes expired files, with one interval for each."""
+    """Measures the disks and removes expired files, each at its own interval."""
 
     name = "retention"
 
@@ -307,17 +306,16 @@ class RetentionService(Service):
         self._interval_ns = config.clean_resource_interval_ms * 1_000_000
         self._pass_lock = world.tasks.lock("retention pass")
         self._check_ns = self._clean_ns = 0
-        """Monotonic times of the next measurement and the next cleaning."""
 
     def start(self) -> None:
-        """The first disk measurement follows after 1 s, the first cleaning after 60 s."""
+        """Start the service. It measures the disks first after 1 s, and removes files first after 60 s."""
         now_ns = self.world.clock.monotonic_ns()
         self._check_ns = now_ns + FIRST_CHECK_MS * 1_000_000
         self._clean_ns = now_ns + FIRST_CLEAN_MS * 1_000_000
         super().start()
 
     def delete_manually(self) -> None:
-        """Start a pass. The pass and some later ones delete expired segments at any hour (RocketMQ's admin command)."""
+        """Start a pass. It and the next ones (MANUAL_PASSES) delete at any hour. RocketMQ's admin command."""
         self.log.delete_manually()
         self._clean_ns = 0
         self.wake()
@@ -326,12 +324,12 @@ class RetentionService(Service):
         clock = self.world.clock
         left_ns = min(self._check_ns, self._clean_ns) - clock.monotonic_ns()
         if left_ns > 0:
-            self.signal.wait(-(-left_ns // 1_000_000))  # rounded up, because a wait of 0 ms would be a busy loop
+            self.signal.wait(-(-left_ns // 1_000_000))  # rounded up, because a wait of 0 ms would make a busy loop
         if self.is_stopping:
             return
         now_ns = clock.monotonic_ns()
         if now_ns >= self._clean_ns:
-            self._clean_ns = now_ns + self._interval_ns  # first, because `delete_manually` may reset it during the pass
+            self._clean_ns = now_ns + self._interval_ns  # set first, because `delete_manually` may reset it
             self.run_clean_pass()
         if now_ns >= self._check_ns:
             self._check_ns = now_ns + CHECK_INTERVAL_MS * 1_000_000
@@ -351,6 +349,5 @@ class RetentionService(Service):
             self.queues.remove_expired_queues()
 
     def _pause_or_end(self, ms: int) -> bool:
-        """Return False if the service is stopping."""
         self.pause(ms)
         return not self.is_stopping

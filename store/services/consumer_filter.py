@@ -5,12 +5,12 @@
     store.get_message("Orders", 0, 0, wanted=SqlMessageFilter.of_consumer(data))
 
 While a consumer is registered, dispatch evaluates its expression for each message of the topic, and sets the consumer's
-bits in the bit map of a matching message. A pull checks the bit map before it reads the properties, except for messages
-that were dispatched before the registration.
+bits in the bit map of a matching message. A pull checks the bit map before it reads the properties of a message. The
+pull ignores bit maps that are older than the registration.
 
-The bit map is a Bloom filter with a few bits per consumer of a topic. A consumer's bits are computed from the text
-`group#topic`, as in RocketMQ. Bit n is bit n mod 8, from the lowest, of byte n div 8. The hash is the first half of
-128-bit MurmurHash3 for 64-bit machines: seed 0, blocks of 16 bytes, little-endian.
+The bit map is a Bloom filter: the text `group#topic` determines a few bits per consumer, as in RocketMQ. Bit n is bit n
+mod 8 (0 is the lowest) of byte n div 8. The hash is the first half of 128-bit MurmurHash3 for 64-bit machines: seed 0,
+blocks of 16 bytes, little-endian.
 Source: RocketMQ ConsumerFilterManager, ConsumerFilterData.isMsgInLive, CommitLogDispatcherCalcBitMap,
 ExpressionMessageFilter; BloomFilter.createByFn, calcBitPositions and isHit; BitsArray; ConsumerFilterManager.register.
 Austin Appleby, MurmurHash3_x64_128; Guava Hashing.murmur3_128().hashString(text, UTF_8).asLong().
@@ -42,7 +42,7 @@ EXPECTED_CONSUMERS = 32
 
 
 def murmur3_64(data: bytes) -> int:
-    """Return the first 64 bits of the hash as an unsigned number.
+    """Return the first 64 bits of the 128-bit MurmurHash3 as an unsigned number.
 
     >>> hex(murmur3_64(b"hello"))
     '0xcbd8a7b341bd9b02'
@@ -82,7 +82,7 @@ def _murmur_final_mix(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """Length of a bit map, and number of bits per text."""
+    """Parameters of a Bloom filter: the length of a bit map, and the number of bits per text."""
 
     bits: int
     """A multiple of 8."""
@@ -123,24 +123,24 @@ def set_bits(bit_map: bytearray, positions: tuple[int, ...]) -> None:
 
 
 def has_bits(bit_map: bytes, positions: tuple[int, ...]) -> bool:
-    """False positives are possible."""
+    """Return whether all bits are set. False positives are possible."""
     return all(bit_map[position // 8] >> position % 8 & 1 for position in positions)
 
 
 def _non_negative_int(value: int) -> int:
-    """Invert the low 32 bits if these are negative as a Java int."""
+    """Invert the low 32 bits if they are a negative Java int."""
     value &= 0xFFFF_FFFF
     return value ^ 0xFFFF_FFFF if value & 0x8000_0000 else value
 
 
 _NEVER_MS = (1 << 63) - 1
 FORGOTTEN_AFTER_MS = 24 * 3600 * 1000
-"""Dispatch sets the bits of an unregistered consumer for this time, in case the consumer registers again."""
+"""Dispatch sets the bits of a consumer for this long after it unregisters, because the consumer may return."""
 
 
 @dataclass(slots=True, eq=False)
 class ConsumerFilterData:
-    """Registration of one group's expression for one topic."""
+    """The expression of one group for one topic."""
 
     topic: str
     group: str
@@ -165,9 +165,9 @@ class ConsumerFilterManager:
         self._by_topic: dict[str, tuple[ConsumerFilterData, ...]] = {}
 
     def register(self, topic: str, group: str, expression: str, client_version: int = 0) -> ConsumerFilterData:
-        """Register a group's expression for a topic. Return the registration that is valid after the call.
+        """Register a group's expression for a topic. Return the valid registration.
 
-        A client version older than the registered version has no effect. Raises FilterExpressionError.
+        A call with an older client version has no effect. Raises FilterExpressionError.
         """
         parsed = SqlExpression.parse(expression)
         with self._lock:
@@ -178,10 +178,10 @@ class ConsumerFilterManager:
             bits = (self.bloom_filter.bit_positions(f"{group}#{topic}"), self.bloom_filter.map_bytes)
             made = ConsumerFilterData(topic, group, parsed, client_version, *bits)
             if known is not None:
-                known.born_timestamp_ms = _NEVER_MS  # from now on the bits belong to the new expression
+                known.born_timestamp_ms = _NEVER_MS  # existing bits belong to the old expression
             others = (each for each in self.filters_of_topic(topic) if each is not known)
             self._by_topic[topic] = (*others, made)
-            made.born_timestamp_ms = self._now_ms()  # after the publication: dispatch evaluates it from now on
+            made.born_timestamp_ms = self._now_ms()  # dispatch evaluates only published expressions
         return made
 
     def _keeps_registration(self, known: ConsumerFilterData, expression: SqlExpression, client_version: int) -> bool:
@@ -214,7 +214,7 @@ class ConsumerFilterManager:
         return self._by_topic.get(topic, ())
 
     def bit_map_of(self, record: ScannedRecord) -> bytes:
-        """Combine the bits of all consumers whose expression matches. Empty if the topic has no consumers."""
+        """Return the bits of all consumers whose expression matches. Empty if the topic has no consumers."""
         consumers = self.filters_of_topic(record.topic)
         if not consumers:
             return b""
@@ -243,26 +243,26 @@ class SqlMessageFilter:
 
     @classmethod
     def parse(cls, expression: str) -> "SqlMessageFilter":
-        """Parse an expression, which need not be registered. Raises FilterExpressionError."""
+        """Parse an unregistered expression. Raises FilterExpressionError."""
         return cls(SqlExpression.parse(expression))
 
     @property
     def reads_records(self) -> bool:
-        """A bit map can exclude a record but not prove a match."""
+        """Always true: a bit map can exclude a record but not prove a match."""
         return True
 
     def matches_queue(self, tags_code: int | None, unit: ExtUnit | None) -> bool:
-        """Return False only if dispatch evaluated the expression for the message and it did not match."""
+        """Return False only if dispatch has found that the expression does not match the message."""
         consumer = self._consumer
         if consumer is None or unit is None:
             return True
-        # A bit map of another length was made with other settings. An older bit map lacks the consumer's bits.
+        # Ignore a bit map of another length, made with other settings, and a bit map older than the registration.
         if unit.store_timestamp_ms <= consumer.born_timestamp_ms or len(unit.bit_map) != consumer.map_bytes:
             return True
         return has_bits(unit.bit_map, consumer.positions)
 
     def matches_record(self, raw: bytes) -> bool:
-        """A corrupt record counts as having no properties."""
+        """A corrupt record counts as a record without properties."""
         try:
             bounds = check_record(raw, 0, len(raw), file="commitlog", file_offset=0, check_crc=False)
         except CorruptFileError:
@@ -275,15 +275,15 @@ class SqlMessageFilter:
 
 
 def use_bit_maps(store: MessageStore) -> ConsumerFilterManager:
-    """Enable bit maps of SQL consumers in a store, and return the registry of these consumers.
+    """Enable bit maps of SQL consumers in a store. Return the registry of these consumers.
 
-    Call this function once, before the store starts. The store must have queue extensions
-    (`enable_consume_queue_ext`). A RocketMQ broker enables bit maps if enableCalcFilterBitMap is set.
+    Call this function once, before the store starts. The store needs queue extensions (`enable_consume_queue_ext`).
+    RocketMQ's setting is enableCalcFilterBitMap.
     """
     assert store.extended is not None, "enable_consume_queue_ext"
 
     def newest_ms() -> int:
-        """Return a time not before the store time of any dispatched message, even if the clock has stepped back."""
+        """Return the current time, or the latest store time of a dispatched message if the clock has stepped back."""
         stored_ms = store.commit_log.last_store_timestamp_ms
         return max(store.world.clock.now_ms(), stored_ms, store.dispatch.dispatched_store_timestamp_ms)
 

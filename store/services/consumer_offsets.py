@@ -2,9 +2,9 @@
 
     {"offsetTable": {"<topic>@<group>": {<queueId>: <offset>}}}
 
-If light queues are enabled, offsets of groups with the prefix `%LMQ%` are in a second table, without a queue id, and
-both tables are in `lmqConsumerOffset.json` (RocketMQ's LmqConsumerOffsetManager). A crash loses the progress of at most
-one flush interval. `clamp_to_queues` corrects offsets beyond the end of a truncated queue.
+If light queues are enabled, the file is `lmqConsumerOffset.json` (RocketMQ's LmqConsumerOffsetManager), with a second
+table for groups with the prefix `%LMQ%`, without queue ids. A crash loses the progress of at most one flush interval.
+`clamp_to_queues` corrects offsets beyond the end of a truncated queue.
 Source: RocketMQ ConsumerOffsetManager, LmqConsumerOffsetManager.
 """
 
@@ -25,7 +25,7 @@ _SEPARATOR = "@"
 
 
 class ConsumerOffsetManager(Service):
-    """Consumers' offsets, written to disk periodically and at shutdown. Thread-safe."""
+    """Keeps consumer offsets, and writes them to disk periodically and at shutdown. Thread-safe."""
 
     name = "consumer offsets"
 
@@ -39,7 +39,7 @@ class ConsumerOffsetManager(Service):
     ) -> None:
         super().__init__(world)
         self.last_error: OSError | None = None
-        """The next interval retries a failed write."""
+        """The last error of a write. The next interval retries the write."""
         name = "lmqConsumerOffset.json" if light_queues else "consumerOffset.json"
         self.file = SideFile(world.files, f"{config_directory}/{name}")
         self.flush_interval_ms = flush_interval_ms
@@ -56,7 +56,7 @@ class ConsumerOffsetManager(Service):
             self._offsets, self._light_offsets = loaded or ({}, {})
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Set the offset of the group's next message, which may be lower than the old offset."""
+        """Set the offset of the group's next message. The new offset may be lower than the old one."""
         key = f"{topic}{_SEPARATOR}{group}"
         with self._lock:
             if self._is_light_group(group):
@@ -84,7 +84,7 @@ class ConsumerOffsetManager(Service):
         return [(topic, group) for topic, _, group in (key.rpartition(_SEPARATOR) for key in keys)]
 
     def all_offsets(self) -> list[tuple[str, str, dict[int, int]]]:
-        """Return topic, group and offsets by queue id, without light queues."""
+        """Return (topic, group, offsets by queue id) without light queues."""
         with self._lock:
             tables = [(key, dict(offsets)) for key, offsets in self._offsets.items()]
         return [(*key.rpartition(_SEPARATOR)[::2], offsets) for key, offsets in tables]
@@ -98,7 +98,7 @@ class ConsumerOffsetManager(Service):
 
     @property
     def json_members(self) -> dict[str, Any]:
-        """Content of the file, sorted by name. RocketMQ's file is not sorted."""
+        """Return the content of the file, sorted by name. RocketMQ does not sort it."""
         fields: dict[str, Any] = {}
         with self._lock:
             if self._light_queues:
@@ -108,7 +108,7 @@ class ConsumerOffsetManager(Service):
         return fields
 
     def replace(self, raw: bytes, sender: str) -> None:
-        """`raw` is another broker's file content. Raises CorruptFileError."""
+        """Replace all offsets with another broker's file content. Raises CorruptFileError."""
         offsets, light_offsets = decoded_consumer_offsets(raw, sender)
         with self._lock:
             self._offsets, self._light_offsets = offsets, light_offsets
@@ -117,11 +117,11 @@ class ConsumerOffsetManager(Service):
         return self._light_queues and group.startswith(LIGHT_GROUP_PREFIX)
 
     def clamp_to_queues(self, store: AnyMessageStore) -> int:
-        """Reduce each offset beyond the end of its queue to that end, durably. Return the number of changed offsets.
+        """Reduce each offset beyond the end of its queue to that end, and save. Return the number of changed offsets.
 
-        Call this after recovery and before the store accepts puts. Without this, a consumer would miss new messages of
-        a truncated queue. Offsets before a queue's first message stay unchanged, because the answer to a pull at such
-        an offset is OFFSET_TOO_SMALL. Raises OSError if the disk fails.
+        Call this method between recovery and the first put; otherwise a consumer would miss new messages of a truncated
+        queue. Offsets before a queue's first message stay unchanged, because the broker answers a pull at these offsets
+        with OFFSET_TOO_SMALL. Raises OSError if the disk fails.
         """
         clamped = 0
         with self._lock:
@@ -137,12 +137,12 @@ class ConsumerOffsetManager(Service):
                     self._light_offsets[key] = end
                     clamped += 1
         if clamped:
-            self.persist()  # by the next crash the queue may have grown beyond the old offsets
+            self.persist()  # the queue may grow beyond an old offset, which would then look valid
         return clamped
 
     def persist(self) -> bool:
         """Return False if the offsets were durable already. Raises OSError if the disk fails."""
-        # `members` is read under the file lock too. Otherwise an older state could overwrite a newer one.
+        # Read the offsets under the file lock; otherwise an older state could overwrite a newer one.
         with self._file_lock:
             return self.file.store(encode_side_json(self.json_members))
 

@@ -1,13 +1,13 @@
 """Transaction check: asks producer groups for the state of undecided half messages.
 
-Each pass reads the half queue from the end of the last pass, and skips half messages with an op: they are decided. If
-an undecided half message is old enough, the check puts a copy at the end of the queue and asks the producer group. If a
-half message is too young, the pass ends, because all later messages are younger. The check moves past a half message
-only after the message is decided, put back or given up, so it loses no message.
+Each pass reads the half queue from the end of the last pass. A half message with an op message is decided, so the pass
+skips it. If an undecided half message is old enough, the check appends a copy to the half queue ("puts it back") and
+asks the producer group. If a half message is too young, the pass ends, because all later messages are younger. The
+check moves past a half message only after the message is decided, put back or given up.
 
-The check stores its progress in both queues as offsets of a consumer group, after the log that the progress depends on
-is durable. If the progress were stored earlier, a crash could keep it but lose the copy that was put back, and the
-transaction would never be checked again.
+The check stores its progress as consumer offsets of the half queue and the op queue, after the log is durable up to the
+last copy. With an earlier write, a crash could keep the progress and lose the copy, and the check would skip the
+transaction forever.
 Source: RocketMQ TransactionalMessageCheckService, TransactionalMessageServiceImpl.check, isNeedDiscard, isNeedSkip,
 getImmunityTime.
 """
@@ -40,17 +40,17 @@ from .consumer_offsets import ConsumerOffsetManager
 from .transaction_queues import OpQueue, TransactionDecisions, pull_from
 
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
-"""The progress of the check is stored as offsets of this consumer group."""
+"""Consumer group whose offsets store the progress of the check."""
 
 _PASS_MS_MAX = 60_000  # RocketMQ TransactionalMessageServiceImpl.MAX_PROCESS_TIME_LIMIT
 _COMMIT_MS_MAX = 5_000
-"""Time limit for buffered records to be written to the log, before a pass asks about them."""
+"""Maximum time that a pass waits until the pool's buffered records are in the log."""
 _POLL_MS = 20
 _HOUR_MS = 3_600_000
 
 
 class _CheckProgress(NamedTuple):
-    """Progress in both queues, and the log offset that must be durable before it is stored."""
+    """Offsets to store for the half queue and the op queue after the log is durable up to `log_offset`."""
 
     half_offset: int
     op_offset: int
@@ -59,14 +59,14 @@ class _CheckProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
-    """Settings of transactions, with RocketMQ's defaults."""
+    """Transaction settings with RocketMQ's defaults."""
 
     transaction_timeout_ms: int = 6_000
     """Age of a half message at its first check (transactionTimeOut)."""
     transaction_check_max: int = 15
-    """A half message is given up after this number of checks (transactionCheckMax)."""
+    """Maximum number of checks of one half message (transactionCheckMax)."""
     transaction_check_interval_ms: int = 60_000
-    """Pause between two passes (transactionCheckInterval)."""
+    """Time between two passes (transactionCheckInterval)."""
     store_host: Host = LOOPBACK_BROKER
     """The broker's address, stored in op messages."""
 
@@ -86,7 +86,7 @@ class TransactionalMessageCheckService(Service):
     ) -> None:
         super().__init__(world)
         self.on_check: Callable[[MessageRecord], None] = do_nothing
-        """Called with the new copy of each half message whose producer group must be asked."""
+        """Asks a producer group about the new copy of a half message."""
         self.last_error: Exception | None = None
         self.config = config
         self._store = store
@@ -96,18 +96,18 @@ class TransactionalMessageCheckService(Service):
         self._half_offset = 0
         """Queue offset of the first half message that the check has not passed."""
         self._own_from = -1
-        """The half queue's end at the start. `_decisions` has all half messages that were put back after it."""
+        """End offset of the half queue at the start. `_decisions` contains every later copy."""
         self._unpublished: _CheckProgress | None = None
         self._questions: list[MessageRecord] = []
-        """Copies of this pass that are still in a buffer of the pool, where a look-up cannot find them."""
+        """Copies of this pass that are still in a buffer of the transient pool, where a look-up cannot find them."""
         self._put_end = 0
-        """Log offset after the last put. With a transient pool, this offset is beyond the readable log."""
+        """Log offset after the last put. With a transient pool, this offset can be beyond the readable log."""
 
     def set_config(self, config: TransactionConfig) -> None:
         self.config = config
 
     def start(self) -> None:
-        """Half messages put after this call belong to this life."""
+        """Record the end of the half queue, which separates the half messages of this process run from older ones."""
         self._own_from = self._half_queue_end()
         super().start()
 
@@ -125,10 +125,10 @@ class TransactionalMessageCheckService(Service):
             self.last_error = error
 
     def finish_remaining_work(self) -> None:
-        """Publish the progress of the last pass, after the log of the pass is durable.
+        """Make the log durable, then store the progress of the last pass as consumer offsets.
 
-        Consumer offsets are written before the store stops. Without this flush a clean stop would lose the progress,
-        and the next life would repeat the questions.
+        The broker writes consumer offsets before the store stops. Without this flush a clean stop would lose the
+        progress, and the next process run would ask the producers again.
         """
         done = self._unpublished
         if done is not None:
@@ -137,9 +137,9 @@ class TransactionalMessageCheckService(Service):
         self._publish_progress()
 
     def check_half_messages(self) -> None:
-        """Make one pass. No-op on a slave, because the master checks. Not thread-safe.
+        """Make one pass, but not on a slave, because its master checks. Not thread-safe.
 
-        Raises StoreError or OSError if the store is not readable. The progress made before the error is kept.
+        Raises StoreError or OSError if the store is not readable. The check keeps the progress made before the error.
         """
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return
@@ -165,7 +165,7 @@ class TransactionalMessageCheckService(Service):
                     break
         except (StoreError, OSError):
             self._ask_buffered_questions()
-            self._record_progress(ops)  # otherwise the next life would repeat the questions of this pass
+            self._record_progress(ops)  # otherwise the next process run would ask these producers again
             raise
         self._ask_buffered_questions()
         if self._half_offset >= self._own_from:
@@ -193,7 +193,7 @@ class TransactionalMessageCheckService(Service):
         """Return whether the check can no longer find the half message first stored at this offset."""
         if half_offset < self._half_offset:
             return not self._decisions.is_put_back(half_offset)
-        # Compare with the end of the puts, because a producer can decide before its half message is dispatched.
+        # The queue table includes undispatched half messages, which a producer can already decide.
         return half_offset >= self._store.commit_log.topic_queue_table.get((HALF_TOPIC, QUEUE_ID), 0)
 
     def _publish_progress(self) -> None:
@@ -201,7 +201,7 @@ class TransactionalMessageCheckService(Service):
         if done is None or self._store.log.flushed_where.get() < done.log_offset:
             return
         self._unpublished = None
-        # The half offset is first: a read between the two commits then includes too many ops, not too few.
+        # Commit the half offset first, so that a reader between the two commits reads too many ops, not too few.
         for topic, offset in ((HALF_TOPIC, done.half_offset), (OP_TOPIC, done.op_offset)):
             if self._read_progress_of(topic) != offset:
                 self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
@@ -222,7 +222,7 @@ class TransactionalMessageCheckService(Service):
             if decisions.is_hidden(half, self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)):
                 return False
             if not ops.is_decided(half):
-                ops.read()  # a decision may have arrived since the pass began; the lock prevents further ones
+                ops.read()  # a decision may have arrived since the pass began; the lock prevents later decisions
             if ops.is_decided(half) or self._has_expired(half):
                 decisions.record_passed(half)
                 return True
@@ -248,11 +248,11 @@ class TransactionalMessageCheckService(Service):
         return True
 
     def _has_expired(self, half: HalfMessage) -> bool:
-        """Return whether the half message, and possibly its op, has expired since the check read it."""
+        """Return whether retention has deleted the half message since the check read it."""
         return half.record.physical_offset < self._store.min_phy_offset
 
     def _give_up(self, half: HalfMessage) -> bool:
-        """Return False if the move to the given-up topic must be retried."""
+        """Move a half message to the given-up topic. Return False if a later pass must retry."""
         result = self._put_and_track_end(copy_half_message(half, GIVEN_UP_TOPIC, {}))
         if not result.is_stored and not result.status.is_final:
             return False
@@ -262,10 +262,10 @@ class TransactionalMessageCheckService(Service):
         return True
 
     def _put_or_unchanged(self, message: Message, unchanged: Message) -> PutMessageResult:
-        """Put a message. If the message is too long, put the unchanged half message instead.
+        """Put a message, or the unchanged half message if the first message is too long.
 
-        Causes: reduced limits, or corrupt bytes that are not UTF-8, since their replacement characters need more
-        space.
+        A message can become too long after an operator reduces a limit, or if replacement characters for invalid UTF-8
+        need more space.
         """
         result = self._put_and_track_end(message)
         return self._put_and_track_end(unchanged) if result.status.is_final else result
@@ -277,10 +277,10 @@ class TransactionalMessageCheckService(Service):
         return result
 
     def _ask_producer(self, record: MessageRecord) -> None:
-        """Ask about a record after a look-up can find it, because the producer may answer at once.
+        """Ask the producer about a record that a look-up can find, because the producer may answer at once.
 
-        Under SYNC_FLUSH the record must be durable first. If the record is in a buffer of the pool, the question waits
-        for the end of the pass.
+        Under SYNC_FLUSH the record must also be durable. For a record in a buffer of the pool, the check asks at the
+        end of the pass.
         """
         self._store.flush.wait_durable(_record_end(record), wait=True)
         if self._is_in_file(record):
@@ -309,7 +309,7 @@ class TransactionalMessageCheckService(Service):
     def _put_question(self, record: MessageRecord) -> None:
         try:
             self.on_check(record)
-        except Exception as error:  # only this question fails: a later pass reads the copy and asks again
+        except Exception as error:  # a later pass reads the copy and asks again
             self.last_error = error
 
 
@@ -329,7 +329,7 @@ def _record_as_stored(record: MessageRecord, message: Message, append: AppendMes
 
 
 class HalfMessageVerdict(Enum):
-    """Action for an undecided half message."""
+    """What a pass does with an undecided half message."""
 
     TOO_YOUNG = "leave it and all later half messages to a later pass"
     IMMUNE = "put it back without asking"
@@ -338,13 +338,13 @@ class HalfMessageVerdict(Enum):
 
 
 def verdict_on(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
-    """`reserved_ms` is how long the store keeps messages."""
-    # All rules use one age. With two clock readings a half message could be past its immunity but before its timeout.
+    """Return the action for a half message. The store deletes messages older than `reserved_ms`."""
+    # Read the clock once: with two readings a half message could be past its immunity but before its timeout.
     age_ms = now_ms - half.record.born_timestamp_ms
     if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:
         return HalfMessageVerdict.HOPELESS
     if half.immunity_ms is not None:
-        # A born time far in the future gives no immunity. Otherwise each pass would put back one more copy.
+        # A born time far in the future gives no immunity. With immunity, each pass would put back one more copy.
         is_immune = -half.immunity_ms <= age_ms < half.immunity_ms
         return HalfMessageVerdict.IMMUNE if is_immune else HalfMessageVerdict.DUE
     is_young = 0 <= age_ms < config.transaction_timeout_ms

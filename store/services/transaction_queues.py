@@ -1,4 +1,4 @@
-"""Transaction queues: readers of half messages and ops, and the decisions of this life."""
+"""Transaction queues: readers of half and op messages, and a table of decisions."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -15,11 +15,11 @@ _PULL_MESSAGES_MAX = 32  # as in RocketMQ's calls of TransactionalMessageBridge.
 _NOTHING_NEW = (GetMessageStatus.NO_MESSAGE_IN_QUEUE, GetMessageStatus.OFFSET_OVERFLOW_ONE)
 
 _SEPARATOR = ","
-"""Separates the queue offsets in an op message of RocketMQ 5."""
+"""An op message of RocketMQ 5 separates queue offsets with a comma."""
 
 
 class PulledMessage(NamedTuple):
-    """One queue offset with its message. All existing offsets before this one were yielded already."""
+    """A queue offset and its message. The iterator yields existing offsets in increasing order."""
 
     offset: int
     record: MessageRecord | None
@@ -27,13 +27,12 @@ class PulledMessage(NamedTuple):
 
 
 def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledMessage]:
-    """Yield the messages of a queue between two queue offsets, or up to the end of the queue.
+    """Yield the messages of a queue from `begin` to `end`, or to the end of the queue.
 
-    A queue can skip offsets, so a pull can return messages after `end`. Messages after `end` are left out: the check
+    A queue can skip offsets, so a pull can return messages after `end`. The iterator skips these messages: the check
     has just put them back, and would miss their decisions.
 
-    If the next offset of a pull is not after the pull's own offset, the iteration ends. The caller handles an iteration
-    that ends early.
+    If a pull makes no progress, the iteration ends early, which the caller handles.
     """
     offset = begin
     while offset < end:
@@ -61,19 +60,19 @@ def _decode_record(raw: bytes, physical_offset: int) -> MessageRecord | None:
 
 
 class OpQueue:
-    """Not thread-safe."""
+    """Decisions read from the op queue. Not thread-safe."""
 
     def __init__(self, store: MessageStore, begin: int) -> None:
         self._store = store
         self._begin = begin
         self._ops: dict[int, tuple[int, ...]] = {}
-        """Queue offset of each op that is still needed -> queue offsets of the half messages that the op decided."""
+        """Queue offset of each needed op message -> queue offsets of the half messages that the op decides."""
         self._decided: set[int] = set()
         self._read_to = begin
 
     @property
     def first_needed_offset(self) -> int:
-        """Queue offset of the first op that a later life needs."""
+        """Queue offset at which the check reads the op queue after a restart."""
         return min(self._ops, default=self._read_to)
 
     def is_decided(self, half: HalfMessage) -> bool:
@@ -81,7 +80,7 @@ class OpQueue:
 
     def read(self) -> None:
         end = self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)
-        if self._read_to > end:  # the queue was truncated or created again; reading an op twice is harmless
+        if self._read_to > end:  # after a truncation or re-creation of the queue; reading an op twice is harmless
             self._read_to = max(self._store.get_min_offset_in_queue(OP_TOPIC, QUEUE_ID), 0)
         for at, record in pull_from(self._store, OP_TOPIC, self._read_to, end):
             assert at >= self._read_to, (at, self._read_to)
@@ -95,7 +94,7 @@ class OpQueue:
                 self._decided.update(halves)
 
     def forget_settled(self, is_settled: Callable[[int], bool]) -> None:
-        """Drop each op whose half messages are all settled."""
+        """Drop each op whose half messages the check cannot reach again."""
         self._ops = {at: halves for at, halves in self._ops.items() if not all(map(is_settled, halves))}
         self._decided = {half for halves in self._ops.values() for half in halves}
 
@@ -105,26 +104,26 @@ _OWED = -2
 
 
 class TransactionDecisions:
-    """Decisions and put-backs of this life."""
+    """Half messages that were decided, put back or given up in this process run."""
 
     def __init__(self, world: World) -> None:
         self.lock = world.tasks.lock("transactions")
         """The check holds this lock while it puts a half message back, so that no producer can decide it."""
         self._ops: dict[int, int] = {}
-        """Half offset -> queue offset of the op message, _IN_FLIGHT or _OWED. Removed after the op can be pulled."""
+        """Half offset -> queue offset of an op that a pull cannot return yet, _IN_FLIGHT or _OWED."""
         self._put_back: dict[int, int] = {}
-        """First offset of a half message -> offset of its newest copy. Removed after the check has passed the copy."""
+        """First offset of a half message -> offset of its newest copy, if the check has not passed this copy."""
         self._decided: set[int] = set()
-        """First offsets of decided half messages. Offsets of this life are removed after the check has passed them."""
+        """First offsets of decided half messages. Offsets in `_passed` are removed."""
         self._given_up: set[int] = set()
-        """First offsets of half messages that were given up and are still undecided."""
+        """First offsets of given-up half messages without a decision."""
         self._passed = range(0)
         """First offsets that the check has passed, except those in `_put_back` and `_given_up`."""
 
     def claim_half_message(self, half: HalfMessage, visible_ops: int) -> bool:
-        """Claim a half message for a decision. Return False if the half message is already decided or claimed.
+        """Reserve a half message for a decision. Return False if it is already decided or reserved.
 
-        `visible_ops` is the end of the op queue.
+        `visible_ops` is the end offset of the op queue.
         """
         with self.lock:
             self._drop_visible(visible_ops)
@@ -143,7 +142,7 @@ class TransactionDecisions:
         while self._ops:
             half_offset, op_offset = next(iter(self._ops.items()))
             if not 0 <= op_offset < visible_ops:
-                return  # the op is in flight, not stored or not dispatched, so a pull cannot return it
+                return  # a pull cannot return this op: it is in flight, not stored or not dispatched
             del self._ops[half_offset]
 
     def release_claim(self, half: HalfMessage) -> None:
@@ -166,12 +165,11 @@ class TransactionDecisions:
             self._ops[half_offset] = op_offset
 
     def decisions_without_op(self) -> list[int]:
-        """Return decided half messages whose op is not in the log."""
         with self.lock:
             return [half_offset for half_offset, op_offset in self._ops.items() if op_offset == _OWED]
 
     def clear(self) -> None:
-        """Forget everything: the half queue was created again and reuses its offsets."""
+        """Forget all half messages, because the half queue was created again and reuses its offsets."""
         with self.lock:
             self._ops.clear()
             self._put_back.clear()
@@ -182,12 +180,11 @@ class TransactionDecisions:
     # -- with the lock held ------------------------------------------------------------------------
 
     def is_hidden(self, half: HalfMessage, visible_ops: int) -> bool:
-        """Return whether a half message is decided or claimed while its op cannot be pulled yet."""
+        """Return whether a half message is decided or reserved, but a pull cannot return its op yet."""
         ops = [self._ops[offset] for offset in half.offsets if offset in self._ops]
         return any(not 0 <= op_offset < visible_ops for op_offset in ops)
 
     def record_put_back(self, half: HalfMessage, offset: int) -> None:
-        """`offset` is the queue offset of the new copy."""
         self._put_back[half.first_offset] = offset
 
     def record_passed(self, half: HalfMessage) -> None:
@@ -195,30 +192,30 @@ class TransactionDecisions:
             del self._put_back[half.first_offset]
 
     def is_put_back(self, first_offset: int) -> bool:
-        """Return whether the check has not yet passed the newest copy."""
+        """Return whether the newest copy is still ahead of the check."""
         return first_offset in self._put_back
 
     def record_given_up(self, half: HalfMessage) -> None:
         self._given_up.add(half.first_offset)
 
     def is_given_up(self, first_offset: int) -> bool:
-        """Return whether a half message may be undecided although the check has no copy left to read."""
+        """Return whether no copy is ahead of the check and no decision is known."""
         is_decided = (
             self._was_decided_and_passed(first_offset) or first_offset in self._decided or first_offset in self._ops
         )
         return not is_decided and first_offset not in self._put_back
 
     def record_resumed(self, half: HalfMessage) -> None:
-        """An operator resumed a half message. `half` is the new copy of this message."""
+        """Record the new copy of a half message whose checks an operator resumed."""
         self._given_up.discard(half.first_offset)
         if half.first_offset != half.record.queue_offset:
             self._put_back[half.first_offset] = half.record.queue_offset
 
     def forget_settled(self, is_settled: Callable[[int], bool], passed: range) -> None:
-        """Drop decisions on half messages that the check cannot reach again.
+        """Drop decisions about half messages that the check cannot reach again.
 
-        `passed` contains the first offsets of this life that the check has passed. Decisions on half messages of
-        earlier lives are kept, because no range describes them.
+        `passed` contains the offsets of this process run that the check has passed. Decisions about older half messages
+        stay, because no range describes their first offsets.
         """
         self._passed = passed
         self._decided = {first for first in self._decided if first not in passed or not is_settled(first)}

@@ -7,8 +7,9 @@
     transactions.commit(EndTransaction("group", half.queue_offset, half.wrote_offset))
     transactions.shutdown()  # before the store
 
-A commit stores the message first, and then the op that ends its half message. After a crash between the two writes, the
-check asks again, and the second commit stores the message again. A message can be delivered twice but is never lost.
+A commit stores the message first, and then the op message that ends the half message. After a crash between the two
+writes, the check asks again, and a second commit stores the message again. So consumers can receive a message twice,
+but no message is lost.
 Source: RocketMQ TransactionalMessageService, EndTransactionProcessor.
 """
 
@@ -45,7 +46,7 @@ from .transaction_queues import TransactionDecisions
 
 
 class EndTransactionStatus(Enum):
-    """Status of a decision. The value is RocketMQ's remark where RocketMQ has a remark."""
+    """Status of a decision. The value is RocketMQ's remark, if there is one."""
 
     DECIDED = "decided"
     ALREADY_DECIDED = "an earlier decision counts"
@@ -57,16 +58,16 @@ class EndTransactionStatus(Enum):
 
 
 class EndTransactionResult(NamedTuple):
-    """Result of a commit or rollback, and the put of the message."""
+    """Result of a commit or rollback."""
 
     status: EndTransactionStatus
     put: PutMessageResult | None = None
     op_is_stored: bool = False
-    """Whether the op is in the log. If not, the check retries. A crash before the retry undoes the decision."""
+    """Whether the op is in the log. If not, the check retries the put. A crash before the retry undoes the decision."""
 
 
 class TransactionalMessageService:
-    """Prepares messages, commits or rolls them back, and asks producers for missing decisions. Thread-safe."""
+    """Prepares, commits and rolls back messages, and asks producers for missing decisions. Thread-safe."""
 
     def __init__(
         self, world: World, store: MessageStore, offsets: ConsumerOffsetManager, config: TransactionConfig | None = None
@@ -80,9 +81,9 @@ class TransactionalMessageService:
 
     @property
     def on_check(self) -> Callable[[MessageRecord], None]:
-        """Called by the check with each half message to ask about. `HalfMessage.from_record` parses the record.
+        """Asks a producer about a half message. `HalfMessage.from_record` parses the record.
 
-        A decision may arrive while the question is being sent.
+        A decision may arrive during the call.
         """
         return self.checker.on_check
 
@@ -95,11 +96,11 @@ class TransactionalMessageService:
         self.checker.set_config(config)
 
     def start(self) -> None:
-        """Call this after the store has started and the offsets are loaded and clamped."""
+        """Call this method after the store has started and `clamp_to_queues` has returned."""
         self.checker.start()
 
     def shutdown(self) -> None:
-        """Call this before the last write of the offsets and before the store stops."""
+        """Call this method before the last write of the offsets and before the store stops."""
         self.checker.shutdown()
 
     def prepare(self, message: Message) -> PutMessageResult:
@@ -107,7 +108,7 @@ class TransactionalMessageService:
         return wait_for_answer(self.begin_prepare(message))
 
     def begin_prepare(self, message: Message, on_known: Callable[[], None] | None = None) -> PutMessageResult | PutWait:
-        """Begin a `prepare`, with the result of `MessageStore.begin_put`.
+        """Begin a `prepare`. Return the result of `MessageStore.begin_put`.
 
         The result is MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED if a later commit or put-back would fail.
         """
@@ -123,8 +124,8 @@ class TransactionalMessageService:
     def commit(self, request: EndTransaction) -> EndTransactionResult:
         """Store the message of a half message in its topic, then end the half message.
 
-        Raises StoreNotReadableError if the store is not readable, as `rollback` does; the half message then stays
-        undecided.
+        Raises StoreNotReadableError if the store is not readable, as `rollback` does. After the error the half message
+        is undecided.
         """
         half = self._claim_half_message(request)
         if isinstance(half, EndTransactionStatus):
@@ -138,18 +139,18 @@ class TransactionalMessageService:
         if put is None or not put.is_stored:
             self._decisions.release_claim(half)
             return EndTransactionResult(EndTransactionStatus.PUT_FAILED, put)
-        # A crash that left only the op would end the transaction without delivery.
+        # Store the message first: a crash that kept only the op would end the transaction without delivery.
         return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._put_ops(half))
 
     def rollback(self, request: EndTransaction) -> EndTransactionResult:
-        """End a half message without delivery."""
+        """Store the op of a half message without a delivery."""
         half = self._claim_half_message(request)
         if isinstance(half, EndTransactionStatus):
             return EndTransactionResult(half)
         return EndTransactionResult(EndTransactionStatus.DECIDED, None, self._put_ops(half))
 
     def resume(self, log_offset: int) -> str | None:
-        """Start the checks of a given-up half message again. Return an error text, or None.
+        """Resume the checks of a given-up half message. Return an error text, or None.
 
         Raises StoreNotReadableError if the store is not readable.
         """
@@ -168,7 +169,7 @@ class TransactionalMessageService:
         return None
 
     def _claim_half_message(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
-        """Claim the half message, or return why the message cannot be decided."""
+        """Reserve the half message for a decision, or return the reason for a refusal."""
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return EndTransactionStatus.SLAVE_NOT_AVAILABLE
         record = self._store.look_message_by_offset(request.commit_log_offset)
@@ -183,7 +184,7 @@ class TransactionalMessageService:
         return half if self._decisions.claim_half_message(half, visible_ops) else EndTransactionStatus.ALREADY_DECIDED
 
     def _put_ops(self, half: HalfMessage) -> bool:
-        """Put an op for each offset of a half message. Return whether all are stored."""
+        """Return whether all ops are stored."""
         ops = {offset: self._put_op(offset) for offset in half.offsets}
         self._decisions.record_decision(half, ops)
         return None not in ops.values()

@@ -1,8 +1,8 @@
 """Parser of broker.conf: strict reading of a RocketMQ configuration as a StoreConfig.
 
-An unknown key, a repeated key or an invalid value raises ConfigError with the key and its line; RocketMQ ignores all
-three. Keys that the store does not use are returned as text. Blanks around a value are stripped, as in 4.9. The
-spellings `maped` and `mapped` mean the same key.
+An unknown key, a repeated key or an invalid value raises ConfigError with the key and its line; RocketMQ ignores these
+errors. The parser returns keys that the store does not use as text. The parser strips blanks around a value, as
+RocketMQ 4.9 does. The spellings `maped` and `mapped` mean the same key.
 Sources: RocketMQ MixAll.properties2Object, BrokerStartup; for the keys BrokerConfig, NettyServerConfig,
 NettyClientConfig, BrokerStartup, and the DLedger part of MessageStoreConfig.
 """
@@ -61,7 +61,7 @@ _UNREAD = """
     storePathConsumeQueue storePathConsumerQueue storePathIndex storeCheckpoint abortFile
     checkTransactionMessageEnable
 """
-"""Keys that common instructions mention, although no 4.9 broker reads these keys."""
+"""Keys that RocketMQ 4.9 brokers do not read although common instructions mention them."""
 
 _OWN = """
     masterAddr haHost heldPullsMax heldPullsOfClientMax
@@ -88,9 +88,9 @@ _UNUSED = """
     useEpollNativeSelector=false useTLS=false writeBufferHighWaterMark=0 writeBufferLowWaterMark=0
 """
 UNUSED_DEFAULTS: Mapping[str, str] = dict(each.split("=", 1) for each in _UNUSED.split())
-"""Keys without effect in this broker, with RocketMQ's defaults. Tools expect these keys in a broker's answer."""
+"""Keys without effect in this broker, with RocketMQ's defaults. RocketMQ's tools expect these keys."""
 
-# A Java long has at most 19 digits. The time to parse a number grows with the square of its digits.
+# A Java long has at most 19 digits. The parsing time grows with the square of the number of digits.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _FRACTION = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
 _BOOLEANS = {"true": True, "false": False}
@@ -104,9 +104,9 @@ class BrokerConf:
 
     store: StoreConfig
     others: Mapping[str, str]
-    """Text of all other keys of the broker."""
+    """Other keys of the broker and their values as text."""
     lines: Mapping[str, int]
-    """Line of each setting of `store`, by field name."""
+    """Field name of `store` -> line number of its setting."""
 
 
 def read_broker_conf(text: str, root: str) -> BrokerConf:
@@ -166,7 +166,7 @@ def _abbreviate(text: str) -> str:
 
 
 def parse_setting(setting: Field[Any], key: str, text: str, line: int | None = None) -> Any:
-    """Raise ConfigError unless the text has the type of the setting."""
+    """Raises ConfigError."""
     expected, read = _setting_parser(setting)
     value = read(text)
     if value is None:
@@ -175,7 +175,7 @@ def parse_setting(setting: Field[Any], key: str, text: str, line: int | None = N
 
 
 def _setting_parser(setting: Field[Any]) -> tuple[str, Callable[[str], Any]]:
-    """Return the expected form, and a parser that returns None on an error."""
+    """Return a description of the expected text, and a parser that returns None on an error."""
     kind = setting.type
     if kind is bool:
         return "true or false", lambda text: _BOOLEANS.get(text.lower())

@@ -1,6 +1,6 @@
 """Editor of a broker.conf: changes some settings and keeps all other lines.
 
-RocketMQ instead writes the file anew with all keys, and so loses comments.
+RocketMQ instead rewrites the file with all keys and loses comments.
 """
 
 import re
@@ -11,7 +11,7 @@ from ..side_file import SideFile
 from ..world import Files
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
-"""A line with its line end. Only CR and LF end a line, as in the parser; `splitlines` also splits at U+2028."""
+"""A line with its line end. Lines end at CR and LF only, as in the parser; `splitlines` also splits at U+2028."""
 
 
 def change_settings_in_text(text: str, settings: Mapping[str, str]) -> str:
@@ -30,7 +30,7 @@ def change_settings_in_text(text: str, settings: Mapping[str, str]) -> str:
             while end < count and _is_continued(lines[end - 1]):
                 end += 1
             written = _setting_line(each.key, left.pop(each.key)) if each.key in left else ""
-            # The first line of a key gets the new value. Further lines become empty, so that line numbers stay valid.
+            # The first line of a key gets the new value. Its other lines become empty, so that line numbers stay valid.
             lines[at:end] = [written, *[""] * (end - at - 1)]
             assert len(lines) == count, (len(lines), count)
     if left and lines and not lines[-1].endswith(("\n", "\r")):
@@ -49,14 +49,14 @@ def _is_continued(line: str) -> bool:
 
 
 class ConfFile:
-    """Not thread-safe."""
+    """The broker.conf of one broker. Not thread-safe."""
 
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
         self._file = SideFile(files, path)
 
     def write(self, settings: Mapping[str, str]) -> None:
-        """Change settings durably. The old file is kept as `.bak`. Raises OSError if the disk fails.
+        """Change settings durably, and keep the old file as `.bak`. Raises OSError if the disk fails.
 
         If the file is missing, the new file contains only these settings.
         """

@@ -6,7 +6,7 @@ JSON contract, `tornlog-config/1`:
     settings  [{"key", "value", "default", "unit", "meaning", "own"}] of the store; own: the key is unknown to RocketMQ
     others    all other keys of the broker, with their values as strings
 
-New fields keep the format name. A change of a field's meaning raises the format to `/2`.
+A new field does not change the format name. A changed meaning of a field changes the name to `tornlog-config/2`.
 """
 
 import re
@@ -118,7 +118,7 @@ MEANINGS = {
 
 
 class Setting(NamedTuple):
-    """One row of the table. An enum value is written as the RocketMQ name of the value."""
+    """One row of the table, with RocketMQ's names for enum values."""
 
     key: str
     value: str | int | float | bool
@@ -134,7 +134,7 @@ class Setting(NamedTuple):
 
 
 def describe_settings(config: StoreConfig, default_root: str) -> list[Setting]:
-    """Return the settings in the order of StoreConfig. `default_root` is the default of storePathRootDir."""
+    """Return the settings in the field order of StoreConfig. `default_root` is the default of storePathRootDir."""
     rows = []
     for one in fields(StoreConfig):
         key = one.metadata["key"]

@@ -4,8 +4,7 @@ JSON contract, `tornlog-dump/1`: one object per message, in log order:
 
     format          "tornlog-dump/1"
     topic queueId queueOffset
-                    the message's queue entry; queueOffset is 0 for prepared and rolled back messages, which are in no
-                    queue
+                    position of the message; queueOffset is 0 for a prepared or rolled back message: it is in no queue
     offset size     of the message's record in the log, bytes
     msgId           the offset message id
     storeTimestamp bornTimestamp
@@ -21,10 +20,9 @@ JSON contract, `tornlog-dump/1`: one object per message, in log order:
 Invalid UTF-8 in text becomes U+FFFD. A later version may add fields; if it changes the meaning of one, the format is
 `/2`.
 
-Bytes that are no record are reported, and skipped up to the next record. Body checksums are checked for selected
-messages only. After an unclean exit, damage after the last record is expected and not reported. Damage is also a
-segment of a wrong length, of which at most the regular length is read; a gap between segments; and a checkpoint with
-record times if there is no segment.
+The dump reports damaged bytes and continues at the next record. Other reported damage: a segment of a wrong length, of
+which extra bytes are ignored; a gap between segments; a checkpoint with record times if the log has no segment. Body
+checksums are checked for selected messages only. After an unclean exit, damage after the last record is not reported.
 """
 
 from base64 import b64encode
@@ -51,7 +49,7 @@ _ZEROS = "zeros"
 
 
 class BodyText(Enum):
-    """How message bodies are written."""
+    """Output format of message bodies."""
 
     TEXT = "text"
     HEX = "hex"
@@ -61,16 +59,16 @@ class BodyText(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DumpSelection:
-    """The conditions that select a message. All must be true."""
+    """Conditions for selected messages."""
 
     topic: str | None = None
     queue_id: int | None = None
     begin: int = 0
-    """First offset to select: in the queue if queue_id is given, else in the log."""
+    """First selected offset: a queue offset if queue_id is set, else a log offset."""
     end: int | None = None
-    """End offset, exclusive, in the same queue or log."""
+    """Exclusive end of the selected offsets, of the same kind as `begin`."""
     key: str | None = None
-    """One of the KEYS or the UNIQ_KEY of the message."""
+    """A key that the message must have in KEYS or UNIQ_KEY."""
 
     def is_after(self, log_offset: int) -> bool:
         return self.queue_id is None and log_offset <= self.begin
@@ -98,15 +96,15 @@ def _has_key(properties: bytes, key: bytes) -> bool:
 def dump_log(
     open_files: Callable[[], Files], config: StoreConfig, selection: DumpSelection, body: BodyText
 ) -> Iterator[dict[str, Any] | CorruptFileError]:
-    """Yield the messages of a log as in the contract, and damage.
+    """Yield messages as JSON objects of the contract, and damage as errors.
 
-    open_files is called for each segment: an overlay keeps every map of its files. Raises OSError for unreadable files,
-    and CorruptFileError if the checkpoint is needed and invalid.
+    Each segment is opened with a new `open_files()`, because an overlay never releases a mapped file. Raises OSError
+    for unreadable files, and CorruptFileError if the checkpoint is needed and invalid.
     """
     files = open_files()
     unclean_exit = files.status(config.abort_path) is not None
-    doubtful: list[CorruptFileError] = []  # these are damage only if a record follows
-    # zeros are damage only if a record follows, because the rest of the last segment is zero
+    doubtful: list[CorruptFileError] = []  # after an unclean exit, an error counts only if a record follows
+    # Zeros are damage only if a record follows, because the rest of the last segment is zero.
     holes: list[CorruptFileError] = []
     segments, segment_bytes = list(log_statuses(files, config)), config.mapped_file_size_commit_log
     if not segments:
@@ -127,7 +125,7 @@ def dump_log(
         if status.size_bytes != segment_bytes:
             wrong = CorruptFileError(path, 0, "file size", segment_bytes, status.size_bytes)
             if status.size_bytes < segment_bytes and first_nonzero(view) is None:
-                doubtful.append(wrong)  # an unfinished segment
+                doubtful.append(wrong)  # a crash can leave an unfinished segment
             else:
                 yield wrong
         for found in read_segment(view, path, base_offset, segment_bytes):
@@ -136,7 +134,7 @@ def dump_log(
                 continue
             if selection.is_before(found.physical_offset):
                 break
-            yield from (*doubtful, *holes)  # a whole record follows, so a crash cannot be the cause
+            yield from (*doubtful, *holes)  # a crash cannot damage bytes before a whole record
             doubtful.clear()
             holes.clear()
             if selection.matches(found):

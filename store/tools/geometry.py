@@ -1,8 +1,8 @@
 """Geometry of a store directory: derives sizes and delay levels from its files.
 
-No file contains these settings. But all segments of a queue have the same size, a delayed message is in the queue of
-its level with its delivery time, and the content of an index file determines its slots and entries. Settings that the
-files do not determine have RocketMQ's defaults.
+No file contains these settings. But all segments of a queue have the same size, the queue entry of a delayed message
+contains the delivery time, and the contents of an index file show its number of slots. All other settings have
+RocketMQ's defaults.
 """
 
 from collections import Counter
@@ -34,18 +34,18 @@ from .verify_files import RawSegment
 
 _ENTRIES_MIN = 2
 _BYTES_MIN = index_file_bytes(1, _ENTRIES_MIN)
-_BYTES_MAX = 0x7FFFFFFF  # the longest file that Java can map: the size of a MappedByteBuffer is an int
+_BYTES_MAX = 0x7FFFFFFF  # Java cannot map longer files: the size of a MappedByteBuffer is an int
 
 _MAX_MESSAGE_BYTES = 4 * MIB
 _EXT_BYTES_MIN = 64
-"""The size of the shortest extension file that a store creates."""
+"""Size of the shortest extension file that a store creates."""
 
 
 def index_geometry(files: Files, config: StoreConfig, slots: int | None, entries: int | None) -> tuple[int, int]:
-    """Return the numbers of slots and entries of the index.
+    """Return the numbers of slots and entries of an index file.
 
-    An unknown number is derived from the oldest possible index file, else it is that of config. Raises OSError for an
-    unreadable file.
+    The oldest suitable index file determines an unknown number; without such a file, `config` does. Raises OSError for
+    an unreadable file.
     """
     if slots is None or entries is None:
         for path, size_bytes in _index_files(files, config.index_directory):
@@ -56,7 +56,7 @@ def index_geometry(files: Files, config: StoreConfig, slots: int | None, entries
 
 
 def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
-    """Yield path and length of files that may be index files, the oldest first."""
+    """Yield possible index files with their lengths, oldest first."""
     status = files.status(directory)
     if status is None or not status.is_directory:
         return
@@ -71,7 +71,7 @@ def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
 def _slots_and_entries(
     files: Files, config: StoreConfig, path: str, size_bytes: int, slots: int | None, entries: int | None
 ) -> tuple[int, int] | None:
-    """Return None if the file does not determine both numbers."""
+    """Return both numbers, or None if the file does not determine them."""
     assert slots is None or entries is None, (slots, entries)
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
@@ -88,7 +88,7 @@ def _slots_and_entries(
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """The known settings of a store; None if unknown."""
+    """Settings of a store. None means that the setting is unknown."""
 
     commit_log_bytes: int | None = None
     consume_queue_bytes: int | None = None
@@ -97,7 +97,7 @@ class Geometry:
     commit_log_paths: str = ""
     """Directories of the log, separated by `,`.
 
-    Directories that do not exist are ignored if none exists, as with paths of another machine.
+    If none of these directories exists, for example because the store is from another machine, they are ignored.
     """
     read_only_commit_log_paths: str = ""
     consume_queue_ext_bytes: int | None = None
@@ -105,12 +105,12 @@ class Geometry:
     index_entries: int | None = None
     has_index: bool | None = None
     multi_dispatch: bool = False
-    """Whether messages are in light queues. %LMQ% names among the queues also imply this."""
+    """Whether messages are in light queues. A queue directory with the prefix %LMQ% also implies this."""
     lmq: bool | None = None
 
     @classmethod
     def of_broker_conf(cls, text: str) -> "Geometry":
-        """Raises ConfigError, which names key and line."""
+        """Parse a broker.conf. Raises ConfigError with key and line."""
         conf = read_broker_conf(text, "/")
 
         def setting_of(name: str) -> Any:
@@ -133,7 +133,6 @@ class Geometry:
 
 
 def geometry_fields(config: StoreConfig) -> dict[str, Any]:
-    """Use RocketMQ's names."""
     return {
         "mappedFileSizeCommitLog": config.mapped_file_size_commit_log,
         "mappedFileSizeConsumeQueue": config.mapped_file_size_consume_queue,
@@ -145,9 +144,9 @@ def geometry_fields(config: StoreConfig) -> dict[str, Any]:
 
 
 def config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreConfig:
-    """Return the settings with which to open a store directory: from geometry, else derived from its files.
+    """Return the settings of a store directory: from `geometry`, else derived from the files.
 
-    Raises CorruptFileError if root is no store directory or no settings fit its files, OSError if it cannot be read.
+    Raises CorruptFileError if `root` is not a store directory or no settings fit, and OSError for unreadable files.
     """
     try:
         return _config_of_directory(files, root, geometry)
@@ -189,7 +188,7 @@ def _config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreCo
 
 
 def log_paths(files: Files, root: str, geometry: Geometry) -> StoreConfig:
-    """Return settings with only the log directories: those in geometry, if one of them exists."""
+    """Return settings with the log directories of `geometry` if one exists, else with the default."""
     elsewhere = StoreConfig(
         root,
         store_path_commit_log=geometry.commit_log_paths,
@@ -201,7 +200,7 @@ def log_paths(files: Files, root: str, geometry: Geometry) -> StoreConfig:
 
 
 def require_store(files: Files, root: str, paths: StoreConfig) -> None:
-    """Raise CorruptFileError unless root is a directory that contains `commitlog`, or the log is elsewhere."""
+    """Raise CorruptFileError if `root` is no directory, or `commitlog` is missing although the log is not elsewhere."""
     status = files.status(root)
     if status is None or not status.is_directory:
         raise CorruptFileError(root, 0, "store", "a directory", "nothing" if status is None else "a file")
@@ -214,17 +213,17 @@ def require_store(files: Files, root: str, paths: StoreConfig) -> None:
 
 
 def segment_statuses(files: Files, config: StoreConfig) -> dict[str, FileStatus]:
-    """Statuses by path of the log's and the queues' segments, in the order of offsets."""
+    """Return the status of each segment of log and queues by path, ordered by offset."""
     return dict(log_statuses(files, config)) | dict(_queue_statuses(files, config.store_path_root_dir))
 
 
 def log_statuses(files: Files, config: StoreConfig) -> Iterator[tuple[str, FileStatus]]:
-    """Yield path and status of every segment of the log, in the order of offsets."""
+    """Yield path and status of the log's segments, ordered by offset."""
     return _segments_among(files, SegmentDirectories.of_commit_log(files, config).paths())
 
 
 def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
-    """Return the most common size, without files that cannot be segments. In a tie the longest wins."""
+    """Return the most common size of possible segments. In a tie the largest size wins."""
     seen = Counter(status.size_bytes for _, status in statuses if BLANK_BYTES <= status.size_bytes <= _BYTES_MAX)
     return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
 
@@ -255,7 +254,7 @@ def _list_subdirectories(files: Files, path: str) -> list[str]:
 
 
 def _derived_delay_levels(files: Files, config: StoreConfig) -> str:
-    """Levels without messages have RocketMQ's defaults."""
+    """Derive delays from messages. A level without messages has RocketMQ's default."""
     known = parse_delay_levels(DEFAULT_DELAY_LEVELS)
     seen: dict[int, int] = {}
     for path in _list_subdirectories(files, f"{config.consume_queue_directory}/{SCHEDULE_TOPIC}"):
@@ -270,7 +269,7 @@ def _derived_delay_levels(files: Files, config: StoreConfig) -> str:
 
 
 def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
-    """Read the first message of a delay level; None if the message has no valid delay."""
+    """Return the delay of a queue's first message, or None if the delay is invalid."""
     for path, status in _file_statuses_in(files, queue):
         size_bytes = min(status.size_bytes, config.mapped_file_size_consume_queue)
         file = RawSegment(path, 0, files.map(path, size_bytes))

@@ -1,14 +1,11 @@
 """Inspection: opens a store with recovery in memory and reports its contents.
 
-Recovery runs on an overlay, so the disk does not change.
-
 JSON contract, `tornlog-inspect/1`:
 
     format        "tornlog-inspect/1"
     load          whether the store could be opened; if not, only `findings` follows
     findings      damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the store directory
-    notes         sentences about defects that the next start repairs by itself, by the rules of `verify`: after an
-                  unclean exit, those after the last whole record; and about unknown files in the store directory
+    notes         sentences about unknown files and about damage that the next start repairs, as in `verify`
     recovery      {"cleanExit", "startOffset", "endOffset", "records", "changedEntries"}; the last counts queue entries
                   that recovery wrote or removed
     geometry      {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxMessageSize", "messageDelayLevel",
@@ -16,14 +13,14 @@ JSON contract, `tornlog-inspect/1`:
     minPhyOffset maxPhyOffset dispatchBehindBytes runningFlagBits earliestMessageTime checkpoint commitLogFiles queues
     topicQueueTable indexFiles delayOffsetTable
                   as `inspect.observed` in the manifests of the golden stores; each queue with its `entries`,
-                  [phyOffset, size, tagsCode] from minOffset to maxOffset. In `checkpoint`, logicsMsgTimestamp is
-                  the recovered store's value: after an unclean exit, the store time of the last record
+                  [phyOffset, size, tagsCode] from minOffset to maxOffset. After an unclean exit, logicsMsgTimestamp
+                  is the store time of the last record
     delayOffsetJson
                   the same table in the form of `config/delayOffset.json`
     consumeQueueExtFiles
                   number of extension files of all queues
     commitLogRecords
-                  every record as an object; other content of the log as marked objects: see `observed.records_of`
+                  records, and other content of the log as marked objects: see `observed.records_of`
 
 A later version may add fields; if it changes the meaning of one, the format is `/2`.
 """
@@ -50,14 +47,14 @@ FORMAT = "tornlog-inspect/1"
 
 @dataclass(slots=True)
 class Inspection:
-    """A store that was opened and recovered in memory, or the reason for which it could not be opened."""
+    """A store after recovery in memory, or the reason why the store could not be opened."""
 
     root: str
     segments: dict[str, FileStatus] = field(default_factory=dict)
-    """Every segment on disk, by path."""
+    """The status of every segment on disk, by path."""
     findings: list[CorruptFileError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Defects that the next start repairs, and unknown files."""
+    """Sentences about unknown files and about damage that the next start repairs."""
     config: StoreConfig | None = None
     store: MessageStore | None = None
     report: RecoveryReport | None = None
@@ -101,17 +98,17 @@ class Inspection:
         return fields
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Include other content of the log."""
+        """Yield every item of the contract's `commitLogRecords`."""
         return iter(()) if self.store is None else records_of(self.store)
 
 
 def inspect_directory(
     world: World, root: str, geometry: Geometry, open_files: Callable[[], Files] | None = None
 ) -> Inspection:
-    """Open the store at root, an absolute path, in a world that keeps changes in memory (`overlay_world`).
+    """Open the store in `root`, an absolute path. `world` must keep changes in memory (`overlay_world`).
 
-    open_files returns the files before recovery, to check the part that recovery truncated; without it, that part
-    counts as damage. Raises OSError for unreadable files.
+    `open_files` returns the files before recovery. With it, a truncated torn tail is a note, not damage. Raises OSError
+    for unreadable files.
     """
     found = Inspection(root)
     try:
@@ -132,7 +129,7 @@ def inspect_directory(
         before = None if is_clean or open_files is None else open_files()
         if before is not None and cut_at is not None and not _whole_record_follows(cut_at, before, found.config):
             assert cut_at in found.findings, cut_at
-            found.findings.remove(cut_at)  # a torn end is expected after a crash
+            found.findings.remove(cut_at)  # a torn tail is normal after a crash
             found.add_note(cut_at, "unclean exit: recovery will end the log there")
         for stray in found.report.strays:
             found.add_note(stray, "not part of the store: a start does not change it")
@@ -171,7 +168,7 @@ def _is_complete_record(view: memoryview, at: int, path: str, base_offset: int) 
 
 
 def _irregular_segments(segments: Mapping[str, FileStatus], config: StoreConfig) -> Iterator[CorruptFileError]:
-    """Return segments with wrong sizes, and gaps: only a crash can cause them; recovery repairs them."""
+    """Yield an error for each segment of a wrong size and each gap. Recovery repairs both."""
     log_directories = {*config.commit_log_directories, *config.read_only_commit_log_directories}
     last_row, expected = "", 0
     for path, status in segments.items():
@@ -188,7 +185,6 @@ def _irregular_segments(segments: Mapping[str, FileStatus], config: StoreConfig)
 
 
 def unreadable_file_error(error: Exception, root: str) -> CorruptFileError:
-    """Return an error as damage of the file that was not readable."""
     file = getattr(error, "filename", None) or root
     reason = getattr(error, "strerror", None) or str(error)
     return CorruptFileError(str(file), 0, "file", "a readable file", reason)

@@ -1,7 +1,7 @@
 """Observed state of a loaded store: plain values under RocketMQ's names.
 
-The fields are those of `inspect.observed` in the manifests of the golden stores. Offsets and sizes are bytes, queue
-offsets are indexes, times are ms since 1970, -1 means none.
+The field names are those of `inspect.observed` in the manifests of the golden stores. Offsets and sizes are in bytes,
+queue offsets are indexes, times are in ms since 1970, and -1 means that a value is missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,10 +37,7 @@ _RECORD_FILE = "commitlog"
 
 
 def observe(store: MessageStore, report: RecoveryReport, mtimes_ms: Mapping[str, int]) -> Fields:
-    """Return the state of a store, without the records of the log and the entries of the queues.
-
-    mtimes_ms: modification time of each queue file on disk.
-    """
+    """Return the state of a store without records and queue entries. mtimes_ms maps queue files to their mtimes."""
     return {
         "minPhyOffset": store.min_phy_offset,
         "maxPhyOffset": store.max_phy_offset,
@@ -64,7 +61,7 @@ def observe(store: MessageStore, report: RecoveryReport, mtimes_ms: Mapping[str,
 
 
 def _earliest_message_time(store: MessageStore) -> int:
-    """As in RocketMQ, -1 unless the first record's segment has room for twice the largest body."""
+    """Return the first record's store time. As in RocketMQ, -1 if less than twice the largest body follows."""
     offset, bytes_min = store.min_phy_offset, 2 * store.config.max_message_size
     if offset < 0 or store.commit_log.record_bytes(offset, bytes_min, store.max_phy_offset) is None:
         return -1
@@ -77,7 +74,7 @@ def _read_store_timestamp_ms(store: MessageStore, physical_offset: int) -> int:
 
 
 def _checkpoint_fields(store: MessageStore, report: RecoveryReport) -> Fields:
-    """After an unclean exit, the second time is the last record's store time."""
+    """Return the checkpoint's times. After an unclean exit the second one is the last record's store time."""
     values = store.checkpoint.values
     redispatched = not report.clean_exit and report.records > 0
     return {
@@ -137,7 +134,7 @@ def _last_offset(queue: ConsumeQueue) -> int:
 
 
 def entries_of(queue: ConsumeQueue) -> Iterator[list[int]]:
-    """Yield a queue's entries in order, as [phyOffset, size, tagsCode]."""
+    """Yield the queue's entries as lists [phyOffset, size, tagsCode]."""
     at = queue.min_offset
     while at < queue.max_offset:
         raw = queue.entries_from(at)
@@ -153,7 +150,7 @@ def entries_of(queue: ConsumeQueue) -> Iterator[list[int]]:
 
 
 def records_of(store: MessageStore) -> Iterator[Fields]:
-    """Yield the content of the log in order: records, blank records and other content, each marked.
+    """Yield the records and other contents of the log. One of these fields marks each item that is not a valid record:
 
     blank          the rest of the file is empty
     crcMismatch    actual checksum of the body, if the record has another
@@ -193,7 +190,7 @@ def _fields_at(view: memoryview, at: int, end: int, base_offset: int) -> Fields:
 
 
 def _damaged_fields(view: memoryview, at: int, end: int, base_offset: int, error: CorruptFileError) -> Fields:
-    """Only a wrong body checksum leaves the other fields readable."""
+    """Return the fields of a damaged record. All fields are readable if only the body checksum is wrong."""
     size_bytes, _ = _HEAD.unpack_from(view, at)
     if error.field == "bodyCRC":
         try:

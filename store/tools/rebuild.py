@@ -1,14 +1,12 @@
-"""Rebuild: makes a new store directory from the log of another.
+"""Rebuild: creates a store directory from the log of another.
 
-Segments are copied with their mtimes and never linked, because recovery and later puts write to the last segments. Side
-files below `config/` are copied unless they are too long. Other files of the source are not read, and no file of the
-source is changed.
+The source directory is only read. Segments are copied with their mtimes, never linked, because recovery and puts write
+to the last segments. Side files below `config/` are copied unless they are too long.
 
-The store's own recovery builds the new directory. Recovery skips damage in the part of the log covered by a clean exit
-(no `abort` marker in the source) or the checkpoint, and ends the log at damage elsewhere. The new directory has an
-`abort` file until all its files are durable. The new checkpoint has the recovered times; times of the old checkpoint
-after the last record are damage. If the start of the log has expired, a queue begins with its first remaining message,
-and blank entries fill its file before that message.
+The store's own recovery builds the new directory. Recovery skips damage that a clean exit (no `abort` file in the
+source) or the checkpoint covers, and ends the log at any other damage. The new directory contains an `abort` file until
+all files are durable. The new checkpoint contains the recovered times. If the start of the log has expired, blank
+entries precede the first remaining message of a queue.
 
 JSON contract, `tornlog-rebuild/1`:
 
@@ -50,7 +48,7 @@ Advance = Callable[[int], None]
 
 @dataclass(slots=True)
 class RebuildResult:
-    """The content of a new directory."""
+    """The contents of the new directory."""
 
     root: str
     log_bytes: int
@@ -74,10 +72,10 @@ class RebuildResult:
 
 
 def rebuild_directory(source: Files, config: StoreConfig, world: World, root: str, advance: Advance) -> RebuildResult:
-    """Make the directory root from the log of the store described by config. root must be missing or empty.
+    """Rebuild the store of `config` in the directory `root`, which must be missing or empty.
 
-    Raises FileExistsError if root has entries, CorruptFileError if the log cannot belong to a store, OSError if a disk
-    fails. After an error the `abort` file remains in root.
+    Raises FileExistsError if `root` has entries, CorruptFileError if the log cannot belong to a store, and OSError if a
+    disk fails. After an error the `abort` file remains in `root`.
     """
     files = world.files
     if files.status(root) is not None and files.list_directory(root):
@@ -85,11 +83,11 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
     own = replace(config, store_path_root_dir=root, store_path_commit_log="", read_only_commit_log_store_paths="")
     store = MessageStore(world, own)
     make_directory(files, root)
-    store.mark_running()  # first, so that after an interruption the next start makes a full recovery
+    store.mark_running()  # first, so that a start after an interruption makes a full recovery
     log_bytes = _copy_log(source, config, files, own.commit_log_directory, advance)
     odd_side_files = _copy_tree(source, config.config_directory, files, own.config_directory)
     claims, findings = _copy_checkpoint(source, config, files, own)
-    # A power cut may keep the removal of `abort` and lose newer names in the root. So all names are synced before.
+    # A power cut could lose new names in `root` but not the removal of `abort`, so all names are synced first.
     make_directory(files, own.consume_queue_directory)
     if own.enable_consume_queue_ext:
         make_directory(files, own.consume_queue_ext_directory)
@@ -103,7 +101,7 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
         store.checkpoint.limit_index_time(report.last_store_timestamp_ms)
         store.checkpoint.advance_log_time(report.last_store_timestamp_ms)
         store.flush_queues.flush_thoroughly()
-        # Last, because after this a start trusts the directory.
+        # The `abort` file is removed last, because without it a start trusts the directory.
         files.unlink(own.abort_path)
         files.sync_directory(root)
         queues = [
@@ -123,9 +121,9 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
 
 
 def _copy_log(source: Files, config: StoreConfig, files: Files, directory: str, advance: Advance) -> int:
-    """Return the number of bytes. The copies are durable and sparse.
+    """Copy the log durably and sparsely. Returns its number of bytes.
 
-    Raises CorruptFileError before the first copy if a segment is too long for a store.
+    If a segment is too long, raises CorruptFileError before the first copy.
     """
     segments, size_bytes = list(log_statuses(source, config)), config.mapped_file_size_commit_log
     for path, status in segments:
@@ -148,7 +146,7 @@ def _copy_file(source: Files, old: str, size_bytes: int, files: Files, new: str,
     from_map, to_map = source.map(old, size_bytes), files.map(new, size_bytes)
     for at in range(0, size_bytes, _CHUNK_BYTES):
         chunk = from_map.view(at, min(at + _CHUNK_BYTES, size_bytes))
-        if first_nonzero(chunk) is not None:  # a new file is zero already
+        if first_nonzero(chunk) is not None:  # a new file is already all zero
             to_map.store(at, chunk)
         advance(len(chunk))
     to_map.msync(0, size_bytes)
@@ -158,7 +156,7 @@ def _copy_file(source: Files, old: str, size_bytes: int, files: Files, new: str,
 
 
 def _copy_tree(source: Files, old: str, files: Files, new: str) -> list[CorruptFileError]:
-    """Return the damage of files that are not copied."""
+    """Copy a directory tree. Returns an error for each file that is too long."""
     if source.status(old) is None:
         return []
     found = list[CorruptFileError]()
@@ -183,10 +181,7 @@ def too_long_side_file(path: str, size_bytes: int) -> CorruptFileError:
 def _copy_checkpoint(
     source: Files, config: StoreConfig, files: Files, own: StoreConfig
 ) -> tuple[CheckpointValues, list[CorruptFileError]]:
-    """Return the times and the damage of the checkpoint.
-
-    Recovery trusts the records that the copied checkpoint covers.
-    """
+    """Copy the checkpoint. Returns its times and its damage."""
     try:
         values = read_checkpoint(source, config.checkpoint_path)
     except CorruptFileError as error:
@@ -200,7 +195,7 @@ def _copy_checkpoint(
 def _claims_beyond_log(
     claims: CheckpointValues, store: MessageStore, last_ms: int, *, unclean_exit: bool
 ) -> list[CorruptFileError]:
-    """last_ms: the last record's store time."""
+    """Return errors for checkpoint times after the end of the log. last_ms is the last record's store time."""
     path = store.config.checkpoint_path
     if not any(times_beyond_log(claims, last_ms, unclean_exit=unclean_exit, file=path)):
         return []
@@ -209,7 +204,7 @@ def _claims_beyond_log(
 
 
 def _newest_store_time_ms(store: MessageStore) -> int:
-    """After a clock step the last record may be older."""
+    """Return the largest store time, which after a clock step need not be the last."""
     newest_ms = 0
     for segment in store.log.segments:
         view = segment.file.view(0, segment.size_bytes)

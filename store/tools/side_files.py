@@ -1,4 +1,4 @@
-"""Side files of a directory: finds the damaged files."""
+"""Side files: finds damaged JSON files below `config/`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -20,13 +20,13 @@ _DECODERS: Mapping[str, Callable[[bytes, str], Any]] = {
     "consumerOffset.json": decoded_consumer_offsets,
     "lmqConsumerOffset.json": decoded_consumer_offsets,
 }
-"""By file name. Other files, such as `topics.json`, only have to be valid JSON."""
+"""The decoder of each file name. All other files, for example `topics.json`, must only be valid JSON."""
 
 
 def damaged_side_files(files: Files, config: StoreConfig) -> Iterator[CorruptFileError]:
-    """Yield the damage of each invalid side file. Services use the `.bak` file instead, or start without the file.
+    """Yield an error for each invalid side file. A service then uses the `.bak` file or starts without a file.
 
-    Raises OSError if a file cannot be read.
+    Raises OSError for unreadable files.
     """
     directory = config.config_directory
     status = files.status(directory)
@@ -35,7 +35,7 @@ def damaged_side_files(files: Files, config: StoreConfig) -> Iterator[CorruptFil
     for name in files.list_directory(directory):
         path = f"{directory}/{name}"
         found = files.status(path)
-        # After a crash a new file can be empty; the backup is then used.
+        # An empty file is not damage: a crash can leave a new file empty, and a service then uses the backup.
         if not name.endswith(".json") or found is None or found.is_directory or not found.size_bytes:
             continue
         if found.size_bytes > SIDE_JSON_BYTES_MAX:

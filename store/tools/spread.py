@@ -1,6 +1,6 @@
-"""Spreading: checks many parts of a store, in this process or in several processes.
+"""Spreading: checks many parts of a store, in one or several processes.
 
-Checks, items and results can be pickled. Open files cannot be pickled, so a check opens the files in its own process.
+Checks, items and results must be picklable. Open files are not picklable, so each process opens its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +15,14 @@ Judgement = Callable[[Files, NativeCore | None, Item], Result]
 
 
 class PartSpread(Protocol):
-    """Checks many parts."""
+    """Runs one check on many items."""
 
     def __call__(self, judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield the results in the order of the items. Raises any OSError of a check."""
 
 
 def spread_in_process(files: Files, core: NativeCore | None) -> PartSpread:
-    """Return a spread that checks the parts one after another in this process."""
+    """Return a function that checks the items one after another in this process."""
 
     def run_judgement(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
         return (judgement(files, core, item) for item in items)

@@ -1,18 +1,16 @@
 """Verification: checks a store directory and reports every violation.
 
-Checks, by the codes of `DirectoryPromise`: the segments and every record, blank and zero tail in them; queue offsets;
-every queue entry against its record, and that every record has its entry; every index entry against its record, and
-that every key has its entry; the checkpoint against the log; whether each side file under `config/` is readable. A
-flipped bit outside of a body may stay undetected, because only bodies have a checksum.
+`DirectoryPromise` lists the guarantees that are checked. A flipped bit outside of a body may stay undetected, because
+only bodies have a checksum.
 
-The log is checked in parts, each in its own process if needed (`spread`). The check of a part compares each record with
-the queue entry at its queueOffset, and its keys with the index. Then queues and index files are checked one by one,
-except for the entries that matched a record.
+The verifier checks the log in parts, which several processes can share (`spread`). For each record of a part it checks
+the queue entry at the record's queueOffset and the index entries of the record's keys. Queue and index entries that did
+not match a record are checked afterwards.
 
-A directory with an `abort` file had an unclean exit. The next recovery then repairs damage after the last whole record,
-entries that point there, missing entries at a queue's end, unfinished segments, and the index from the first file on
-that the checkpoint does not cover. These findings are *notes*. A note is a violation instead if the data was durable by
-the checkpoint's times, less RocketMQ's margin of 3 s.
+An `abort` file shows that the last exit was unclean. The next recovery then repairs damage after the last whole record,
+entries that point there, missing entries at a queue's end, unfinished segments, and index files that the checkpoint
+does not cover. The verifier reports such damage as a *note*. If the data was durable according to the checkpoint's
+times, less RocketMQ's margin of 3 s, the damage is a violation.
 
 JSON contract, `tornlog-verify/1`:
 
@@ -68,7 +66,7 @@ _COUNTS = (
 
 @dataclass(slots=True)
 class Verification:
-    """The counts and the findings of a verification."""
+    """The result of a verification."""
 
     findings: Findings
     config: StoreConfig | None = None
@@ -95,10 +93,11 @@ def verify_directory(
     spread: PartSpread | None = None,
     split_bytes: int = 0,
 ) -> Verification:
-    """Check the store at root, an absolute path. advance is called with the size of each part of the log that was read.
+    """Check the store in the directory `root`, an absolute path.
 
-    files need to list, map and read only; `OverlayFiles` prevents changes. A core makes the check faster. spread checks
-    the parts, by default one after another in this process. split_bytes: size of a part of the log; 0: a segment.
+    Calls `advance` with the size of each checked part of the log. `files` are only listed, mapped and read;
+    `OverlayFiles` prevents changes. `spread` runs the checks, by default one after another in this process. A part of
+    the log has split_bytes, or is a segment if split_bytes is 0.
     """
     unclean_exit = files.status(f"{root}/abort") is not None
     findings = Findings(root, unclean_exit)
@@ -117,7 +116,7 @@ def verify_directory(
 
 @dataclass(frozen=True, slots=True)
 class _LogOrIndexJudgement:
-    """Checks a range of the log or the links of an index file, so that both can run in parallel."""
+    """Checks a log range or an index file's links, so that both can run in parallel."""
 
     log: RangeJudgement
     links: LinkJudgement
@@ -167,7 +166,7 @@ class _Verifier:
     def _verify_log(
         self, segments: list[RawSegment], index: IndexFacts, advance: Callable[[int], None]
     ) -> tuple[LogFacts, list[IndexFinding]]:
-        """Also return wrong links of the index, which are checked in parallel."""
+        """Check the log, and in parallel the index links. Returns the result and the wrong links."""
         root, topics = self._findings.root, _topics_with_queues(self._files, self._config)
         of_log = RangeJudgement(root, self._config, topics, index)
         of_links = LinkJudgement(root, index.slots, index.entries_max)
@@ -175,7 +174,7 @@ class _Verifier:
         parts: list[LogPart | IndexFileFacts] = [*index.files, *ranges]
         judged = self._spread(_LogOrIndexJudgement(of_log, of_links), parts)
         links = [finding for _ in index.files for finding in cast(list[IndexFinding], next(judged))]
-        # In order, because the queue offsets of a queue continue from range to range.
+        # The ranges are joined in order, because the queueOffsets of a queue continue from range to range.
         verifier = LogVerifier(segments[0].base_offset if segments else 0, self._findings)
         each = zip(ranges, cast(Iterator[RangeFacts], judged), strict=True)
         for log_range, facts in joined_ranges(each, self._spread, of_log):
@@ -207,15 +206,15 @@ class _Verifier:
 
 
 def _topics_with_queues(files: Files, config: StoreConfig) -> frozenset[str]:
-    """Other names in the property of light queues are no light queues."""
+    """Return the topics that have a queue directory."""
     try:
         return frozenset(files.list_directory(config.consume_queue_directory))
     except OSError:
-        return frozenset()  # the check of queues reports the error
+        return frozenset()  # `QueueJudgement` reports this error
 
 
 class _CheckpointVerifier:
-    """The times of the checkpoint, 0 without a checkpoint."""
+    """Reads the checkpoint. All times are 0 if the checkpoint is missing or damaged."""
 
     def __init__(self, files: Files, path: str, findings: Findings) -> None:
         self.values = CheckpointValues(0, 0, 0)
@@ -235,7 +234,7 @@ class _CheckpointVerifier:
             self._is_missing = True
             return CheckpointValues(0, 0, 0)
         size_bytes = min(status.size_bytes, CHECKPOINT_BYTES)  # RocketMQ 5 has more data after these bytes
-        # read with a map, which fails for everything except a file
+        # Mapping fails for everything except a regular file.
         raw = bytes(files.map(self._path, size_bytes).view(0, size_bytes))
         if is_creation_interrupted(raw):
             expected, found = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"
@@ -245,7 +244,7 @@ class _CheckpointVerifier:
         return decode_checkpoint(raw, file=self._path)
 
     def report(self, findings: Findings, records: int) -> None:
-        """A missing checkpoint is a finding if the log has records: a store creates the checkpoint first."""
+        """Report errors. If records exist, a missing checkpoint is an error: a store creates it first."""
         if self._is_missing and records:
             violation = findings.violation(DirectoryPromise.CKPT, self._path, 0, "file", "a file", "nothing")
             findings.add_explained(violation, "check all queue entries and create the checkpoint")

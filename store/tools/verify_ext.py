@@ -1,6 +1,6 @@
-"""Verifier of extension files of consume queues: reads them without repair.
+"""Verifier of the extension files of consume queues.
 
-Every extension file must have whole units up to an end mark or to zeros.
+Every extension file must contain whole units up to an end mark or to zeros.
 """
 
 from ..config import StoreConfig
@@ -65,10 +65,7 @@ class ExtVerifier:
         self._findings.add_explained(violation, "write the plain tagsCode into entries that lead there")
 
     def compare(self, entry_file: str, at: int, address: int, tags_code: int, store_timestamp_ms: int) -> None:
-        """Check that an entry's address refers to the unit of the entry's record.
-
-        at: position of the entry in its file.
-        """
+        """Check that an entry's address refers to the unit of its record. `at` is the position in entry_file."""
         unit = self._unit_at(address)
         expected = f"the address of a unit with tagsCode {tags_code} and storeTimestamp {store_timestamp_ms}"
         if unit is None:

@@ -1,7 +1,6 @@
-"""Verifier of segment files: names, sizes and gaps of the segments of one queue.
+"""Verifier of segment files: checks names, sizes and gaps.
 
-Files are mapped while they are checked and may be larger than memory, because `RawSegment` releases pages after
-reading.
+Files may be larger than memory, because `RawSegment` releases pages after reading.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,13 +18,13 @@ _NEAR_BYTES = 64 << 10
 
 
 class RawSegment:
-    """A mapped segment file. A truncated file is shorter than the segment size."""
+    """A mapped segment file, which may be truncated."""
 
     def __init__(self, path: str, base_offset: int, file: MappedFile, file_bytes: int | None = None) -> None:
         self.path = path
         self.base_offset = base_offset
         self.size_bytes = file.size_bytes
-        """Number of mapped bytes: all of the file, or the segment size if the file is too long."""
+        """Number of mapped bytes, at most the segment size."""
         self.file_bytes = file.size_bytes if file_bytes is None else file_bytes
         self.file = file
         self._near = memoryview(b"")
@@ -33,11 +32,11 @@ class RawSegment:
 
     @cached_property
     def view(self) -> memoryview:
-        """The first access requests the whole file, because reads of a remote file are slow."""
+        """The whole file. The first access requests all of it at once, because remote files are slow."""
         return self.file.view(0, self.size_bytes)
 
     def bytes_at(self, position: int, size_bytes: int) -> memoryview:
-        """Return size_bytes from a position on, fewer at the end of the file. Only nearby pages are read."""
+        """Return size_bytes from `position` on, fewer at the end of the file. Reads only nearby pages."""
         assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         begin = position - self._near_at
         if not 0 <= begin <= begin + size_bytes <= len(self._near):
@@ -55,10 +54,7 @@ class RawSegment:
         return True
 
     def records_from(self, position: int, end: int, *, check_crc: bool) -> Iterator[ScannedRecord]:
-        """Yield the records of `scan_records`, or raise the errors of `scan_records`.
-
-        Pages are released after they were read.
-        """
+        """Scan records like `scan_records`, and release pages after reading."""
         given_back = at = position
         try:
             for record in scan_records(
@@ -75,7 +71,7 @@ class RawSegment:
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Reads the segments of the log or of one queue, and reports all defects of their files."""
+    """Reads the segments of the log or a queue, and reports defects of their files."""
 
     files: Files
     segment_bytes: int
@@ -83,9 +79,9 @@ class RowReader:
     findings: Findings
 
     def read(self, directories: Sequence[str]) -> list[RawSegment]:
-        """Return the readable segments in the given directories, by offset.
+        """Return all readable segments, ordered by offset.
 
-        Unfinished files at the end (too short or after a gap, and all zero) are omitted.
+        The result does not contain unfinished files at the end: all-zero files that are too short or after a gap.
         """
         segments: list[RawSegment] = []
         for path in self._segment_paths(directories):
@@ -130,7 +126,7 @@ class RowReader:
         return status is not None and status.is_directory
 
     def _keep_file_with_data(self, first: RawSegment, second: RawSegment) -> RawSegment:
-        """Report two files of the same name; return the file with content."""
+        """Report two files of the same name. Returns the file that is not all zero."""
         twin, kept = (first, second) if self._is_file_all_zero(first) else (second, first)
         expected = "a name that no other directory has"
         found = f"{relative_to(self.findings.root, kept.path)} too"

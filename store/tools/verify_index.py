@@ -1,11 +1,11 @@
 """Verifier of the index: checks each file without the log.
 
-This module checks the header of each file, and which of the file's entries are in log order. `verify_keys` compares
-these entries with the log, part by part. The check of the links between entries and slots takes the longest, and no
-other check needs its result. So this check runs in parallel with the log, with 4 bytes of memory per hash slot.
+This module checks the header of each index file and finds the entries that are in log order. `verify_keys` compares
+these entries with the log. `LinkJudgement` checks the links between entries and slots. The check of the links is slow
+and uses 4 bytes of memory per hash slot, so it runs in parallel with the check of the log.
 
-After an unclean exit recovery keeps only full files that are not newer than the checkpoint's index time. Findings in
-later files are notes.
+After an unclean exit, recovery keeps only full index files that are not newer than the checkpoint's index time. Damage
+in other index files is then a note.
 """
 
 from collections.abc import Iterable
@@ -43,19 +43,19 @@ class IndexFileFacts(NamedTuple):
     path: str
     header: IndexHeader
     first_offset: int
-    """Log offset of entry 1; -1 without entries."""
+    """Log offset in entry 1, or -1 if the file has no entry."""
     kept: tuple[tuple[int, int], ...]
-    """Numbers of entries that are in log order, as ranges with exclusive ends."""
+    """Ranges of entry numbers whose entries are in log order. The end of a range is exclusive."""
     last_offset: int
-    """Log offset of the last entry in `kept`; -1 if there is none."""
+    """Log offset in the last entry of `kept`, or -1 if `kept` is empty."""
     floor: int = -1
-    """Log offset at which earlier files end. Entries with smaller offsets are ignored."""
+    """Largest log offset in earlier files. The check ignores entries with smaller offsets."""
     is_durable: bool = True
-    """Whether the file must be complete after any exit."""
+    """Whether the file must be complete even after an unclean exit."""
 
 
 class IndexFinding(NamedTuple):
-    """A violation of an index file, and whether the violation also counts after an unclean exit."""
+    """A violation in the index. If `is_durable` is false, an unclean exit can cause the violation."""
 
     violation: DirectoryViolation
     is_durable: bool
@@ -63,24 +63,24 @@ class IndexFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
-    """The facts of all index files, without the log."""
+    """The result of a check of all index files without the log."""
 
     files: tuple[IndexFileFacts, ...] = ()
     slots: int = 0
     entries_max: int = 0
     durable_end: int = -1
-    """Log offset up to which keys must exist after any exit."""
+    """Log offset up to which all keys must be in the index, even after an unclean exit."""
     file_count: int = 0
     entry_count: int = 0
     found: tuple[IndexFinding, ...] = ()
-    """Violations in all files, except in links and slots."""
+    """Violations in all files, but not in links."""
     exists: bool = False
-    """Without an index, keys need no entries."""
+    """Whether the store has an index. If not, keys need no entries."""
 
 
 class _ExaminedFile(NamedTuple):
     facts: IndexFileFacts | None
-    """None if the header of the index file is invalid."""
+    """The facts, or None if the file's header is invalid."""
     header: IndexHeader
     defects: list[DirectoryViolation]
 
@@ -106,7 +106,7 @@ class _IndexFileExamination:
 
 @dataclass(frozen=True, slots=True)
 class LinkJudgement:
-    """Checks the links of one index file's entries and slots. The file has a plausible header."""
+    """Checks the links between entries and slots of one index file, which must have a plausible header."""
 
     root: str
     slots: int
@@ -115,7 +115,7 @@ class LinkJudgement:
     def __call__(self, files: Files, core: NativeCore | None, file: IndexFileFacts) -> list[IndexFinding]:
         file_bytes = index_file_bytes(self.slots, self.entries_max)
         view = files.map(file.path, file_bytes).view(0, file_bytes)
-        findings = Findings(self.root, unclean_exit=False)  # used only for file names
+        findings = Findings(self.root, unclean_exit=False)  # only shortens file names
         found = _violations(findings, index_file_defects(view, file.path, self.slots, self.entries_max))
         return [IndexFinding(violation, file.is_durable) for violation in found]
 
@@ -128,7 +128,7 @@ def _violations(findings: Findings, found: Iterable[CorruptFileError]) -> list[D
 
 
 def _entries_in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Also return the log offset of the last of these entries."""
+    """Return the ranges of entries in log order, and the log offset in the last of these entries."""
     at = entries_position(slots)
     raw = ENTRY.iter_unpack(view[at + ENTRY_BYTES : at + ENTRY_BYTES * next_entry])
     kept, last, number = list[list[int]](), -1, 1
@@ -152,7 +152,7 @@ def _entries_in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tu
 def examine_index(
     files: Files, config: StoreConfig, index_timestamp_ms: int, findings: Findings, spread: PartSpread
 ) -> IndexFacts:
-    """Examine every file. index_timestamp_ms: from the checkpoint. Only unreadable files are added to findings."""
+    """Check every index file. index_timestamp_ms is from the checkpoint. `findings` gets unreadable files."""
     directory = config.index_directory
     if files.status(directory) is None:
         if index_timestamp_ms <= 0:
@@ -215,7 +215,7 @@ class _IndexExamination:
         return f"{self._directory}/{name}"
 
     def _size_of(self, name: str) -> int | None:
-        """Return None if the name is not a name of an index file."""
+        """Return the size, or None if the name is not that of an index file."""
         status = self._files.status(self._index_file_path(name))
         if parse_index_file_name(name) is None or status is None or status.is_directory:
             return None
@@ -230,7 +230,7 @@ class _IndexExamination:
     def _add_examined_file(self, examined: _ExaminedFile) -> None:
         header = examined.header
         is_full = header.next_entry == self._entries_max
-        # Only up to the first file that is not durable, because recovery rebuilds all later files.
+        # Recovery rebuilds the first file that is not durable and all later files.
         self._all_durable = self._all_durable and is_full and header.end_timestamp_ms <= self._durable_ms
         self._found += [IndexFinding(violation, self._all_durable) for violation in examined.defects]
         file = examined.facts
@@ -248,7 +248,7 @@ class _IndexExamination:
 
 
 def report_index(found: Iterable[IndexFinding], findings: Findings) -> None:
-    """If recovery rebuilds the files, add only the first violation, as a note with the number of others."""
+    """Add violations to findings. All violations that recovery repairs become one note."""
     explained = []
     for violation, is_durable in found:
         if is_durable or not findings.unclean_exit:

@@ -1,7 +1,7 @@
 """Verifier of keys: compares a part of the log with its index entries.
 
 Records and index entries are both in log order. So one pass over both finds entries without a record, keys without an
-entry, and duplicate entries. Thousands of matching entries are compared as arrays, all others one by one.
+entry, and duplicate entries. The verifier compares blocks of entries, and single entries only if a block differs.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ from .violation import DirectoryPromise, Findings
 _TIME_DIFF_AT = 12
 _BLOCK_ENTRIES = 8192
 _Entry = tuple[int, int, int, int]
-"""keyHash, phyOffset, timeDiff, previous."""
+"""The fields keyHash, phyOffset, timeDiff and previous of an index entry."""
 
 
 class KeyedRecord(NamedTuple):
@@ -31,22 +31,22 @@ class KeyedRecord(NamedTuple):
 
 
 class KeyFindings(NamedTuple):
-    """Violations of a part's entries. Violations of damaged records at the part's end depend on the rest of the log."""
+    """Violations in a part of the log, some of which depend on the rest of the log."""
 
     certain: list[IndexFinding]
     if_log_goes_on: list[IndexFinding]
-    """If a whole record follows in a later part, the damaged records need index entries."""
+    """Violations that count only if a whole record follows: damaged records then need index entries."""
     if_log_ends: list[IndexFinding]
-    """If no record follows, the damaged bytes are the torn tail, not records."""
+    """Violations that count only if no whole record follows: the damaged bytes are then a torn tail."""
 
 
 class KeyVerifier:
-    """Compares one part of the log with the index. Records are added in order."""
+    """Compares one part of the log with the index. The caller adds records in log order."""
 
     def __init__(
         self, files: Files, index: IndexFacts, findings: Findings, segment: tuple[str, int], begin_offset: int
     ) -> None:
-        """segment: path and base offset of the part's segment. findings: used only for file names."""
+        """`segment` is path and base offset of the part's segment. `findings` only shortens file names."""
         self._entries = _IndexCursor(files, index, begin_offset)
         self._entries_at = entries_position(index.slots)
         self._durable_end = index.durable_end
@@ -55,14 +55,14 @@ class KeyVerifier:
         self._found: list[IndexFinding] = []
         self._whole: list[KeyedRecord] = []
         self._held: list[KeyedRecord] = []
-        """Damaged records that no whole record follows so far."""
+        """Damaged records after the last whole record."""
 
     def add_damaged(self, record: KeyedRecord) -> None:
-        """Add a damaged record. The damage counts only if a whole record follows."""
+        """Add a damaged record, which is a torn tail if no whole record follows."""
         self._held.append(record)
 
     def add_whole(self, record: KeyedRecord | None) -> None:
-        """Add a whole record; None: a record without keys."""
+        """Add a whole record, or None for a record without keys."""
         self._add_held_records()
         if record is not None:
             self._whole.append(record)
@@ -79,7 +79,7 @@ class KeyVerifier:
             self._compare_keys(KeyedRecord(physical_offset, stored_ms, tuple(key_hash for key_hash, _, _ in keys)))
 
     def finish(self, end_offset: int | None) -> KeyFindings:
-        """end_offset: where the part ends in the log; None: at the end of the log."""
+        """Return all findings. end_offset is the log offset of the part's end, or None for the last part."""
         self._compare_whole_records()
         certain, self._found = self._found, []
         self._entries.set_mark()
@@ -114,7 +114,7 @@ class KeyVerifier:
     # -- many keys -----------------------------------------------------------------------------------
 
     def _skip_if_next(self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> bool:
-        """Skip the next entries only if these are exactly the entries of the given keys."""
+        """If the next entries are exactly those of the given keys, skip them and return True."""
         entries, at = self._entries, 0
         entries.set_mark()
         while at < len(hashes):
@@ -128,7 +128,7 @@ class KeyVerifier:
             entries.skip(len(some))
             at = end
         if entries.next is not None and entries.next[1] <= offsets[-1]:
-            entries.return_to_mark()  # restores the entry of the last record
+            entries.return_to_mark()  # the last record has another entry
             return False
         return True
 
@@ -165,7 +165,7 @@ class KeyVerifier:
                 self._add_finding_of_next(0, "keyHash", f"one entry for each key of record {offset}", "one more")
             else:
                 self._add_finding_of_next(0, "keyHash", f"the hash of a key of record {offset}", key_hash)
-            # The first entry's time is relative to the previous file, which may be removed.
+            # The time of a file's first entry is relative to the previous file, which may be removed.
             diff_s = time_diff_s(entries.file.header.begin_timestamp_ms, record.store_timestamp_ms)
             if entries.number > 1 and found_s != diff_s:
                 self._add_finding_of_next(_TIME_DIFF_AT, "timeDiff", diff_s, found_s)
@@ -191,13 +191,13 @@ def _are_entries_of_keys(
         return False
     begin_ms = file.header.begin_timestamp_ms
     diffs_s = [time_diff_s(begin_ms, stored_ms) for stored_ms in times]
-    if number == 1:  # relative to the previous file, which may be removed
+    if number == 1:  # this time is relative to the previous file, which may be removed
         diffs_s[0] = found_s[0]
     return list(found_s) == diffs_s
 
 
 class _IndexCursor:
-    """A cursor over index entries in log order, from a log offset on.
+    """A cursor over index entries in log order.
 
     Invariant: unless the cursor is at the end, `next` is entry `number` of `file`.
     """
@@ -207,7 +207,7 @@ class _IndexCursor:
         self._at = entries_position(index.slots)
         self._blocks = self._read_entries(index.files, begin_offset)
         self._seen: list[tuple[IndexFileFacts, int, list[_Entry]]] = []
-        """Blocks that were loaded since the mark: file, number of the first entry, entries."""
+        """Loaded blocks from the saved position on: file, number of the first entry, and entries."""
         self._block = self._position = 0
         self._marked = 0
         self._load_next_block()
@@ -221,19 +221,19 @@ class _IndexCursor:
         return self._seen[self._block][1] + self._position
 
     def block(self, count: int) -> list[_Entry]:
-        """Return up to count next entries of one file; none only at the end of the index."""
+        """Return up to `count` next entries of one file, or none at the end of the index."""
         if self.next is None:
             return []
         return self._seen[self._block][2][self._position : self._position + count]
 
     def skip(self, count: int) -> None:
-        """Skip entries, all of which must be in one block."""
+        """Skip `count` entries, which must be in the current block."""
         self._position += count
         assert self._position <= len(self._seen[self._block][2]), (self._position, count)
         self._load_next_block()
 
     def set_mark(self) -> None:
-        """Mark the current entry, and release earlier blocks."""
+        """Save the cursor position for `return_to_mark`, and release earlier blocks."""
         del self._seen[: self._block]
         self._block, self._marked = 0, self._position
 

@@ -1,8 +1,7 @@
 """Verifier of the log: joins the facts of its ranges.
 
-This module finds where the log ends and its torn tail begins, whether each range began at the end of the previous range
-or must be checked again from there, and whether queue offsets count up across ranges. Memory is used for violations,
-for records that are not settled, and for the bounds of settled records.
+This module finds the end of the log and the torn tail after it. If a range did not begin at the end of the previous
+range, the range is checked again from there. The queueOffsets of each queue must continue from range to range.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +19,7 @@ from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 @dataclass(slots=True)
 class LogFacts:
-    """The facts of the log."""
+    """The result of a check of the log."""
 
     min_offset: int = 0
     end_offset: int = 0
@@ -36,10 +35,10 @@ class LogFacts:
 def joined_ranges(
     judged: Iterable[tuple[LogPart, RangeFacts]], spread: PartSpread, judgement: RangeJudgement
 ) -> Iterator[tuple[LogPart, RangeFacts]]:
-    """Yield ranges in order, without empty ranges. The facts of each begin where the previous range ends.
+    """Yield each range that is not empty, with facts that begin at the end of the previous range.
 
-    judged: all ranges in order, each checked by itself. A range that began elsewhere, because of damage or of a record
-    inside a message's body, is checked again.
+    `judged` contains all ranges in log order, each checked alone. A range that began elsewhere, because of damage or of
+    a record in a message body, is checked again.
     """
     next_begin = 0
     for log_range, facts in judged:
@@ -58,21 +57,21 @@ def joined_ranges(
 
 class _QueueCount:
     def __init__(self, first: int | None) -> None:
-        """first: queueOffset of the first record; None if any value is valid."""
+        """`first` is the required queueOffset of the first record, or None if any value is valid."""
         self._next = first
         self._also_next: int | None = None
 
     def count_run(self, run: QueueRun) -> int | None:
-        """Return the expected queueOffset of the run's first record, or None if its queueOffset is right.
+        """Check a run of records. If its first queueOffset is wrong, returns the expected one, else None.
 
-        After a mismatch the count may continue from the expected or the found queueOffset.
+        After a wrong queueOffset the next record may continue from the expected or the found queueOffset.
         """
         assert run.records > 0, run
         found, expected = run.first, self._next
         if expected is None or found in (expected, self._also_next):
             self._next, self._also_next = found + run.records, None
             return None
-        if run.records == 1:  # after a single wrong queueOffset the next record continues the old count
+        if run.records == 1:  # probably only this queueOffset is wrong
             self._next, self._also_next = expected + 1, found + 1
         else:
             self._next, self._also_next = found + run.records, None
@@ -80,7 +79,7 @@ class _QueueCount:
 
 
 class LogVerifier:
-    """Joins the ranges of a log in order."""
+    """Joins the results of ranges, which the caller adds in log order."""
 
     def __init__(self, min_offset: int, findings: Findings) -> None:
         self.facts = LogFacts(min_offset, min_offset)
@@ -89,12 +88,12 @@ class LogVerifier:
         self._zero_tails: list[DirectoryViolation] = []
         self._doubtful: list[tuple[int, DirectoryViolation]] = []
         self._keys: list[tuple[int, KeyFindings]] = []
-        """The findings of each range, and the end of the log known after the range."""
+        """For each range, the end of the log as known after the range, and the key findings."""
 
     def add_range(self, log_range: LogPart, found: RangeFacts) -> None:
         facts = self.facts
         if found.records:
-            self._findings.violations += self._zero_tails  # records follow, so zeros are violations
+            self._findings.violations += self._zero_tails  # zeros before a record are violations
             self._zero_tails.clear()
             assert found.end_offset > facts.end_offset, (found.end_offset, facts.end_offset)
             facts.end_offset = found.end_offset

@@ -1,7 +1,6 @@
 """Verifier of consume queues: compares entries with the records of the log.
 
-Each queue is checked alone, with its records from the whole log. Settled entries, which matched a record in a part of
-the log, are skipped.
+The verifier checks one queue after another, and skips *settled* entries, which `verify_settling` has compared.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,7 +36,7 @@ _ZERO_BLOCK = bytes(_BLOCK_BYTES)
 
 
 class QueueToJudge(NamedTuple):
-    """A queue that has a directory, and its records in the log."""
+    """A queue directory and the queue's records in the log."""
 
     topic: str
     queue_id: int
@@ -47,7 +46,7 @@ class QueueToJudge(NamedTuple):
 
 
 class QueueFacts(NamedTuple):
-    """Counts and findings of some queues."""
+    """The result of a check of some queues."""
 
     findings: Findings
     queues: int
@@ -70,10 +69,10 @@ class QueueJudgement:
     end_offset: int
     """Log offset after the last whole record."""
     durable_ms: int
-    """Store time up to which entries must exist after any exit."""
+    """Entries of messages up to this store time must exist, also after an unclean exit."""
 
     def __call__(self, files: Files, core: NativeCore | None, queues: Sequence[QueueToJudge]) -> QueueFacts:
-        """Check the entries in the files of a queue, and that no entry is missing."""
+        """Check all entries of each queue, and report missing entries."""
         verifier = _QueueVerifier(self, files)
         for queue in queues:
             verifier.verify(queue)
@@ -89,7 +88,7 @@ class QueueJudgement:
 
 
 def queue_directories(files: Files, config: StoreConfig, findings: Findings) -> list[tuple[str, int, str]]:
-    """Return topic, queueId and directory. Other names in these directories are reported."""
+    """Return topic, queueId and directory of every queue. Reports unknown directory entries."""
     return _QueueListing(files, findings).list_in(config.consume_queue_directory)
 
 
@@ -133,11 +132,11 @@ class _SettledRecords:
         self._files = files
         self._queue = queue.topic, queue.queue_id
         self._spans = queue.settled
-        """In log order."""
+        """Settled spans in log order."""
         self._by_number = sorted(queue.settled)
 
     def find(self, physical_offset: int) -> tuple[int, QueueEntry] | None:
-        """Return the entry's number and the entry of the record at a log offset, or None."""
+        """Return number and entry of the record at a log offset, or None."""
         which = bisect_right(self._spans, physical_offset, key=attrgetter("first_offset")) - 1
         if which < 0 or self._spans[which].last_offset < physical_offset:
             return None
@@ -149,7 +148,7 @@ class _SettledRecords:
         return (number, entry) if entry.physical_offset == physical_offset else None
 
     def settled_bounds(self, segment: RawSegment, segment_bytes: int) -> list[tuple[int, int]]:
-        """Bounds of the settled spans in a file, in order."""
+        """Return begin and end positions of the file's settled spans in ascending order."""
         begin = segment.base_offset // ENTRY_BYTES
         end = begin + min(segment.size_bytes, segment_bytes) // ENTRY_BYTES
         found = []
@@ -226,7 +225,7 @@ class _QueueVerifier:
         settled: _SettledRecords,
         covered: bytearray,
     ) -> DirectoryViolation | None:
-        """Return a violation if the entry points past the end of the log."""
+        """Check one entry. Returns a violation only if the entry points past the end of the log."""
         assert at < segment.size_bytes, (at, segment.size_bytes)
         self.entries += 1
         if segment.size_bytes - at < ENTRY_BYTES:
@@ -266,7 +265,7 @@ class _QueueVerifier:
         record: tuple[int, QueueEntry],
         stored_ms: int | None,
     ) -> None:
-        """record: the expected number and entry. stored_ms: None if unknown."""
+        """Compare an entry with the expected number and entry in `record`. stored_ms is None if unknown."""
         number, (_, size_bytes, code) = record
         if entry.size_bytes != size_bytes:
             self._report_violation(segment.path, at + 8, "size", size_bytes, entry.size_bytes)
@@ -289,7 +288,7 @@ class _QueueVerifier:
     def report_missing_entries(
         self, topic: str, queue_id: int, records: QueuedRecords, covered: bytearray, *, end: int
     ) -> None:
-        """After an unclean exit, entries after the queue's end may be missing."""
+        """Report records without an entry. After an unclean exit, missing entries at the queue's end are only notes."""
         assert len(covered) == len(records), (len(covered), len(records))
         missing = 0
         first: DirectoryViolation | None = None
@@ -297,7 +296,7 @@ class _QueueVerifier:
         while position >= 0:
             if position not in records.damaged:
                 violation = self._missing_entry_violation(topic, queue_id, records, position)
-                # Entries up to the checkpoint's time must exist after any exit.
+                # Before the checkpoint's time, entries must exist even after an unclean exit.
                 is_late = records.stored_ms[position] > self._judgement.durable_ms
                 is_tail = is_late and records.queue_offsets[position] >= end
                 if is_tail:
@@ -322,7 +321,7 @@ class _QueueVerifier:
 
 
 def _positions_to_check(used: int, passed: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the position of each entry to check, with 0, and of each settled span, with its end."""
+    """Yield (position, 0) for each entry to check, and (begin, end) for each settled span."""
     at = 0
     for begin, end in [*passed, (used, used)]:
         for one in range(at, begin, ENTRY_BYTES):
@@ -333,12 +332,12 @@ def _positions_to_check(used: int, passed: Sequence[tuple[int, int]]) -> Iterato
 
 
 def _used_bytes(segment: RawSegment, least: int) -> int:
-    """Return where the zero entries at a segment's end begin. Bytes before least are not zero."""
+    """Return the position of the first trailing zero entry. The search stops at position `least`."""
     end = segment.size_bytes
     while end > least:
         block = max(least, end - _BLOCK_BYTES)
         raw = bytes(segment.file.view(block, end))
-        if raw != _ZERO_BLOCK[: len(raw)]:  # much faster than a search for the first zero
+        if raw != _ZERO_BLOCK[: len(raw)]:  # this comparison is much faster than `rstrip`
             end = block + len(raw.rstrip(b"\0"))
             break
         end = block

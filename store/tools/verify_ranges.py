@@ -1,12 +1,12 @@
-"""Ranges of the log: checks each segment, or a part of it, independent of other ranges.
+"""Ranges of the log: checks one segment, or a part of it, without the other ranges.
 
-Two facts depend on other ranges, and `verify_log` adds them: whether records follow, so that damage at the end of a
-range is no torn tail; and the queue offsets of each queue before the range.
+Two checks need other ranges, and `verify_log` makes them. Damage at the end of a range is a torn tail only if no record
+follows. The queueOffsets of a queue must continue from range to range.
 
 A record begins at the first byte of a segment. A range inside a segment starts at the first position with a record's
-magic and the right physicalOffset; `verify_log` checks that the previous range ends there. After damage a range
-continues at the next such position, so one bad record does not hide the rest. Memory is used for the records of one
-decoding step, and for records that are not settled.
+magic and the right physicalOffset; `verify_log` checks that the previous range ends there. After a damaged record the
+check continues at the next position with a magic and the right physicalOffset. Memory contains only the records of one
+decoding step and the records whose queue entries do not match.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,25 +43,25 @@ class LogPart(NamedTuple):
     path: str
     base_offset: int
     segment_bytes: int
-    """Readable bytes of the file."""
+    """Number of readable bytes in the file."""
     start: int
     end: int
     next_offset: int | None
     """Log offset of the next segment; None for the last segment."""
     is_known: bool
-    """Whether a record is known to begin at start."""
+    """Whether a record certainly begins at `start`."""
 
 
 @dataclass(slots=True)
 class RangeFacts:
-    """The facts of one range."""
+    """The result of a check of one range."""
 
     begin: int | None
-    """Position in the segment of the range's first record; None without records."""
+    """Position of the first record in the segment, or None if the range has no record."""
     end: int
     """Position in the segment where the next range must begin."""
     end_offset: int = -1
-    """Log offset after the last whole record; -1 without records."""
+    """Log offset after the last whole record, or -1 if the range has no record."""
     last_store_timestamp_ms: int = 0
     records: int = 0
     blanks: int = 0
@@ -69,18 +69,15 @@ class RangeFacts:
     found: list[DirectoryViolation] = field(default_factory=list)
     """Violations that do not depend on later ranges."""
     zero_tail: DirectoryViolation | None = None
-    """Zeros up to the segment's end: damage only if a whole record follows."""
+    """Zeros to the segment's end, which are damage only if a whole record follows."""
     doubtful: list[tuple[int, DirectoryViolation]] = field(default_factory=list)
-    """Log offsets and violations that count only if a whole record follows.
-
-    Without such a record, they are in the torn tail.
-    """
+    """Log offsets and violations. If no whole record follows, the violations are part of a torn tail."""
     queues: dict[QueueKey, RangeQueue] = field(default_factory=dict)
     keys: KeyFindings | None = None
 
 
 def ranges_of(segments: Sequence[RawSegment], split_bytes: int) -> list[LogPart]:
-    """Return the ranges of the log, each of split_bytes, in order; 0: one range per segment."""
+    """Divide the log into ranges of split_bytes, or into whole segments if split_bytes is 0."""
     assert split_bytes >= 0, split_bytes
     found = []
     followers = [segment.base_offset for segment in segments[1:]]
@@ -95,12 +92,12 @@ def ranges_of(segments: Sequence[RawSegment], split_bytes: int) -> list[LogPart]
 
 @dataclass(frozen=True, slots=True)
 class RangeJudgement:
-    """Checks one range of a store's log."""
+    """Checks one range of the log."""
 
     root: str
     config: StoreConfig
     topics: frozenset[str]
-    """Topics with queues. Light queues named in a record's property count only if they have a directory."""
+    """Topics that have a queue directory. Light queues without a directory are not checked."""
     index: IndexFacts
 
     def __call__(self, files: Files, core: NativeCore | None, log_range: LogPart) -> RangeFacts:
@@ -142,7 +139,7 @@ class _RangeVerifier:
         self._topics = judgement.topics
         self._has_light = any(topic.startswith(LIGHT_PREFIX) for topic in judgement.topics)
         self._delays_ms = parse_delay_levels(judgement.config.message_delay_level)
-        self._findings = Findings(judgement.root, unclean_exit=False)  # used only for file names
+        self._findings = Findings(judgement.root, unclean_exit=False)  # only shortens file names
         self._settling = EntrySettling(QueueFiles(files, judgement.config))
         self._keys: KeyVerifier | None = None
         if judgement.index.exists:
@@ -164,7 +161,7 @@ class _RangeVerifier:
         return facts
 
     def _read_records(self, at: int) -> int:
-        """Return the position of the first record after the range."""
+        """Check all records of the range. Returns the position of the next record after the range."""
         segment, end, through = self._segment, self._range.end, self._segment.size_bytes
         limit = None if self._plain is None else 1
         while at < end:
@@ -194,7 +191,7 @@ class _RangeVerifier:
     # -- records -----------------------------------------------------------------------------------
 
     def _handle_plain_records(self, plain: PlainRecords, at: int) -> int:
-        """Do as `_handle_whole_record` for all plain records from a position on. Return the position after them."""
+        """Check plain records in batches, like `_handle_whole_record`. Returns the position after the last record."""
         facts, segment, end = self.facts, self._segment, self._range.end
         inside = segment.view[:end]
         while at < end and plain.scan(inside, at, segment.base_offset, check_crc=True):
@@ -235,7 +232,7 @@ class _RangeVerifier:
             self._settling.add(queue, seen.queue_offset, entry, times, is_light=seen is not record, damaged=damaged)
 
     def _light_queue_records(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
-        """Yield the record once for each of its existing light queues, with the queue's topic and offset."""
+        """Yield a copy of the record for each of its existing light queues."""
         if LIGHT_MARK in record.properties:
             for seen in light_records(record, lmq=True):
                 if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX)):
@@ -252,14 +249,14 @@ class _RangeVerifier:
             self.facts.found.append(self._violation(at, "totalSize", expected, size_bytes))
 
     def _handle_damage(self, at: int, error: CorruptFileError) -> int | None:
-        """Return the next readable position in the segment, or None."""
+        """Report damage. Returns the position of the next record in the segment, or None."""
         segment = self._segment
         violation = self._violation(error.offset, error.field, error.expected, error.found)
         self.facts.doubtful.append((segment.base_offset + at, violation))
-        # If only the body is damaged, the lengths are intact and give the position of the next record. A search could
-        # find a copy of a record inside the body.
+        # If only the body is damaged, the record's size gives the position of the next record. A search could find a
+        # copy of a record inside the body.
         if error.field == "bodyCRC":
-            with suppress(CorruptFileError):  # if other fields are damaged too
+            with suppress(CorruptFileError):  # other fields can be damaged too
                 for record in segment.records_from(at, segment.size_bytes, check_crc=False):
                     self._add_queued_record(record, damaged=True)
                     keyed = _keyed_record_of(record)

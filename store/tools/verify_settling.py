@@ -1,8 +1,8 @@
 """Settling: finds records whose queue entries are exactly as expected.
 
-The queue entry of a record is at queueOffset x 20. If the entry has the expected bytes, record and entry are settled:
-they need no further checks, and only the bounds of settled spans are kept. Other records, few in an undamaged store,
-are kept completely.
+The queue entry of a record is at byte 20 * queueOffset of the queue. If the entry has the expected bytes, record and
+entry are *settled*: they need no other check. Memory contains only the bounds of settled spans, but all data of the few
+other records.
 """
 
 from array import array
@@ -20,16 +20,16 @@ from .violation import is_refusal
 _OFFSET = Struct(">q")
 _LOOK_UP_BYTES = 64 << 10
 _PENDING_BYTES_MAX = 16 << 20
-"""Maximum size of the entries that wait for a comparison, in all queues together."""
+"""Limit for the total size of all entries that are not compared yet."""
 _FILES_MAX = 1024
 QueueKey = tuple[str, int]
 
 
 class SettledSpan(NamedTuple):
-    """Consecutive settled entries whose records are in log order."""
+    """Consecutive queue entries that match records in log order."""
 
     first: int
-    """Number of the first entry, which is the queueOffset of the entry's record."""
+    """The queueOffset of the first record."""
     entries: int
     first_offset: int
     last_offset: int
@@ -43,7 +43,7 @@ class QueueRun:
     records: int
     physical_offset: int
     is_light: bool
-    """Whether the records also have an own queue, and are in this light queue in addition."""
+    """Whether this queue is an additional (light) queue of the records."""
 
 
 class QueuedRecords:
@@ -53,7 +53,7 @@ class QueuedRecords:
         self.queue_offsets = array("q")
         self.stored_ms = array("q")
         self.entries = bytearray()
-        """Expected queue entries, with the tagsCode itself rather than an extension address."""
+        """Expected queue entries, which contain the tagsCode, not the address of an extension unit."""
         self.damaged: set[int] = set()
         """Indexes of records with a wrong body checksum."""
 
@@ -84,7 +84,7 @@ class QueuedRecords:
 
 
 class QueueFiles:
-    """Reads entries of all queues by entry number."""
+    """Reads queue entries."""
 
     def __init__(self, files: Files, config: StoreConfig) -> None:
         self._files = files
@@ -93,7 +93,7 @@ class QueueFiles:
         self._open: dict[tuple[str, int, int], MappedFile | None] = {}
 
     def entries(self, queue: QueueKey, number: int, count: int) -> memoryview:
-        """Return the bytes of up to count entries from a number on; fewer at the end of a file.
+        """Return the bytes of up to `count` entries from entry `number` on. The bytes end at the end of the file.
 
         Raises OSError for an unreadable file.
         """
@@ -112,7 +112,7 @@ class QueueFiles:
     def _mapped_file(self, queue: QueueKey, base_offset: int) -> MappedFile | None:
         place = (*queue, base_offset)
         if place not in self._open:
-            # close all, because parts read files in order and do not return to earlier files
+            # A check reads the files in order, so it never needs a closed file again.
             if len(self._open) == _FILES_MAX:
                 self._open.clear()
             self._open[place] = self._open_file(f"{self._root}/{queue[0]}/{queue[1]}/{segment_name(base_offset)}")
@@ -127,7 +127,7 @@ class QueueFiles:
         except OSError as error:
             if is_refusal(error):
                 raise
-            return None  # the check of the queue reports the error
+            return None  # `QueueJudgement` reports this error
 
 
 class RangeQueue:
@@ -158,9 +158,9 @@ class EntrySettling:
         is_light: bool = False,
         damaged: bool = False,
     ) -> None:
-        """Add the entries and store times of records with consecutive queueOffsets from first on.
+        """Add records that have consecutive queueOffsets from `first` on.
 
-        Entries and times are in the form of `Core.runs`. damaged: whether the bodies are damaged.
+        `entries` and `times` have the encoding of `NativeCore.runs`. `damaged` means that the bodies are damaged.
         """
         pending = self._pending.get(queue)
         if pending is None:
@@ -186,7 +186,7 @@ class EntrySettling:
         while at < len(expected):
             number = pending.first + at // ENTRY_BYTES
             found = self._files.entries(queue, number, (len(expected) - at) // ENTRY_BYTES)
-            # in a missing file all other entries are missing too
+            # If no bytes were found, all remaining entries are missing too.
             end = at + len(found) if len(found) else len(expected)
             if found == expected[at:end]:
                 _add_settled_entries(pending.of.settled, number, found)
@@ -202,7 +202,7 @@ class EntrySettling:
     def _compare_each(
         self, pending: "_PendingRecords", expected: memoryview, found: memoryview, begin: int, *, damaged: bool
     ) -> None:
-        """begin: position of the first entry after the first pending entry, in bytes."""
+        """Compare entries one by one. `begin` is their byte position in `pending.entries`."""
         for at in range(0, len(expected), ENTRY_BYTES):
             entry, position = expected[at : at + ENTRY_BYTES], (begin + at) // ENTRY_BYTES
             number = pending.first + position
@@ -247,7 +247,7 @@ def _add_settled_entries(spans: list[SettledSpan], number: int, entries: memoryv
 
 
 def add_span(spans: list[SettledSpan], span: SettledSpan) -> None:
-    """Join a span to the last span if these are adjacent, else append the span."""
+    """Extend the last span if the new span is adjacent, else append the new span."""
     if spans and spans[-1].first + spans[-1].entries == span.first:
         last = spans[-1]
         spans[-1] = SettledSpan(last.first, last.entries + span.entries, last.first_offset, span.last_offset)

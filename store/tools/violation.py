@@ -11,12 +11,12 @@ _REFUSALS = (EACCES, EPERM, EIO, EMFILE, ENFILE, ENOMEM)
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether the cause is not damage, such as a missing permission."""
+    """Return whether an error has another cause than damage, for example a missing permission."""
     return isinstance(error, OSError) and error.errno in _REFUSALS
 
 
 def relative_to(root: str, file: str) -> str:
-    """Return a path relative to root; `.` for root itself."""
+    """Return the path of `file` relative to `root`, or `.` for the root itself."""
     return "." if file == root else file.removeprefix(root.rstrip("/") + "/")
 
 
@@ -24,23 +24,23 @@ class DirectoryPromise(Enum):
     """The guarantees of a store directory."""
 
     LOG = "LOG"
-    """The log has whole segments without a gap: whole records up to the end of the log, then zeros."""
+    """The log has no gap between segments, and contains whole records followed by zeros."""
     QOFF = "QOFF"
-    """The queueOffsets of one queue increase by one."""
+    """Consecutive records of a queue have consecutive queueOffsets."""
     CQ_VALID = "CQ-VALID"
     """Entry n of a queue points to the record of that queue with queueOffset n, and has its size and tagsCode."""
     CQ_COMPLETE = "CQ-COMPLETE"
     """Every record has an entry in each of its queues."""
     IDX = "IDX"
-    """Every key of every record has exactly one index entry. There are no other entries, and all are in log order."""
+    """The index contains exactly one entry for each key of each record, in log order."""
     CKPT = "CKPT"
-    """The times in the checkpoint are not after the last record of the log."""
+    """No time in the checkpoint is later than the last record of the log."""
     META = "META"
     """Each side file is valid."""
 
 
 class DirectoryViolation(NamedTuple):
-    """One broken guarantee. file is relative to the store directory, offset counts from the file's start."""
+    """A broken guarantee. `file` is relative to the store directory."""
 
     promise: DirectoryPromise
     file: str
@@ -56,7 +56,7 @@ class DirectoryViolation(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """Violations and notes of a verification, in the order in which they were found."""
+    """Violations and notes of a verification."""
 
     root: str
     unclean_exit: bool
@@ -82,7 +82,7 @@ class Findings:
         self.add_violation(promise, error.file, error.offset, error.field, error.expected, error.found)
 
     def add_unreadable(self, promise: DirectoryPromise, file: str, error: OSError) -> None:
-        """Add an unreadable file. Raises an error whose cause is no damage."""
+        """Report an unreadable file as damaged. Raises `error` again if its cause is not damage."""
         if is_refusal(error):
             error.filename = error.filename or file
             raise error
@@ -93,7 +93,7 @@ class Findings:
         self.notes.append(f"{violation}; not part of the store: a start does not change it")
 
     def add_explained(self, violation: DirectoryViolation, consequence: str) -> None:
-        """Add a finding that an unclean exit can cause: after such an exit a note, else a violation."""
+        """Add damage that a crash can cause: as a note after an unclean exit, else as a violation."""
         if self.unclean_exit:
             self.notes.append(f"{violation}; unclean exit: recovery will {consequence}")
         else:

@@ -3,7 +3,8 @@
     CHECK ANSWERS                      a Python check judges the working directory
     PLACE ANSWERS SECONDS KIND NAME    a check of another kind starts in PLACE, judges the working directory, and ends
 
-ANSWERS is a file with two JSON lists: promises and refusals. Only the recorded calls are used, not the verdict.
+ANSWERS is a file with two JSON lists: promises and refusals. The recorder uses the calls of the check and ignores its
+verdict.
 """
 
 import json
@@ -16,14 +17,14 @@ from .check import BROKEN, HELD, call_check, load_check, takes_refusals
 
 
 def judge(check: str, answers: str) -> None:
-    """Run the function of a Python check, and consume all violations that it yields."""
+    """Run the function of a Python check to the end of its generator."""
     function = load_check(Path(check))
     list(call_check(function, Path.cwd(), _read_answers(answers), with_refusals=takes_refusals(function)) or ())
 
 
 def ask(place: str, answers: str, seconds_max: str, kind: str, name: str) -> None:
     """Run a check of another kind once. The exit code is 1 if the check has no verdict."""
-    # imported here, so that the record of a Python check does not have the imports of other kinds
+    # a module-level import would add the files of other kinds to the record of a Python check
     from .kinds import CHECK_KINDS
 
     root = Path(str(Path.cwd()).removesuffix(FILES))

@@ -1,14 +1,15 @@
-"""Checks: judge crash states. The check as a Python function is also here.
+"""Checks: judge crash states. This module also has the check that is a Python function.
 
  def check(directory: Path, acknowledged: list[str]) -> Iterable[str] | None
  def check(directory: Path, acknowledged: list[str], refused: list[str]) -> Iterable[str] | None
 
 The function opens a directory with the crash state, using the program's own code. It yields or returns the broken
-promises. An exception is a breach, too. `refused` has the operations that returned an error to their users. A message
-or an exception that starts with `noticed:` says that the program has reported damage; on damaged data it is no breach.
+promises. An exception is also a breach. `refused` lists the operations that returned an error to their users. A message
+or an exception that starts with `noticed:` means that the program has reported damage. It is no breach if the data is
+damaged.
 
-While the function runs, this directory is the working directory, and temporary files go to the program's directory for
-temporary files. Both are removed afterwards. Module variables of the check persist between calls.
+While the function runs, `directory` is the working directory, and `tempfile` uses the program's directory for temporary
+files. Both directories are removed afterwards. Module variables of the check persist between calls.
 """
 
 import contextlib
@@ -29,17 +30,17 @@ from ..record import FILES, TEMPORARY, Answers
 
 _QUOTED = re.compile(r"""(?<!\w)b?(?P<quote>['"])(?:\\.|(?!(?P=quote)).)*(?P=quote)""")
 _PATH = re.compile(r"(?<![\w./])/(?!/)[\w.@+~-]+(?:/+[\w.@+~-]+)*")
-"""An absolute path. Relative paths do not match, because text such as `read/write` may be no path."""
+"""An absolute path. The pattern excludes relative paths, because text such as `read/write` may not be a path."""
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_HEX = "(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{4,}"  # a digit is required: `dead` and `added` are words
+_HEX = "(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{4,}"  # an id must have a digit, because `dead` and `added` are words
 _NUMBER = re.compile(rf"0x[0-9a-fA-F]+|(?<![0-9A-Za-z])(?:{_UUID}|{_HEX})(?![0-9A-Za-z])|[0-9]+")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-"""A terminal's escape sequence, such as a colour (ECMA-48)."""
+"""A terminal escape sequence, such as a colour (ECMA-48)."""
 _LIST = re.compile(r"(?P<one>#|'…')(?:, (?P=one))*(?=[\])}])")
-"""One or more equal items in brackets. Their number is not part of the signature."""
+"""One or more equal items in brackets. The signature omits their number."""
 HELD, BROKEN, RAISED, TIMED_OUT, DIED = "held", "broken", "raised", "timed out", "died"
 NOTICED = "noticed:"
-"""Start of a message which says that the program has noticed damage. On disks without damage it is a breach."""
+"""Prefix of a message about damage that the program has reported. Without damage the message is a breach."""
 
 
 class CheckOutcome(NamedTuple):
@@ -49,7 +50,7 @@ class CheckOutcome(NamedTuple):
     lines: tuple[str, ...] = ()
     """The messages of the check, or the exception and its traceback."""
     is_assumed: bool = False
-    """Whether the check exceeded only a reduced time limit (`checkers`)."""
+    """Whether the check exceeded a reduced time limit, but not the whole one (`checkers`)."""
 
     @property
     def is_broken(self) -> bool:
@@ -61,14 +62,14 @@ class CheckOutcome(NamedTuple):
         return self.outcome == BROKEN and all(line.startswith(NOTICED) for line in self.lines)
 
     def is_breach(self, *, is_damaged: bool) -> bool:
-        """Return whether the outcome is a breach. Damaged data may be reported, but must not be used."""
+        """Return whether the outcome is a breach. The program may report damaged data, but must not use it."""
         return self.is_broken and not (is_damaged and self.is_damage_reported)
 
     @property
     def signature(self) -> str:
-        """Return the first line of the messages in a form that breaches of one kind share.
+        """Return the first line of the messages without the parts that differ between breaches of one kind.
 
-        Numbers, hexadecimal ids, absolute paths, quoted texts and blanks around the line are left out.
+        These are numbers, hexadecimal ids, absolute paths, quoted texts, and blanks around the line.
         """
         first = next((line for line in self.lines if not line.startswith(NOTICED)), "".join(self.lines[:1]))
         plain = _NUMBER.sub("#", _PATH.sub("…", _QUOTED.sub("'…'", first or self.outcome)))
@@ -89,7 +90,7 @@ def timed_out_outcome(seconds_max: float) -> CheckOutcome:
 
 
 class Check(ABC):
-    """Judges directories with crash states. name: how reports and failure files name the check."""
+    """Judges directories with crash states. name: the name of the check in reports and failure files."""
 
     runs_here: ClassVar[bool] = False
     """Whether the check runs in the caller's process."""
@@ -98,21 +99,21 @@ class Check(ABC):
     kind: ClassVar[str] = "check"
     """Key of the check's row in `CHECK_KINDS`. A failure file stores it, so that a replay can find the check."""
     takes_refusals: bool = True
-    """Whether the check gets the refused operations. They follow the promises in each question."""
+    """Whether the check gets the refused operations, after the promises."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @abstractmethod
     def judge(self, root: Path, answers: Answers, seconds_max: float) -> CheckOutcome:
-        """Return the verdict on a crash state. root: real directory with the content of the program's disk.
+        """Return the verdict on a crash state. root: real directory with the files of the program's disk.
 
         seconds_max: time limit for checks that wait for another process.
         """
 
     def program(self, file: Path, answers: Answers, seconds_max: float) -> list[str]:
-        """Return a command line that judges its working directory once, for a recorder. file: path of a file to write
-        the answers to.
+        """Return a command line for a recorder, which judges its working directory once. file: path of a new file for
+        the promises and refusals.
         """
         file.write_text(json.dumps(answers))
         started = [sys.executable, "-P", "-m", __package__]
@@ -129,17 +130,19 @@ class Check(ABC):
 CHECK, REFUSED = "check", "refused"
 _MODULE = "tornlog_probe_check"
 NO_TEXT = "the check has given a text that is empty"
-"""Replaces an empty message of a check, because a breach needs a text."""
+"""Text for an empty message of a check, because a breach needs a text."""
 VIOLATIONS_MAX = 20
 Function = Callable[..., Iterable[str] | None]
 
 
 class CheckError(Exception):
-    """A file contains no check."""
+    """A file does not contain a check."""
 
 
 def load_check(path: Path) -> Function:
-    """Return the function `check` of a Python file, which can import from its directory. CheckError: there is none."""
+    """Return the function `check` of a Python file, which can import from its directory. CheckError: the file has no
+    such function.
+    """
     path = path.resolve()
     spec = importlib.util.spec_from_file_location(_MODULE, path)
     if spec is None or not path.is_file():
@@ -147,7 +150,7 @@ def load_check(path: Path) -> Function:
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     try:
-        # Not by the loader: its bytecode cache is stale if the file is changed within a second and keeps its size.
+        # The loader's bytecode cache is stale after a change within a second that keeps the file's size.
         exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
     except Exception as error:
         raise CheckError(f"{path}: {type(error).__name__}: {error}") from error
@@ -171,7 +174,8 @@ def takes_refusals(function: Function) -> bool:
 
 
 class FunctionCheck(Check):
-    """A function of the running process, such as a closure of a test. It cannot be recorded or replayed from a file.
+    """A function of the running process, such as a closure of a test. A recorder or a replay cannot load it from a
+    file.
 
     raised: classes of exceptions that are a breach, in addition to `Exception`.
     """
@@ -198,7 +202,7 @@ class FunctionCheck(Check):
 
 
 class PythonCheck(FunctionCheck):
-    """The function `check` of a Python file. CheckError: there is none."""
+    """The function `check` of a Python file. CheckError: the file has no such function."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path.resolve()), load_check(path))
@@ -224,7 +228,7 @@ def _environment_of_check(root: Path) -> Iterator[None]:
 
 
 def _limited_findings(found: Iterable[str]) -> Iterator[str]:
-    """Yield the first findings of a check. A string is one finding, not a list of characters."""
+    """Yield the first findings of a check. A string is a single finding."""
     for number, line in enumerate([found] if isinstance(found, str) else found):
         if number == VIOLATIONS_MAX:
             return

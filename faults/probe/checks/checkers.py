@@ -1,12 +1,12 @@
-"""Checkers: processes that run checks, one state after the other.
+"""Checkers: a pool of processes that check states.
 
-If a check hangs or kills its process, only this state is affected. Processes are forked, which is cheap, and safe
-because there is only one thread. A check that exceeds its time limit is repeated while no other check runs, because it
-may only be slow on a busy machine.
+A check that hangs or kills its process affects only the verdict on this state. The processes are forked, which is
+cheap, and safe because the parent has one thread. If a check exceeds its time limit, the pool repeats it while no other
+check runs, because a busy machine may have slowed it down.
 
-A check may hang in many states. Therefore, after the first confirmed time-out, later checks have a reduced time limit:
-ten times the slowest check that returned, and at least a second. A check that exceeds only this limit may still be
-slow, so its outcome is marked as assumed, and the caller confirms some of these outcomes with the whole time limit.
+A check may hang in many states. So the first confirmed time-out reduces the limit of later checks to ten times the
+slowest check that returned, and at least a second. A check that exceeds the reduced limit may only be slow, so its
+outcome is an assumed time-out. The caller confirms some assumed time-outs with the whole time limit.
 """
 
 import os
@@ -42,17 +42,17 @@ from .sleep_watch import SleepLimitReached, SleepWatch
 from .state_directory import StateDirectory
 
 Question = tuple[Image | CrashState, Answers]
-"""A state, and the answers of the program before it."""
+"""A state, and the promises and refusals before it."""
 Visit = tuple[Point, StatesOf]
-"""A crash point, and the states that a crash may leave there."""
+"""A crash point, and the states that a crash at this point may leave."""
 IsKnown = Callable[[Point, str, CrashState], bool]
-"""Whether there is a verdict on the state of a disk at a point."""
+"""Returns whether the state of a disk at a point has a verdict."""
 _FORK = get_context("fork")
 _IN_MEMORY = "/dev/shm"
 _SAID_BYTES_MAX = 64 << 10
 _REDUCED_FACTOR, _REDUCED_SECONDS_MIN = 10.0, 1.0
 _POLL_SECONDS = 0.05
-_GRACE_SECONDS = 5.0  # additional time, because a check without `runs_here` enforces the time limit itself
+_GRACE_SECONDS = 5.0  # grace period for a check in another process, which enforces the time limit itself
 
 
 @dataclass(slots=True, eq=False)
@@ -60,11 +60,11 @@ class _CheckWorker:
     process: ForkProcess
     connection: Connection
     shown: Image = NOTHING
-    """The last state that was sent. The next one is sent as its difference to this one."""
+    """The last state sent to the worker. The pool sends only differences between states."""
 
 
 class _PendingQuestion(NamedTuple):
-    """A question that a worker is judging. began, end: times of the monotonic clock; end is the deadline."""
+    """A question that a worker is judging. began, end: start and deadline by the monotonic clock."""
 
     number: int
     worker: _CheckWorker
@@ -74,12 +74,11 @@ class _PendingQuestion(NamedTuple):
 
 
 class Checkers:
-    """A pool of processes that judge states. jobs: number of processes; 0: judge in this process if the check allows
-    it.
+    """A pool of processes that judge states. jobs: number of processes; 0: this process judges, if the check allows it.
 
-    seconds_max: time limit of one check; of CPU time, and of time asleep, if jobs is 0. may_be_killed: whether this
-    process may be killed, such as a worker of Spark. Then its process group does not have the pool, and the pool
-    removes its files.
+    seconds_max: time limit of one check; if jobs is 0, the limit of its CPU time, and of its time asleep.
+    may_be_killed: whether another program may kill this process, as Spark kills its workers. The pool then has its own
+    process group and removes its files.
     """
 
     def __init__(self, check: Check, jobs: int, seconds_max: float, *, may_be_killed: bool = False) -> None:
@@ -88,19 +87,19 @@ class Checkers:
         self._jobs = jobs if check.runs_here else max(1, jobs)
         self._seconds_max = seconds_max
         is_there = os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK | os.X_OK)
-        parent = _IN_MEMORY if is_there else None  # exporting images is much faster to a file system in memory
+        parent = _IN_MEMORY if is_there else None  # an export to a file system in memory is much faster
         self._scratch = TemporaryDirectory(prefix="tornlog-probe-", dir=parent, ignore_cleanup_errors=True)
         self._idle: list[_CheckWorker] = []
         self._busy: dict[Connection, _PendingQuestion] = {}
         self.judged = 0
         self.repeated = 0
-        """Number of checks that were repeated because they exceeded the time limit."""
+        """Number of checks repeated after they exceeded the time limit."""
         self.reduced = 0
-        """Number of checks that had a reduced time limit."""
+        """Number of checks with a reduced time limit."""
         self.assumed = 0
-        """Number of these checks that exceeded it."""
+        """Number of checks that exceeded a reduced time limit."""
         self._has_hung = False  # whether a time-out was confirmed
-        self._slowest_seconds = 0.0  # of the checks that returned
+        self._slowest_seconds = 0.0  # duration of the slowest check that returned
         self._said = Path(self._scratch.name, "said")
         self._said.touch()
         self._here: StateDirectory | None = None
@@ -109,7 +108,7 @@ class Checkers:
 
     @property
     def jobs(self) -> int:
-        """Return how many states are judged at the same time."""
+        """Return the number of states that are judged at the same time."""
         return max(1, self._jobs)
 
     @property
@@ -126,11 +125,11 @@ class Checkers:
     def looking_ahead(
         self, visits: Generator[Visit, None, None], job: ProbeJob, is_known: IsKnown
     ) -> Generator[Visit, None, None]:
-        """Return the visits of a job, in order. A pool of other machines takes their states before it is asked."""
+        """Return the visits of a job in order. A pool on other machines overrides this to judge states in advance."""
         return visits
 
     def verdicts(self, questions: Sequence[Question]) -> list[CheckOutcome]:
-        """Return the verdict on each question, in order. EndedEarlyError: the probe was interrupted."""
+        """Return the verdicts in the order of the questions. EndedEarlyError: the probe was interrupted."""
         answers = dict(self.judge_each(questions))
         return [answers[number] for number in range(len(questions))]
 
@@ -153,9 +152,9 @@ class Checkers:
                     else:
                         yield number, answer
                 for number, answer in slow:
-                    is_reduced = self._limit_seconds < self._seconds_max  # as one of `slow` was confirmed to hang
+                    is_reduced = self._limit_seconds < self._seconds_max  # one of `slow` is confirmed to hang
                     yield number, self._mark_assumed(answer) if is_reduced else self.judge_again(questions[number])
-        finally:  # the caller may want no further answers
+        finally:  # the caller may stop the iteration here
             for asked in self._busy.values():
                 _end_worker(asked.worker)
             self._busy.clear()
@@ -178,7 +177,7 @@ class Checkers:
         return min(self._seconds_max, max(_REDUCED_SECONDS_MIN, _REDUCED_FACTOR * self._slowest_seconds))
 
     def _record_duration(self, answer: CheckOutcome, began: float, limit_seconds: float) -> CheckOutcome:
-        """Note the duration of a check, and return its answer, marked if it exceeded only a reduced limit."""
+        """Record the duration of a check. Return its outcome, as an assumed time-out if it exceeded a reduced limit."""
         is_reduced = limit_seconds < self._seconds_max
         self.reduced += is_reduced
         if answer.outcome != TIMED_OUT:
@@ -192,7 +191,7 @@ class Checkers:
     def _receive_answers(
         self, waiting: deque[tuple[int, Question]], jobs: int, limit_seconds: float | None = None
     ) -> Iterator[tuple[int, CheckOutcome]]:
-        """Yield answers, and take their questions from `waiting`, until a check exceeds the whole time limit."""
+        """Yield outcomes, and remove their questions from `waiting`, until a check exceeds the whole time limit."""
         is_slow = False
         while self._busy or (waiting and not is_slow):
             while waiting and not is_slow and len(self._busy) < jobs:
@@ -225,7 +224,7 @@ class Checkers:
         self._busy[worker.connection] = _PendingQuestion(number, worker, limit_seconds, began, end)
 
     def _receive_verdict(self, worker: _CheckWorker) -> CheckOutcome:
-        """Return the answer of a worker. If the worker ended instead, the check died in this state."""
+        """Return the outcome from a worker. If the worker has ended, the outcome is DIED."""
         try:
             verdict: CheckOutcome = worker.connection.recv()
         except EOFError:
@@ -281,7 +280,7 @@ class Checkers:
         except SleepLimitReached:
             verdict = timed_out_outcome(limit_seconds)
         verdict = self._record_duration(verdict, began, limit_seconds)
-        # No repetition is needed, because neither CPU time nor sleep depends on the load of the machine.
+        # A repetition is useless, because the load of the machine changes neither CPU time nor sleep.
         self._has_hung |= verdict.outcome == TIMED_OUT and not verdict.is_assumed
         self._here.find_check_changes(_users_of_files(os.getpid()))
         return verdict
@@ -307,9 +306,9 @@ def _users_of_files(process: int) -> Iterator[int]:
 def _run_worker(
     connection: Connection, others: list[Connection], check: Check, scratch: Path, said: Path, owner: int
 ) -> None:
-    """Run a worker: judge states until the connection closes. The checks' output is written to the file `said`.
+    """Run a worker: judge states until the connection closes. Checks print to the file `said`.
 
-    owner: the process of the pool if it may be killed, or 0.
+    owner: the pool's process if another program may kill it, else 0.
     """
     if owner:
         os.setpgid(0, 0)
@@ -322,7 +321,7 @@ def _run_worker(
         other.close()
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles interrupts
-    for number in (signal.SIGTERM, signal.SIGALRM):  # signal handlers inherited by the fork are meant for the parent
+    for number in (signal.SIGTERM, signal.SIGALRM):  # the inherited signal handlers are the parent's
         signal.signal(number, signal.SIG_DFL)
     fork_below_reaper(connection)
 
@@ -330,7 +329,7 @@ def _run_worker(
         check.close()
         os._exit(0)
 
-    if not check.runs_here:  # a Python check must not be interrupted by a signal handler; it ends with its process
+    if not check.runs_here:  # no signal handler may interrupt a Python check; SIGKILL ends it with its process
         signal.signal(signal.SIGTERM, end)
     directory = StateDirectory(scratch)
     while True:
@@ -342,14 +341,14 @@ def _run_worker(
                 shutil.rmtree(scratch, ignore_errors=True)
             os._exit(0)
         verdict = check.judge(directory.show(difference), answers, limit_seconds).without_escape_sequences
-        if not (check.runs_here or check.keeps_processes):  # processes that do not serve the next state are ended
+        if not (check.runs_here or check.keeps_processes):  # ends the processes that do not serve the next state
             kill_other_processes()
         connection.send(verdict)
         directory.find_check_changes(_users_of_files(os.getppid()))
 
 
 def _has_ended(owner: int) -> bool:
-    """Wait for the end of a process. An owner that has only closed the connection kills this process meanwhile."""
+    """Wait for the end of a process, and return whether it has ended. An owner that is alive kills this process."""
     end = monotonic() + _GRACE_SECONDS
     while monotonic() < end:
         try:

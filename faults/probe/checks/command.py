@@ -1,14 +1,14 @@
 """Command checks: an executable started for each state, or a long-running server.
 
-A command's working directory has the crash state. Its standard input has the acknowledged promises, one per line. The
-file that TORNLOG_REFUSED names has the refused operations. Exit code 0 means that all promises are kept. For other
-codes the messages are in standard output, or in standard error if standard output is empty.
+The working directory of a command is the crash state. The command reads the promises, one per line, from standard
+input, and the refused operations from the file TORNLOG_REFUSED. Exit code 0 means that all promises are kept. With any
+other code the command prints messages to standard output; if that is empty, standard error has the messages.
 
-A server is started once, in the user's directory, and restarted whenever it has ended. For each state it reads one
-line, `{"directory": path, "acknowledged": [promises], "refused": [operations]}`, and writes one line, `{"broken":
+A server starts once, in the user's directory, and again whenever it has ended. For each state it reads one line,
+`{"directory": path, "acknowledged": [promises], "refused": [operations]}`, and writes one line, `{"broken":
 [messages]}`.
 
-TMPDIR is the directory of the program's temporary files. When a check ends, all its processes are killed.
+TMPDIR is the program's directory for temporary files. The end of a check kills all its processes.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ from .check import (
     timed_out_outcome,
 )
 
-_KEPT_BYTES_MAX = 64 << 10  # maximum number of kept bytes of each output of a command
+_KEPT_BYTES_MAX = 64 << 10  # maximum bytes to keep of each output of a command
 _CHUNK_BYTES = 64 << 10
 _CHUNKS_AT_ONCE = 16
 _REFUSED = "TORNLOG_REFUSED"
@@ -126,7 +126,7 @@ def _outcome_of_exit(code: int, outputs: tuple[bytes, bytes], root: Path) -> Che
 
 
 def _read_outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
-    """Return the standard output and standard error of a process, up to its end or the deadline."""
+    """Read standard output and standard error until the process ends or the deadline is reached."""
     assert process.stdout is not None, process.args
     assert process.stderr is not None, process.args
     said = {process.stdout: b"", process.stderr: b""}
@@ -137,7 +137,7 @@ def _read_outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, 
         has_ended = False
         while not has_ended and monotonic() < end:
             if selector.get_map():
-                # polled before reading, so that the last read gets all output
+                # poll before the read, so that the last read gets all output
                 has_ended = process.poll() is not None
                 ready = selector.select(0 if has_ended else min(_POLL_SECONDS, max(0.0, end - monotonic())))
             else:
@@ -152,7 +152,7 @@ def _read_outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, 
 
 
 def _read_available(pipe: IO[bytes], before: bytes) -> tuple[bytes, bool]:
-    """Read a pipe. Return the first bytes of all output so far, and whether more output can follow."""
+    """Read a pipe. Return the first bytes of the output so far, and whether the pipe is still open."""
     for _ in range(_CHUNKS_AT_ONCE):
         try:
             chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
@@ -183,7 +183,7 @@ class CheckServer(Check):
         if not self._command:
             raise CheckError("expected a command, found nothing")
         self.directory: str | None = None
-        """The working directory of the server. None: that of this process."""
+        """The working directory of the server. None: this process's directory."""
         self._server: subprocess.Popen[bytes] | None = None
 
     def judge(self, root: Path, answers: Answers, seconds_max: float) -> CheckOutcome:
@@ -225,11 +225,11 @@ class CheckServer(Check):
         return self._server
 
     def _outcome_of_ended_server(self) -> CheckOutcome:
-        """Return the outcome of a server that ended while it judged a state. The next state starts a new server."""
+        """Return the outcome DIED of a server that ended in a check. The next state starts a new server."""
         server = self._server
         assert server is not None, self.name
         with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(_ENDING_SECONDS)  # its output is closed, so it is about to exit
+            server.wait(_ENDING_SECONDS)  # the server has closed its output, so it is about to exit
         self.close()
         return CheckOutcome(DIED, (f"the check's server has ended: {exit_text(server.returncode)}",))
 
@@ -249,7 +249,7 @@ class CheckServer(Check):
 
 
 def _read_line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
-    """Return a line from a server. If it has ended, return its last bytes; at the deadline None."""
+    """Return a line from a server, its last bytes if it has ended, or None at the deadline."""
     assert server.stdout is not None, server.args
     line = b""
     with DefaultSelector() as selector:
@@ -266,7 +266,7 @@ def _read_line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
 
 def _kill_process_group(process: subprocess.Popen[bytes]) -> None:
     """Kill a process and its group, and close its pipes."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # no process of the group is left
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # all processes of the group have ended
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):

@@ -1,7 +1,7 @@
-"""Kinds of check: the table used by options, failure files and recorded recoveries.
+"""Kinds of check: a table for options, failure files and recorded recoveries.
 
-A new kind needs a subclass of `Check` and a row here. Its option and help text, the replay of its failures, and crashes
-in its recovery then work without other changes.
+To add a kind, write a subclass of `Check` and add a row. The row gives it an option with help text, the replay of
+failures, and crashes in recovery.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from .command import CheckServer, CommandCheck
 
 
 def check_in_file(path: Path) -> Check:
-    """Return the check in a file: a Python function or an executable. CheckError: the file has neither."""
+    """Return the check in a file: a Python function or an executable. CheckError: the file is neither."""
     return PythonCheck(path) if path.suffix == ".py" else CommandCheck(path)
 
 
@@ -24,7 +24,7 @@ class CheckKind:
     make: Callable[[str], Check]
     help_text: str
     metavar: str = ""
-    """The option's value in help texts. Empty for a file."""
+    """The option's value in help texts. "": the value is a file."""
 
 
 CHECK_KINDS: Mapping[str, CheckKind] = {
@@ -36,5 +36,5 @@ CHECK_KINDS: Mapping[str, CheckKind] = {
         CheckServer, "A check that stays up: a JSON line in, a JSON line out for each state.", metavar="COMMAND"
     ),
 }
-"""Kinds by option name with `_` for `-`. `Check.kind` is the same name."""
+"""Kinds by `Check.kind`, which is the option's name with `_` for `-`."""
 assert {check.kind for check in (PythonCheck, CommandCheck, CheckServer)} <= set(CHECK_KINDS)

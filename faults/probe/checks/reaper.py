@@ -1,8 +1,8 @@
 """Reaper: a process that starts a check and ends all processes of the check.
 
-A check may start processes outside of its process group, as daemons do. When their parents end, they become children of
-the reaper. On other systems than Linux, or if the kernel does not list children, only the process group of the check is
-killed.
+A check may start processes outside of its process group, such as daemons. When the parent of a daemon ends, Linux makes
+the reaper its parent. On other systems, or if the kernel does not list children, the reaper kills only the process
+group.
 """
 
 import ctypes
@@ -17,14 +17,14 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import NoReturn
 
-_TAKE_ORPHANS = 36  # value of PR_SET_CHILD_SUBREAPER
+_TAKE_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER
 _ENDING_SECONDS, _POLL_SECONDS = 1.0, 0.001
 
 
 def fork_below_reaper(connection: Connection) -> None:
     """Fork, and return in the child. The caller becomes the reaper, and later ends with the child's exit status.
 
-    connection: stays open only in the child, so that the peer notices when the child ends.
+    connection: only the child keeps it open, so that the peer notices the end of the child.
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
@@ -33,7 +33,7 @@ def fork_below_reaper(connection: Connection) -> None:
     child = 0
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
-        if child:  # kill the child's group too, because without /proc no children are listed
+        if child:  # kill the child's group too, because without /proc its children are unknown
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGTERM)
         kill_children(os.getpid())
@@ -48,12 +48,14 @@ def fork_below_reaper(connection: Connection) -> None:
 
 
 def kill_other_processes() -> None:
-    """Kill the processes that a check has left running. The caller must be a child of the reaper, without children."""
+    """Kill the processes that a check has left running. The caller must be a child of the reaper and must have no
+    children.
+    """
     kill_children(os.getppid(), spared=os.getpid())
 
 
 def kill_children(reaper: int, spared: int = 0) -> None:
-    """Kill all children of a reaper except `spared`, including orphans that become its children meanwhile."""
+    """Kill all children of a reaper except `spared`, also orphans that become its children during the call."""
     end = monotonic() + _ENDING_SECONDS
     while (children := _children_of(reaper) - {spared}) and monotonic() < end:
         for child in children:
@@ -76,7 +78,7 @@ def descendant_processes(process: int) -> Iterator[int]:
 def _children_of(process: int) -> set[int]:
     children: set[int] = set()
     with suppress(OSError):
-        for task in os.listdir(f"/proc/{process}/task"):  # each thread has children of its own
+        for task in os.listdir(f"/proc/{process}/task"):  # the kernel lists children by thread
             with suppress(OSError):
                 children.update(map(int, Path(f"/proc/{process}/task/{task}/children").read_text().split()))
     return children
@@ -89,8 +91,8 @@ def _reap_until_end_of(child: int) -> NoReturn:
     kill_children(os.getpid())
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # if the child dumped core, it has done so already
-        with suppress(OSError):  # SIGKILL has no handler that could be reset
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump of the child is already complete
+        with suppress(OSError):  # SIGKILL cannot have a handler
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)

@@ -1,11 +1,11 @@
-"""Sleep watch: ends a check of this process that sleeps, or waits for other processes, beyond its time limit.
+"""Sleep watch: ends a check in this process that sleeps longer than its time limit.
 
-A limit of CPU time does not end such a check. Time in the queue for a processor does not count as sleep, so a busy
-machine changes no verdict. The watch is cheap if checks are short: only a check that takes a fifth of its limit is
-measured, from then on.
+A CPU time limit cannot end a check that sleeps or waits for other processes. The watch does not count time in the run
+queue, so a busy machine changes no verdict. To keep short checks cheap, the watch measures a check only after a fifth
+of its time limit.
 
-The watch uses the real timer, which a time limit of the whole work also uses. The latter keeps its end and its handler.
-Sources: setitimer(2); Documentation/scheduler/sched-stats.rst of Linux.
+The watch uses the real timer. If a limit of the whole work also uses this timer, the watch restores its end and its
+handler. Sources: setitimer(2); Documentation/scheduler/sched-stats.rst of Linux.
 """
 
 import signal
@@ -15,17 +15,17 @@ from time import monotonic, thread_time
 from types import FrameType
 
 _SCHEDULED = "/proc/thread-self/schedstat"
-"""Nanoseconds of this thread on a processor, then in the queue for one."""
-_FIRST_LOOK = 0.2  # part of the limit
-_SECONDS_MIN = 0.001  # a timer of 0 would be off
+"""File with the nanoseconds of this thread on a processor, and in the run queue."""
+_FIRST_LOOK = 0.2  # fraction of the limit
+_SECONDS_MIN = 0.001  # setitimer(0) disables the timer
 
 
-class SleepLimitReached(BaseException):  # no Exception: a check would report it as a breach
-    """The limit of time asleep is reached."""
+class SleepLimitReached(BaseException):  # not an Exception, which would be a breach
+    """A check has slept for its time limit."""
 
 
 class SleepWatch:
-    """Watches one check at a time, in the main thread. Between checks only the outer limit uses the timer."""
+    """Watches one check at a time, in the main thread. Between checks the watch does not use the timer."""
 
     def __init__(self) -> None:
         self._outer = signal.getsignal(signal.SIGALRM)
@@ -33,7 +33,7 @@ class SleepWatch:
         self._outer_end = monotonic() + left_seconds if left_seconds else None
         self._limit_seconds = 0.0
         self._measured_from: tuple[float, float] | None = None
-        """Time and time awake at the start of the measurement."""
+        """Monotonic time and time awake at the start of the measurement."""
         signal.signal(signal.SIGALRM, self._on_alarm)
         self._rest()
 
@@ -42,7 +42,7 @@ class SleepWatch:
 
     @contextmanager
     def watching(self, limit_seconds: float) -> Iterator[None]:
-        """Raise SleepLimitReached in a block that is asleep for so long."""
+        """Raise SleepLimitReached in a block that sleeps longer than the limit."""
         self._limit_seconds, self._measured_from = limit_seconds, None
         self._set_timer(limit_seconds * _FIRST_LOOK)
         try:
@@ -80,10 +80,10 @@ class SleepWatch:
 
 
 def _seconds_awake() -> float:
-    """Return how long this thread was on a processor or in the queue for one."""
+    """Return the time that this thread was on a processor or in the run queue."""
     try:
         with open(_SCHEDULED, "rb", buffering=0) as file:
             running_ns, waiting_ns, _ = map(int, file.read().split())
-    except (OSError, ValueError):  # not on this system: time in the queue counts as sleep
+    except (OSError, ValueError):  # this system has no such file, so time in the run queue counts as sleep
         return thread_time()
     return (running_ns + waiting_ns) / 1e9

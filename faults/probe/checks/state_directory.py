@@ -1,11 +1,11 @@
 """State directory: shows a check one crash state after the other.
 
-If a state has many files, only those are written for the next state that differ, or that the check has changed. inotify
-reports the latter. It reports no stores through a map, but it reports when a file that was opened for writing is
-closed, and a map keeps its file open. So the directory is made anew if a process still has one of its files open or
-mapped. It is also made anew if a directory or a hard link may hide changes, or if reports were lost. Not noticed:
-changes through a hard link that the check makes elsewhere, or removes again. The directory gets a new name for each
-state, because checks may remember paths.
+If a state has many files, the next state rewrites only files that differ or that the check has changed. inotify reports
+the check's changes. inotify does not report stores through a memory map, but it reports the close of a file that was
+open for writing, and a map keeps its file open. So a file that a process still has open or mapped requires a new
+directory. A directory or a hard link that may hide changes, or a lost report, also requires one. The check's changes
+through a hard link that it makes elsewhere, or removes again, are not noticed. Each state gives the directory a new
+name, because checks may cache paths.
 
 Sources: inotify(7); Linux, fs/file_table.c, __fput(), and include/linux/fsnotify.h, fsnotify_link().
 """
@@ -24,9 +24,9 @@ from ...disk.difference import FilePatch, ImageDifference
 from ...disk.export import write_file
 from ...disk.image import FileImage
 
-_DIRECTORIES_MAX = 256  # the kernel limits the watches of a user
+_DIRECTORIES_MAX = 256  # the kernel limits the number of watches per user
 FILES_MIN = 48
-"""With fewer files, making a directory anew costs less than finding the files that a check has changed or left open."""
+"""With fewer files, a new directory costs less than the search for files that a check has changed or left open."""
 _EVENTS = (
     *(flags.OPEN, flags.MODIFY, flags.ATTRIB, flags.CLOSE_WRITE, flags.CREATE, flags.DELETE),
     *(flags.MOVED_FROM, flags.MOVED_TO, flags.ONLYDIR),
@@ -40,7 +40,7 @@ class StateDirectory:
     """A directory that has the files of one state at a time. parent: an existing directory.
 
     Invariant: between `show` and `find_check_changes` the directory has exactly the content of the state. `_changed`
-    has the paths that the check may have changed since.
+    has the paths that the check may have changed after `show`.
     """
 
     def __init__(self, parent: Path) -> None:
@@ -56,9 +56,9 @@ class StateDirectory:
         self._changed: set[str] = set()
 
     def show(self, difference: ImageDifference) -> Path:
-        """Change the state by a difference, and return the directory that has it."""
+        """Apply a difference to the state, and return its directory."""
         if difference.directories is not None:
-            self.discard()  # while the files of the last state are known
+            self.discard()  # the files of the last state are still known
         outdated = {path for path in difference.files if path in self._files}
         outdated.update(path for path in difference.symlinks if path in self._symlinks)
         outdated.update(difference.removed)
@@ -77,12 +77,12 @@ class StateDirectory:
             return self._create_root()
         try:
             return self._change_in_place(files, difference.symlinks, outdated)
-        except OSError:  # the check has left something that cannot be removed
+        except OSError:  # rmtree could not remove all files of the check
             self.discard()
             return self._create_root()
 
     def find_check_changes(self, processes: Iterable[int]) -> None:
-        """Find the changes of a check. processes: those that may still have files open.
+        """Find the changes of a check. processes: processes that may still have files open.
 
         Call this after the check's other processes have ended.
         """
@@ -104,7 +104,7 @@ class StateDirectory:
             self.discard()
 
     def _hides_changes(self, event: Event) -> bool:
-        """Return whether a directory of the state has changed, or a new one may have had links to its files."""
+        """Return whether a directory of the state has changed, or a new directory may have had links to its files."""
         path = f"{self._watched[event.wd]}/{event.name}"
         if not event.name or path in self._directories:
             return True
@@ -124,9 +124,9 @@ class StateDirectory:
         self._changed.clear()
 
     def _is_removed(self, root: str) -> bool:
-        """Remove the files and directories of the state, and return whether nothing else was there.
+        """Remove the files and directories of the state. Return whether the directory had no other files.
 
-        This is faster than to look for files, and the checks of most states leave no others.
+        This is faster than a directory scan, and most checks leave no other files.
         """
         try:
             for path in chain(self._files, self._symlinks):
@@ -162,14 +162,14 @@ class StateDirectory:
         symlinks.update((path, self._symlinks[path]) for path in changed if path in self._symlinks)
         self._write_files(files, symlinks)
         changed.clear()
-        self._inotify.read(timeout=0)  # reports of our own changes
+        self._inotify.read(timeout=0)  # discard the reports of our own changes
         return root
 
     def _write_files(self, files: dict[str, FileImage], symlinks: dict[str, str]) -> None:
         root = str(self._root)
         for path, file in files.items():
             write_file(root + path, file)
-        for path, text in symlinks.items():  # links last, so that no file is written through a link
+        for path, text in symlinks.items():  # links last, so that no write follows a link
             os.symlink(text, root + path)
 
     def _watch_directories(self) -> None:
@@ -179,7 +179,7 @@ class StateDirectory:
             self._inotify = inotify = INotify()
             for directory in ("", *self._directories):
                 self._watched[inotify.add_watch(f"{self._root}{directory}", _MASK)] = directory
-        except OSError:  # the user has no more watches: each state gets a new directory
+        except OSError:  # the user's limit of watches is reached, so each state gets a new directory
             if inotify is not None:
                 inotify.close()
             self._inotify = None
@@ -201,7 +201,7 @@ def _remove_path(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         pass
-    except (IsADirectoryError, PermissionError):  # a directory that the check has made
+    except (IsADirectoryError, PermissionError):  # the check has made this directory
         shutil.rmtree(path)
 
 
@@ -213,16 +213,16 @@ def _is_hard_link(path: str) -> bool:
 
 
 def _process_uses(process: int, root: Path) -> bool:
-    """Return whether a process works in root, or has a file there open or mapped. A process that has ended does not."""
+    """Return whether a process has its working directory, an open file or a map in root. False for an ended process."""
     files = f"/proc/{process}"
     try:
         for link in ("cwd", *(f"fd/{name}" for name in os.listdir(f"{files}/fd"))):
-            with suppress(FileNotFoundError):  # closed meanwhile
+            with suppress(FileNotFoundError):  # the process has closed the file meanwhile
                 if f"{os.readlink(f'{files}/{link}')}/".startswith(f"{root}/"):
                     return True
         with open(f"{files}/maps", "rb") as maps:
             return f"{root}/".encode() in maps.read()
     except (FileNotFoundError, ProcessLookupError):
         return False
-    except PermissionError:  # the process has another user, so its open files are unknown
+    except PermissionError:  # the open files of another user's process are unknown
         return True

@@ -1,4 +1,4 @@
-"""Live runs: machines that run at the same time, of which some are cut or paused while the others go on.
+"""Live runs: run several machines at once, and cut the power of some or pause them.
 
-Each machine has its own recorder, so its disk is known at every step, and a power cut can leave any crash image.
+One recorder per machine records every change of its disk, so a power cut can leave any crash image.
 """

@@ -13,12 +13,12 @@ from .run import LiveRun
 from .schedule import CUT, LiveEvent, StepCount, schedule_of
 
 NO_SEED = -1
-"""Instead of a seed: the run without events."""
+"""The seed field of the run without events."""
 
 
 @dataclass(slots=True)
 class LiveFinding:
-    """The first run with a kind of breach. seeds: all seeds with it."""
+    """The first run with a signature. seeds: all seeds with this signature."""
 
     seed: int
     outcome: LiveOutcome
@@ -30,23 +30,23 @@ class LiveReport:
     """The results of a campaign."""
 
     steps: Mapping[str, StepCount] = field(default_factory=dict)
-    """The steps of each machine in the run without events."""
+    """Steps of each machine in the run without events."""
     promises: int = 0
-    """Promises of the run without events."""
+    """Number of promises in the run without events."""
     runs: int = 0
-    """Runs of seeds with a verdict."""
+    """Number of seeds with a verdict."""
     cuts: int = 0
     machines_cut: Counter[str] = field(default_factory=Counter)
     losing: int = 0
-    """Cuts in which some image has lost data."""
+    """Number of power cuts after which some machine has lost data."""
     late: int = 0
-    """Cuts after the end of the program."""
+    """Number of power cuts after the end of the program."""
     pauses: int = 0
     without_cut: list[int] = field(default_factory=list)
     discarded: dict[int, LiveOutcome] = field(default_factory=dict)
-    """Runs without a verdict, by seed. The line of their outcome is the reason."""
+    """Runs without a verdict, by seed. The text of the outcome is the reason."""
     untried: int = 0
-    """Seeds left out because the probe ended early."""
+    """Number of seeds not run, because the probe ended early."""
     findings: dict[str, LiveFinding] = field(default_factory=dict)
 
     def add(self, seed: int, outcome: LiveOutcome) -> None:
@@ -68,7 +68,7 @@ class LiveReport:
         self.late += one.was_late
 
     def judge(self, seed: int, outcome: LiveOutcome) -> None:
-        """Note the verdict of a run."""
+        """Record the verdict of a run."""
         if outcome.verdict.is_broken:
             found = self.findings.setdefault(outcome.verdict.signature, LiveFinding(seed, outcome, []))
             found.seeds.append(seed)
@@ -83,7 +83,7 @@ def run_live(
     stops_at_first: bool = False,
     on_progress: Callable[[LiveReport, int], None] = lambda report, seed: None,
 ) -> LiveReport:
-    """Run without events, then once per seed. A campaign that ends early returns its findings so far.
+    """Run without events, then once per seed. After an early end, return the findings so far.
 
     DiscardedRunError: the run without events has no verdict.
     """

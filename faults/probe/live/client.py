@@ -1,7 +1,8 @@
-"""Client of a live run: the program whose lines are the promises. It is not recorded, and never cut.
+"""Client of a live run: the program whose output lines are the promises. No recorder traces it, and no power cut stops
+it.
 
-Standard output is a terminal, so that C's stdio flushes each line. Lines written to the descriptor whose number is in
-TORNLOG_PROMISES are promises; if there are any, printed lines are none.
+Standard output is a terminal, so that C's stdio flushes each line. If the client writes to the descriptor whose number
+is in TORNLOG_PROMISES, only the lines written there are promises.
 """
 
 import os
@@ -19,7 +20,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 class LiveClient:
-    """A running client. It must be closed. log: file for its standard error. takes_refusals: as for a recorder."""
+    """A running client, which must be closed. log: file for its standard error. takes_refusals: as for a recorder."""
 
     def __init__(
         self, program: Sequence[str], directory: Path, environment: Mapping[str, str], log: Path, takes_refusals: bool
@@ -49,11 +50,11 @@ class LiveClient:
 
     @property
     def outputs(self) -> list[int]:
-        """Descriptors that are still open: pass each to `read` when it is readable."""
+        """Open descriptors. The caller passes a readable one to `read`."""
         return list(self._begun)
 
     def read(self, output: int) -> None:
-        """Read what is there."""
+        """Read the available output."""
         try:
             data = os.read(output, _CHUNK_BYTES)
         except OSError:  # EIO: the last process with the terminal has ended
@@ -67,7 +68,7 @@ class LiveClient:
 
     @property
     def answers(self) -> Answers:
-        """Return the promises so far, and with `takes_refusals` the refused operations apart."""
+        """Return the promises so far, and with `takes_refusals` the refused operations."""
         lines = self._lines[self._promised] or self._lines[self._printed]
         if not self._takes_refusals:
             return Answers(list(lines))
@@ -80,11 +81,11 @@ class LiveClient:
 
     @property
     def exit(self) -> int | None:
-        """The exit code, or None while the client runs or has outputs that were not read to their end."""
+        """The exit code, or None while the client runs or has unread output."""
         return None if self._begun else self._process.poll()
 
     def close(self) -> None:
-        """Kill the client and the processes of its session."""
+        """Kill all processes of the client's session."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -1,8 +1,8 @@
-"""Directory of a live run: the disks of the machines, the directory of the program and of the check, and the logs.
+"""Directory of a live run: the machines' disks, the directory of program and check, and the logs.
 
-root/disks/NAME/files   the directory of a machine, which is the working directory of its command
-root/disks/NAME/tmp     its temporary files, on the same disk
-root/files              working directory of the program and of the check; each machine's directory is linked here
+root/disks/NAME/files   working directory of a machine
+root/disks/NAME/tmp     temporary files of the machine, on the same disk
+root/files              working directory of program and check, with a link to each machine's directory
 root/logs               output of the machines, and standard error of the program
 """
 
@@ -14,12 +14,12 @@ from ...disk.image import Image
 from ..record import FILES, TEMPORARY
 
 PROGRAM = "program"
-"""Name of the log of the program, which is no machine."""
+"""Name of the program's log."""
 _LOG_BYTES_MAX = 256 << 10
 
 
 class RunDirectory:
-    """The directory of one run. machines: directories by name. start: the files at the start, also of the machines."""
+    """The directory of one run. machines: directories by name. start: initial files of machines and program."""
 
     def __init__(self, root: Path, machines: Mapping[str, str], start: Image) -> None:
         self.root = root
@@ -30,10 +30,10 @@ class RunDirectory:
         rest = _selected(start, lambda path: path if not f"{path}/".startswith(_slashed(places)) else None)
         export_image(rest, "/", root)
         self.images = {name: self._make_disk(name, place, start) for name, place in machines.items()}
-        """The disk of each machine at the start."""
+        """The initial disk of each machine."""
 
     def _make_disk(self, name: str, place: str, start: Image) -> Image:
-        """Make the disk of a machine, and link its directory."""
+        """Create the disk of a machine, and link its directory."""
         disk, above = self.disk_of(name), f"{FILES}/{place}"
         found = _selected(start, lambda path: FILES + path[len(above) :] if path.startswith(f"{above}/") else None)
         image = Image(found.files, (FILES, TEMPORARY, *found.directories), found.symlinks)
@@ -45,11 +45,11 @@ class RunDirectory:
         return image
 
     def disk_of(self, name: str) -> Path:
-        """Return the real directory with the disk of a machine."""
+        """Return the real directory of a machine's disk."""
         return self.root / "disks" / name
 
     def log_of(self, name: str) -> Path:
-        """Return the file with the output of a machine, or of the program."""
+        """Return the log file of a machine, or of the program."""
         return self.root / "logs" / f"{name}.log"
 
     def log_text(self, name: str) -> str:
@@ -64,7 +64,7 @@ def _slashed(places: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _selected(image: Image, renamed: Callable[[str], str | None]) -> Image:
-    """Return the files of an image that get a new path."""
+    """Rename the files of an image. None: the image loses the file."""
     return Image(
         {path: file for old, file in image.files.items() if (path := renamed(old)) is not None},
         tuple(path for old in image.directories if (path := renamed(old)) is not None),

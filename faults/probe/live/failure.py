@@ -1,11 +1,11 @@
-"""Finding of a live run: what is kept of it, in a directory of its own. Runs without a verdict are kept, too.
+"""Finding of a live run: a directory with the files of a failed run, or of a run without a verdict.
 
     run.json                the seed, the events with their steps, the promises and the messages of the check
-    images/1-n2/...         the directory that n2 found at its restart after event 1
-    logs/n1.log ...         output of each machine in all its lives; program.log: standard error of the program
+    images/1-n2/...         the directory of n2 at its restart after event 1
+    logs/n1.log ...         output of each machine, of all starts; program.log: standard error of the program
 
-A live run cannot be replayed exactly, because the machines run freely between two steps. The seed selects the same
-events again.
+A live run has no exact replay, because the machines run freely between two steps. A second run with the seed has the
+same events.
 
 JSON: `{"format": "tornlog-live-run/1", "seed", "machines": {name: directory}, "program": [arguments], "restart":
 [arguments], "check", "signature", "outcome", "violations", "acknowledged", "refused", "events": [{"kind", "machines",

@@ -1,4 +1,4 @@
-"""Crash image of a machine: the disk after a power cut, chosen among the states that its file system allows."""
+"""Crash image of a machine: selects one disk state that its file system allows after a power cut."""
 
 import os
 import shutil
@@ -15,23 +15,23 @@ from ..replay import Replayer
 from ..story import losses_of
 
 OLDEST, NEWEST, DRAWN = "oldest", "newest", "drawn"
-"""Choices of an image: everything that may be lost is lost, nothing is lost, or each loss is drawn."""
+"""Choices of an image: all possible losses, no loss, or random losses."""
 IMAGE_CHOICES = (OLDEST, OLDEST, DRAWN, NEWEST)
-"""The options of a draw. Half of all images are the oldest, which loses most."""
+"""Options of the random choice. Half of all images have all possible losses."""
 _LOSSES_MAX = 20
 
 
 class CrashImage(NamedTuple):
-    """The disk that a machine finds after a power cut, and what was lost."""
+    """The disk of a machine after a power cut, and its losses."""
 
     image: Image
     loss_count: int
     losses: tuple[str, ...]
-    """The first losses, in words."""
+    """Texts about the first losses."""
 
 
 def crash_image(record: ProgramRecord, start: Image, disk: str, choice: str, stream: Stream) -> CrashImage:
-    """Return the image that a power cut leaves after the last step of a record. start: the disk before its first step.
+    """Return the image after a power cut at the end of a record. start: the disk before its first step.
 
     RecordError: a step is impossible.
     """
@@ -48,7 +48,7 @@ def crash_image(record: ProgramRecord, start: Image, disk: str, choice: str, str
 
 
 def require_complete(record: ProgramRecord, start: Image, root: Path) -> None:
-    """Raise ProgramError if the record has not all changes of the files below root."""
+    """Raise ProgramError if the files below root have changes that the record lacks."""
     for one in record.unseen:
         raise ProgramError(f"{one.event}: {one.detail}")
     remove_special_files(root)
@@ -60,7 +60,7 @@ def require_complete(record: ProgramRecord, start: Image, root: Path) -> None:
 
 
 def replace_files(root: Path, image: Image) -> None:
-    """Make the directory of a machine anew with the content of an image. The directory itself stays."""
+    """Replace the content of a machine's directory by an image."""
     files = Path(f"{root}{FILES}")
     for directory in list(root.iterdir()):
         for entry in directory.iterdir():

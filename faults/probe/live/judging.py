@@ -1,4 +1,4 @@
-"""Judging: a process that runs the check on a directory while the caller serves the machines."""
+"""Judging: runs the check in a process, while the caller serves the machines."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ _GRACE_SECONDS = 5.0  # a check of another process enforces the time limit itsel
 
 
 class Judging:
-    """A check that is running, as a context manager. root: real directory with the files of the check."""
+    """A running check, as a context manager. root: real directory with the files to check."""
 
     def __init__(self, check: Check, root: Path, answers: Answers, seconds_max: float) -> None:
         self.connection, theirs = _FORK.Pipe(duplex=False)
@@ -30,7 +30,7 @@ class Judging:
         theirs.close()
 
     def verdict(self) -> CheckOutcome | None:
-        """Return the verdict, or None while the check is running within its time limit."""
+        """Return the verdict, or None while the check runs within its time limit."""
         if not self.connection.poll():
             return timed_out_outcome(self._seconds_max) if monotonic() > self._end else None
         try:

@@ -16,9 +16,9 @@ DISCARDED = "discarded"
 
 @dataclass(frozen=True, slots=True)
 class LivePlan:
-    """What a live run needs. machines: directories by name. restart: command of a machine, with {machine}.
+    """The input of a live run. machines: directories by name. restart: command of a machine, with {machine}.
 
-    start: the files below the working directory at the start of each run. seconds_max: time limit of the program.
+    start: initial files below the working directory. seconds_max: time limit of the program.
     """
 
     program: Sequence[str]
@@ -34,9 +34,10 @@ class LivePlan:
 
 @dataclass(frozen=True, slots=True)
 class CarriedOut:
-    """An event that has happened. promises: made before it. steps: of each affected machine since its last start.
+    """A completed event. promises: number of earlier promises. steps: steps of each affected machine since its last
+    start.
 
-    images: the crash images by machine; empty for a pause. was_late: whether the program had ended before.
+    images: crash images by machine; empty for a pause. was_late: whether the program had already ended.
     """
 
     event: LiveEvent
@@ -48,7 +49,7 @@ class CarriedOut:
 
 @dataclass(slots=True)
 class LiveOutcome:
-    """The result of a live run. steps: empty for a run with events. logs: the end of each log, by name."""
+    """The result of a live run. steps: empty for a run with events. logs: last lines of each log, by name."""
 
     answers: Answers
     carried_out: list[CarriedOut]
@@ -58,12 +59,12 @@ class LiveOutcome:
 
     @property
     def cuts(self) -> int:
-        """Number of power cuts, each of one machine or of several at one moment."""
+        """Number of power cuts. A power cut of several machines counts once."""
         return sum(one.event.kind == CUT for one in self.carried_out)
 
 
 class DiscardedRunError(ProgramError):
-    """A run has no verdict. outcome: what it did until then."""
+    """A run has no verdict. outcome: the events and logs so far."""
 
     def __init__(self, reason: str, outcome: LiveOutcome) -> None:
         super().__init__(reason)

@@ -1,16 +1,16 @@
-"""Recording process of one machine: runs its command until the machine is cut, and obeys orders meanwhile.
+"""Recording process of one machine: runs and traces its command, and executes orders of the live run.
 
     order             answer                when
     arm, n, freeze    frozen, steps         after n more steps (`MachineTracer.wake_after`)
     arm, n, pause     paused, steps         after n more steps
     freeze            frozen, steps         at once
     pause             paused, steps         at once
-    resume            -                     the machine goes on after a pause
+    resume            -                     ends a pause
     kill              ended, MachineLife    at once
     count             counted, steps        at once
 
-`ended` also comes if all processes of the machine have ended by themselves, and `failed` with a text if the machine
-cannot be recorded.
+The process also sends `ended` if all processes of the machine have ended by themselves, and `failed` with a text if it
+cannot record the machine.
 """
 
 import os
@@ -32,7 +32,7 @@ from .tracer import MachineTracer
 
 _FORK = get_context("fork")
 _END_SECONDS = 2.0
-_FOREVER_SECONDS = 1e9  # the live run has the time limit
+_FOREVER_SECONDS = 1e9  # the live run enforces the time limit
 ARM, FREEZE, PAUSE, RESUME, KILL, COUNT = "arm", "freeze", "pause", "resume", "kill", "count"
 FROZEN, PAUSED, ENDED, FAILED, COUNTED = "frozen", "paused", "ended", "failed", "counted"
 MACHINE = "TORNLOG_MACHINE"
@@ -40,14 +40,14 @@ MACHINE = "TORNLOG_MACHINE"
 
 
 class MachineLife(NamedTuple):
-    """What one machine did from its start to its end. exit: the exit code of its first process."""
+    """The record of one machine from its start to its end. exit: the exit code of its first process."""
 
     record: ProgramRecord
     exit: int
 
 
 class MachineStart(NamedTuple):
-    """How a machine starts. root: a real directory with the machine's disk. log: file for its output."""
+    """Parameters of a machine. root: real directory of its disk. log: file for its output."""
 
     name: str
     root: Path
@@ -57,7 +57,7 @@ class MachineStart(NamedTuple):
 
 
 class MachineRecorder:
-    """The recording process of a running machine. It must be closed."""
+    """The recording process of a running machine, which must be closed."""
 
     def __init__(self, start: MachineStart) -> None:
         self.connection, theirs = _FORK.Pipe()
@@ -71,7 +71,6 @@ class MachineRecorder:
             self.connection.send(order)
 
     def receive(self) -> tuple[str, Any]:
-        """Return the next answer."""
         try:
             answer: tuple[str, Any] = self.connection.recv()
         except (EOFError, ConnectionResetError):
@@ -79,7 +78,7 @@ class MachineRecorder:
         return answer
 
     def close(self) -> None:
-        """Kill the machine's processes and wait for their end, because the next ones need their ports."""
+        """Kill the machine's processes and wait for their end, which frees their ports for the next start."""
         self.send(KILL)
         while self.connection.poll(_END_SECONDS) and self.receive()[0] not in (ENDED, FAILED):
             pass
@@ -89,12 +88,12 @@ class MachineRecorder:
 
 
 class _Orders:
-    """Carries out the orders of the live run, in the recording process."""
+    """Executes the orders of the live run, in the recording process."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._due = ""
-        """The order that follows the step of the last ARM."""
+        """The order (freeze or pause) of the last ARM."""
         self.tracer: MachineTracer
 
     def obey(self) -> None:
@@ -114,7 +113,7 @@ class _Orders:
             self.tracer.freeze()
             self._connection.send((FROZEN, self.tracer.steps))
             while self._connection.recv() != (KILL,):
-                pass  # an order that was sent before the answer
+                pass  # the live run sent this order before our answer
             self.tracer.kill()
         elif order == PAUSE:
             self.tracer.send_signal(signal.SIGSTOP)

@@ -1,7 +1,7 @@
-"""Live run: starts the machines and the program, carries out the events, and lets the check judge at the end.
+"""Live run: starts machines and program, executes the events, then runs the check.
 
-A cut whose step is not reached is made when the program has ended; a pause is then left out. The check runs while all
-machines are up. A machine that has ended by itself is started again, as an operator would do.
+If the program ends before the step of an event, a power cut follows the end, and a pause is omitted. The check runs
+while all machines are up. A machine that has ended by itself starts again, as under a supervisor.
 """
 
 import os
@@ -45,12 +45,12 @@ from .schedule import CUT, LiveEvent, StepCount
 _NEVER_STEPS = 1 << 60
 _OWN_ENDS_MAX = 3
 _RESTART_SECONDS = 0.3
-"""Time until the restart of a machine that has ended by itself, as of a supervisor."""
+"""Time until the restart of a machine that has ended by itself."""
 _ANSWER_SECONDS = 60.0
-"""Time limit for the recorders to carry out an event. Building a crash image takes the longest."""
+"""Time limit for an event. Crash images take the most time."""
 _POLL_SECONDS = 0.2
 _START_SECONDS = 0.5
-"""Time that machines have to start, or to fail, before the check or a cut after the end of the program."""
+"""Time for machines to start or fail, before the check or a power cut after the end of the program."""
 _PLACEHOLDER = "{machine}"
 
 
@@ -59,19 +59,19 @@ class _Machine:
     name: str
     root: Path
     image: Image
-    """The disk at the start of the current life."""
+    """The disk at the last start of the machine."""
     recorder: MachineRecorder | None = None
     up_at: float | None = None
     resume_at: float | None = None
     counts: list[int] = field(default_factory=list)
-    """Numbers of steps that the recorder has answered."""
+    """Step counts from the recorder."""
     own_ends: int = 0
     problem: str = ""
 
 
 @dataclass(slots=True)
 class _UnderWay:
-    """The event that is being carried out. waiting: machines that have not answered yet."""
+    """The current event. waiting: machines that have not stopped yet."""
 
     event: LiveEvent
     waiting: set[str]
@@ -83,7 +83,7 @@ class _UnderWay:
 
 
 class LiveRun:
-    """One run of all machines and of the program. It must be closed. seed: selects the drawn losses."""
+    """One run of machines and program, which must be closed. seed: selects the random losses."""
 
     def __init__(self, plan: LivePlan, root: Path, events: Sequence[LiveEvent], seed: int) -> None:
         self._plan = plan
@@ -101,13 +101,13 @@ class LiveRun:
         }
 
     def run(self) -> LiveOutcome:
-        """Run to the verdict. DiscardedRunError: there is none, because something failed that is not judged."""
+        """Return the verdict. DiscardedRunError: a failure outside of the check prevents one."""
         try:
             answers = self._run_program()
             self._end_events()
             return self._outcome(self._count_steps(), self._judge(answers))
         except ProgramError as error:
-            # The program may have failed because a machine did not start again.
+            # A machine that did not restart may be the reason for the program's failure.
             if problems := self._problems:
                 return self._outcome({}, CheckOutcome(BROKEN, problems))
             raise DiscardedRunError(str(error), self._outcome({}, CheckOutcome(DISCARDED, (str(error),)))) from error
@@ -165,7 +165,6 @@ class LiveRun:
             self._arm(waits.event)
 
     def _serve(self, outputs: Sequence[int] = (), more: Sequence[Connection] = ()) -> None:
-        """Wait for the next messages, and handle them."""
         recorders = {one.recorder.connection: one for one in self._machines.values() if one.recorder is not None}
         with current_interruption().interrupts_allowed():
             ready = wait([*outputs, *recorders, *more], self._until_next_change())
@@ -242,7 +241,7 @@ class LiveRun:
     # -- events ----------------------------------------------------------------------------------------------------
 
     def _begin_next(self) -> None:
-        """Arm the next event. If the program has ended, `_end_events` carries it out."""
+        """Arm the next event. After the end of the program `_end_events` executes it."""
         self._under_way = None
         if self._events and not self._has_ended:
             event = self._events.pop(0)
@@ -251,11 +250,11 @@ class LiveRun:
 
     def _arm(self, event: LiveEvent) -> None:
         recorder = self._machines[event.machines[0]].recorder
-        if recorder is not None:  # otherwise it is armed at the restart
+        if recorder is not None:  # a stopped machine is armed at its restart
             recorder.send(ARM, event.after_steps, FREEZE if event.kind == CUT else PAUSE)
 
     def _spread(self, active: _UnderWay) -> None:
-        """Order the machines of an event that have not stopped yet to stop now."""
+        """Stop the other machines of an event now."""
         active.has_begun = True
         for name in [*active.waiting]:
             recorder = self._machines[name].recorder
@@ -289,10 +288,10 @@ class LiveRun:
             assert recorder is not None, "it is frozen"
             recorder.send(KILL)
         if not active.steps:
-            self._begin_next()  # all its machines were off
+            self._begin_next()  # all machines of the event were off
 
     def _on_cut(self, machine: _Machine, life: MachineLife, active: _UnderWay) -> None:
-        """Give a machine that was cut the disk that it finds at its restart."""
+        """Replace a machine's disk by its crash image."""
         event = active.event
         require_complete(life.record, machine.image, machine.root)
         stream = self._choices.stream(f"{len(self._carried_out)} {machine.name}")
@@ -308,7 +307,7 @@ class LiveRun:
     def _on_paused(self, machine: _Machine, steps: int) -> None:
         active = self._under_way
         if active is None or active.event.kind == CUT:
-            return  # it has begun before it was left out; the order to resume follows
+            return  # the pause began before `_disarm`; the resume order follows
         machine.resume_at = monotonic() + active.event.ms / 1000
         active.steps[machine.name] = steps
         assert self._client is not None, "events happen while it runs"
@@ -323,7 +322,7 @@ class LiveRun:
         self._begin_next()
 
     def _end_events(self) -> None:
-        """Make the cuts that are left, leave out the pauses, and wait until all machines are up."""
+        """Execute the remaining power cuts, omit the pauses, and wait until all machines are up."""
         self._has_ended = True
         self._events = [event for event in self._events if event.kind == CUT]
         active = self._under_way
@@ -332,7 +331,7 @@ class LiveRun:
                 self._disarm(active.event.machines[0])
             elif self._machines[active.event.machines[0]].recorder is not None:
                 self._spread(active)
-            else:  # it is off, and so was not armed
+            else:  # the machine is off, so it was not armed
                 self._under_way = None
                 self._events.insert(0, active.event)
         for machine in self._machines.values():
@@ -356,12 +355,12 @@ class LiveRun:
             self._serve()
 
     def _are_up(self) -> bool:
-        """Return whether no machine is about to be started, or was started a moment ago and may end at once."""
+        """Return whether every machine has run longer than `_START_SECONDS`, in which it may fail."""
         is_settled = monotonic() - self._last_start > _START_SECONDS
         return is_settled and all(machine.up_at is None for machine in self._machines.values())
 
     def _disarm(self, name: str) -> None:
-        """Leave out a pause. It may have begun meanwhile; then its answer ends it."""
+        """Omit a pause. If the pause has already begun, the handler of its answer ends it."""
         recorder = self._machines[name].recorder
         self._under_way = None
         if recorder is not None:
@@ -371,7 +370,7 @@ class LiveRun:
     # -- verdict ---------------------------------------------------------------------------------------------------
 
     def _count_steps(self) -> Mapping[str, StepCount]:
-        """Return the steps of each machine. A run with events counts none."""
+        """Return the steps of each machine, for a run without events."""
         if not self._counts_steps:
             return {}
         self._send_to_all(COUNT)
@@ -384,11 +383,10 @@ class LiveRun:
 
     @property
     def _problems(self) -> tuple[str, ...]:
-        """The machines that do not stay up."""
+        """Errors of machines that do not stay up."""
         return tuple(one.problem for one in self._machines.values() if one.problem)
 
     def _judge(self, answers: Answers) -> CheckOutcome:
-        """Run the check while the machines are up."""
         if self._problems:
             return CheckOutcome(BROKEN, self._problems)
         with Judging(self._plan.check, self._directory.root, answers, self._plan.check_seconds) as judging:

@@ -1,15 +1,14 @@
-"""Schedule of a live run: which machines are cut or paused, after which step, drawn from a seed.
+"""Schedule of a live run: derives power cuts and pauses, with their steps, from a seed.
 
-The first event of a run counts the steps of its first machine from the start of the run, each later one from the
-beginning of the event before it. The first event comes after the first promise, because before it there is nothing to
-lose. The numbers are from a run without events, rounded up: two such runs can differ by a few steps, and a seed must
-select the same step again.
+The step of an event counts steps of its first machine from the start of the previous event, or of the run. The first
+event follows the first promise, because an earlier crash cannot break a promise. The maximum comes from the steps of a
+run without events, rounded up, so that runs that differ by a few steps give the same events for a seed.
 
-    a cut of one machine     it is off for some time, and the others go on
-    a cut of several         all at one moment, often all machines: only then is data lost that every machine has
-    a pause of one           it lags behind, so that the others have newer data
+    cut of one machine     the others run on without it
+    cut of several         at one moment, often of all machines, which alone loses data that every machine has
+    pause of one           the others get newer data meanwhile
 
-Most runs have a cut of several machines or of one after a pause, because a cluster survives most cuts of one machine.
+A cluster survives most power cuts of one machine, so most runs cut several machines, or one after a pause.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,15 +19,15 @@ from .images import IMAGE_CHOICES
 
 CUT, PAUSE = "cut", "pause"
 EVENTS_MAX = 2
-"""Default maximum of events in one run."""
+"""Default maximum of events per run."""
 _OFF_MS = (0, 300, 2000, 6000)
-"""Durations, short and long in comparison with the time-outs of an election."""
+"""Durations, shorter and longer than usual election time-outs."""
 
 
 class LiveEvent(NamedTuple):
-    """One cut or pause. machines: those affected; the first one's steps are counted.
+    """One power cut or pause. machines: affected machines; the steps are those of the first one.
 
-    images: how the crash image of each machine is chosen (`images`). ms: time until the restart, or of the pause.
+    images: choice of each crash image (`images`). ms: time until the restart, or length of the pause.
     """
 
     kind: str
@@ -48,14 +47,14 @@ class LiveEvent(NamedTuple):
 
 
 class StepCount(NamedTuple):
-    """The steps of one machine in one run: before the first promise, and all."""
+    """The steps of one machine in one run: number before the first promise, and total."""
 
     setup: int
     total: int
 
 
 def schedule_of(seed: int, steps: Mapping[str, StepCount], disks: Sequence[str], events_max: int) -> list[LiveEvent]:
-    """Draw the events of one run. steps: of each machine in a run without events."""
+    """Return the events of a seed. steps: steps of each machine in a run without events."""
     stream = Choices(f"live {seed}").stream("schedule")
     count = stream.randint(1, events_max, "events")
     parts = {name: max(1, _rounded(made.total - made.setup) // count) for name, made in steps.items()}
@@ -67,7 +66,7 @@ def schedule_of(seed: int, steps: Mapping[str, StepCount], disks: Sequence[str],
 
 
 def _event(stream: Stream, parts: Mapping[str, int], disks: Sequence[str], is_last: bool) -> LiveEvent:
-    """Draw an event. parts: the maximum of steps of each machine before it."""
+    """Return a random event. parts: maximum steps of each machine before the event."""
     names = list(parts)
     first = stream.choice(names, "machine")
     others = [name for name in names if name != first]
@@ -79,13 +78,13 @@ def _event(stream: Stream, parts: Mapping[str, int], disks: Sequence[str], is_la
     while len(others) >= size:
         del others[stream.randbelow(len(others), "spared")]
     machines = (first, *others)
-    # In half of the cuts all images are the oldest: data that one machine has kept is often not lost for the cluster.
+    # Half of the cuts have only oldest images, because one machine that keeps its data may save the cluster's data.
     is_alike = stream.chance(0.5, "alike")
     images = tuple(IMAGE_CHOICES[0] if is_alike else stream.choice(IMAGE_CHOICES, "image") for _ in machines)
     return LiveEvent(CUT, machines, after, ms, stream.choice(disks, "disk"), images)
 
 
 def _rounded(steps: int) -> int:
-    """Return a number of steps rounded up to two leading bits. Steps after the last one become late cuts."""
+    """Round a number of steps up to two leading bits. A step beyond the end of the program becomes a late cut."""
     shift = max(0, steps.bit_length() - 2)
     return -(-steps >> shift) << shift

@@ -1,8 +1,7 @@
-"""Tracer of a live machine: stops all its processes at one moment, after a given step.
+"""Tracer of a live machine: stops all its processes at once, after a given step.
 
-All threads are stopped before the first one is killed. Until then a stopped thread is like a slow one, so no process
-sees the death of another, and the machine stops at one moment as in a power cut. A call that is under way ends first,
-and is recorded.
+The tracer stops all threads before it kills any. A stopped thread is like a slow thread for other processes, so no
+process sees the death of another, as in a power cut. A system call in progress completes first, and is recorded.
 """
 
 import os
@@ -20,18 +19,18 @@ from ..tracing.tracer import AFTER_CALL, Tracer
 
 _INTERRUPT = 0x4207
 _IDLE_SECONDS = 0.1
-"""A machine that makes no step for so long is idle. Its messages about the last step are then sent."""
-_FREEZE_SECONDS = 10.0  # a disk may need seconds for the sync that is under way
+"""A machine without a step for this time is idle, and reports its last step."""
+_FREEZE_SECONDS = 10.0  # a sync in progress may take seconds
 _POLL_SECONDS = 0.02
 
 
 class MachineTracer(Tracer):
     """Records the processes of one machine until they end or are killed.
 
-    obey: called often, between two stops; it may call the methods of this class. on_due: called once after the step
-    that `wake_after` names.
+    obey: called often, between two stops; it may call the methods of this class. on_due: called once, after the step of
+    `wake_after`.
 
-    Invariant: while the machine is frozen, no thread of it runs and no call is under way.
+    Invariant: while the machine is frozen, none of its threads runs and no system call is in progress.
     """
 
     def __init__(
@@ -48,18 +47,17 @@ class MachineTracer(Tracer):
         self._due_at: int | None = None
         self._steps_seen, self._last_step_at, self._next_poll = 0, monotonic(), 0.0
         self._frozen: set[int] | None = None
-        """The stopped threads of a machine that is frozen, or is about to be."""
+        """The stopped threads, once a freeze has begun."""
         self._leaving: list[tuple[TracedThread, int]] = []
         self._parents: dict[int, int] = {}
-        """Threads that wait inside vfork(2), by child. They neither run nor stop until the child executes a program."""
+        """Threads inside vfork(2), by child. They neither run nor stop until the child calls exec or exits."""
 
     @property
     def steps(self) -> int:
-        """Number of recorded steps."""
         return len(self._notes.steps)
 
     def wake_after(self, more_steps: int) -> None:
-        """Call `on_due` after this many more steps: when a thread stops next, or when the machine is idle."""
+        """Call `on_due` after this many more steps, at the next stop of a thread or when the machine is idle."""
         self._due_at = self.steps + more_steps
 
     def freeze(self) -> None:
@@ -133,7 +131,7 @@ class MachineTracer(Tracer):
 
     def _add_thread(self, thread: int, group: int, process: int, memory: AddressSpace) -> None:
         if self._frozen is not None:
-            self._early.discard(thread)  # it stays stopped
+            self._early.discard(thread)  # the thread stays stopped
         super()._add_thread(thread, group, process, memory)
 
     def _register_thread(self, parent: TracedThread, event: int) -> None:
@@ -150,13 +148,13 @@ class MachineTracer(Tracer):
         super()._on_thread_end(number, status)
 
     def kill(self) -> None:
-        """Kill all processes. `run` returns when they have ended."""
+        """Kill all processes, which ends `run`."""
         for group in self._groups():
             with suppress(ProcessLookupError):
                 os.kill(group, signal.SIGKILL)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to all processes: SIGSTOP pauses the machine, SIGCONT lets it go on."""
+        """Send a signal to all processes: SIGSTOP pauses the machine, SIGCONT resumes it."""
         for group in self._groups():
             with suppress(ProcessLookupError):
                 os.kill(group, number)
@@ -165,7 +163,7 @@ class MachineTracer(Tracer):
         return {thread.group for thread in self._threads.values()} | self._early
 
     def _on_stop(self, number: int, status: int) -> None:
-        if self._frozen is not None:  # killed, but not gone yet
+        if self._frozen is not None:  # killed, but not reaped yet
             self._note_stop(number, status)
             return
         now = monotonic()
@@ -194,7 +192,7 @@ class MachineTracer(Tracer):
 
 
 def _has_exited(thread: int) -> bool:
-    """Return whether a thread has exited. The kernel reports the first thread of a process after all others."""
+    """Return whether a thread has exited. The kernel reports the first thread of a process last."""
     try:
         with open(f"/proc/{thread}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] in "ZX"

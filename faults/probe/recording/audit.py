@@ -1,7 +1,7 @@
 """Audit hook: reports file changes that the recorder does not record.
 
-Each event is reported with its source line, and the user can declare it harmless. Some changes have no audit event,
-such as those of a C library that opens a file itself. Comparing the files with the record after the run finds them.
+A report has the source line, and the user can declare the event harmless. Changes by a C library that opens a file
+itself have no audit event; a comparison of files and record after the run finds them.
 """
 
 import os
@@ -17,7 +17,7 @@ _PROCESSES = (*("os.system", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty
 
 
 class AuditHook:
-    """Python calls this object for every audit event of the process. Most events are ignored."""
+    """Python calls this object for every audit event of the process."""
 
     def __init__(self, recorder: ProgramRecorder) -> None:
         self._recorder = recorder
@@ -33,13 +33,13 @@ class AuditHook:
         }
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Report an event that is not part of a recorded call."""
+        """Report an event outside of recorded calls."""
         handler = self._handlers.get(event)
         if handler is not None and not self._recorder.is_ours:
             handler(event, arguments)
 
     def _path_on_disk(self, path: object) -> str | None:
-        """Return the path of an event as a path on the program's disk, or None if it is elsewhere."""
+        """Return the path of an event on the program's disk, or None if the path is elsewhere."""
         if not isinstance(path, str | bytes | os.PathLike):
             return None
         return self._recorder.disk_path(path)

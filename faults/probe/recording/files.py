@@ -1,6 +1,6 @@
 """File objects that record the writes of Python programs below the buffers.
 
-Bytes are recorded when Python passes them to the kernel.
+The recorder sees bytes when Python passes them to the kernel.
 """
 
 import io
@@ -19,12 +19,12 @@ _lseek = os.lseek
 
 
 class RecordedFile(io.FileIO):
-    """A file whose writes are recorded if it is on the program's disk."""
+    """A file that records its writes if it is on the program's disk."""
 
     recorder: ClassVar[ProgramRecorder]
     calls: ClassVar[OsCalls]
     _file: int | None = None
-    _as_of = -1  # the recorder's `generation` at the look-up of `_file`
+    _as_of = -1  # the recorder's `generation` when `_file` was read
 
     def __init__(self, file: Any, mode: str = "r", closefd: bool = True, opener: Any = None) -> None:
         if isinstance(file, int):
@@ -47,7 +47,7 @@ class RecordedFile(io.FileIO):
                 recorder.busy = before
 
     def write(self, data: Any, /) -> int:
-        """Write, and record the real position. Only the kernel knows it, because of O_APPEND and shared positions."""
+        """Write, and record the file offset, which only the kernel knows for O_APPEND and shared descriptors."""
         descriptor = self.fileno()
         recorder = self.recorder
         if self._as_of != recorder.generation:
@@ -82,7 +82,7 @@ def recorded_open(
     closefd: bool = True,
     opener: Any = None,
 ) -> Any:
-    """Replace `open`. Read-only and invalid calls are passed to the real function."""
+    """Replace `open`. The real function handles read-only and invalid calls."""
     if not _is_recordable(mode, buffering, encoding, errors, newline):
         return _real_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
     raw = RecordedFile(file, mode.replace("b", "").replace("t", ""), closefd, opener)
@@ -120,7 +120,7 @@ def _is_recordable(mode: str, buffering: int, *text_only: object) -> bool:
 
 
 def _buffer_bytes(raw: io.FileIO) -> int:
-    """Return the buffer size of `open` in this version of Python. It determines when bytes reach the kernel."""
+    """Return Python's buffer size, which determines when bytes reach the kernel."""
     block_bytes: int = raw._blksize  # type: ignore[attr-defined]
     if io.DEFAULT_BUFFER_SIZE > 8192:  # since Python 3.14
         return max(min(block_bytes, _BUFFER_BYTES_MAX), io.DEFAULT_BUFFER_SIZE)

@@ -1,7 +1,7 @@
 """OS calls: replacements for the functions of `os` that change files.
 
-Other modules may have imported functions from `os` earlier, so they are replaced in all loaded modules, under every
-name. The sets of functions in `os` (such as `os.supports_fd`) get the replacements too.
+Modules may have imported functions from `os` earlier, so `install` replaces them in all loaded modules, under every
+name, and in the sets of `os` (such as `os.supports_fd`).
 """
 
 import os
@@ -26,9 +26,10 @@ _open, _link = os.open, os.link
 
 
 class OsCalls:
-    """All replacements. Each calls the real function first, so a failed call fails as usual and is not recorded.
+    """All replacements. Each calls the real function first, so a failed call raises its usual error and is not
+    recorded.
 
-    Syncs are recorded but not executed: they take effect on the simulated disk.
+    Syncs have no real effect; the simulated disk executes them.
     """
 
     def __init__(self, recorder: ProgramRecorder) -> None:
@@ -58,7 +59,7 @@ class OsCalls:
             return descriptor
 
     def _replacement_of_change(self, real: Callable[..., Any], note: Callable[[str], None]) -> Callable[..., None]:
-        """Return a replacement for a function that changes one path. note: records the change."""
+        """Return a replacement for a function with one path. note: records the change."""
 
         def change(path: Any, *more: Any, dir_fd: int | None = None, **named: Any) -> None:
             where = self._disk_path(
@@ -110,9 +111,9 @@ class OsCalls:
     # -- contents ------------------------------------------------------------------------------------
 
     def _replacement_of_write(self, real: Callable[..., int], *, takes_buffers: bool = False) -> Callable[..., int]:
-        """Return a replacement for a function that writes. After the data it may have an offset and flags as arguments.
+        """Return a replacement for a function that writes. Its arguments may end with an offset and flags.
 
-        If a file was opened with O_APPEND, pwrite appends and ignores the offset.
+        With O_APPEND, pwrite appends and ignores the offset.
         """
 
         def write(fd: int, data: Any, offset: int | None = None, flags: int = 0, /) -> int:
@@ -126,7 +127,7 @@ class OsCalls:
     def _write_and_record(
         self, fd: int, buffers: Sequence[Any], real: Callable[[], int], offset: int | None = None, flags: int = 0
     ) -> int:
-        """Call a real function that writes buffers, and record the written bytes at the real position."""
+        """Call a real function that writes buffers, and record the written bytes at their file offset."""
         file = self._file_of(fd)
         if file is None:
             return real()
@@ -134,7 +135,7 @@ class OsCalls:
             written = real()
             if (
                 offset is None
-            ):  # only the kernel knows the position: other processes may share it, and O_APPEND changes it
+            ):  # only the kernel knows the offset: other processes may share it, and O_APPEND changes it
                 at = _lseek(fd, 0, os.SEEK_CUR) - written
             elif flags & getattr(os, "RWF_APPEND", 0) or fcntl(fd, F_GETFL) & os.O_APPEND:
                 at = os.fstat(fd).st_size - written
@@ -171,13 +172,13 @@ class OsCalls:
             return copied
 
     def splice(self, src: int, dst: int, *others: Any, **named: Any) -> int:
-        """Replace os.splice. It is reported as unsupported, because data from a pipe cannot be read again."""
+        """Replace os.splice. Report it as unsupported, because the data of a pipe can be read only once."""
         if self._file_of(dst) is not None:
             self._recorder.report_unseen("os.splice", "into a file")
         return _splice(src, dst, *others, **named)
 
     def _record_copy(self, fd: int, file: int, at: int, source: int, start: int, size_bytes: int) -> None:
-        """Record bytes that the kernel has copied from another file, in pieces."""
+        """Record, in pieces, bytes that the kernel has copied from another file."""
         for done in range(0, size_bytes, _CHUNK_BYTES):
             data = os.pread(source, min(_CHUNK_BYTES, size_bytes - done), start + done)
             self._recorder.record_write(fd, file, at + done, data)
@@ -210,7 +211,7 @@ class OsCalls:
     # -- descriptors ---------------------------------------------------------------------------------
 
     def close(self, fd: int) -> None:
-        """Replace os.close. The number of the descriptor may be reused for another file."""
+        """Replace os.close. Another file may reuse the descriptor."""
         self._recorder.generation += 1
         _close(fd)
 
@@ -219,7 +220,7 @@ class OsCalls:
         _closerange(fd_low, fd_high)
 
     def dup2(self, fd: int, fd2: int, inheritable: bool = True) -> int:
-        """Replace os.dup2. An open descriptor may now belong to another file."""
+        """Replace os.dup2. An open descriptor may now refer to another file."""
         with self._lock:
             self._recorder.generation += 1
             return _dup2(fd, fd2, inheritable)
@@ -234,7 +235,7 @@ class OsCalls:
         self._record_sync(_fdatasync, fd, DATA)
 
     def _record_sync(self, real: Callable[[Any], None], fd: Any, target: str) -> None:
-        """Record a sync without executing it: the real directory is temporary and need not be durable."""
+        """Record a sync without executing it, because the real directory is temporary."""
         descriptor = fd if isinstance(fd, int) else fd.fileno()
         file = self._file_of(descriptor)
         with self._lock:
@@ -271,7 +272,6 @@ class OsCalls:
 
 
 def install(replaced_calls: dict[Any, Any]) -> None:
-    """Replace functions in all loaded modules."""
     by_identity = {id(real): (real, twin) for real, twin in replaced_calls.items()}
     for module in list(sys.modules.values()):
         if not isinstance(module, ModuleType) or module.__name__.startswith(__package__):

@@ -2,8 +2,8 @@
 
  python -m tornlog.faults.probe.recording ROOT RECORD (SCRIPT | -m MODULE) ARGUMENTS...
 
-The process is separate because audit hooks cannot be removed. ROOT contains a working directory and a temporary
-directory for the program. The exit code is 0 if RECORD was written. The exit code of the program is in the record.
+The process is separate because Python cannot remove an audit hook. ROOT contains the program's working directory and
+temporary directory. The exit code is 0 if RECORD was written; the record has the program's exit code.
 """
 
 import _posixsubprocess
@@ -32,12 +32,11 @@ _real_open, _real_exit, _fork_exec = io.open, os._exit, _posixsubprocess.fork_ex
 
 
 class RecordedOutput(io.TextIOWrapper):
-    """Standard output that records complete lines when they are printed, not when the buffer is flushed."""
+    """Standard output that records each line at the print call, before the buffer is flushed."""
 
     recorder: ProgramRecorder
 
     def write(self, text: str, /) -> int:
-        """Write text, and record each complete line."""
         *lines, self.recorder.begun = (self.recorder.begun + text).split("\n")
         for line in lines:
             self.recorder.acknowledged(line, printed=True)
@@ -45,12 +44,12 @@ class RecordedOutput(io.TextIOWrapper):
 
 
 class MainModule:
-    """The program as the module `__main__`. Python's own code for a script or `-m` is imitated, also at exit.
+    """The program as the module `__main__`. It starts and exits as Python's own code for a script or `-m` does.
 
-    At exit Python deletes the names of the module one by one, so files that are still open are flushed. The garbage
-    collector would close them in any order, a raw file possibly before its buffer.
+    At exit Python deletes the names of the module one by one, which flushes open files. The garbage collector might
+    close a raw file before its buffer.
 
-    Running raises an error if the program cannot be found or compiled.
+    Running raises an error if the program does not exist or does not compile.
     """
 
     def __init__(self, program: list[str]) -> None:
@@ -101,7 +100,7 @@ def _code_from_spec(spec: ModuleSpec) -> CodeType:
 
 
 class ProgramRecording:
-    """The recording of one program, from before its first line until after its last."""
+    """The recording of one program, from its first line to its last."""
 
     def __init__(self, root: str, record: str, program: list[str]) -> None:
         self._record = record
@@ -148,7 +147,7 @@ class ProgramRecording:
         return 0
 
     def finish(self, code: int) -> None:
-        """Write the record once, and never in a forked child."""
+        """Write the record once, but not in a forked child."""
         if not self._is_over and os.getpid() == self._process:
             self._is_over = True
             text = self.recorder.record(self._program, code).dumps()
@@ -192,4 +191,4 @@ def main() -> None:
     recording.start()
     recording.finish(recording.run())
     sys.stdout.flush()
-    _real_exit(0)  # skips later exit code of Python, which would not be recorded
+    _real_exit(0)  # skip Python's own exit steps, which would not be recorded

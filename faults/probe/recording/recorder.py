@@ -1,7 +1,7 @@
-"""Program recorder: the changes of a program to its files, with source lines.
+"""Program recorder: records file changes of a program, with source lines.
 
-A file is identified by device and inode number, which every descriptor has. The file system may reuse the inode number
-of a file without names. The number then identifies the new file as soon as this file has a name.
+Device and inode number identify a file. The file system may reuse the inode number of a file without names. The number
+then identifies the new file as soon as this file has a name.
 """
 
 import os
@@ -21,11 +21,11 @@ _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 _Noted = tuple[str, str, str, int, int, int, bytes, int, int]
-"""A step before it is converted to a `Step`: the first fields in the same order."""
+"""The fields of a `Step`, in the same order."""
 
 
 class Stacks:
-    """The stacks of all steps. places: stacks by number, innermost line first; number 0 is the empty stack.
+    """The stacks of all steps. places: stacks by number, innermost line first; stack 0 is empty.
 
     bottom: code object of the recorder's function that runs the program.
     """
@@ -36,7 +36,7 @@ class Stacks:
         self._numbers: dict[tuple[SourceLine, ...], int] = {(): 0}
         self._known: dict[tuple[object, ...], int] = {}
         self._codes: dict[int, CodeType] = {}
-        """Code objects whose ids are keys. They are kept alive so that their ids are not reused."""
+        """Code objects by id. The reference prevents a reuse of the id."""
 
     def current_number(self) -> int:
         """Return the number of the current stack, without frames of the recorder."""
@@ -70,7 +70,7 @@ class Stacks:
 
 
 class ProgramRecorder:
-    """Records one process. `lock` is held from each change below root, a real path, until it is recorded.
+    """Records one process. A thread holds `lock` from a change below root, a real path, until its record.
 
     bottom: as for `Stacks`.
     """
@@ -80,13 +80,13 @@ class ProgramRecorder:
         self.busy = 0
         """Id of the thread inside a recorded call; 0: none."""
         self.generation = 0
-        """Incremented when a descriptor may belong to another file although a file object still uses it."""
+        """Incremented when a descriptor of a file object may refer to another file."""
         self.writes_synchronously = False
         """Whether any file was opened with O_SYNC or O_DSYNC."""
         self._root = _realpath(root)
         self._steps: list[_Noted] = []
         self._tasks: list[ProgramTask] = []
-        self._present = local()  # for each thread with a step, the number of its task in the record
+        self._present = local()  # task number of each thread with a step
         self._printed: set[int] = set()
         self.begun = ""
         """Printed text after the last line break."""
@@ -111,11 +111,11 @@ class ProgramRecorder:
             status = os.stat(path)
             self._add_file(self._path_below_root(path), (status.st_dev, status.st_ino))
 
-    # -- where things are ----------------------------------------------------------------------------
+    # -- paths and files ----------------------------------------------------------------------------
 
     def disk_path(self, path: object, directory: int | None = None) -> str | None:
         """Return a path on the program's disk, or None if it is elsewhere. directory: a descriptor, or None."""
-        text = os.fsdecode(path)  # type: ignore[arg-type]  # what is no path is the caller's TypeError
+        text = os.fsdecode(path)  # type: ignore[arg-type]  # for other types the caller gets a TypeError
         if directory is not None:
             text = os.path.join(_readlink(f"/proc/self/fd/{directory}"), text)
         text = _abspath(text)
@@ -133,7 +133,7 @@ class ProgramRecorder:
         return path in self._directories
 
     def file_of(self, descriptor: int) -> int | None:
-        """Return the number of a descriptor's file, or None if it is not on the disk."""
+        """Return the number of a descriptor's file, or None if the file is not on the disk."""
         status = _fstat(descriptor)
         key = (status.st_dev, status.st_ino)
         file = self._files.get(key)
@@ -142,10 +142,10 @@ class ProgramRecorder:
             return None
         return file
 
-    # -- what happens --------------------------------------------------------------------------------
+    # -- steps ---------------------------------------------------------------------------------------
 
     def record_open(self, descriptor: int, path: str, flags: int) -> None:
-        """Record the effect of an open: creation, truncation, or no effect."""
+        """Record the creation or truncation by an open call, if any."""
         status = _fstat(descriptor)
         if not S_ISREG(status.st_mode):
             return
@@ -173,7 +173,7 @@ class ProgramRecorder:
         file, replaced = self._names.get(path), self._names.get(target)
         if file is None:
             self.report_unseen("os.rename", f"{path}: {_UNKNOWN}")
-        elif file != replaced:  # if equal, both names belong to one file and rename has no effect
+        elif file != replaced:  # if equal, both names are links to one file, and rename has no effect
             del self._names[path]
             if replaced is not None:
                 self._links[replaced] -= 1
@@ -246,7 +246,7 @@ class ProgramRecorder:
         size: int = 0,
         printed: bool = False,
     ) -> None:
-        """Add a step other than a write. Above a limit, steps are dropped and the limit is reported."""
+        """Add a step other than a write. Above a limit, drop the step and report the limit."""
         if at + size > steps.FILE_BYTES_MAX:
             self._stop_at_limit(f"more than {steps.FILE_BYTES_MAX} bytes in a file")
         if not self._is_full:

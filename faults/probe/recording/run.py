@@ -19,20 +19,18 @@ from ..record import ACKNOWLEDGE, FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPO
 from ..replay import Replayer
 
 EMPTY = Image({}, (FILES, TEMPORARY))
-"""Disk of a program without a start directory."""
+"""Initial disk of a program without a start directory."""
 _BLOCK_BYTES = 512  # unit of st_blocks on every file system
 
 _TAIL_BYTES = 4096
 
 
 class ProgramError(Exception):
-    """A program did not run to its end, so there is no record."""
+    """A program did not run to its end, so it has no record."""
 
 
 def start_image_of(directory: Path) -> Image:
-    """Return the disk of a program that starts with a copy of a directory. ProgramError: the directory cannot be
-    copied.
-    """
+    """Read a start directory as an image. ProgramError: a file cannot be copied."""
     for odd in _unsupported_paths(directory):
         raise ProgramError(odd)
     image = load_image(directory, FILES)
@@ -42,12 +40,12 @@ def start_image_of(directory: Path) -> Image:
 def record_program(
     program: Sequence[str], start: Image, seconds_max: float, *, ignores_special_files: bool = False
 ) -> tuple[ProgramRecord, list[str]]:
-    """Run a script, or `-m` and a module, with arguments. Return the record, and how the files of the program differ
-    from it.
+    """Run a script, or `-m` and a module, with arguments. Return the record, and how the program's files differ from
+    it.
 
     ignores_special_files: whether to ignore sockets, FIFOs and devices that the program leaves.
 
-    ProgramError: the program fails or exceeds seconds_max. Its standard error is not redirected.
+    ProgramError: the program fails or exceeds seconds_max. The program inherits standard error.
     """
     with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
         root, file, output = (Path(scratch, name) for name in ("disk", "record.json", "output"))
@@ -68,7 +66,7 @@ def record_program(
 
 
 def _run_recorder(arguments: list[str], seconds_max: float, output: Path) -> None:
-    """Run the recorder, which exits with 0 if it has written a record. output: file for standard output."""
+    """Run the recorder. output: file for its standard output."""
     command = [sys.executable, "-m", str(__package__), *arguments]
     try:
         nothing = subprocess.DEVNULL
@@ -87,7 +85,7 @@ def _last_lines(output: Path) -> list[str]:
 
 
 def record_differences(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
-    """Yield the differences between the record of a program and the files that it left below root.
+    """Yield the differences between a record and the files below root.
 
     ProgramError: the simulated disk does not support the name of a file.
     """
@@ -106,7 +104,7 @@ def record_differences(record: ProgramRecord, start: Image, root: Path) -> Itera
 
 
 def differences(recorded: Image, found: Image) -> Iterator[str]:
-    """Yield the differences between two images: missing names, and first differing bytes."""
+    """Yield missing names and first differing bytes of two images."""
     for path in sorted({*recorded.directories, *found.directories}):
         yield from _name_difference(path, "directory", path in recorded.directories, path in found.directories)
     for path in sorted({*recorded.symlinks, *found.symlinks}):
@@ -142,7 +140,7 @@ def _byte_text(content: Content, offset: int) -> str:
 
 
 def remove_special_files(root: Path) -> None:
-    """Remove sockets, FIFOs and devices. They contain no data, and images do not support them."""
+    """Remove sockets, FIFOs and devices, which images do not support."""
     for above, _, files in os.walk(root):
         for path in (Path(above, name) for name in files):
             if _is_special(path.lstat().st_mode):

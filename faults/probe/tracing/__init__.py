@@ -1,1 +1,1 @@
-"""Recorder of any program, at its system calls: by ptrace and seccomp, without privileges."""
+"""Recorder: records a program's system calls by ptrace, without privileges."""

@@ -21,7 +21,7 @@ from . import ptrace
 
 READ, WRITE, FSYNC, FDATASYNC, WRITE_VECTOR = 0, 1, 2, 3, 8
 SECONDS_MAX = 2.0
-"""Maximum time to wait for a request."""
+"""Maximum time to wait for a request to complete."""
 _POLL_SECONDS = 0.0002
 _request = struct.Struct("<16xH2xIQQq16x")
 _BUFFER_AT, _SIZE_AT = 24, 32
@@ -31,7 +31,7 @@ _RING_HEAD_BYTES, _RESULT_AT = 32, 16
 
 
 class Request(NamedTuple):
-    """A submitted request. address: of its structure in the program's memory."""
+    """A submitted request. address: the address of its `struct iocb` in the program's memory."""
 
     address: int
     opcode: int
@@ -48,8 +48,8 @@ class Request(NamedTuple):
 
 
 class EventRing:
-    """The completion ring of a context, read from a thread's memory. OSError, struct.error: the call's arguments are
-    invalid.
+    """The completion ring of an AIO context, read from a thread's memory. Invalid arguments raise OSError or
+    struct.error.
     """
 
     def __init__(self, thread: int, context: int) -> None:
@@ -58,14 +58,14 @@ class EventRing:
         self._slots, _, self._next = self._read_ring_state()
 
     def requests(self, count: int, list_at: int) -> list[Request]:
-        """Return the requests that a call submits, at most as many as the ring has slots."""
+        """Return the requests that a call submits, up to the number of slots in the ring."""
         count = min(count, self._slots)
         addresses = struct.unpack(f"<{count}Q", ptrace.read_memory(self._thread, list_at, 8 * count))
         raw = ((address, ptrace.read_memory(self._thread, address, _request.size)) for address in addresses)
         return [Request(address, *_request.unpack(content)) for address, content in raw]
 
     def _read_ring_state(self) -> tuple[int, int, int]:
-        """Return the number of slots, the head and the tail."""
+        """Return the ring's number of slots, its head and its tail."""
         slots, head, tail = _ring.unpack(ptrace.read_memory(self._thread, self._context, _ring.size))
         return slots, head, tail
 
@@ -73,7 +73,7 @@ class EventRing:
         return self._context + _RING_HEAD_BYTES + slot * _event.size
 
     def completed(self, due: set[int]) -> dict[int, int]:
-        """Wait for the requests at these addresses. Return the results; requests beyond SECONDS_MAX are missing."""
+        """Wait for the requests at these addresses. Return the results of those that complete within SECONDS_MAX."""
         results: dict[int, int] = {}
         deadline = time.monotonic() + SECONDS_MAX
         while due - results.keys() and time.monotonic() < deadline:

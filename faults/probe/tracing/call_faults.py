@@ -1,29 +1,28 @@
-"""Faults at calls: make one call fail, write less than requested, or lie.
+"""Faults at system calls: make calls fail, write less, or report a false success.
 
-To fail a call, the recorder skips it and sets the error as its result. For a short write, it halves the amount of data,
-or cuts it to the part in the rule. A failed write with a part (torn-write) writes this part, and then returns EIO; only
-write, pwrite, writev, pwritev and pwritev2 can be torn. A disk that is full after some bytes cuts the write that
-crosses this limit short, as a file system does. Later calls that write, extend or create files fail.
-Each kind of fault applies to these calls:
+To fail a call, the recorder skips it and sets the error as its result. A short write writes half of the data, or the
+fraction in the rule. A torn write (write, pwrite, writev, pwritev or pwritev2) writes this fraction and then returns
+EIO. If the rule has a disk capacity, the write that exceeds it is short, as on a file system, and later calls that
+write, extend or create files fail. Each kind of fault applies to these calls:
 
     failed write           EIO     writes to files: write, pwrite, writev, sendfile, copy_file_range, io_submit, ...
     disk full              ENOSPC  the same; the next call succeeds
-    short write            -       the same, if they have at least two bytes or two buffers
-    interrupted call       EINTR   the same, truncations, allocations, fsync and fdatasync, without any effect
+    short write            -       the same, with at least two bytes or two buffers
+    interrupted call       EINTR   the same, truncate, fallocate, fsync, fdatasync: no effect
     failed creation        ENOSPC  calls that create a name: open of a new file, mknod, mkdir, link, symlink
     failed extend          ENOSPC  fallocate
-    failed sync            EIO     fsync, fdatasync and msync of a file: its pages are clean, and not durable; syncfs:
-                                   those of all; write, pwrite, writev, pwritev that sync their data (O_DSYNC)
-    failed directory sync  EIO     fsync and fdatasync of a directory: a crash can still lose its names
-    lying sync             0       as failed sync, without syncfs, and syncs of directories: no data is durable yet
+    failed sync            EIO     fsync, fdatasync and msync of a file: its pages become clean, not durable; syncfs:
+                                   the same for all files; write, pwrite, writev, pwritev with O_DSYNC
+    failed directory sync  EIO     fsync and fdatasync of a directory: a crash can still lose its entries
+    lying sync             0       calls of failed sync except syncfs, and syncs of directories: no data is durable
 
-sync(2) cannot report an error. If the sync of a write fails, the data is written, the call returns the error, and the
-position is unchanged, as in Linux. sync and syncfs never lie. After a failed sync readers see the new bytes, as on ext4
-and xfs.
+sync(2) cannot report an error. If the sync of an O_DSYNC write fails, the data is written, but the call returns the
+error and does not move the file position, as in Linux. After a failed sync readers see the new bytes, as on ext4 and
+xfs.
 
-An asynchronous write (io_submit) is submitted with an invalid buffer. The kernel completes it with EFAULT, and the
-recorder replaces EFAULT by the fault's error before the program reads it. If another thread reads the result earlier,
-it gets EFAULT, and the text of the step says so. Only the first write of such a call can fail, but not its sync.
+To fail an asynchronous write (io_submit), the recorder gives it an invalid buffer. The kernel completes the write with
+EFAULT, which the recorder replaces by the fault's error. If another thread reads the result earlier, it gets EFAULT,
+and the record says so. Only the first write of an io_submit call can fail, but not its sync.
 """
 
 import errno
@@ -70,21 +69,21 @@ _ERRORS = {
 
 
 class CallChange(Protocol):
-    """Changes a call before it runs, and afterwards its result."""
+    """Changes the arguments or the result of a system call."""
 
     def skip_call(self, thread: TracedThread, /) -> None:
-        """Make the call return without being executed."""
+        """Make the call return without executing it."""
 
     def set_argument(self, thread: TracedThread, index: int, value: int, /) -> None: ...
 
     def set_result(self, thread: TracedThread, result: int, /) -> None: ...
 
     def set_position(self, thread: TracedThread, fd: int, position: int, /) -> None:
-        """Set the position of a descriptor."""
+        """Set the file position of a descriptor."""
 
 
 class RegisterChange:
-    """Changes a system call by the registers of its thread."""
+    """Changes a system call through the registers of its thread."""
 
     def __init__(self, injector: CallInjector) -> None:
         self._injector = injector
@@ -104,14 +103,14 @@ class RegisterChange:
 
 @dataclass(slots=True)
 class _ActiveFault:
-    """A fault in a program. calls: number of calls to which it applied so far."""
+    """A fault to inject. calls: the number of matching calls so far."""
 
     fault: CallFault
     calls: int = 0
     injections: int = 0
 
     def meets_call(self) -> bool:
-        """Count a call to which the fault applies. Return whether the fault is due."""
+        """Count a matching call. Return whether to inject the fault at this call."""
         self.calls += 1
         return self.fault.nth in (ALL_CALLS, self.calls)
 
@@ -119,8 +118,8 @@ class _ActiveFault:
 class CallFaults:
     """Injects faults into a program, or lists the calls to which faults apply.
 
-    Called for each recorded call, in order. matched: the listed calls, or those at which the control's fault was
-    injected. If several faults are due at one call, the first one is injected.
+    The recorder calls it once for each recorded call. matched: the listed calls, or the calls at which the control's
+    fault was injected. If several faults apply to one call, the first one is injected.
     """
 
     def __init__(
@@ -150,10 +149,10 @@ class CallFaults:
     def finish_for_call(
         self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish, change: CallChange | None = None
     ) -> Finish:
-        """Return the finish function for a call before it runs. If the fault is due, inject it.
+        """Before a system call, inject a matching fault. Return the function to call after the system call.
 
         finish: the function that records the call without a fault. The thread must then run to the end of the call.
-        change: how to change the call, if it is no system call.
+        change: changes an io_uring request; None: the call is a system call.
         """
         for kind in self._listed:
             if self._can_strike[kind](thread, call, name):
@@ -170,12 +169,12 @@ class CallFaults:
         return self._inject(due[0].fault, thread, call, name, finish, change)
 
     def add(self, fault: CallFault) -> None:
-        """Inject a fault that the program asks for, from now on."""
+        """Start to inject a fault that the program has requested."""
         self._active.append(_ActiveFault(fault))
 
     @property
     def asked_by_program(self) -> list[tuple[str, int]]:
-        """Return the rules that the program asked for, with the number of their injections."""
+        """Return the rules that the program requested, each with its number of injections."""
         return [(str(one.fault), one.injections) for one in self._active if one.fault is not self._fault]
 
     def _note_injection(self, active: _ActiveFault, thread: TracedThread, call: EnteredCall, name: str) -> None:
@@ -205,7 +204,7 @@ class CallFaults:
             return self._run_without_sync(kind, thread, call, finish, change)
         return self._skip_call(kind, thread, call, name, finish, change)
 
-    # -- which calls ---------------------------------------------------------------------------------
+    # -- matching of calls ---------------------------------------------------------------------------
 
     def _fault_applies(self, fault: CallFault, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         if fault.after_bytes is not None:
@@ -224,11 +223,11 @@ class CallFaults:
         return any(self._can_strike[kind](thread, call, name) for kind in kinds)
 
     def _bytes_left(self, fault: CallFault) -> int:
-        """Return how much can be written before the disk of a fault is full; 0 for other faults."""
+        """Return the number of bytes until the disk of a disk-full fault is full; 0 for other faults."""
         return 0 if fault.after_bytes is None else fault.after_bytes - self._notes.data_bytes
 
     def _wanted_bytes(self, thread: TracedThread, call: EnteredCall, name: str) -> int:
-        """Return how much a call is to write into a file."""
+        """Return the number of bytes that a call would write to a file."""
         if (submitted := self._paths.submitted(thread, call, name)) is not None:
             return submitted.request.size_bytes
         if not self._is_write(thread, call, name):
@@ -236,7 +235,7 @@ class CallFaults:
         return sum(_buffer_sizes(thread, call)) if name in VECTORS else call.arguments[WRITES[name].amount]
 
     def _is_write(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
-        # if -1, the descriptor is standard output
+        # -1 if the descriptor is standard output
         return name in WRITES and self._paths.file_number(thread, call, name) >= 0
 
     def _is_file_sync(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
@@ -257,7 +256,7 @@ class CallFaults:
         place = self._paths.place(thread, call, name)
         return place is not None and place.path is not None and not os.path.lexists(place.real)
 
-    # -- what becomes of them ------------------------------------------------------------------------
+    # -- injection -----------------------------------------------------------------------------------
 
     def _skip_call(
         self,
@@ -268,7 +267,7 @@ class CallFaults:
         finish: Finish,
         change: CallChange,
     ) -> Finish:
-        """Skip a call and set its result to that of the fault."""
+        """Skip a call and return the fault's error."""
         error, file = _ERRORS[kind], self._paths.file_number(thread, call, name)
         change.skip_call(thread)
 
@@ -282,7 +281,7 @@ class CallFaults:
         return answer
 
     def _note_sync(self, kind: FaultKind, finish: Finish, result: int) -> None:
-        """Record the syncs of a call as failed or as lies."""
+        """Record the syncs of a call as failed or as falsely successful."""
         noted_as = FAILED_SYNC if kind is FaultKind.FAILED_SYNC else LYING_SYNC
         noted = self._notes.steps
         since = len(noted)
@@ -292,7 +291,6 @@ class CallFaults:
     def _run_without_sync(
         self, kind: FaultKind, thread: TracedThread, call: EnteredCall, finish: Finish, change: CallChange
     ) -> Finish:
-        """Run a write without its sync."""
         position = self._files.descriptor_state(thread.id, call.arguments[0]).position
 
         def finish_unsynced(count: int) -> None:
@@ -305,7 +303,7 @@ class CallFaults:
     def _fail_on_completion(
         self, kind: FaultKind, thread: TracedThread, submitted: SubmittedWrite, finish: Finish
     ) -> Finish:
-        """Change an asynchronous write so that it fails when it completes."""
+        """Change an asynchronous write so that it completes with an error."""
         ring, request, before, file = submitted
         error = _ERRORS[kind]
         request.set_buffer(thread.id, _NOWHERE)
@@ -336,7 +334,7 @@ class CallFaults:
         change.set_argument(thread, amount, kept)
 
         def finish_short(count: int) -> None:
-            # restored, because the program may rely on unchanged argument registers
+            # programs may rely on unchanged argument registers
             change.set_argument(thread, amount, wanted)
             unit = "buffers" if name in VECTORS else "bytes"
             detail = f"{'EIO after ' if fails else ''}{kept} of {wanted} {unit}"
@@ -357,7 +355,7 @@ class CallFaults:
         change: CallChange,
         note_injection: Callable[[], None],
     ) -> Finish:
-        """Make a call write only as much as the disk takes. The source of a copy may have less than the limit."""
+        """Make a call write only the bytes that fit on the disk."""
         left = self._bytes_left(fault)
         wanted = self._wanted_bytes(thread, call, name)
         submitted = self._paths.submitted(thread, call, name)
@@ -371,7 +369,7 @@ class CallFaults:
             restore = _set_amount(left, thread, call, name, change)
 
         def finish_cut(result: int) -> None:
-            restore()  # because the program may rely on unchanged arguments
+            restore()  # programs may rely on unchanged arguments
             if result == left or (submitted is not None and result > submitted.before):
                 note_injection()
                 self._notes.add(FAULT, str(FaultKind.DISK_FULL), f"{left} of {wanted} bytes", file=file)
@@ -383,7 +381,7 @@ class CallFaults:
 def _set_amount(
     amount: int, thread: TracedThread, call: EnteredCall, name: str, change: CallChange
 ) -> Callable[[], None]:
-    """Change the amount of a call. Return the function that restores it."""
+    """Change the size argument of a call. Return a function that restores the argument."""
     index = WRITES[name].amount
     change.set_argument(thread, index, amount)
     return partial(change.set_argument, thread, index, call.arguments[index])
@@ -392,7 +390,7 @@ def _set_amount(
 def _cut_buffers(
     left: int, thread: TracedThread, call: EnteredCall, name: str, change: CallChange
 ) -> Callable[[], None]:
-    """Shorten the buffers of a call to this many bytes. Return the function that restores them."""
+    """Shorten the buffers of a call to this total size. Return a function that restores the buffers."""
     sizes = _buffer_sizes(thread, call)
     ends = list(accumulate(sizes))
     last = next(number for number, end in enumerate(ends) if end >= left)
@@ -409,7 +407,7 @@ def _cut_buffers(
 
 
 def _buffer_sizes(thread: TracedThread, call: EnteredCall) -> list[int]:
-    """Return the sizes of the buffers of a call (struct iovec). Empty: the call's arguments are invalid."""
+    """Return the sizes of a call's buffers (struct iovec), or an empty list for invalid arguments."""
     try:
         raw = ptrace.read_memory(thread.id, call.arguments[1], call.arguments[2] * _buffer.size)
     except OSError:
@@ -418,7 +416,7 @@ def _buffer_sizes(thread: TracedThread, call: EnteredCall) -> list[int]:
 
 
 def _fail_after_write(thread: TracedThread, call: EnteredCall, position: int, change: CallChange) -> None:
-    """Set the result of a write that was made to EIO, and restore the position before it."""
+    """Replace the result of a completed write by EIO, and restore the file position before the write."""
     change.set_position(thread, call.arguments[0], position)
     change.set_result(thread, -errno.EIO)
 

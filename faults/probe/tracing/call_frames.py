@@ -1,13 +1,13 @@
 """Call frame information: finds the caller of a function at each instruction.
 
-Compilers write this information to `.eh_frame`, which C++ exceptions need. C code has this section too, with or without
-frame pointers. Go programs have `.debug_frame` instead. Both are sequences of entries, little-endian:
+Compilers write this information to `.eh_frame`, also for C code, with or without frame pointers. Go programs have
+`.debug_frame` instead. Both sections are little-endian sequences of entries:
 
     4   length    of the rest of the entry; 0 ends the section
     4   id        .eh_frame: 0 for a common entry, else the distance from this field back to the function's common entry
                   .debug_frame: 0xFFFFFFFF for a common entry, else the offset of the function's common entry
         common    version, augmentation, factors of code and data, register of the return address, instructions
-        function  first address, bytes, instructions: from which address on each register is saved where
+        function  first address, bytes, instructions: where each register is saved, by address
 
 Sources: System V ABI, AMD64 supplement; DWARF for the Arm 64-bit Architecture; Linux Standard Base, "Exception Frames";
 DWARF 5, 6.4 and 7.24.
@@ -26,16 +26,14 @@ _HEADER = struct.Struct("<II")
 
 
 class FrameRule(NamedTuple):
-    """How to find the caller's frame. The frame address is the value of a register plus an offset."""
+    """Rule to find the caller's frame. The frame address is the value of a register plus an offset."""
 
     register: int
     offset: int
     saved: tuple[tuple[int, int], ...]
     """Saved registers, each with its offset from the frame address."""
     return_address: int
-    """Number of the register with the return address. Its value is the saved one, or in the innermost function the
-    current one.
-    """
+    """Number of the register with the return address. The innermost function may not have saved it."""
 
 
 class _CommonEntry(NamedTuple):
@@ -55,7 +53,7 @@ class _FunctionEntry(NamedTuple):
 
 
 class CallFrames:
-    """The functions of a file. ValueError, struct.error: the section cannot be read."""
+    """The functions of a file. An unreadable section raises ValueError or struct.error."""
 
     def __init__(self, file: ElfFile) -> None:
         self._functions: list[_FunctionEntry] = []
@@ -68,11 +66,11 @@ class CallFrames:
         self._rules: dict[int, FrameRule | None] = {}
 
     def rule(self, address: int) -> FrameRule | None:
-        """Return the frame rule at a linked address, or None."""
+        """Return the frame rule at a linked address, or None if it is unknown."""
         if address not in self._rules:
             try:
                 self._rules[address] = self._find_rule(address)
-            except (ValueError, struct.error, IndexError):  # an unknown instruction, or the entry is cut off
+            except (ValueError, struct.error, IndexError):  # unknown instruction or truncated entry
                 self._rules[address] = None
         return self._rules[address]
 
@@ -96,7 +94,7 @@ class _Reader:
 
     def __init__(self, data: bytes, at: int = 0, address: int = 0) -> None:
         self.data, self.at = data, at
-        self._address = address  # memory address of the first byte
+        self._address = address  # address of the first byte
 
     def take(self, layout: str) -> int:
         found: int = struct.unpack_from(layout, self.data, self.at)[0]
@@ -116,7 +114,7 @@ class _Reader:
         return found - (1 << bits) if found >> bits - 1 else found
 
     def pointer(self, encoding: int) -> int:
-        """Read an address. ValueError: an encoding that functions do not use."""
+        """Read an address. An encoding that functions do not use raises ValueError."""
         here = self._address + self.at
         layout = _POINTERS.get(encoding & 0x0F)
         if layout is None or encoding & 0x70 not in (0, _PC_RELATIVE):
@@ -186,14 +184,14 @@ class _FrameSection:
 
 
 class _FrameState:
-    """The register locations at one address. frame is None if an expression defines it."""
+    """The register locations at one address. frame: None if a DWARF expression defines the frame."""
 
     def __init__(self, common: _CommonEntry, start: int, address: int) -> None:
         self.frame: tuple[int, int] | None = None
         self.saved: dict[int, int] = {}
         self.initial: dict[int, int] = {}
         self.is_behind = False
-        """Whether the instructions have passed the wanted address."""
+        """Whether the executed instructions have passed the requested address."""
         self.is_outermost = False
         """Whether the function has no caller."""
         self._common = common
@@ -201,7 +199,7 @@ class _FrameState:
         self._kept: list[tuple[tuple[int, int] | None, dict[int, int]]] = []
 
     def run(self, program: bytes) -> None:
-        """Execute instructions. ValueError: an instruction is unknown."""
+        """Execute instructions. An unknown instruction raises ValueError."""
         reader = _Reader(program)
         while reader.at < len(program) and not self.is_behind:
             code = reader.take("<B")
@@ -240,7 +238,7 @@ class _FrameState:
                 register = reader.unsigned()
                 self.saved.pop(register, None)
                 self.is_outermost |= register == self._common.return_address
-            case 0x08:  # the register has the same value as in the caller
+            case 0x08:  # the function has not changed the register
                 self.saved.pop(reader.unsigned(), None)
             case 0x09:  # the value is in another register
                 self.saved.pop(reader.unsigned(), None)
@@ -259,7 +257,7 @@ class _FrameState:
             case 0x0F:
                 self.frame = None
                 self._skip_block(reader)
-            case 0x10 | 0x16:  # an expression defines the value
+            case 0x10 | 0x16:  # a DWARF expression defines the value
                 self.saved.pop(reader.unsigned(), None)
                 self._skip_block(reader)
             case 0x11:
@@ -272,7 +270,7 @@ class _FrameState:
                 self.frame = (self.frame[0], offset) if self.frame else None
             case 0x2D:  # DW_CFA_AARCH64_negate_ra_state: the signing of return addresses changes
                 pass
-            case 0x2E:  # the size of the arguments is not needed
+            case 0x2E:  # size of the arguments: not needed
                 reader.unsigned()
             case _:
                 raise ValueError(f"call frame instruction {code:#x}")

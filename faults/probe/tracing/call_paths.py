@@ -1,4 +1,4 @@
-"""Paths of calls: finds the file that a call writes, syncs or creates, by its current name."""
+"""Paths of calls: finds the path of the file that a call writes, syncs or creates."""
 
 import os
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from .threads import TracedThread
 
 _HERE = 2**32 - 100  # AT_FDCWD as an unsigned 32-bit number
 _DELETED = " (deleted)"
-"""Suffix in /proc of a file whose name was removed."""
+"""Suffix that /proc adds to the path of an unlinked file."""
 
 
 class WriteArguments(NamedTuple):
-    """Indexes of a write's arguments: the descriptor, and the amount in bytes or buffers."""
+    """For each write call, the indexes of two arguments: the descriptor, and the number of bytes or buffers."""
 
     descriptor: int
     amount: int
@@ -28,7 +28,7 @@ WRITES = {
     **dict.fromkeys(("splice", "copy_file_range"), WriteArguments(2, 4)),
 }
 VECTORS = ("writev", "pwritev", "pwritev2")
-"""Writes whose amount is a number of buffers."""
+"""Write calls whose size argument is a number of buffers."""
 SYNCS = ("fsync", "fdatasync")
 _DESCRIPTORS = {
     **{name: found.descriptor for name, found in WRITES.items()},
@@ -43,11 +43,12 @@ _PATHS: dict[str, tuple[int | None, int]] = {
     "linkat": (2, 3),
     "symlinkat": (1, 2),
 }
-"""For each call with a path: the indexes of the directory's descriptor, if any, and of the path."""
+"""For each call with a path, the indexes of two arguments: the directory's descriptor, if any, and the path."""
 
 
 class SubmittedWrite(NamedTuple):
-    """An asynchronous write. before: number of earlier requests in the same call; file: its number in the record."""
+    """An asynchronous write. before: the number of earlier requests in the same call; file: the file's number in the
+    record."""
 
     ring: EventRing
     request: Request
@@ -56,21 +57,21 @@ class SubmittedWrite(NamedTuple):
 
 
 class CallPaths:
-    """Finds the files of calls before they run."""
+    """Finds the file of a system call before the call runs."""
 
     def __init__(self, files: KnownFiles, names: NameCalls) -> None:
         self._files = files
         self._names = names
 
     def file_number(self, thread: TracedThread, call: EnteredCall, name: str) -> int:
-        """Return the number of the file to which a call's descriptor belongs, or -1."""
+        """Return the number of the file of a call's descriptor, or -1."""
         if name not in _DESCRIPTORS:
             return -1
         file = self._files.descriptor_state(thread.id, call.arguments[_DESCRIPTORS[name]]).file
         return -1 if file is None else file.number
 
     def submitted(self, thread: TracedThread, call: EnteredCall, name: str) -> SubmittedWrite | None:
-        """Return the first write to a file that io_submit submits."""
+        """Return the first file write among the requests of an io_submit call."""
         if name != "io_submit":
             return None
         ring = EventRing(thread.id, call.arguments[0])
@@ -81,12 +82,12 @@ class CallPaths:
         return None
 
     def place(self, thread: TracedThread, call: EnteredCall, name: str) -> ResolvedPath | None:
-        """Return the place of the path that a call gets, of the new one if there are two."""
+        """Return the location of a call's path argument. If the call has two paths, the second one is used."""
         at, path = _PATHS[name]
         return self._names.place(thread, _HERE if at is None else call.arguments[at], call.arguments[path])
 
     def path(self, thread: TracedThread, call: EnteredCall, name: str) -> str:
-        """Return the path of a call's file on the program's disk. "": the file has no name there. syncfs: the root."""
+        """Return the path of a call's file on the program's disk, "" for a file without a name, the root for syncfs."""
         if name == "syncfs":
             return "/"
         if name in _PATHS:
@@ -111,4 +112,4 @@ class CallPaths:
             path = path_below(self._files.root, os.readlink(link).removesuffix(_DELETED)) or ""
         except OSError:
             raise ptrace.ThreadGone(thread.id) from None
-        return "" if os.path.basename(path).startswith("#") else path  # the kernel's name for a file of O_TMPFILE
+        return "" if os.path.basename(path).startswith("#") else path  # the kernel's name for an O_TMPFILE file

@@ -1,8 +1,7 @@
-"""Content calls: writes, sizes and syncs of files, recorded at the system call.
+"""Content calls: records system calls that write, resize or sync files.
 
-Written bytes are read from the file after the call, so it does not matter where they came from. Each call is examined
-twice: before it runs, to see whether it affects a recorded file, and afterwards for its result. Only one recorded call
-runs at a time, so the bytes in the file were written by this call.
+Before a call runs, the recorder checks whether the call affects a recorded file. Afterwards it reads the result, and
+the written bytes from the file. Only one recorded call runs at a time, so this call wrote these bytes.
 """
 
 import errno
@@ -20,8 +19,8 @@ from .notes import ProgramNotes
 from .threads import Finish, TracedThread
 
 PRINTED, PROMISED, ASKED = "printed", "promised", "asked"
-"""The outputs of a program: printed lines, lines for the record, and rules of faults that it asks for."""
-_HERE = 2**64 - 1  # an offset argument that stands for the current position
+"""The kinds of output of a program: printed lines, promises, and rules of requested faults."""
+_HERE = 2**64 - 1  # offset argument for the current file position
 _RWF_DSYNC, _RWF_SYNC, _RWF_APPEND, _RWF_NOAPPEND = 2, 4, 16, 32
 _KEEP_SIZE, _PUNCH_HOLE, _COLLAPSE, _ZERO, _INSERT = 1, 2, 8, 16, 32
 _AIO_WRITES = (asynchronous.WRITE, asynchronous.WRITE_VECTOR)
@@ -29,10 +28,10 @@ _AIO_SYNCS = (asynchronous.FSYNC, asynchronous.FDATASYNC)
 
 
 class ContentCalls:
-    """Records calls that change contents, and syncs. Each `on_NAME` gets the thread and the arguments of that call."""
+    """Records calls that change or sync file contents. Each `on_NAME` gets the thread and the call's arguments."""
 
     def __init__(self, files: KnownFiles, notes: ProgramNotes, maps: MapCalls, on_rule: Callable[[str], None]) -> None:
-        self._on_rule = on_rule  # called with each rule that the program asks for
+        self._on_rule = on_rule  # called with each rule that the program writes
         self._begun_rule = b""
         self._files = files
         self._notes = notes
@@ -41,18 +40,17 @@ class ContentCalls:
     # -- writes --------------------------------------------------------------------------------------
 
     def on_write(self, thread: TracedThread, fd: int, buffer: int, *_: int) -> Finish | None:
-        """Record write(2) to files, standard output, the pipe for promises and the FIFO for rules."""
+        """Record a write to a file, standard output, the promise pipe or the rule FIFO."""
         state = self._files.descriptor_state(thread.id, fd)
         if state.output:
             return self._finish_output(state.output, lambda count: ptrace.read_memory(thread.id, buffer, count))
         return self._finish_write(thread, fd, _HERE)
 
     def on_writev(self, thread: TracedThread, fd: int, vector: int, count: int, *_: int) -> Finish | None:
-        """Record writev(2) in the same way."""
         return self.on_pwritev2(thread, fd, vector, count, _HERE, 0, 0)
 
     def on_pwrite64(self, thread: TracedThread, fd: int, _buffer: int, _size: int, at: int, *_: int) -> Finish | None:
-        """Record pwrite(2) and pwritev(2)."""
+        """Also records pwritev(2)."""
         return self._finish_write(thread, fd, at)
 
     on_pwritev = on_pwrite64
@@ -60,25 +58,24 @@ class ContentCalls:
     def on_pwritev2(
         self, thread: TracedThread, fd: int, vector: int, count: int, at: int, _high: int, flags: int
     ) -> Finish | None:
-        """Record pwritev2(2), whose flags can request appending and a sync of the data."""
+        """Record a write whose flags may request an append or a sync."""
         state = self._files.descriptor_state(thread.id, fd)
         if state.output:
             return self._finish_output(state.output, lambda size: _read_vector(thread.id, vector, count)[:size])
         return self._finish_write(thread, fd, at, flags)
 
     def on_sendfile(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
-        """Record sendfile(2)."""
         return self._finish_write(thread, fd, _HERE)
 
     def on_splice(self, thread: TracedThread, _fd: int, _at: int, fd: int, at: int, *_: int) -> Finish | None:
-        """Record splice(2) and copy_file_range(2). They get a pointer to the offset and update it."""
+        """Also records copy_file_range(2). The kernel updates the offset to which the argument `at` points."""
         start = int.from_bytes(ptrace.read_memory(thread.id, at, 8), "little") if at else _HERE
         return self._finish_write(thread, fd, start)
 
     on_copy_file_range = on_splice
 
     def _finish_write(self, thread: TracedThread, fd: int, at: int, how: int = 0) -> Finish | None:
-        """Record a call that returns how many bytes it wrote. how: the flags of the call."""
+        """Record a call that returns the number of written bytes. how: the flags of the call."""
         state = self._files.descriptor_state(thread.id, fd)
         file = state.file
         if file is None:
@@ -92,7 +89,7 @@ class ContentCalls:
             if at == _HERE:
                 start = self._files.descriptor_state(thread.id, fd).position - count
             elif appends:
-                start = file.size_bytes - count  # also for pwrite(2): on Linux "data is appended"
+                start = file.size_bytes - count  # O_APPEND: pwrite(2) appends too on Linux
             else:
                 start = at
             self._record_write(file, start, count)
@@ -127,7 +124,8 @@ class ContentCalls:
     # -- asynchronous writes -------------------------------------------------------------------------
 
     def on_io_submit(self, thread: TracedThread, context: int, count: int, list_at: int, *_: int) -> Finish | None:
-        """Record io_submit(2). The thread continues only after completion, so the record has the real order."""
+        """Record asynchronous writes. The thread continues only after their completion, so the record has the real
+        order."""
         wanted: list[tuple[Request, KnownFile]] = []
         try:
             ring = EventRing(thread.id, context)
@@ -139,7 +137,7 @@ class ContentCalls:
                 if file is not None and one.opcode in (*_AIO_WRITES, *_AIO_SYNCS):
                     wanted.append((one, file))
         except (OSError, struct.error):
-            return None  # the call is invalid and will fail
+            return None  # the call will fail
         if not wanted:
             return None
 
@@ -164,11 +162,10 @@ class ContentCalls:
     # -- sizes ---------------------------------------------------------------------------------------
 
     def on_ftruncate(self, thread: TracedThread, fd: int, size: int, *_: int) -> Finish | None:
-        """Record ftruncate(2)."""
         return self._finish_truncation(self._files.descriptor_state(thread.id, fd).file, size)
 
     def truncated(self, status: os.stat_result, size: int) -> Finish | None:
-        """Record truncate(2). status: of the file."""
+        """Record truncate(2). status: the file's status before the call."""
         return self._finish_truncation(self._files.of(status), size)
 
     def _finish_truncation(self, file: KnownFile | None, size: int) -> Finish | None:
@@ -183,7 +180,7 @@ class ContentCalls:
         return finish
 
     def on_fallocate(self, thread: TracedThread, fd: int, mode: int, at: int, size: int, *_: int) -> Finish | None:
-        """Record fallocate(2). Space reserved beyond the end does not change the file and is not recorded."""
+        """Record changes of the file's size or content. Reserved space after the end of the file is not recorded."""
         file = self._files.descriptor_state(thread.id, fd).file
         if file is None:
             return None
@@ -207,15 +204,13 @@ class ContentCalls:
     # -- syncs ---------------------------------------------------------------------------------------
 
     def on_fsync(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
-        """Record fsync(2), of files and directories."""
         return self.finish_sync(thread, fd, "")
 
     def on_fdatasync(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
-        """Record fdatasync(2), of files and directories."""
         return self.finish_sync(thread, fd, DATA)
 
     def finish_sync(self, thread: TracedThread, fd: int, target: str, at: int = 0, size: int = 0) -> Finish | None:
-        """Record a sync of a file or directory. size: of a range; 0: the whole file."""
+        """Record a sync of a file or directory. size: the size of the synced range; 0: the whole file."""
         file = self._files.descriptor_state(thread.id, fd).file
         if file is not None:
             return self._finish_if_successful(
@@ -225,22 +220,20 @@ class ContentCalls:
         return None if path is None else self._finish_if_successful(lambda: self._notes.add(SYNC_DIRECTORY, path))
 
     def directory_path(self, thread: int, fd: int) -> str | None:
-        """Return the path of a recorded directory, or None if the descriptor has another target or none."""
+        """Return the path of a recorded directory, or None if the descriptor refers to anything else."""
         name = f"/proc/{thread}/fd/{fd & 0xFFFF_FFFF}"
         try:
             return path_below(self._files.root, os.readlink(name)) if S_ISDIR(os.stat(name).st_mode) else None
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
-            registered = self._files.registered.get(fd)  # else there is no such descriptor, so the call will fail
+            registered = self._files.registered.get(fd)  # else the descriptor is invalid and the call will fail
             return registered.directory or None if registered else None
 
     def on_sync(self, _thread: TracedThread, *_: int) -> Finish:
-        """Record sync(2)."""
         return self._finish_if_successful(lambda: self._notes.add(SYNC_ALL))
 
     def on_syncfs(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
-        """Record syncfs(2)."""
         try:
             device = os.stat(f"/proc/{thread.id}/fd/{fd & 0xFFFF_FFFF}").st_dev
         except OSError:

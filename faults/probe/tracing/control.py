@@ -1,4 +1,4 @@
-"""Run control: selects a fault at one call, or a seeded order of the threads' steps."""
+"""Run control: selects a fault, or a seeded order of the threads' recorded steps."""
 
 from typing import NamedTuple
 
@@ -15,23 +15,22 @@ CALL_FAULTS = (
     FaultKind.LYING_SYNC,
     FaultKind.SHORT_WRITE,
 )
-"""The kinds of fault that can be injected at calls."""
+"""The kinds of fault that can be injected at system calls."""
 ERRORS = tuple(kind for kind in CALL_FAULTS if kind is not FaultKind.LYING_SYNC)
-"""Faults that the program can notice by the result of a call. A lying sync is not noticeable."""
+"""Faults that change the result of a call. A lying sync returns success."""
 
 
 CONTROL = "TORNLOG_CONTROL"
-"""Environment variable with the path of a FIFO. The program asks for faults by rules that it writes to it."""
+"""Environment variable with the path of a FIFO to which the program writes rules of faults."""
 ALL_CALLS = 0
-"""Instead of the number of a call."""
+"""In place of a call number: inject the fault at every matching call."""
 
 
 class CallFault(NamedTuple):
-    """A fault at the nth call to which its kind applies, counted from 1, or at ALL_CALLS.
+    """A fault at the nth matching call, counted from 1, or at ALL_CALLS.
 
-    glob: only calls on files with these names. part: a write is cut to this fraction, (2, 5) for two fifths; a failed
-    write then fails after it. after_bytes: a full disk, after the program has written so many bytes. text: the rule of
-    the user.
+    glob: the names of matching files. part: the fraction of a torn or short write that reaches the file, (2, 5) for two
+    fifths. after_bytes: the number of written bytes at which the disk is full. text: the user's rule.
     """
 
     kind: FaultKind
@@ -48,7 +47,8 @@ class CallFault(NamedTuple):
 class MatchedCall(NamedTuple):
     """A call to which a kind of fault applies.
 
-    path: of its file on the program's disk; "": without a name. stack: its number in the run, 0 if none was requested.
+    path: the file's path on the program's disk; "" for a file without a name. stack: the number of the call's stack; 0
+    if not recorded.
     """
 
     kind: FaultKind
@@ -58,16 +58,16 @@ class MatchedCall(NamedTuple):
 
 
 RANDOM = 0
-"""Instead of the depth of PCT: each choice is random."""
+"""In place of the depth of PCT: choose each thread at random."""
 PCT_NAME = "pct"
 POLICIES = ("random", PCT_NAME, f"{PCT_NAME}:DEPTH")
-"""How seeds choose threads. pct: its depth depends on the seed."""
-_DEPTHS = (2, 3, 5, 8)  # few change points leave long gaps to other threads, many try more places in each run
+"""Policies that choose threads. pct: the depth of PCT depends on the seed."""
+_DEPTHS = (2, 3, 5, 8)  # few change points let other threads run longer; many try more interleavings
 _DEPTH_MAX = 99
 
 
 def depth_of(policy: str, seed: int) -> int:
-    """Return the depth of PCT for a seed, or RANDOM. ValueError: there is no such policy."""
+    """Return the depth of PCT for a seed, or RANDOM. An unknown policy raises ValueError."""
     name, _, depth = policy.partition(":")
     if policy == "random":
         return RANDOM
@@ -79,16 +79,17 @@ def depth_of(policy: str, seed: int) -> int:
 
 
 class RunControl(NamedTuple):
-    """At most one of a fault, an order and a list. seed: determines the order of the threads' recorded steps."""
+    """Control of a run: a fault, a seeded order, a list of calls, or none of them. seed: determines the order of the
+    threads' recorded steps."""
 
     fault: CallFault | None = None
     seed: int | None = None
     depth: int = RANDOM
-    """Depth of PCT, or RANDOM."""
+    """The depth of PCT, or RANDOM."""
     horizon_steps: int = 1
     """Number of steps among which PCT places its change points."""
     listed: tuple[FaultKind, ...] = ()
-    """Faults that are not injected: the run lists the calls to which they apply."""
+    """Kinds of fault: the run injects none, but lists the calls to which they apply."""
 
     def __str__(self) -> str:
         if self.listed:

@@ -1,4 +1,4 @@
-"""ELF files: finds addresses, sections and symbols. 64 bits, little-endian.
+"""ELF files, 64-bit little-endian: finds addresses, sections and symbols.
 
     0x00  16   identification: 7f 45 4c 46, 2 for 64 bits, 1 for little-endian
     0x20  8    offset of the table of segments, which are loaded into memory
@@ -21,7 +21,7 @@ _COMPRESSION_HEADER_BYTES = 24
 
 
 def unsigned_leb128(data: bytes, at: int) -> tuple[int, int]:
-    """Return the LEB128 number at an offset, and the offset after it."""
+    """Return the LEB128 number at an offset, and the offset after the number."""
     found, shift = 0, 0
     while True:
         byte = data[at]
@@ -33,7 +33,7 @@ def unsigned_leb128(data: bytes, at: int) -> tuple[int, int]:
 
 
 class ElfFile:
-    """One 64-bit little-endian ELF file. ValueError, struct.error: another format."""
+    """A 64-bit little-endian ELF file. Other formats raise ValueError or struct.error."""
 
     def __init__(self, content: bytes) -> None:
         if content[:6] != _IDENTIFICATION:
@@ -49,14 +49,14 @@ class ElfFile:
             self._sections[self._read_text(headers[names][4] + name)] = flags, address, at, size
 
     def address(self, offset: int) -> int | None:
-        """Return the linked address of a file offset, or None if it is not loaded."""
+        """Return the linked address of a file offset, or None if no segment contains the offset."""
         for start, size, address in self._segments:
             if start <= offset < start + size:
                 return int(address + offset - start)
         return None
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Return bytes at a linked address. ValueError: the file has no such bytes."""
+        """Return bytes at a linked address. An address outside the file's segments raises ValueError."""
         for start, size, first in self._segments:
             if first <= address and address + size_bytes <= first + size:
                 at = start + address - first
@@ -64,7 +64,7 @@ class ElfFile:
         raise ValueError(f"nothing at {address:#x}")
 
     def section(self, name: bytes) -> tuple[int, bytes] | None:
-        """Return the address and the content of a section, or None."""
+        """Return the address and the content of a section, or None if it is missing."""
         if name not in self._sections:
             return None
         flags, address, at, size = self._sections[name]
@@ -72,7 +72,7 @@ class ElfFile:
         return address, zlib.decompress(content[_COMPRESSION_HEADER_BYTES:]) if flags & _COMPRESSED else content
 
     def functions(self) -> list[tuple[int, int]]:
-        """Return the address ranges of the functions with symbols, ascending."""
+        """Return the sorted address ranges of the functions that have symbols."""
         found = set[tuple[int, int]]()
         for table in (b".symtab", b".dynsym"):
             if (symbols := self.section(table)) is not None:
@@ -82,7 +82,6 @@ class ElfFile:
         return sorted(found)
 
     def symbol(self, name: bytes) -> int | None:
-        """Return the address of a symbol, or None."""
         symbols, names = self.section(b".symtab"), self._sections.get(b".strtab")
         if symbols is None or names is None:
             return None

@@ -1,10 +1,10 @@
-"""Recorded files: identified at each call by the kernel's data about a descriptor.
+"""Recorded files: identifies the file of a descriptor by the kernel's data.
 
-There is no table of descriptors, so dup, fork, exec and descriptor passing need no special handling. A file is
-identified by its inode number, which is not reused because the recorder keeps each file open. `/proc/TID/fdinfo/N` has
-position, flags, mount and inode of a descriptor. The recorder keeps this file open, too, and reads it again at each
-call, which takes a microsecond. On btrfs and overlayfs, files of one mount can have equal inode numbers; the device
-number from fstat distinguishes them.
+The recorder keeps no table of descriptors, so dup, fork, exec and descriptor passing need no special handling. Inode
+numbers identify files, and the recorder keeps each file open to prevent their reuse. `/proc/TID/fdinfo/N` has file
+position, flags, mount and inode of a descriptor. The recorder keeps this file open, too, and reads it at each call in a
+microsecond. On btrfs and overlayfs, files of one mount can have equal inode numbers, but different device numbers from
+fstat.
 """
 
 import os
@@ -23,13 +23,13 @@ _NUMBERED_BY_MOUNT = {"ext2", "ext3", "ext4", "xfs", "tmpfs", "f2fs"}
 
 @dataclass(slots=True, eq=False)
 class KnownFile:
-    """A file of the record. descriptor: the recorder's own, to read the file."""
+    """A recorded file. descriptor: the recorder's own descriptor, for reading."""
 
     number: int
     descriptor: int
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return bytes of the file, or fewer at its end."""
+        """Return bytes of the file. The result is shorter at the end of the file."""
         data = os.pread(self.descriptor, size_bytes, at)
         while data and len(data) < size_bytes:
             more = os.pread(self.descriptor, size_bytes - len(data), at + len(data))
@@ -53,13 +53,14 @@ class DescriptorState(NamedTuple):
 
 
 _NOTHING = DescriptorState(None, "", 0, 0)
-_REGISTERED_MIN = 1 << 31  # no descriptor of a program has such a number
+_REGISTERED_MIN = 1 << 31  # larger than any descriptor of a program
 
 
 class RegisteredFile(NamedTuple):
-    """A file that io_uring keeps, perhaps without a descriptor. directory: its path on the program's disk, or "".
+    """A file registered with io_uring, perhaps without a descriptor. directory: a directory's path on the program's
+    disk, else "".
 
-    is_prompt: whether it is on a disk, so that no request on it waits for another program.
+    is_prompt: whether the file is on a disk, so that its requests never wait for another program.
     """
 
     state: DescriptorState
@@ -68,7 +69,7 @@ class RegisteredFile(NamedTuple):
 
 
 class KnownFiles:
-    """All files below root (a real path), and the outputs that can have promises."""
+    """All files below root (a real path), and the program's recorded outputs."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -77,9 +78,9 @@ class KnownFiles:
         self._files: dict[tuple[int, int], KnownFile] = {}
         self._outputs: dict[tuple[int, int], str] = {}
         self._devices: dict[int, int] = {}
-        """Device by mount number. Empty for file systems on which one mount has several devices."""
+        """Device of each mount number, except on file systems with several devices per mount."""
         self.registered: dict[int, RegisteredFile] = {}
-        """Files without descriptors, by numbers that take the place of descriptors."""
+        """Files registered with io_uring, by the numbers that replace descriptors."""
         self._registrations = 0
         self._kept: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._is_by_mount = _file_system(root) in _NUMBERED_BY_MOUNT
@@ -87,7 +88,6 @@ class KnownFiles:
             self._add_file(os.open(root + path, _READ | os.O_NOFOLLOW))
 
     def close(self) -> None:
-        """Close the recorder's own descriptors."""
         for descriptor in (*self._kept.values(), *(file.descriptor for file in self._files.values())):
             os.close(descriptor)
 
@@ -98,7 +98,7 @@ class KnownFiles:
         return file
 
     def add_output(self, name: str, descriptor: int) -> None:
-        """Register an output. descriptor: the recorder's own."""
+        """Register an output. descriptor: the recorder's own descriptor."""
         status = os.fstat(descriptor)
         self._outputs[status.st_dev, status.st_ino] = name
 
@@ -106,11 +106,12 @@ class KnownFiles:
         return self._files.get((status.st_dev, status.st_ino))
 
     def add_new_file(self, path: str) -> KnownFile:
-        """Register a new file. path: any path by which the recorder can read it. OSError: it cannot be opened."""
+        """Register a new file. path: any path at which the recorder can read the file. Raises OSError if the file
+        cannot be opened."""
         return self._add_file(os.open(path, _READ))
 
     def descriptor_state(self, thread: int, descriptor: int) -> DescriptorState:
-        """Return the target of a thread's descriptor: neither file nor output if there is no such descriptor."""
+        """Return the target of a thread's descriptor. An invalid descriptor has neither file nor output."""
         key = (thread, descriptor & 0xFFFF_FFFF)
         kept = self._kept.get(key)
         try:
@@ -140,7 +141,7 @@ class KnownFiles:
         return kept
 
     def register(self, state: DescriptorState, directory: str, *, is_prompt: bool) -> int:
-        """Return a number that stands for a file in place of a descriptor."""
+        """Return a number for a file, to use in place of a descriptor."""
         number = _REGISTERED_MIN + self._registrations
         self._registrations += 1
         self.registered[number] = RegisteredFile(state, directory, is_prompt)
@@ -156,7 +157,7 @@ class KnownFiles:
 
 
 def descriptor_facts(descriptor: int) -> tuple[int, int, int, int]:
-    """Return position, flags, mount and inode from an fdinfo file; -1 for an inode that an old kernel does not show."""
+    """Return file position, flags, mount and inode from an fdinfo file; inode -1 on old kernels."""
     if ptrace.CORE is not None:
         return ptrace.CORE.descriptor_facts(descriptor)
     words = os.pread(descriptor, 160, 0).split(None, 8)
@@ -165,7 +166,7 @@ def descriptor_facts(descriptor: int) -> tuple[int, int, int, int]:
 
 
 def path_below(root: str, path: str) -> str | None:
-    """Return a real path as a path on the program's disk, or None if it is elsewhere."""
+    """Convert a real path to a path on the program's disk, or None if the path is elsewhere."""
     if path.startswith(root) and path[len(root) : len(root) + 1] in ("", os.sep):
         return path[len(root) :] or "/"
     return None
@@ -182,7 +183,7 @@ def _files_below(root: str) -> list[str]:
 
 
 def _file_system(path: str) -> str:
-    """Return the type of a path's file system, or ""."""
+    """Return the type of a path's file system, or "" if unknown."""
     descriptor = os.open(path, _READ)
     try:
         with open(f"/proc/self/fdinfo/{descriptor}") as info:

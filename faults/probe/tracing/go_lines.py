@@ -1,4 +1,4 @@
-"""Lines and frames of Go programs, read from the function table of Go's runtime.
+"""Source lines and frames of Go programs: read from the runtime's function table.
 
 Every Go program has this table, even without debugging information. addr2line does not support the DWARF of newer Go
 versions. `.gopclntab`, little-endian, since Go 1.20:
@@ -7,11 +7,12 @@ versions. `.gopclntab`, little-endian, since Go 1.20:
     4   two zeros, bytes of the smallest instruction, bytes of a pointer: 8
     8   number of functions
     8   number of files
-    8   start of the code; 0 since Go 1.26, where it is the start of `.text`
-    8   each: offset of names, of units, of files, of tables by instruction, of functions
-        functions: for each the offset of its first instruction in the code, and of its description in this table
+    8   start of the code; 0 since Go 1.26, whose code starts at `.text`
+    8   each: offset of names, units, files, tables by instruction, functions
+        functions: for each the offsets of its first instruction in the code and of its description in this table
 
-A table by instruction is a sequence of pairs: the change of a value (zigzag), and for how many instructions it holds.
+A table by instruction is a sequence of pairs: the change of a value (zigzag encoding), and the number of instructions
+with the new value.
 
 Source: Go, src/internal/abi/symtab.go, src/runtime/symtab.go and src/cmd/link/internal/ld/pcln.go.
 """
@@ -29,21 +30,21 @@ _MAGIC = 0xFFFF_FFF1
 _HEADER = struct.Struct("<IHBBQQQQQQQQ")
 _FUNCTION = struct.Struct("<IiiIIIIII")
 _FUNCTION_BYTES = 44
-"""Length of the fixed part of a function's description. Offsets of tables by instruction and of other data follow."""
+"""Length of the fixed part of a function's description. Offsets of tables follow."""
 _FLAGS_AT, _IS_OUTERMOST, _SETS_STACK_POINTER = 41, 1, 2
 _INLINED = struct.Struct("<4siii")
 _TREE_INDEX_TABLE, _TREE = 2, 3
-"""Indexes of two tables in a description: the table from instructions to inlined calls, and the data of these calls."""
+"""Indexes of two tables in a function's description: inlined calls by instruction, and the data of these calls."""
 _NO_FILE = 0xFFFF_FFFF
 
 
 def go_lines(file: ElfFile) -> "GoLines | None":
-    """Return the table of a Go program. None: another program, or an unknown version."""
+    """Return the table of a Go program, or None for other programs and unknown Go versions."""
     table, code = file.section(b".gopclntab"), file.section(b".text")
     if table is None or code is None:
         return None
     start = file.symbol(b"runtime.text")
-    if start is None and file.section(b".init") is None:  # with .init, C's linker has put its own code before Go's code
+    if start is None and file.section(b".init") is None:  # with .init, the C linker has put code before Go's code
         start = code[0]
     try:
         return GoLines(file, table[1], start)
@@ -54,7 +55,7 @@ def go_lines(file: ElfFile) -> "GoLines | None":
 class GoLines:
     """The table of one program. Raises ValueError or struct.error for an unknown version.
 
-    text: linked start of the code; None: use the start in the table.
+    text: the linked start of the code; None: the table has the start.
     """
 
     def __init__(self, file: ElfFile, table: bytes, text: int | None) -> None:
@@ -98,10 +99,10 @@ class GoLines:
             at = start + inlined[1]
 
     def rule(self, address: int, machine: Architecture) -> FrameRule | None:
-        """Return the frame rule at an address. None: no rule is known, or the function has no caller.
+        """Return the frame rule at an address. Return None if the rule is unknown or the function has no caller.
 
         The table has the size of a function's stack frame at each instruction. On x86-64 the return address is directly
-        above the frame. On aarch64 it is in a register, which the function saves at the lower end of the frame.
+        above the frame. On aarch64 a function saves the return address at the lower end of the frame.
         """
         at = address - self._text
         index = bisect_right(self._starts, at) - 1
@@ -121,7 +122,7 @@ class GoLines:
         return FrameRule(stack_pointer, size_bytes, saved, return_address)
 
     def _inlined_call(self, described: int, tables: int, start: int, at: int) -> tuple[int, int] | None:
-        """Return the inlined function at an address: the offset of its name, and its call in the outer function."""
+        """Return the inlined function at an address: the offset of its name, and its call in the enclosing function."""
         if self._trees is None or tables <= _TREE_INDEX_TABLE:
             return None
         first = described + _FUNCTION_BYTES
@@ -135,7 +136,7 @@ class GoLines:
         return name, called_at
 
     def _value_at(self, table: int, start: int, wanted: int) -> int | None:
-        """Return the value at an address in a table by instruction, or None after its end."""
+        """Return the value for an address in a table by instruction, or None after the end of the table."""
         numbers = self._read_numbers(self._values + table)
         value, here, is_first = -1, start, True
         for change in numbers:

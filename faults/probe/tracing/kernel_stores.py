@@ -1,9 +1,8 @@
-"""Kernel stores: records calls that write to maps, such as read(2) into a map.
+"""Kernel stores: records system calls that write to mapped files, such as read(2).
 
-A write of the kernel into a protected page would fail with EFAULT. So a thread stops at any call with an argument that
-points to a map. The recorder removes the protection of the pages, and the thread repeats the instruction of the call.
-After the call the changes in the pages are recorded. Other calls may run during this call, because it may wait for
-another thread.
+A system call that writes to a protected page would fail with EFAULT. So a thread stops at any call with an argument
+that points to a recorded mapping. The recorder makes the pages writable, lets the thread repeat the call, and then
+records the changes in the pages. Other calls may run in the meantime, because the call may wait for another thread.
 """
 
 import struct
@@ -14,7 +13,7 @@ from .seccomp import AnyBit
 from .threads import CallInjector, Finish, OpenPage, TracedThread
 
 _BUFFERS = {"read": (1, 2), "pread64": (1, 2), "recvfrom": (1, 2), "getrandom": (0, 1), "getdents64": (1, 2)}
-"""For each call, the indexes of its address argument and of its size argument."""
+"""For each call, the indexes of its address and size arguments."""
 _STRUCTURES = {"fstat": (1, 144), "newfstatat": (2, 144), "statx": (4, 256)}
 """For each call, the index of its address argument and the size of the structure."""
 _VECTORS = {"readv": 1, "preadv": 1, "preadv2": 1}
@@ -23,23 +22,24 @@ _EVENTS = {"io_getevents": 3, "io_pgetevents": 3}
 _EVENT_BYTES, _MESSAGE_BYTES = 32, 64
 _VECTORS_MAX = 1024  # UIO_MAXIOV: maximum number of buffers, or messages, of a call
 INTO_MEMORY: dict[str, AnyBit | None] = dict.fromkeys((*_VECTORS, *_MESSAGES))
-"""Calls with indirect addresses. A process with maps stops at all of them."""
+"""Calls with indirect addresses. Threads with recorded mappings stop at all these calls."""
 KNOWN = (*INTO_MEMORY, *_BUFFERS, *_STRUCTURES, *_EVENTS)
 """Calls for which the size of the written memory is known."""
-_RESULT_BYTES = 4096  # assumed size for any other call; enough for a path or a structure
+_RESULT_BYTES = 4096  # assumed size for other calls; enough for a path or a structure
 assert not INTO_MEMORY.keys() & CALLS.keys()
 
 
 class KernelStores:
-    """Opens pages before calls that write to maps."""
+    """Makes mapped pages writable before calls that write to them."""
 
     def __init__(self, maps: MapCalls, injector: CallInjector) -> None:
         self._maps = maps
         self._injector = injector
-        self._opened: dict[int, list[OpenPage]] = {}  # for each thread that repeats a call, the pages opened for it
+        self._opened: dict[int, list[OpenPage]] = {}  # by thread: the pages made writable for its repeated call
 
     def entered(self, thread: TracedThread, call: ptrace.EnteredCall, name: str) -> Finish | None:
-        """Record a call that writes to maps. None: it writes to no map, or the thread must repeat it."""
+        """Record a call that writes to mappings. Return None if the call writes to no mapping, or if the thread must
+        repeat it."""
         pages = self._opened.pop(thread.id, None)
         if pages is not None:
             return lambda _result: self._close_written_pages(thread, pages)
@@ -51,7 +51,7 @@ class KernelStores:
                 (at, size) for at, size in _written_ranges(thread.id, name, call.arguments) if memory.maps_in(at, size)
             ]
         except (OSError, struct.error):
-            return None  # the arguments are invalid, so the call will fail
+            return None  # invalid arguments: the call will fail
         if ranges:
             self._open_pages_and_repeat(thread, call, name, ranges)
         return None
@@ -59,7 +59,7 @@ class KernelStores:
     def _open_pages_and_repeat(
         self, thread: TracedThread, call: ptrace.EnteredCall, name: str, ranges: list[tuple[int, int]]
     ) -> None:
-        """Open the pages, and make the thread repeat its call."""
+        """Make the pages writable, and make the thread repeat its call."""
         assert thread.id not in self._opened, thread.id  # a repeated call must not be repeated again
         injector, machine = self._injector, self._injector.machine
         registers = injector.registers

@@ -4,7 +4,7 @@ Register indexes count the 64-bit words of `struct user_regs_struct` or `struct 
 returns them.
 
     x86-64    number in orig_rax (15), result in rax (10), arguments in rdi rsi rdx r10 r8 r9, a call is 2 bytes: 0f 05
-    aarch64   number in x8, result in x0, arguments in x0 to x5, a call is 4 bytes: d4000001; at its stops x7 is a mark
+    aarch64   number in x8, result in x0, arguments in x0 to x5, a call is 4 bytes: d4000001; at its stops x7 is a flag
 
 Sources: arch/x86/include/asm/user_64.h, arch/arm64/include/uapi/asm/ptrace.h, include/uapi/asm-generic/unistd.h,
 arch/arm64/kernel/ptrace.c (report_syscall), arch/arm64/kernel/signal.c (do_signal), Documentation/arm64/sve.rst.
@@ -19,11 +19,11 @@ NT_PRSTATUS, NT_X86_XSTATE, NT_ARM_SYSTEM_CALL, NT_ARM_SVE = 1, 0x202, 0x404, 0x
 _ARM_EXCLUSIVE_MASK, _ARM_EXCLUSIVE = 0x3F00_0000, 0x0800_0000
 _ARM_JUMPED = 0xC00
 _ARM_IS_ORDERED = 1 << 23
-"""Set in load-acquire, store-release and compare-and-swap, whose encoding is otherwise that of exclusives."""
+"""Instruction bit that distinguishes load-acquire, store-release and compare-and-swap from exclusives."""
 
 
 _BEGIN_AGAIN = {2**64 - error for error in (512, 513, 514, 516)}
-"""ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: internal errors that programs never see."""
+"""Internal errors of the kernel: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK."""
 
 
 class Architecture(NamedTuple):
@@ -31,56 +31,56 @@ class Architecture(NamedTuple):
 
     name: str
     audit: int
-    """The processor's number in seccomp filters."""
+    """Number of the processor in seccomp filters."""
     calls: Mapping[str, int]
     register_count: int
     program_counter: int
-    """Register indexes, here and below."""
+    """Register indexes, also in the next fields."""
     stack_pointer: int
     number: int
     result: int
     arguments: tuple[int, ...]
     call_bytes: int
     takes_number_apart: bool
-    """Whether the number of the current call is in a separate register set, NT_ARM_SYSTEM_CALL."""
+    """Whether the call number is in a separate register set, NT_ARM_SYSTEM_CALL."""
     kept: Mapping[int, int]
     """Callee-saved registers: DWARF number to kernel index."""
     stack_pointer_in_dwarf: int
     return_address_in_dwarf: int
     """DWARF number of the return address: a register, or a pseudo-register if it is on the stack."""
     address_bits: int = 64
-    """Number of address bits in a return address. The upper bits may be a signature."""
+    """Number of address bits in a return address. The upper bits can be a signature."""
     has_vectors_apart: bool = False
-    """Whether a call may clear vector registers that are in the separate register set NT_ARM_SVE."""
+    """Whether a call may clear the vector registers in the separate register set NT_ARM_SVE."""
     state: int | None = None
-    """Index of the processor state register, if this state restricts the target of a jump."""
+    """Index of the processor state register, if the state restricts jump targets."""
     mark: int | None = None
-    """Index of the register in which the kernel shows a mark at a stop after a call."""
+    """Index of the register that the kernel overwrites with a flag at a stop after a call."""
 
     def set_call(self, number: int) -> dict[int, int]:
-        """Return the register values, by index, for making a call."""
+        """Return the register values for a call, by index."""
         if self.takes_number_apart:
             return {self.number: number}
         return {
             self.result: number,
             self.number: 2**64 - 1,
-        }  # -1 as the number prevents the restart of an interrupted call
+        }  # call number -1 prevents the restart of an interrupted call
 
     def set_result(self, result: int) -> dict[int, int]:
-        """Return the register values, by index, after a call with this result that was not made."""
+        """Return the register values after a skipped call with this result, by index."""
         number = {} if self.takes_number_apart else {self.number: 2**64 - 1}
         return {self.result: result % 2**64} | number
 
     def without_jump(self, state: int) -> int:
-        """Return the state without the flag of a jump: guarded code does not allow jumps to a call instruction."""
+        """Return the state without the jump flag, because guarded code forbids jumps to a call instruction."""
         return state & ~_ARM_JUMPED
 
     def is_undecided(self, result: int) -> bool:
-        """Return whether the kernel may restart a call with this result, but would not do so after an injected call.
+        """Return whether an injected call would prevent the kernel from restarting a call with this result.
 
-        The program never sees such a result: the kernel replaces it when it handles the signal that interrupted the
-        call. On x86-64 a restart depends only on registers, which are restored. On aarch64 it depends on the kernel's
-        data about the last call.
+        The kernel replaces such a result when it handles the signal that interrupted the call. On x86-64 a restart
+        depends only on registers, which the recorder restores. On aarch64 a restart also depends on the kernel's data
+        about the last call.
         """
         return self.takes_number_apart and result in _BEGIN_AGAIN
 
@@ -92,12 +92,12 @@ class Architecture(NamedTuple):
         return word & _ARM_EXCLUSIVE_MASK == _ARM_EXCLUSIVE and not word & _ARM_IS_ORDERED
 
     def is_repeated(self, instruction: bytes) -> bool:
-        """Return whether an instruction is a repeated store (x86's `rep`): a single step runs only one iteration."""
+        """Return whether an instruction is a repeated store (x86's `rep`). A single step runs one iteration."""
         return self.name == "x86_64" and instruction[:1] in (b"\xf2", b"\xf3") and _is_string(instruction)
 
 
 def _is_string(instruction: bytes) -> bool:
-    """Return whether movs, stos or ins follows the prefixes. Some SSE instructions have the same first byte."""
+    """Return whether the instruction after the prefixes is movs, stos or ins, not SSE with the same first byte."""
     for byte in instruction:
         if byte not in _X86_PREFIXES:
             return byte in _X86_STRINGS
@@ -177,5 +177,5 @@ MACHINES = {machine.name: machine for machine in (X86_64, AARCH64)}
 
 
 def this_machine() -> Architecture | None:
-    """Return this machine's processor. None: the processor or the operating system is not supported."""
+    """Return this machine's processor, or None if the processor or the operating system is not supported."""
     return MACHINES.get(platform.machine()) if platform.system() == "Linux" else None

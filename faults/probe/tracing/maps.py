@@ -1,14 +1,14 @@
-"""Shared maps: records each store by write protection and single-stepping.
+"""Shared mappings: records store instructions by write protection.
 
-After the call that creates a writable map, the recorder makes the map read-only. A store then stops its thread. The
-recorder removes the page's protection ("opens" it), the thread runs one instruction, the page is protected again, and
-the changed bytes become a step. In three cases a page stays open, and all its changes later become one step:
+The recorder makes each new writable mapping read-only. A store then stops its thread. The recorder makes the page
+writable ("opens" the page), lets the thread run one instruction, protects the page again, and records the changed bytes
+as a step. In three cases a page stays open, and all its changes become one step:
 
-    while the kernel writes to it       until the call has ended (kernel_stores.py)
-    after many stores to it in a row    until a store to another page, or a recorded call
-    for x86's `rep`, ARM's exclusives   likewise: they cannot be single-stepped
+    while the kernel writes to the page   until the call has ended (kernel_stores.py)
+    after many stores to it in a row      until a store to another page, or a recorded call
+    for x86's `rep`, ARM's exclusives     likewise: they cannot be single-stepped
 
-Before any other step, the changes in all open pages are recorded, so pages and calls stay in order.
+Before any other step, the recorder records the changes in all open pages, so the steps stay in order.
 """
 
 import os
@@ -34,14 +34,14 @@ CALLS: dict[str, AnyBit | None] = {
     "madvise": AnyBit(2, 9),  # MADV_REMOVE; the mask includes MADV_FREE
     "remap_file_pages": None,
 }
-"""Calls on maps. A process stops at them only if it has a shared map of a recorded file."""
+"""Memory mapping calls. Only a process that maps a recorded file with MAP_SHARED stops at these calls."""
 _WRITE, _SHARED, _FIXED, _REMOVE, _SYNCHRONOUS = 2, 1, 0x10, 9, 4
-_RUN_MAX = 64  # number of consecutive stores to one page that are single-stepped
+_RUN_MAX = 64  # after this number of consecutive stores the page stays open
 _READ_WRITE, _PRIVATE_ANONYMOUS, _SET_FILTER, _ALL_THREADS = 3, 0x22, 1, 1
 
 
 class MapCalls:
-    """Records calls on maps, and stores through maps. is_stepped: whether each store is a step."""
+    """Records memory mapping calls, and stores to mappings. is_stepped: whether each store is a step."""
 
     def __init__(
         self,
@@ -63,7 +63,6 @@ class MapCalls:
         self._plain = PlainStores(machine, injector.registers)
 
     def close(self) -> None:
-        """Close the recorder's own maps."""
         self._plain.close()
 
     # -- calls ---------------------------------------------------------------------------------------
@@ -71,14 +70,14 @@ class MapCalls:
     def on_mmap(
         self, thread: TracedThread, wanted: int, size: int, protection: int, flags: int, fd: int, at: int
     ) -> Finish | None:
-        """Record mmap(2) of a recorded file, or at an address where a map is replaced."""
+        """Record a mapping of a recorded file, or the replacement of such a mapping."""
         file = None
         if flags & _SHARED and fd & 0xFFFF_FFFF != 0xFFFF_FFFF:
             state = self._files.descriptor_state(thread.id, fd)
-            # a map of a read-only descriptor cannot be writable
+            # a mapping of a read-only descriptor cannot be writable
             file = state.file if state.flags & os.O_ACCMODE == os.O_RDWR else None
         if file is None and not (flags & _FIXED and thread.memory.maps_in(wanted, size)):
-            return None  # no recorded map is replaced
+            return None  # replaces no recorded mapping
 
         def finish(address: int) -> None:
             if -PAGE_BYTES < address < 0:
@@ -121,7 +120,7 @@ class MapCalls:
                 self._notes.report_unseen("seccomp", f"thread {refused} has a filter of its own")
 
     def on_mprotect(self, thread: TracedThread, address: int, size: int, protection: int, *_: int) -> Finish | None:
-        """Record mprotect(2) that makes a map writable."""
+        """Record that a mapping becomes writable."""
         memory = thread.memory
         if not memory.maps_in(address, size):
             return None
@@ -138,14 +137,12 @@ class MapCalls:
         return finish
 
     def on_munmap(self, thread: TracedThread, address: int, size: int, *_: int) -> Finish | None:
-        """Record munmap(2)."""
         memory = thread.memory
         if not memory.maps_in(address, size):
             return None
         return lambda result: memory.forget(address, _whole_pages(size)) if result == 0 else None
 
     def on_mremap(self, thread: TracedThread, address: int, old_size: int, size: int, *_: int) -> Finish | None:
-        """Record mremap(2)."""
         memory = thread.memory
         found = memory.maps_in(address, 1)
         if not found:
@@ -163,7 +160,7 @@ class MapCalls:
         return finish
 
     def on_msync(self, thread: TracedThread, address: int, size: int, flags: int, *_: int) -> Finish | None:
-        """Record msync(2), which makes a range durable. With MS_ASYNC it has no effect."""
+        """Record the sync of a range. MS_ASYNC has no effect."""
         found = thread.memory.maps_in(address, size) if flags & _SYNCHRONOUS else []
         if not found:
             return None
@@ -179,7 +176,7 @@ class MapCalls:
         return finish
 
     def on_madvise(self, thread: TracedThread, address: int, size: int, advice: int, *_: int) -> Finish | None:
-        """Record madvise(MADV_REMOVE), which punches a hole into the file."""
+        """Record MADV_REMOVE, which punches a hole into the file."""
         found = thread.memory.maps_in(address, size) if advice == _REMOVE else []
         if not found:
             return None
@@ -193,7 +190,7 @@ class MapCalls:
         return finish
 
     def on_remap_file_pages(self, thread: TracedThread, address: int, size: int, *_: int) -> Finish | None:
-        """Report remap_file_pages(2) as unsupported."""
+        """Report the call as unsupported."""
         if not thread.memory.maps_in(address, size):
             return None
         return lambda result: self._notes.report_unseen("remap_file_pages", "a map in another order than its file")
@@ -201,9 +198,7 @@ class MapCalls:
     # -- stores --------------------------------------------------------------------------------------
 
     def run_store(self, thread: TracedThread) -> int | None:
-        """Run the store that raised SIGSEGV in a thread. Return the signal to continue with, or None if no store to a
-        map raised it.
-        """
+        """Run the store that raised SIGSEGV. Return the signal to deliver, or None if SIGSEGV has another cause."""
         memory = thread.memory
         fault = ptrace.memory_fault(thread.id)
         found = _writable(memory, fault.address) if fault.is_protected else None
@@ -211,14 +206,14 @@ class MapCalls:
             return None
         page = fault.address & -PAGE_BYTES
         if page in memory.open_pages:
-            return 0  # another thread has opened the page in the meantime
+            return 0  # another thread has opened the page
         self.record_open_pages()
         before = self._injector.registers.get(thread.id)
         last, count = memory.run
         memory.run = (page, count + 1 if page == last else 1)
         try:
             instruction = ptrace.read_memory(thread.id, register(before, self._machine.program_counter), 16)
-        except OSError:  # another thread has executed a new program in this process
+        except OSError:  # another thread has replaced the program by execve
             raise ptrace.ThreadGone(thread.id) from None
         is_opened = self._machine.is_repeated(instruction) or self._machine.is_store_exclusive(instruction)
         stays_open = is_opened or memory.run[1] > _RUN_MAX
@@ -241,7 +236,7 @@ class MapCalls:
     def _execute_for_thread(
         self, thread: TracedThread, before: RegisterSet, instruction: bytes, address: int, found: SharedMap
     ) -> bool:
-        """Execute a store on behalf of the thread if possible. Return whether it is done."""
+        """If possible, execute a store on behalf of the thread. Return whether it was executed."""
         at = found.at + (address & -PAGE_BYTES) - found.start
         done = self._plain.execute_store(thread.id, before, instruction, address, found.file, at)
         if done is None:
@@ -257,7 +252,7 @@ class MapCalls:
     def _step_over(
         self, thread: TracedThread, before: RegisterSet, page: int, found: SharedMap
     ) -> tuple[int, RegisterSet]:
-        """Single-step one instruction. Return the signal and the registers to continue with."""
+        """Single-step one instruction. Return the signal to deliver and the registers to set."""
         call_from, registers = self._injector.call_from, self._injector.registers
         opened: list[tuple[int, SharedMap, bytes]] = []
         try:
@@ -278,7 +273,7 @@ class MapCalls:
             after = registers.get(thread.id)
             for page, one, _ in opened:
                 call_from(thread, after, "mprotect", page, PAGE_BYTES, one.protection & ~_WRITE, OURS)
-        finally:  # also if the thread is killed meanwhile
+        finally:  # also if the thread was killed
             for page, one, old in opened:
                 self._note_store(one.file, one.at + page - one.start, old)
         return (0 if number == signal.SIGTRAP else number), after
@@ -317,7 +312,7 @@ class MapCalls:
         self._open.pop((one.file.number, one.at), None)
 
     def close_pages(self, thread: TracedThread) -> None:
-        """Protect the pages opened for a thread's call, except pages to which the kernel is still writing."""
+        """Protect the pages opened for a thread's call, except pages in use by other calls."""
         memory = thread.memory
         memory.run = (0, 0)
         if not memory.open_pages:
@@ -326,7 +321,7 @@ class MapCalls:
         if pages:
             before = self._injector.registers.get(thread.id)
             if self._machine.is_undecided(register(before, self._machine.result)):
-                return  # the next step closes these pages
+                return  # the next step protects these pages
             mask = ptrace.block_signals(thread.id)
             for page in pages:
                 self._protect_page(thread, before, page)
@@ -334,7 +329,7 @@ class MapCalls:
             ptrace.set_mask(thread.id, mask)
 
     def open_for_call(self, thread: TracedThread, address: int, size: int, call: str) -> list[OpenPage]:
-        """Open the mapped pages of a range, so that the kernel can write to them. Return these pages."""
+        """Make the mapped pages of a range writable for the kernel. Return these pages."""
         memory = thread.memory
         before = self._injector.registers.get(thread.id)
         pages = []
@@ -349,7 +344,7 @@ class MapCalls:
         return pages
 
     def record_open_pages(self) -> None:
-        """Record the changes in open pages. Call this before any other step."""
+        """Record the changes in open pages. Must be called before any other step."""
         for page in self._open.values():
             self._record_page_changes(page)
         for number, shadow in self._shadows.items():
@@ -367,7 +362,7 @@ class MapCalls:
                 )
 
     def mark_known(self, file: KnownFile, at: int = 0, size: int = 1 << 62) -> None:
-        """Mark a range as known, because a call has already recorded its change."""
+        """Update the known content of a range whose change is already recorded."""
         for page in self._open.values():
             if page.file is file and page.at < at + size and at < page.at + PAGE_BYTES:
                 page.old = os.pread(file.descriptor, PAGE_BYTES, page.at)
@@ -380,7 +375,7 @@ class MapCalls:
 
 
 def _writable(memory: AddressSpace, address: int) -> SharedMap | None:
-    """Return the map at an address if the program may write to it."""
+    """Return the mapping at an address if the program may write to it."""
     for one in memory.maps:
         if one.start <= address < one.end:
             return one if one.protection & _WRITE else None

@@ -1,7 +1,7 @@
-"""Name calls: record how files, directories and links are created and removed.
+"""Name calls: record the creation and removal of files, directories and links.
 
-The kernel resolves a path to its directory, through /proc/TID/cwd and /proc/TID/fd. So symbolic links and relative
-paths need no special handling.
+The kernel resolves the directory of a path through /proc/TID/cwd and /proc/TID/fd, including symbolic links and
+relative paths.
 """
 
 import os
@@ -34,18 +34,18 @@ OLDER_CALLS: Mapping[str, tuple[str, Callable[..., tuple[int, ...]]]] = {
     "rmdir": ("unlinkat", lambda path, *_: (_HERE, path, _REMOVE_DIRECTORY)),
     "symlink": ("symlinkat", lambda text, path, *_: (text, _HERE, path)),
 }
-"""For each older call, the newer call that does the same, and a conversion of the arguments."""
+"""For each older call, the newer equivalent call, and a function that converts the arguments."""
 
 
 class ResolvedPath(NamedTuple):
-    """A name in a directory. real: a path that the recorder can use; path: on the program's disk, or None."""
+    """A name in a directory. real: a path that the recorder can open; path: the path on the program's disk, or None."""
 
     real: str
     path: str | None
 
 
 class NameCalls:
-    """Records calls that change names. Each `on_NAME` gets the thread and the arguments of that call."""
+    """Records calls that change names. Each `on_NAME` gets the thread and the call's arguments."""
 
     def __init__(self, files: KnownFiles, notes: ProgramNotes, maps: MapCalls, contents: ContentCalls) -> None:
         self._files = files
@@ -56,7 +56,7 @@ class NameCalls:
     # -- paths ---------------------------------------------------------------------------------------
 
     def place(self, thread: TracedThread, directory: int, address: int) -> ResolvedPath | None:
-        """Return the place of a path in a thread's memory. None: the path is invalid, so the call will fail."""
+        """Resolve the path at an address in a thread's memory, or return None for an invalid path."""
         try:
             start = _reachable_path(thread, directory, os.fsdecode(ptrace.read_text(thread.id, address)))
         except OSError:
@@ -73,11 +73,9 @@ class NameCalls:
     # -- files ---------------------------------------------------------------------------------------
 
     def on_openat(self, thread: TracedThread, _at: int, _path: int, flags: int, *_: int) -> Finish | None:
-        """Record openat(2)."""
         return self.finish_open(thread, flags)
 
     def on_openat2(self, thread: TracedThread, _at: int, _path: int, how: int, *_: int) -> Finish | None:
-        """Record openat2(2)."""
         return self.finish_open(thread, int.from_bytes(ptrace.read_memory(thread.id, how, 8), "little"))
 
     def finish_open(self, thread: TracedThread, flags: int) -> Finish | None:
@@ -100,7 +98,7 @@ class NameCalls:
         return bool(flags & _UNNAMED)
 
     def record_open(self, name: str, path: str, status: os.stat_result, flags: int) -> None:
-        """Record that a regular file was opened, if that has changed a file. name: a path for the recorder."""
+        """Record the creation or truncation of a file by an open call. name: a path that the recorder can open."""
         known = self._files.of(status)
         if known is None:
             self._record_new_file(name, "" if self.is_unnamed(flags) else path)
@@ -118,7 +116,7 @@ class NameCalls:
             self._notes.add(steps.CREATE, path, file=file.number)
 
     def on_mknodat(self, thread: TracedThread, at: int, path: int, mode: int, *_: int) -> Finish | None:
-        """Record mknodat(2) of regular files."""
+        """Record the creation of a regular file."""
         place = self.place(thread, at, path)
         if place is None or place.path is None or not (S_ISREG(mode) or mode & 0o170000 == 0):
             return None
@@ -126,19 +124,17 @@ class NameCalls:
         return lambda result: self._record_new_file(real, inner) if result == 0 else None
 
     def on_truncate(self, thread: TracedThread, path: int, size: int, *_: int) -> Finish | None:
-        """Record truncate(2)."""
         try:
             start = _reachable_path(thread, _HERE, os.fsdecode(ptrace.read_text(thread.id, path)))
             return self._contents.truncated(os.stat(start), size)
         except OSError:
             return None  # the call will fail
 
-    # -- two names -----------------------------------------------------------------------------------
+    # -- calls with two names ------------------------------------------------------------------------
 
     def on_renameat2(
         self, thread: TracedThread, at: int, old: int, new_at: int, new: int, flags: int, *_: int
     ) -> Finish | None:
-        """Record renameat2(2), of files and directories."""
         one, other = self.place(thread, at, old), self.place(thread, new_at, new)
         if one is None or other is None or (one.path is None and other.path is None):
             return None
@@ -163,7 +159,7 @@ class NameCalls:
     def on_linkat(
         self, thread: TracedThread, at: int, old: int, new_at: int, new: int, flags: int, *_: int
     ) -> Finish | None:
-        """Record linkat(2), also of a file without a name."""
+        """Record a new link to a file, which may have no name yet."""
         place = self.place(thread, new_at, new)
         if place is None:
             return None
@@ -189,7 +185,7 @@ class NameCalls:
         return finish
 
     def _link_source(self, thread: TracedThread, at: int, old: int, flags: int) -> tuple[str, os.stat_result]:
-        """Return the real path of the file to which a link is made, and its status."""
+        """Return real path and status of the file that gets a new link."""
         text = os.fsdecode(ptrace.read_text(thread.id, old))
         if text or not flags & _EMPTY_PATH:
             start = _reachable_path(thread, at, text)
@@ -204,14 +200,12 @@ class NameCalls:
         above, name = os.path.split(start)
         return os.path.join(_real_directory(above) or above, name), os.lstat(start)
 
-    # -- one name ------------------------------------------------------------------------------------
+    # -- calls with one name -------------------------------------------------------------------------
 
     def on_unlinkat(self, thread: TracedThread, at: int, path: int, flags: int, *_: int) -> Finish | None:
-        """Record unlinkat(2), of files and directories."""
         return self._named_call(steps.REMOVE_DIRECTORY if flags & _REMOVE_DIRECTORY else steps.UNLINK, thread, at, path)
 
     def on_mkdirat(self, thread: TracedThread, at: int, path: int, *_: int) -> Finish | None:
-        """Record mkdirat(2)."""
         return self._named_call(steps.MAKE_DIRECTORY, thread, at, path)
 
     def _named_call(self, kind: str, thread: TracedThread, at: int, path: int) -> Finish | None:
@@ -224,7 +218,6 @@ class NameCalls:
         return lambda result: self._notes.add(kind, inner) if result == 0 else None
 
     def on_symlinkat(self, thread: TracedThread, text: int, at: int, path: int, *_: int) -> Finish | None:
-        """Record symlinkat(2)."""
         place = self.place(thread, at, path)
         if place is None or place.path is None:
             return None
@@ -233,7 +226,7 @@ class NameCalls:
 
 
 def _reachable_path(thread: TracedThread, directory: int, text: str) -> str:
-    """Return a path by which the recorder reaches a path of the thread."""
+    """Convert a path of the thread to a path that the recorder can open."""
     if text.startswith("/"):
         for own, ours in (("/proc/self/", f"/proc/{thread.group}/"), ("/dev/fd/", f"/proc/{thread.group}/fd/")):
             if text.startswith(own):

@@ -1,4 +1,4 @@
-"""Program notes: collect the steps, the tasks and the unsupported actions of a record."""
+"""Program notes: collect recorded steps, tasks and unsupported actions."""
 
 from collections.abc import Sequence
 
@@ -8,21 +8,21 @@ from ..record import ProgramRecord, ProgramTask, Step, UnseenAction, has_promise
 
 
 class ProgramNotes:
-    """The growing record of one program. `set_context` sets task, system call and stack of the next step."""
+    """The growing record of one program."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self._tasks: list[ProgramTask] = []
         self._unseen: dict[tuple[str, str], None] = {}
         self._printed: set[int] = set()
-        self._stepped: set[int] = set()  # tasks that have made a step
+        self._stepped: set[int] = set()  # tasks with at least one step
         self.begun = {True: b"", False: b""}
-        """The bytes after the last line break in standard output (True) and in the pipe for promises (False)."""
+        """The bytes after the last line break in standard output (True) and in the promise pipe (False)."""
         self.refused: dict[str, str] = {}
-        """Features that the recorder cannot record and refused to the program, each with the returned error."""
+        """Features that the recorder refused to the program, each with the returned error."""
         self.data_bytes = 0
-        """Number of bytes that the program has written and stored."""
-        self._cuts: list[int] = []  # numbers of the steps that follow marked crash points
+        """Number of bytes that the program has written by calls and stores."""
+        self._cuts: list[int] = []  # numbers of the steps after marked crash points
         self._is_full = False
         self.task = 0
         """Number of the current step's task."""
@@ -37,31 +37,29 @@ class ProgramNotes:
         return task in self._stepped
 
     def rename(self, task: int, name: str) -> None:
-        """Set the current name of a thread. Initially it has its parent's name."""
+        """Set the name of a thread. A new thread has its parent's name."""
         self._tasks[task] = self._tasks[task]._replace(name=name)
 
     def set_context(self, task: int, call: str, stack: int = 0) -> None:
-        """Set task, system call and stack of the following steps. call: "" for a store instruction."""
+        """Set task, call and stack of the next steps. call: "" for a store instruction."""
         assert 0 <= task < len(self._tasks), task
         self.task, self._call, self._stack = task, call, stack
 
     def add(self, kind: str, path: str = "", target: str = "", file: int = -1, at: int = 0, size: int = 0) -> None:
-        """Add a step without data. Above a limit, steps are dropped and the limit is reported."""
+        """Add a step without data. Steps beyond the limit are dropped, and the limit is reported."""
         if at + size > steps.FILE_BYTES_MAX:
             self._stop_at_limit(f"more than {steps.FILE_BYTES_MAX} bytes in a file")
         self._append_step(Step(kind, path, target, file, at, size, b"", self._stack, self.task, self._call))
 
     def record_written(self, file: int, at: int, data: bytes) -> None:
-        """Add the data that a call has written."""
         self._add_bytes(Step(steps.WRITE, "", "", file, at, 0, data, self._stack, self.task, self._call))
 
     def record_store(self, file: int, at: int, data: bytes, by: tuple[int, str] | None = None) -> None:
-        """Add data stored to one page of a map. by: task and call of the store, if not the current ones."""
+        """Add data stored to one page of a mapping. by: task and call of the store, if not the current ones."""
         task, call = by or (self.task, self._call)
         self._add_bytes(Step(steps.STORE, "", "", file, at, 0, data, 0 if by else self._stack, task, call))
 
     def acknowledged(self, text: str, *, printed: bool) -> None:
-        """Add a promise or a printed line."""
         if printed:
             self._printed.add(len(self.steps))
         self._append_step(Step(steps.ACKNOWLEDGE, text, "", -1, 0, 0, b"", self._stack, self.task, self._call))
@@ -80,7 +78,6 @@ class ProgramNotes:
             self._stepped.add(step.by)
 
     def mark_crash_point(self) -> None:
-        """Mark the current moment as a crash point."""
         self._cuts.append(len(self.steps))
 
     def _stop_at_limit(self, why: str) -> None:
@@ -88,12 +85,11 @@ class ProgramNotes:
         self._is_full = True
 
     def report_unseen(self, event: str, detail: str) -> None:
-        """Report an unsupported action, once."""
+        """Report an unsupported action. Repetitions are ignored."""
         if len(self._unseen) < steps.UNSEEN_MAX:
             self._unseen.setdefault((event, detail))
 
     def last_printed(self) -> list[str]:
-        """Return the last lines of standard output."""
         lines = [self.steps[number].path for number in sorted(self._printed)[-SHOWN_LINES_MAX:]]
         begun = self.begun[True].decode(errors="replace")
         return [*lines, begun][-SHOWN_LINES_MAX:] if begun else lines

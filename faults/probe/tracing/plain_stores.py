@@ -1,11 +1,10 @@
 """Plain stores: executes simple store instructions on behalf of a thread.
 
-If the recorder executes the store, the thread stops once instead of four times, and the memory protection stays
-unchanged. The recorder maps the same page of the file and writes the thread's value there. All maps of the file share
-this page. For sizes that programs expect to be atomic, the C library copies with a single instruction. The page stays
-protected, so no store of another thread is missed.
+The recorder maps the same page of the file and writes the thread's value there. All mappings of the file share this
+page. So the thread stops once instead of four times. The page stays protected, so no store of another thread is missed.
+For sizes that programs expect to be atomic, the C library copies with a single instruction.
 
-    not done here    examples                                                       instead it is stepped over
+    single-stepped   examples
     read and change  x86's add, xchg, cmpxchg, push; rep, which opens the page
     too far          beyond the page, or beyond the end of the file
     not possible     a file that the recorder may not open for writing, other processors
@@ -28,17 +27,16 @@ _WORD = Struct("<Q")
 
 
 class PlainStores:
-    """Executes plain stores through maps of the recorder."""
+    """Executes plain stores through the recorder's own mappings."""
 
     def __init__(self, machine: Architecture, registers: Registers) -> None:
         self._is_known = machine.name == "x86_64"
         self._machine = machine
         self._registers = registers
         self._kept: OrderedDict[tuple[int, int], mmap.mmap] = OrderedDict()
-        """The most recently used pages, by file number and offset."""
+        """The recently used pages, by file number and offset."""
 
     def close(self) -> None:
-        """Release the recorder's own maps."""
         for page in self._kept.values():
             page.close()
 
@@ -47,11 +45,11 @@ class PlainStores:
     ) -> tuple[int, bytes, bytes] | None:
         """Execute the store at which a thread has faulted, and advance the thread. Return offset, old and new bytes.
 
-        address: of the fault; at: offset of its page in the file. None: not possible, and the thread is unchanged.
+        address: the address of the fault; at: the offset of its page in the file. Return None if this is impossible.
         """
         found = plain_store(instruction) if self._is_known else None
         if found is None or found.address(lambda index: register(before, index)) != address:
-            return None  # a store across two pages may raise SIGSEGV for its second part
+            return None  # a store across two pages may fault at its second part
         start = address % PAGE_BYTES
         end = start + found.size
         page = self._map_page(file, at) if at + end <= file.size_bytes and end <= PAGE_BYTES else None
@@ -75,7 +73,7 @@ class PlainStores:
         return None if vector is None else vector[found.start : found.start + found.size]
 
     def _map_page(self, file: KnownFile, at: int) -> mmap.mmap | None:
-        """Return a page of a file, up to the end of the file. None: the recorder cannot write to it."""
+        """Return a page of a file, up to the end of the file, or None if the recorder cannot write to the page."""
         key = (file.number, at)
         kept = self._kept.get(key)
         if kept is not None and len(kept) == PAGE_BYTES:
@@ -86,7 +84,7 @@ class PlainStores:
             return None
         try:
             page = mmap.mmap(descriptor, min(PAGE_BYTES, file.size_bytes - at), offset=at)
-        except (OSError, ValueError):  # the file does not support maps, or has become shorter
+        except (OSError, ValueError):  # the file cannot be mapped, or has become shorter
             return None
         finally:
             os.close(descriptor)

@@ -1,9 +1,9 @@
-"""Recording process: runs a program with recorded outputs, and sends its record.
+"""Recording process: records a program, and sends the record to its parent.
 
-It is forked, so it starts fast, and its only child is the program. The program's standard output is a terminal, so C's
-stdio flushes each line. Printed lines are recorded and not passed on. Promises are written to a pipe, whose descriptor
-number is in an environment variable. Rules of faults are written to a FIFO, whose path is in another one: a test that
-starts a server can write to it without an inherited descriptor.
+The process is forked, so it starts fast. Its only child is the program. The program's standard output is a
+pseudo-terminal, so C's stdio flushes each line. Printed lines are recorded, not displayed. One environment variable has
+the descriptor number of a pipe for promises. Another variable has the path of a FIFO for rules of faults. So a test
+that starts a server can write rules without an inherited descriptor.
 """
 
 import gc
@@ -29,12 +29,13 @@ from .stacks import StackFrame, StackWalker
 from .tracer import ProgramTimeoutError, Tracer
 
 PROMISES = "TORNLOG_PROMISES"
-"""Environment variable with a descriptor number. Each line that the program writes to it is a promise."""
-_PLAIN = {"TERM": "dumb", "PAGER": "cat"}  # settings against special behaviour on a terminal
+"""Environment variable with the descriptor number of a pipe. Each line that the program writes to the pipe is a
+promise."""
+_PLAIN = {"TERM": "dumb", "PAGER": "cat"}  # prevent colours and similar behaviour on a terminal
 
 
 class ProgramOutputs:
-    """Recorded outputs, as a context manager. They are read until it is closed. rules_path: of the FIFO for rules."""
+    """Context manager that reads the program's outputs until its end. rules_path: the path of the rule FIFO."""
 
     def __init__(self, rules_path: str) -> None:
         master, self.terminal = os.openpty()
@@ -81,9 +82,7 @@ def trace(
 ) -> tuple[ProgramRecord, list[MatchedCall]]:
     """Run a program on the disk at root, a real path. Raises the errors of Tracer.run.
 
-    Return its record, and the calls that the control lists, or at which its fault was injected.
-
-    The walker assigns the stack numbers of steps.
+    Return the record, and the listed calls or those with an injected fault. walker: assigns stack numbers to steps.
     """
     machine = this_machine()
     assert machine is not None, "asked before"
@@ -112,13 +111,13 @@ def trace(
 
 
 class TracedProgram(NamedTuple):
-    """A program after its run. choices, hurried: counts of the seeded order, if any."""
+    """The result of a program's run. choices, hurried: see SeededOrder."""
 
     record: ProgramRecord
     choices: int
     hurried: int
     stacks: list[tuple[StackFrame, ...]]
-    """Stacks by their numbers in the record. Empty if no stacks were requested."""
+    """Stacks by their numbers in the record. Empty if stacks are not recorded."""
     last_printed: list[str]
     """The last lines of standard output."""
     refused: dict[str, str]
@@ -130,10 +129,10 @@ class TraceRequest(NamedTuple):
     """The arguments of one recorded run."""
 
     root: str
-    """Real directory with the program's disk."""
+    """The host directory that serves as the program's disk."""
     executable: str
     program: Sequence[str]
-    """Name of the program as the user gave it, and its arguments."""
+    """The program as the user named it, and its arguments."""
     seconds_max: float
     stores: str
     control: RunControl
@@ -142,7 +141,7 @@ class TraceRequest(NamedTuple):
 
 
 def run_recording_process(results: Connection, asked: TraceRequest) -> None:
-    """Run the recording process. Sends a TracedProgram, or a text with the reason if there is no record."""
+    """Run the recording process. Send a TracedProgram, or the reason as text if recording failed."""
     drop_inherited_resources(results.fileno(), is_quiet=asked.is_quiet)
     control = asked.control
     order = None if control.seed is None else SeededOrder(control.seed, control.depth, control.horizon_steps)
@@ -164,14 +163,14 @@ def run_recording_process(results: Connection, asked: TraceRequest) -> None:
 
 
 def drop_inherited_resources(kept: int, *, is_quiet: bool) -> None:
-    """Drop resources inherited from the parent: other descriptors, standard input, signal handlers."""
-    gc.disable()  # a collected object of the parent could close a descriptor whose number has been reused
+    """Close inherited descriptors and standard input, and reset signal handlers."""
+    gc.disable()  # garbage collection of a parent's object could close a reused descriptor
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2) if is_quiet else (0, 1):
         os.dup2(nothing, standard)
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         if descriptor > 2 and descriptor != kept:
-            with suppress(OSError):  # the descriptor of this directory listing is closed already
+            with suppress(OSError):  # the directory listing's own descriptor is closed
                 os.close(descriptor)
     for number in (signal.SIGINT, signal.SIGTERM):
         if callable(signal.getsignal(number)):

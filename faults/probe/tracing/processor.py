@@ -1,9 +1,8 @@
 """Shared processor: pins a single-threaded program and its recorder to one CPU.
 
-The two never run at the same time, because at each stop one waits for the other. On one CPU the kernel switches
-directly between them. With two CPUs each stop has to wake an idle CPU, which takes four times as long on a virtual
-machine. The program cannot notice the pinning: it is undone before the program reads its affinity or starts a second
-thread.
+At each stop program or recorder waits for the other, so they never run at the same time. On one CPU the kernel switches
+directly between them. On two CPUs each stop wakes an idle CPU, which takes four times as long in a virtual machine. The
+recorder unpins both before the program reads its affinity or starts a second thread.
 """
 
 import os
@@ -11,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-_PROCESSOR = 36  # index of the CPU among the fields after the name in /proc/self/stat: proc(5)
+_PROCESSOR = 36  # index of the CPU in /proc/self/stat, after the name: proc(5)
 
 
 class SharedProcessor:
@@ -22,7 +21,7 @@ class SharedProcessor:
         self._is_shared = False
 
     def pin_to_current_cpu(self) -> None:
-        """Pin this process and its later children to the current CPU. No-op if the kernel refuses it."""
+        """Pin this process and its later children to the current CPU. No-op if the kernel refuses."""
         words = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         with suppress(OSError):
             os.sched_setaffinity(0, {int(words[_PROCESSOR])})
@@ -33,5 +32,5 @@ class SharedProcessor:
         if self._is_shared:
             self._is_shared = False
             for thread in (0, *threads):
-                with suppress(ProcessLookupError):  # the thread was killed in the meantime
+                with suppress(ProcessLookupError):  # the thread has been killed
                     os.sched_setaffinity(thread, self._all)

@@ -1,8 +1,8 @@
 """Wrappers of ptrace(2), wait4(2) and process_vm_readv(2), through ctypes.
 
-No build step and no privileges are needed. The kernel requires that all requests come from the thread that started the
-program. Buffers are allocated once, because an allocation would take microseconds, as long as a stop. If the C core is
-present, it makes the requests of each stop, and this code interprets the results.
+The wrappers need no build step and no privileges. The kernel requires that all requests come from the thread that
+started the program. Buffers are allocated once, because an allocation takes as long as a stop. If the C core is
+present, the core makes the requests of each stop, and this module interprets the results.
 """
 
 import ctypes
@@ -18,9 +18,9 @@ from typing import NamedTuple
 from .core import load_core
 
 CONTINUE, STEP, TO_EXIT, LISTEN = 7, 9, 24, 0x4208
-"""How a stopped thread continues: normally, for one instruction, to the end of its call, or only after SIGCONT."""
+"""How a stopped thread continues: freely, for one instruction, to the end of its call, or after SIGCONT."""
 FORKED, VFORKED, CLONED, EXECUTED, CALLS, STOPPED = 1, 2, 3, 4, 7, 128
-"""Numbers of ptrace events, above the lower 16 bits of a wait status."""
+"""Ptrace events, from bit 16 of a wait status."""
 _SEIZE, _EVENT_MESSAGE, _SIGNAL_INFO, _CALL_INFO = 0x4206, 0x4201, 0x4202, 0x420E
 _GET_MASK, _SET_MASK = 0x420A, 0x420B
 _OPTIONS = 1 | 2 | 4 | 8 | 0x10 | 0x80 | 0x100000  # sysgood, fork, vfork, clone, exec, seccomp, exitkill
@@ -47,7 +47,7 @@ _write_memory.argtypes = _read_memory.argtypes
 
 
 class ThreadGone(Exception):
-    """A stopped thread was killed. status: its wait status, or None if `wait` will return it."""
+    """A stopped thread was killed. status: its wait status, or None if `wait` will return the status."""
 
     def __init__(self, thread: int, status: int | None = None) -> None:
         super().__init__(thread, status)
@@ -60,11 +60,11 @@ if CORE is not None:
 
 
 class TraceRefusedError(Exception):
-    """The kernel does not allow recording. The message says how to change that."""
+    """The kernel does not allow recording. The message says how to allow it."""
 
 
 class EnteredCall(NamedTuple):
-    """The system call that a thread is about to make."""
+    """A thread's system call before its execution."""
 
     number: int
     arguments: tuple[int, ...]
@@ -78,11 +78,12 @@ class MemoryFault(NamedTuple):
 
     address: int
     is_protected: bool
-    """Whether the address is mapped, but protected."""
+    """Whether the address is mapped but protected."""
 
 
 def request(what: int, thread: int, address: int, data: int) -> int:
-    """Make a ptrace request for a stopped thread. ThreadGone: it has ended. OSError: the kernel refuses."""
+    """Make a ptrace request for a stopped thread. Raises ThreadGone if the thread has ended, OSError if the kernel
+    refuses."""
     found: int = _ptrace(what, thread, address, data)
     if found < 0:
         number = ctypes.get_errno()
@@ -102,13 +103,13 @@ def go_on(thread: int, how: int = CONTINUE, signal_number: int = 0) -> None:
 
 _status = ctypes.c_int()
 _status_at = ctypes.addressof(_status)
-_set_aside = deque[tuple[int, int]]()  # threads that stopped or ended while `wait_for` waited for another thread
+_set_aside = deque[tuple[int, int]]()  # stops and ends of other threads during `wait_for`
 
 
 def wait(thread: int = -1) -> tuple[int, int]:
-    """Return the next stopped or ended thread and its wait status, or (0, 0) after a signal to the recorder.
+    """Wait until a thread stops or ends. Return its id and wait status, or (0, 0) after a signal to the recorder.
 
-    Raises ChildProcessError if there are no more children.
+    Raises ChildProcessError if all children have ended.
     """
     if _set_aside and thread == -1:
         return _set_aside.popleft()
@@ -124,15 +125,15 @@ def wait(thread: int = -1) -> tuple[int, int]:
 
 
 def put_back(thread: int, status: int) -> None:
-    """Let `wait` return this stop again, before any other."""
+    """Let `wait` return this stop again, before other stops."""
     _set_aside.appendleft((thread, status))
 
 
 def wait_for(thread: int) -> int:
     """Return the wait status of a thread that is about to stop.
 
-    ThreadGone: the thread has ended instead, or another thread of its process has executed a program and has its number
-    now. This may be noticed only after the next signal to the recorder.
+    Raises ThreadGone if the thread has ended, or if another thread has taken over its id by execve. The function may
+    notice this only after the next signal to the recorder.
     """
     while True:
         found, status = wait(thread)
@@ -142,7 +143,7 @@ def wait_for(thread: int) -> int:
 
 
 def stopped(thread: int, status: int) -> int:
-    """Return the wait status. ThreadGone: the thread has ended instead of stopping."""
+    """Return the wait status. Raises ThreadGone if the thread has ended."""
     if not os.WIFSTOPPED(status):
         raise ThreadGone(thread, status)
     if status >> 16 == EXECUTED:
@@ -152,11 +153,11 @@ def stopped(thread: int, status: int) -> int:
 
 
 def _wait_for_others(thread: int) -> None:
-    """Wait for the ends of a process's other threads. The kernel reports its first thread after all others."""
+    """Wait until a process's other threads have ended. The kernel reports the first thread last."""
     with suppress(FileNotFoundError, ProcessLookupError):
         for other in map(int, os.listdir(f"/proc/{thread}/task")):
             if other != thread:
-                with suppress(ChildProcessError):  # its end has been collected already
+                with suppress(ChildProcessError):  # its end was already reported
                     found, status = os.waitpid(other, os.WNOHANG | _ALL_CHILDREN)
                     if found:
                         _set_aside.append((found, status))
@@ -178,7 +179,7 @@ def entered(thread: int) -> EnteredCall:
 
 
 def result(thread: int) -> int:
-    """Return the result of the call that a thread has just made."""
+    """Return the result of a thread's last call."""
     if CORE is not None:
         return CORE.result(thread)
     if _ptrace(_CALL_INFO, thread, 88, _info_at) < 0:
@@ -193,7 +194,6 @@ _SEGV_ACCERR = 2
 
 
 def memory_fault(thread: int) -> MemoryFault:
-    """Return the cause of a thread's SIGSEGV."""
     if CORE is not None:
         address, code = CORE.memory_fault(thread)
     else:
@@ -206,7 +206,7 @@ _message = ctypes.c_ulong()
 
 
 def event_message(thread: int) -> int:
-    """Return the value of an event: the number of the new thread, or the former number of the executing thread."""
+    """Return the value of an event: the id of the new thread, or the former id of the thread that called execve."""
     request(_EVENT_MESSAGE, thread, 0, ctypes.addressof(_message))
     return _message.value
 
@@ -216,7 +216,7 @@ _mask_at = ctypes.addressof(_mask)
 
 
 def block_signals(thread: int) -> int:
-    """Block the signals of a stopped thread, except signals that its instructions raise. Return the previous mask."""
+    """Block the signals of a stopped thread, except those raised by instructions. Return the previous mask."""
     if CORE is not None:
         return CORE.block_signals(thread, _STEPPING_MASK)
     request(_GET_MASK, thread, 8, _mask_at)
@@ -239,9 +239,9 @@ _local_at, _remote_at = ctypes.addressof(_local), ctypes.addressof(_remote)
 
 
 def read_memory(thread: int, address: int, size_bytes: int) -> bytes:
-    """Return bytes of a thread's memory, or fewer at the end of its map.
+    """Return bytes of a thread's memory. The result is shorter if the mapping ends.
 
-    OSError: no byte can be read. ThreadGone: the thread has ended.
+    Raises OSError if no byte is readable, ThreadGone if the thread has ended.
     """
     if not size_bytes:
         return b""
@@ -265,7 +265,7 @@ def _no_memory(thread: int, address: int) -> Exception:
 
 
 def write_memory(thread: int, address: int, data: bytes) -> None:
-    """Write bytes to a thread's memory. OSError: this is impossible. ThreadGone: the thread has ended."""
+    """Write bytes to a thread's memory. Raises OSError if that is impossible, ThreadGone if the thread has ended."""
     buffer = ctypes.create_string_buffer(data, len(data))
     _local[0], _local[1] = ctypes.addressof(buffer), len(data)
     _remote[0], _remote[1] = address, len(data)
@@ -274,11 +274,11 @@ def write_memory(thread: int, address: int, data: bytes) -> None:
 
 
 def read_text(thread: int, address: int) -> bytes:
-    """Return a C string from a thread's memory, at most as long as the longest path. OSError: it cannot be read."""
+    """Return a C string from a thread's memory, truncated to the maximum path length. Raises OSError."""
     found = b""
     while len(found) < _PATH_BYTES_MAX:
         start = address + len(found)
-        found += read_memory(thread, start, 256 - start % 256)  # aligned, so that no read crosses a page boundary
+        found += read_memory(thread, start, 256 - start % 256)  # aligned: no read crosses a page boundary
         if 0 in found:
             return found[: found.index(0)]
     return found
@@ -292,10 +292,10 @@ def start(
     filter_code: bytes,
     prepare: Callable[[], None],
 ) -> int:
-    """Start a program in a new session and return its process id. filter_code: seccomp filter that selects its stops.
+    """Start a program in a new session and return its process id. filter_code: the seccomp filter.
 
-    prepare: called in the new process before it executes the program. TraceRefusedError: the kernel does not allow
-    recording. OSError: the program cannot be executed.
+    prepare: called in the new process before the program. Raises TraceRefusedError, or OSError if the program cannot be
+    executed.
     """
     failed, failing = os.pipe()
     seized, seizing = os.pipe()
@@ -326,7 +326,7 @@ def start(
 
 
 def _read_start_error(process: int, failed: int) -> str:
-    """Return the error that the new process has sent, or "" if it has executed the program."""
+    """Return the error that the new process has sent, or "" after a success."""
     os.set_blocking(failed, False)
     while True:
         found, status = wait(process)
@@ -353,7 +353,7 @@ def _execute_program(
     seized: int,
     failing: int,
 ) -> None:
-    """Execute the program in the new process. Does not return."""
+    """Execute the program in the new process."""
     what = "exec"
     try:
         for one in parents:
@@ -364,7 +364,7 @@ def _execute_program(
         for ignored in (
             signal.SIGPIPE,
             signal.SIGXFSZ,
-        ):  # Python ignores these signals, and the program would inherit that
+        ):  # Python ignores these signals; the program must not
             signal.signal(ignored, signal.SIG_DFL)
         prepare()
         what = "seccomp"

@@ -1,11 +1,11 @@
-"""Registers of stopped threads, read and set as whole sets.
+"""Registers of stopped threads: reads and sets whole register sets.
 
 On aarch64, two details matter for restoring a thread after an injected call:
 
-    SVE   a call clears all SVE registers except their NEON part. A single-stepped SVE store would then have an empty
-          predicate and store no data. So these registers are saved too if a thread uses them.
-    x7    at a stop after a call the kernel shows a mark in it and ignores writes. The program's value is back after
-          the next instruction. So x7 is never set, and no injected call changes it.
+    SVE   a call clears all SVE registers except the NEON part. A single-stepped SVE store would then have an empty
+          predicate and store no data. So SVE registers are saved too if a thread uses them.
+    x7    at a stop after a call x7 contains a flag of the kernel, and the kernel ignores writes. The program's value
+          returns after the next instruction. So the recorder never sets x7, and no injected call changes it.
 """
 
 import ctypes
@@ -21,18 +21,18 @@ _GET_REGISTERS, _SET_REGISTERS = 0x4204, 0x4205
 _NOTHING: Mapping[int, int] = {}
 _word = struct.Struct("<Q")
 _vector_head = struct.Struct("<I8xH2x")
-"""struct user_sve_header: total size, and flags that say whether SVE registers follow or only NEON registers."""
+"""struct user_sve_header: total size, and flags: whether all SVE registers follow, or only NEON registers."""
 _HAS_VECTORS = 1
 _VECTOR_BYTES_MAX = 1 << 14  # enough for 32 vectors of 256 bytes plus 17 predicates
 
 
 _XSTATE_BYTES = 832
 _LOW_HALVES, _HIGH_HALVES, _HALF_BYTES = 160, 576, 16
-"""Offsets in x86's extended state: xmm0 to xmm15, and the upper halves of ymm0 to ymm15; size of each half."""
+"""Offsets in x86's extended state of xmm0 to xmm15 and of the upper halves of ymm0 to ymm15; size of each half."""
 
 
 class RegisterSet(NamedTuple):
-    """All registers of a thread. vectors: registers that an injected call would clear; may be empty."""
+    """All registers of a thread. vectors: registers that an injected call clears; may be empty."""
 
     general: bytes
     vectors: bytes
@@ -44,7 +44,7 @@ def register(registers: RegisterSet, index: int) -> int:
 
 
 class Registers:
-    """Reads and sets the registers of stopped threads."""
+    """Access to the registers of stopped threads."""
 
     def __init__(self, machine: Architecture) -> None:
         self._machine = machine
@@ -98,7 +98,7 @@ class Registers:
             self._vectors.write_registers(thread, NT_ARM_SVE, registers.vectors)
 
     def set_number(self, thread: int, number: int) -> None:
-        """Set the number of the current call, if it is in a separate register set."""
+        """Set the number of the current call, if a separate register set contains it."""
         self._number.write_registers(thread, NT_ARM_SYSTEM_CALL, number.to_bytes(4, "little", signed=True))
 
 

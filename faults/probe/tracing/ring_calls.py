@@ -1,10 +1,10 @@
-"""Ring calls: io_uring_setup, io_uring_enter and io_uring_register.
+"""Ring calls: records io_uring_setup, io_uring_enter and io_uring_register.
 
-A program queues requests in memory that it shares with the kernel, and submits them by io_uring_enter. The recorder
-executes the requests of such a call one by one (submissions.py), and then lets the thread wait as it asked.
+A program queues requests in memory shared with the kernel, and submits them by io_uring_enter. The recorder executes
+these requests one by one (submissions.py), and then lets the thread wait for completions.
 
-A ring with a kernel thread that reads the queue without a call (SQPOLL) is refused with EPERM, as old kernels refused
-it to users without privileges: the recorder would see its requests too late. Unknown flags are refused with EINVAL.
+With SQPOLL, a kernel thread reads the queue without a call, so the recorder would see the requests too late. The
+recorder refuses SQPOLL with EPERM, like old kernels for users without privileges, and unknown flags with EINVAL.
 """
 
 import errno
@@ -48,7 +48,7 @@ _OVERFLOWN = re.compile(r"^\s*user_data=(\d+), res=(-?\d+), flags=", re.MULTILIN
 
 
 class RingCalls:
-    """Records the requests of io_uring. faults: those to inject, or None."""
+    """Records io_uring requests. faults: injects faults, or None."""
 
     def __init__(
         self,
@@ -66,10 +66,10 @@ class RingCalls:
         self.faults: CallFaults | None = None
         self._rings: dict[int, Ring] = {}  # by inode
         self._registered: dict[tuple[int, int], Ring] = {}
-        """Rings that a thread uses by an index instead of a descriptor."""
+        """Rings that a thread addresses by an index instead of a descriptor."""
         self._places: dict[tuple[AddressSpace, Ring], RingPlaces] = {}
         self._to_wait: dict[int, tuple[int, int]] = {}
-        """For each thread that repeats a call, its stack pointer, and the number of submitted requests."""
+        """For each thread that repeats a call, its stack pointer and the number of submitted requests."""
 
     def forget_thread(self, thread: int) -> None:
         self._to_wait.pop(thread, None)
@@ -79,7 +79,6 @@ class RingCalls:
     # -- rings ---------------------------------------------------------------------------------------
 
     def on_io_uring_setup(self, thread: TracedThread, _entries: int, params_at: int, *_: int) -> Finish:
-        """Record io_uring_setup(2)."""
         try:
             (flags,) = struct.unpack("<I", ptrace.read_memory(thread.id, params_at + 8, 4))
         except (OSError, struct.error):
@@ -115,7 +114,7 @@ class RingCalls:
             self._places[thread.memory, ring] = places
 
     def _find_ring(self, thread: TracedThread, fd: int, *, is_registered: bool) -> Ring | None:
-        """Return the ring of a call, or None if the call will fail."""
+        """Return the ring of a call. Return None if the call will fail."""
         fd &= 0xFFFF_FFFF
         if is_registered:
             return self._registered.get((thread.id, fd))
@@ -125,7 +124,7 @@ class RingCalls:
             return None
 
     def _find_queues(self, thread: TracedThread, ring: Ring) -> Queues | None:
-        """Return the queues of a ring in a thread's memory. None: they are not mapped."""
+        """Return the queues of a ring in a thread's memory, or None if they are not mapped."""
         places = self._places.get((thread.memory, ring)) or mapped_places(thread.id, ring.inode)
         if places is None:
             return None
@@ -135,12 +134,13 @@ class RingCalls:
     # -- submissions ---------------------------------------------------------------------------------
 
     def execute_submission(self, thread: TracedThread, call: EnteredCall, prepare: Callable[[], None]) -> Finish | None:
-        """Execute the requests of io_uring_enter(2). None: the call continues unchanged, or the thread repeats it.
+        """Execute the requests of io_uring_enter(2). Return None if the call continues unchanged or the thread repeats
+        it.
 
-        prepare: called before the first step.
+        prepare: called before the first recorded step.
         """
         stack, submitted = self._to_wait.get(thread.id, (-1, 0))
-        if stack == call.stack:  # else a signal handler submits requests before
+        if stack == call.stack:  # else a signal handler could submit requests first
             del self._to_wait[thread.id]
             return self._finish_wait(thread, call, submitted)
         fd, count, _, flags, *_ = call.arguments
@@ -168,7 +168,8 @@ class RingCalls:
     def _execute_requests(
         self, thread: TracedThread, call: EnteredCall, ring: Ring, queues: Queues, requests: Sequence[RingRequest]
     ) -> None:
-        """Execute requests in place of a call. Then the thread continues after the call, or repeats it to wait."""
+        """Execute the requests in place of a call. Then the thread continues after the call, or repeats the call to
+        wait."""
         injector, machine = self._injector, self._injector.machine
         fd, count, _, flags, *_ = call.arguments
         before = injector.registers.get(thread.id)
@@ -198,12 +199,12 @@ class RingCalls:
         self._maps.close_pages(thread)
 
     def _finish_wait(self, thread: TracedThread, call: EnteredCall, submitted: int) -> Finish:
-        """Let a thread wait for completions as it asked, and return the number of submitted requests."""
+        """Let a thread wait for the requested completions. Return the number of submitted requests."""
         injector, machine = self._injector, self._injector.machine
         injector.set_register(thread, machine.arguments[1], 0)
 
         def finish(_result: int) -> None:
-            # restored, because the program may rely on unchanged argument registers
+            # programs may rely on unchanged argument registers
             changed = {machine.arguments[1]: call.arguments[1], machine.result: submitted}
             injector.registers.set(thread.id, injector.registers.get(thread.id), changed)
 
@@ -214,7 +215,7 @@ class RingCalls:
     def on_io_uring_register(
         self, thread: TracedThread, fd: int, operation: int, at: int, count: int, *_: int
     ) -> Finish | None:
-        """Record io_uring_register(2) of files, and of rings."""
+        """Record the registration of files and rings."""
         operation &= 0xFFFF_FFFF
         ring = self._find_ring(thread, fd, is_registered=bool(operation & _RING_IS_REGISTERED))
         operation &= ~_RING_IS_REGISTERED
@@ -259,7 +260,7 @@ class RingCalls:
         return None
 
     def _finish_ring_registration(self, thread: TracedThread, at: int, count: int, *, is_added: bool) -> Finish:
-        """Record that a thread can use rings by an index. The kernel writes the index to the list."""
+        """Record the registration of rings by index. The kernel writes the indexes to the list."""
 
         def finish(done: int) -> None:
             for place in range(at, at + 16 * max(done, 0), 16):
@@ -273,7 +274,7 @@ class RingCalls:
         return finish
 
     def _hide_unknown_operations(self, thread: TracedThread, at: int) -> None:
-        """Remove from a list of supported operations those that the recorder refuses."""
+        """Remove refused operations from a list of supported operations."""
         last, count = struct.unpack("<BB", ptrace.read_memory(thread.id, at, 2))
         for code in range(LAST_KNOWN + 1, count):
             place = at + 16 + 8 * code
@@ -282,7 +283,7 @@ class RingCalls:
 
 
 def _read_overflow(thread: int, fd: int, *, is_known: bool) -> list[tuple[int, int]]:
-    """Return user data and result of the completions for which a ring has no room."""
+    """Return user data and result of completions that do not fit into a ring."""
     if not is_known:
         return []
     try:

@@ -1,7 +1,7 @@
-"""Ring operations: finds the system call that does the same as a request of io_uring, and its record.
+"""Ring operations: finds the equivalent system call of an io_uring request.
 
-A request is examined like that call: before it runs, and afterwards for its result. A request on a registered file has
-the number from `KnownFiles.register` as its descriptor.
+The recorder examines a request like this call, before and after it runs. For a registered file, the descriptor argument
+is the number from `KnownFiles.register`.
 
     operation                             system call                      operation       system call
     WRITE, WRITE_FIXED                    write, pwrite64, pwritev2        RENAMEAT        renameat2
@@ -46,13 +46,13 @@ _VECTORS = {READV, WRITEV, READV_FIXED, WRITEV_FIXED}
 _CONTENTS = {FSYNC, FALLOCATE, SPLICE, FTRUNCATE}
 _ON_FILES = _READS | _WRITES | _CONTENTS
 _HARMLESS = {0, 8, 19, 20, 21, 24, 25, 31, 32, 41, 42, 43, 44, 54}
-"""NOP, SYNC_FILE_RANGE, CLOSE, FILES_UPDATE, STATX, FADVISE, MADVISE, PROVIDE_BUFFERS, REMOVE_BUFFERS, the operations
-of extended attributes, and FIXED_FD_INSTALL: they never wait for another program.
+"""Operations that never wait for another program: NOP, SYNC_FILE_RANGE, CLOSE, FILES_UPDATE, STATX, FADVISE, MADVISE,
+PROVIDE_BUFFERS, REMOVE_BUFFERS, extended attributes, and FIXED_FD_INSTALL.
 """
 _FILLS_SLOT = {13, 45, 62}  # ACCEPT, SOCKET, PIPE
 _ENDS_CHAIN = {*_READS, *_WRITES, OPENAT, OPENAT2, CLOSE, SPLICE}
-"""Operations whose error ends a chain. In Linux 6.18 a failed sync or rename does not, unlike in the manual. A request
-without a file ends it, whatever the operation.
+"""Operations whose error cancels the rest of a chain of linked requests. Contrary to the manual, a failed sync or
+rename cancels nothing in Linux 6.18. A request with an invalid file always cancels the rest.
 """
 _POSITION = 2**64 - 1
 _DATA_ONLY = 1
@@ -63,7 +63,7 @@ _SKIPPED = 2**32 - 2  # IORING_REGISTER_FILES_SKIP
 
 
 class EquivalentCall(NamedTuple):
-    """The system call of a request, with the function that records it."""
+    """The system call of a request, with the function that records the call."""
 
     name: str
     arguments: tuple[int, ...]
@@ -75,7 +75,7 @@ class EquivalentCall(NamedTuple):
 
 
 class RingOperations:
-    """Examines requests of io_uring."""
+    """Examines io_uring requests."""
 
     def __init__(
         self, files: KnownFiles, notes: ProgramNotes, contents: ContentCalls, names: NameCalls, maps: MapCalls
@@ -87,7 +87,7 @@ class RingOperations:
         self._maps = maps
 
     def refusal_reason(self, thread: TracedThread, ring: Ring, request: RingRequest) -> str:
-        """Return why a request must not run, or ""."""
+        """Return the reason why a request must not run, or ""."""
         if request.opcode > LAST_KNOWN:
             return f"operation {request.opcode} of io_uring"
         if request.opcode == COMMAND and self._is_of_disk(thread, self._descriptor(ring, request)):
@@ -97,7 +97,7 @@ class RingOperations:
         return ""
 
     def equivalent_call(self, thread: TracedThread, ring: Ring, request: RingRequest) -> EquivalentCall | None:
-        """Return the call of a request that is to run now. None: it makes no step."""
+        """Return the equivalent call of a request before it runs, or None if the request is not recorded."""
         code, fd = request.opcode, self._descriptor(ring, request)
         if code in _READS:
             self._note_read_into_map(thread, request)
@@ -116,14 +116,14 @@ class RingOperations:
         return None
 
     def is_prompt(self, thread: TracedThread, ring: Ring, request: RingRequest) -> bool:
-        """Return whether a request completes without the action of another thread or program."""
+        """Return whether a request completes without waiting for another thread or program."""
         code = request.opcode
         if code in _ON_FILES:
             return self._is_of_disk(thread, self._descriptor(ring, request), or_elsewhere=True)
         return code in _HARMLESS or code in _NAMES or code in (OPENAT, OPENAT2, LINK_TIMEOUT)
 
     def ends_chain(self, thread: TracedThread, ring: Ring, request: RingRequest, result: int) -> bool:
-        """Return whether the result of a request ends its chain, so that the other requests are cancelled."""
+        """Return whether the result of a request cancels the rest of its chain."""
         if result < 0:
             is_without_file = result == -errno.EBADF and not self._has_file(thread, ring, request)
             return is_without_file or request.opcode in _ENDS_CHAIN
@@ -145,7 +145,7 @@ class RingOperations:
         return fd in self._files.registered or os.path.exists(f"/proc/{thread.id}/fd/{fd & 0xFFFF_FFFF}")
 
     def set_slot(self, thread: TracedThread, ring: Ring, slot: int, fd: int) -> None:
-        """Note that a slot of a ring has the file of a descriptor. -1: the slot is empty."""
+        """Register the file of a descriptor in a slot of a ring. -1: empty the slot."""
         fd &= 0xFFFF_FFFF
         if fd == _SKIPPED:
             return
@@ -161,7 +161,7 @@ class RingOperations:
         )
 
     def _is_of_disk(self, thread: TracedThread, fd: int, *, or_elsewhere: bool = False) -> bool:
-        """Return whether a descriptor is of a recorded file, or of a directory; or of any file on any disk."""
+        """Return whether a descriptor refers to a recorded file or a directory, or to any file on a disk."""
         registered = self._files.registered.get(fd)
         if registered is not None:
             found = registered.is_prompt if or_elsewhere else registered.state.file or registered.directory
@@ -174,7 +174,7 @@ class RingOperations:
             mode = os.stat(name).st_mode
             is_inside = path_below(self._files.root, os.readlink(name)) is not None
         except OSError:
-            return or_elsewhere  # there is no such descriptor, so the request fails at once
+            return or_elsewhere  # invalid descriptor: the request fails at once
         return (or_elsewhere or is_inside) and (S_ISREG(mode) or S_ISDIR(mode) or S_ISBLK(mode))
 
     # -- contents ------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class RingOperations:
     def _sync_call(self, thread: TracedThread, request: RingRequest, fd: int) -> EquivalentCall | None:
         target = DATA if request.how & _DATA_ONLY else ""
         at, end = request.other, request.other + request.length
-        size = request.length + 1 if end else 0  # Linux takes the end as the last byte; 0 stands for the whole file
+        size = request.length + 1 if end else 0  # in Linux the end is the last byte; 0: the whole file
         finish = self._contents.finish_sync(thread, fd, target, at, size)
         return _as_equivalent("fdatasync" if target else "fsync", (fd,), finish)
 
@@ -260,7 +260,7 @@ class RingOperations:
         return EquivalentCall(name, arguments, finish)
 
     def _record_direct_open(self, ring: Ring, slot: int, flags: int, place: ResolvedPath | None) -> None:
-        """Record an open whose result is no descriptor, but a slot."""
+        """Record an open whose result is a slot, not a descriptor."""
         former = ring.files.pop(slot, None)
         if former is not None:
             self._files.unregister(former)
@@ -291,7 +291,8 @@ class RingOperations:
         return EquivalentCall("", (), lambda result: self.set_slot(thread, ring, slot, -1) if result == 0 else None)
 
     def finish_slot_update(self, thread: TracedThread, ring: Ring, first: int, list_at: int, count: int) -> Finish:
-        """Record that slots get the descriptors of a list. If the first slot is any, the list has the slots later."""
+        """Register the descriptors of a list in slots. If the kernel chooses the slots, the list contains them
+        later."""
         descriptors = _read_descriptors(thread, list_at, count)
 
         def finish(changed: int) -> None:
@@ -304,7 +305,7 @@ class RingOperations:
 
 
 def _read_buffers(thread: TracedThread, request: RingRequest) -> list[tuple[int, int]]:
-    """Return the addresses and sizes of a vector's buffers, or [] if the request fails."""
+    """Return the addresses and sizes of a vector's buffers, or [] if the request will fail."""
     try:
         raw = ptrace.read_memory(thread.id, request.address, 16 * min(request.length, _VECTORS_MAX))
         return list(struct.iter_unpack("<QQ", raw))

@@ -1,16 +1,17 @@
-"""Rules of aimed faults and crashes: parses one line of text.
+"""Rules of faults and crashes at chosen calls: parses one line of text.
 
     FAULT [GLOB] [PART] [#N]     failed-sync wal*.log #3     the fault at the third sync of a file wal*.log
-    disk-full after SIZE         disk-full after 1MiB        the write that crosses so many bytes is cut short there;
+    disk-full after SIZE         disk-full after 1MiB        the write that exceeds this total size is short;
                                                              each later call that needs space fails
     cut at CALL [GLOB] [#N]      cut at rename MANIFEST*     crashes before, inside and after this call
-    cut at mark                                              crashes only at the moments that the program has marked
+    cut at mark                                              crashes only at crash points that the program marks
 
-FAULT is a kind in CALL_FAULTS with hyphens, or torn-write: a part is written, and the call fails with EIO. GLOB matches
-the name of the file at the time of the call, or its path from the working directory if the glob has a slash; default *.
-PART is 2/5 or similar, for torn-write and short-write; default 1/2. #N is the Nth call that matches, #* all of them;
-default #1. SIZE is in bytes, KiB, MiB or GiB. CALL is a system call or a kind of step in a record, with hyphens. A
-program marks a moment by the line `cut` to its control FIFO. A word with spaces is quoted as in a shell.
+FAULT is a kind in CALL_FAULTS with hyphens, or torn-write: a part of the data is written, and the call fails with EIO.
+GLOB matches the name of the file at the time of the call, or its path from the working directory if the glob has a
+slash; default *. PART is a fraction such as 2/5, for torn-write and short-write; default 1/2. #N is the Nth matching
+call, #* all matching calls; default #1. SIZE is in bytes, KiB, MiB or GiB. CALL is a system call or a kind of step in a
+record, with hyphens. A program marks a crash point by writing the line `cut` to its control FIFO. Words with spaces are
+quoted as in a shell.
 """
 
 import os
@@ -37,11 +38,12 @@ _SYSTEM_CALLS = {name for machine in MACHINES.values() for name in machine.calls
 
 
 class RuleError(ValueError):
-    """A rule is invalid. The message has the rule, the word, the expectation and the found text."""
+    """A rule is invalid. The message has the rule, the invalid word and the expectation."""
 
 
 class CrashRule(NamedTuple):
-    """Crashes only at one call. call: a system call, or a kind of step. nth: counted from 1, or ALL_CALLS."""
+    """A rule that restricts crashes to one call. call: a system call, or a kind of step. nth: counted from 1, or
+    ALL_CALLS."""
 
     call: str
     glob: str
@@ -67,7 +69,7 @@ class _RuleWords:
         self._taken = 0
 
     def take_word(self, expected: str) -> str:
-        """Return the next word. RuleError: there is none."""
+        """Return the next word. Raises RuleError at the end."""
         if not self._left:
             raise self.error(expected, "the end")
         self._taken += 1
@@ -77,7 +79,7 @@ class _RuleWords:
         return bool(self._left) and re.fullmatch(pattern, self._left[0]) is not None
 
     def error(self, expected: str, found: str) -> RuleError:
-        """Return an error about the last word, or about the end of the rule."""
+        """Return an error about the last returned word, or about the end of the rule."""
         place = self._taken + (found == "the end")
         return RuleError(f"rule {self.text!r}: word {place}: expected {expected}, found {found}")
 
@@ -89,7 +91,7 @@ class _RuleWords:
         return "*" if not self._left or self.next_matches("#.*") else self.take_word("a file")
 
     def take_nth(self) -> int:
-        """Return the number after #, which must be the last word."""
+        """Parse #N, which must be the last word."""
         if not self._left:
             return 1
         word = self.take_word("#N")
@@ -100,7 +102,7 @@ class _RuleWords:
 
 
 def parse_rule(text: str) -> Rule:
-    """Parse a rule. RuleError: names the word and the expectation."""
+    """Parse a rule. Raises RuleError."""
     words = _RuleWords(text)
     first = words.take_word("a fault or cut")
     if first == CUT:
@@ -120,7 +122,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_fault_rule(text: str) -> CallFault:
-    """Parse a rule of a fault. RuleError: it is invalid, or a rule of crashes."""
+    """Parse a rule of a fault. Invalid rules and rules of crashes raise RuleError."""
     rule = parse_rule(text)
     if isinstance(rule, CrashRule):
         raise RuleError(f"rule {rule.text!r}: word 1: expected a fault, found cut")

@@ -1,4 +1,4 @@
-"""Traced run: runs any program on a temporary directory and verifies its record."""
+"""Traced run: runs any program in a temporary directory and verifies the record."""
 
 import os
 import platform
@@ -23,17 +23,17 @@ from .shadows import PAGE_BYTES
 from .source_lines import TOOL, is_addr2line_installed, source_lines
 
 _FORK = get_context("fork")
-_GRACE_SECONDS = 20.0  # additional time that the recorder may need on a busy machine
+_GRACE_SECONDS = 20.0  # extra time for the recorder on a busy machine
 
 
 class TracedRun(NamedTuple):
-    """One run of a program with a control."""
+    """The result of one run of a program."""
 
     record: ProgramRecord
     unlike: list[str]
-    """How the files of the program differ from the record."""
+    """Differences between the program's files and the record."""
     choices: int = 0
-    """How often a thread was chosen among several, and how often while another thread was still running."""
+    """Number of thread choices, and of choices while another thread was still running."""
     hurried: int = 0
     last_printed: Sequence[str] = ()
     refused: Mapping[str, str] = {}
@@ -51,14 +51,14 @@ def record_traced(
     takes_stacks: bool = False,
     ignores_special_files: bool = False,
 ) -> tuple[ProgramRecord, list[str]]:
-    """Run any program with arguments. Return the record, and how the files of the program differ from it.
+    """Run any program. Return the record, and the differences between the program's files and the record.
 
-    stores: "step" records each store through a shared map, "call" records them together at the next recorded call.
-    takes_stacks: whether to find source lines. ignores_special_files: whether to ignore sockets, FIFOs and devices that
-    the program leaves.
+    stores: "step" records each store to a shared mapping, "call" records stores together at the next recorded call.
+    takes_stacks: whether to find source lines. ignores_special_files: whether to ignore sockets, FIFOs and devices
+    among the program's files.
 
-    ProgramError: the program cannot be recorded on this machine, fails, or exceeds seconds_max. Its standard error is
-    not redirected.
+    Raises ProgramError if the program cannot be recorded on this machine, fails, or exceeds seconds_max. The program's
+    standard error is not redirected.
     """
     run = run_traced(
         program, start, seconds_max, stores, takes_stacks=takes_stacks, ignores_special_files=ignores_special_files
@@ -80,9 +80,9 @@ def run_traced(
     takes_stacks: bool = False,
     ignores_special_files: bool = False,
 ) -> TracedRun:
-    """Run a program with a control and record it as `record_traced` does. The program may fail.
+    """Run and record a program like `record_traced`, but allow the program to fail.
 
-    is_quiet: whether to discard its standard error.
+    is_quiet: whether to discard the program's standard error.
     """
     assert stores in ("step", "call"), stores
     require_recordable()
@@ -126,9 +126,9 @@ def require_recordable() -> None:
 
 
 def _trace(asked: TraceRequest) -> TracedProgram:
-    """Run the tracing in a child process, because the kernel reports the program's threads to one process only.
+    """Trace the program in a child process, because the kernel reports the program's threads to one process only.
 
-    The child is forked, as for checks: this process has no other threads.
+    Forking is safe, because this process has no other threads.
     """
     ours, theirs = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=run_recording_process, args=(theirs, asked), daemon=True)
@@ -147,7 +147,7 @@ def _trace(asked: TraceRequest) -> TracedProgram:
         raise ProgramError(f"the recorder's process has ended with {signal_or_code_text(process.exitcode)}") from error
     finally:
         ours.close()
-        process.kill()  # the child has finished, or else its program must end with it
+        process.kill()  # if the child is still running, its program must end with it
         process.join()
     if isinstance(found, str):
         raise ProgramError(found)

@@ -1,21 +1,20 @@
-"""Seeded orders: decide which thread of a program makes the next recorded step.
+"""Seeded orders: select the thread that makes the next recorded step.
 
-Each thread that reaches a recorded call, a lock of a file, or a store through a map is stopped there ("held"). When
-every other thread sleeps, has ended or is held, one held thread is chosen. There are three kinds of choice:
+A thread that reaches a recorded call, a file lock, or a store to a mapping is stopped there ("held"). When every other
+thread sleeps, has ended or is held, the order chooses one held thread, in one of three ways:
 
-    random, even seed   each step has a priority, which it keeps, so a thread may wait long
+    random, even seed   each step has a fixed priority, so a thread may wait long
     random, odd seed    all held threads are equally likely at each choice
-    PCT                 each thread has a priority, which is lowered below all others at depth - 1 change points
+    PCT                 each thread has a priority; depth - 1 change points lower one priority below all others
 
-Random priorities are computed from the seed, the thread and the number of its step, so they do not depend on the order
-of arrival. A change point of PCT is one of the choices among several threads. In half of the change points the thread
-executes up to 511 instructions after its step, one by one, before it is held. So another thread can run between two
-accesses to memory that have no call between them.
+Random priorities depend only on seed, thread and step number, not on the order of arrival. Change points of PCT are
+choices among several threads. At half of the change points the thread single-steps up to 511 instructions after its
+step before it is held. So another thread can run between two memory accesses without a call between them.
 
-The seed determines the next recorded step whenever several threads are held. Between these steps threads run in
-parallel without control. So lock races, sleeps, timeouts, signals, external input and the order of thread creation can
-differ between runs with one seed. If a thread computes for long while others are held, the choice is made without it
-and counted as hurried. The record has the actual order, and replays are exact.
+The seed determines the next recorded step among held threads. Between recorded steps threads run in parallel without
+control. So lock races, sleeps, timeouts, signals, external input and the order of thread creation can differ between
+runs with one seed. If a thread computes for long while others are held, the order chooses without this thread and
+counts the choice as hurried. The record has the actual order, so replays are exact.
 
 Sources: Yuan et al., "Partial Order Aware Concurrency Sampling", CAV 2018: POS without its resets (even seeds), and the
 random walk (odd seeds). PCT: sim/policies/pct.py.
@@ -32,16 +31,16 @@ from .control import RANDOM
 from .threads import TracedThread
 
 TICK_SECONDS = 0.001
-"""How often to check whether all other threads sleep."""
+"""Interval between two checks whether all other threads sleep."""
 _PATIENCE_SECONDS = 0.25
-_AT_REST = ("S", "Z", "X")  # states of threads that will not reach a step on their own: asleep or ended
+_AT_REST = ("S", "Z", "X")  # thread states: asleep or ended
 _STRETCH_CHANCE = 0.5
-_STRETCH_DOUBLINGS = 9  # a stretch has less than 2 ** 9 instructions, because each of them is a stop
+_STRETCH_DOUBLINGS = 9  # less than 2 ** 9 instructions, because each one costs a stop
 
 
 class SeededOrder:
-    """Selects the next thread. choices: number of selections among several threads; hurried: of these, while another
-    was running.
+    """Selects the next thread. choices: the number of selections among several threads; hurried: the number of
+    selections while another thread was running.
     """
 
     def __init__(self, seed: int, depth: int = RANDOM, horizon_steps: int = 1) -> None:
@@ -55,15 +54,15 @@ class SeededOrder:
         self._steps: Counter[int] = Counter()
         """Number of steps of each thread. Threads are numbered in the order of appearance."""
         self._turns = 0
-        self._asked_first = 0.0  # monotonic time since which a held thread waits for a selection; 0: no thread waits
+        self._asked_first = 0.0  # monotonic time at which held threads began to wait; 0: no thread waits
 
     def count_step(self, thread: TracedThread) -> None:
-        """Count a step of a thread, or the end of a stretch of instructions. The thread is now held."""
+        """Hold a thread that has reached a step, or has executed its extra instructions."""
         self._steps[thread.number] += 1
         thread.instructions_left = 0
 
     def pick_thread(self, held: Collection[TracedThread], threads: Collection[TracedThread]) -> TracedThread | None:
-        """Return the held thread that continues, or None while another thread may still reach a step."""
+        """Return the held thread to continue, or None while another thread may still reach a step."""
         assert held, "a pick needs a held thread"
         now = time.monotonic()
         self._asked_first = self._asked_first or now
@@ -79,8 +78,8 @@ class SeededOrder:
         return chosen
 
     def _choose_by_pct(self, pct: PCTPolicy, held: Collection[TracedThread]) -> TracedThread:
-        """Choose by PCT. Its steps are the choices among several threads."""
-        in_order = sorted(held, key=lambda thread: thread.number)  # the draws must not depend on the order of arrival
+        """Choose by PCT, whose steps are the choices among several threads."""
+        in_order = sorted(held, key=lambda thread: thread.number)  # choices must not depend on arrival order
         if len(in_order) == 1:
             return in_order[0]
         chosen = in_order[pct.choose_task(in_order, self._last, "", self.choices)]
@@ -95,7 +94,7 @@ class SeededOrder:
 
 
 def _are_all_asleep(threads: Collection[TracedThread]) -> bool:
-    """Return whether all threads were asleep or ended during the whole check."""
+    """Return whether all threads stayed asleep or ended during two checks."""
     before = [_context_switches(thread) for thread in threads]
     return None not in before and before == [_context_switches(thread) for thread in threads]
 

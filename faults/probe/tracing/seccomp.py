@@ -21,27 +21,27 @@ from .machines import Architecture
 
 _LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _MORE, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x25, 0x06
 _TRACE, _ALLOW, _ERRNO = 0x7FF0_0000, 0x7FFF_0000, 0x0005_0000
-_X32 = 0x4000_0000  # the first number of x86-64 calls with 32-bit pointers
+_X32 = 0x4000_0000  # the first number of x32 calls: x86-64 with 32-bit pointers
 _LOW = 0xFFFF_FFFF
 _FICLONE, _FICLONERANGE = 0x4004_9409, 0x4020_940D
 OURS = 0x746F_726E
-"""Fourth argument of the recorder's own mprotect calls, which marks them. The kernel ignores it."""
+"""Fourth argument, ignored by the kernel, that identifies the recorder's own mprotect calls."""
 _INSTRUCTION = struct.Struct("<HBBI")
 _Code = tuple[int, int, int, int]
 
 
 class AnyBit(NamedTuple):
-    """A condition: stop at a call only if an argument has one of these bits."""
+    """A condition: stop at a call only if this argument has one of these bits."""
 
     argument: int
     bits: int
 
 
 def filter_of(machine: Architecture, stops: Mapping[str, AnyBit | None]) -> bytes:
-    """Return a filter that stops at the given calls, if the machine supports them.
+    """Return a filter that stops at the given calls. Calls that the machine lacks are ignored.
 
-    It makes calls that cannot be recorded fail as unsupported, so that programs use other calls: 32-bit calls (ENOSYS),
-    and sharing of blocks between files (EOPNOTSUPP).
+    Calls that cannot be recorded fail, so that programs use other calls: 32-bit calls (ENOSYS), and sharing of blocks
+    between files (EOPNOTSUPP).
     """
     code: list[_Code] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, machine.audit), _code_to_fail(errno.ENOSYS), (_LOAD, 0, 0, 0)]
     if machine.name == "x86_64":
@@ -59,13 +59,11 @@ def filter_of(machine: Architecture, stops: Mapping[str, AnyBit | None]) -> byte
 
 
 def filter_of_range(machine: Architecture, start: int, end: int) -> bytes:
-    """Return a filter that stops at each call with an argument in [start, end), except at the recorder's own
-    mprotect.
-    """
+    """Return a filter that stops at each call with an argument in [start, end), except the recorder's own mprotect."""
     code: list[_Code] = [(_LOAD, 0, 0, 0), (_EQUAL, 0, 3, machine.calls["mprotect"])]
     code += [(_LOAD, 0, 0, 16 + 8 * 3), (_EQUAL, 0, 1, OURS), (_RETURN, 0, 0, _ALLOW)]
     while start < end:
-        part_end = min(end, (start >> 32) + 1 << 32)  # at most up to the next change of the upper 32 bits
+        part_end = min(end, (start >> 32) + 1 << 32)  # addresses with equal upper 32 bits
         for argument in range(6):
             low = 16 + 8 * argument
             code += [(_LOAD, 0, 0, low + 4), (_EQUAL, 0, 4, start >> 32), (_LOAD, 0, 0, low)]

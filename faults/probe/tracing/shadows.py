@@ -1,4 +1,4 @@
-"""File shadows: find stores through maps at which the program was not stopped."""
+"""File shadows: compare file contents, to find stores that caused no stop."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ _SHORT_BYTES = 64
 
 
 def difference(old: bytes, new: bytes) -> tuple[int, int] | None:
-    """Return the range in which two versions of a page differ, or None. The shorter version is padded with zeros."""
+    """Return the range in which two versions of a page differ, or None. Zeros extend the shorter version."""
     if old == new:
         return None
     size = max(len(old), len(new))
@@ -21,7 +21,7 @@ def difference(old: bytes, new: bytes) -> tuple[int, int] | None:
     if ptrace.CORE is not None:
         return ptrace.CORE.difference(old, new)
     start, end = 0, size
-    while end - start > _SHORT_BYTES:  # most stores are short, so comparing bytes is faster than the arithmetic below
+    while end - start > _SHORT_BYTES:  # fast path for short stores
         middle = (start + end) // 2
         if old[start:middle] == new[start:middle]:
             start = middle
@@ -36,7 +36,7 @@ def difference(old: bytes, new: bytes) -> tuple[int, int] | None:
 
 
 class FileShadow:
-    """The last known content of one file, without holes."""
+    """The last known content of one file. Holes are omitted."""
 
     def __init__(self, file: KnownFile) -> None:
         self._file = file
@@ -44,11 +44,10 @@ class FileShadow:
         self.refresh()
 
     def refresh(self) -> None:
-        """Replace the known content by the current one."""
         self._blocks = dict(self._read_blocks())
 
     def changes(self) -> Iterator[tuple[int, bytes]]:
-        """Yield changed bytes with their offsets, page by page, and update the known content."""
+        """Yield the changed bytes of each page with their offset, and update the known content."""
         for at, new in self._read_blocks():
             old = self._blocks.get(at, b"")
             if old == new:
@@ -61,7 +60,7 @@ class FileShadow:
                     yield at + page + span[0], content[span[0] : span[1]]
 
     def _read_blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the blocks with data and their offsets."""
+        """Yield all blocks except holes, with their offsets."""
         descriptor, at, size = self._file.descriptor, 0, self._file.size_bytes
         while at < size:
             try:

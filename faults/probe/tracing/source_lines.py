@@ -1,4 +1,4 @@
-"""Source lines of addresses: found by addr2line, or in the table of a Go program.
+"""Source lines of addresses: runs addr2line, or reads the table of a Go program.
 
 addr2line is part of binutils, which every machine with a compiler has. It supports every version of DWARF, compressed
 sections, separate debug files, inlined functions, and names of C++ and Rust.
@@ -26,12 +26,11 @@ _GO_RUNTIME = "/src/runtime/"
 
 
 def is_addr2line_installed() -> bool:
-    """Return whether addr2line is installed."""
     return shutil.which(TOOL) is not None
 
 
 def source_lines(stacks: Sequence[Sequence[StackFrame]]) -> tuple[tuple[SourceLine, ...], ...]:
-    """Return stacks as source lines, without unknown lines and without the C library.
+    """Convert stacks to source lines. Unknown lines and the C library are omitted.
 
     The files of the modules must still exist.
     """
@@ -52,9 +51,9 @@ def source_lines(stacks: Sequence[Sequence[StackFrame]]) -> tuple[tuple[SourceLi
 
 
 def _without_runtime(found: list[tuple[str, SourceLine]]) -> list[SourceLine]:
-    """Drop runtime code that called the program's own functions: Go's library, a C library without lines.
+    """Drop the outer frames of runtime code: Go's library, a C library without lines.
 
-    found: places, each with its module. Every Go stack begins in Go's runtime, so its path locates Go's library.
+    found: source locations with their modules. Every Go stack begins in Go's runtime, so its path locates Go's library.
     """
     roots = tuple(one.file[: one.file.index(_GO_RUNTIME) + 5] for _, one in found if _GO_RUNTIME in one.file)
     own = [(module, one) for module, one in found if not one.file.startswith(roots)] or found
@@ -80,13 +79,13 @@ def _lines_of_module(module: str, addresses: Sequence[int]) -> dict[int, tuple[S
 
 
 def _is_in_function(address: int, starts: Sequence[int], functions: Sequence[tuple[int, int]]) -> bool:
-    """Return whether a function covers an address. If not, addr2line would return the preceding function."""
+    """Return whether a function covers an address. Outside of functions, addr2line returns the preceding function."""
     index = bisect_right(starts, address) - 1
     return index >= 0 and address < functions[index][1]
 
 
 def _lines_by_addr2line(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
-    """Return the functions and lines of addresses, innermost inlined function first, found by addr2line."""
+    """Return the functions and lines that addr2line finds for addresses, innermost inlined function first."""
     lines = "".join(f"{address:#x}\n" for address in addresses)
     done = subprocess.run(
         [TOOL, "-a", "-i", "-f", "-C", "-e", module],
@@ -110,7 +109,7 @@ def _lines_by_addr2line(module: str, addresses: Sequence[int]) -> dict[int, tupl
 
 
 def _parse_line(module: str, function: str, text: str) -> list[SourceLine]:
-    """Return a list with one place, or an empty list if it is unknown. The module's name replaces an unknown file."""
+    """Return a list with the source location if it is known. The module's name replaces an unknown file."""
     matched = _PLACE.fullmatch(text)
     file, line = (matched["file"], matched["line"]) if matched else (_UNKNOWN, "0")
     if file == _UNKNOWN and function == _UNKNOWN:

@@ -1,7 +1,7 @@
-"""Stacks of stopped threads, from the innermost function outwards.
+"""Stacks of stopped threads: finds the callers, innermost function first.
 
-A stack ends at code without call frame information, such as code compiled by a JVM, because further frames would be
-guesses. Addresses are converted to source lines after the program has ended (`source_lines`).
+A stack ends at code without call frame information, such as code compiled by a JVM. `source_lines` converts addresses
+to source lines after the program has ended.
 """
 
 import struct
@@ -21,7 +21,7 @@ _CHUNK_BYTES = 1024
 
 
 class StackFrame(NamedTuple):
-    """A linked address in a module: the current instruction, or a call."""
+    """A frame: the linked address of the current instruction or of a call in a module."""
 
     module: str
     address: int
@@ -35,16 +35,16 @@ class _MappedRange(NamedTuple):
 
 
 class _CodeMaps:
-    """The mapped code of one process. The maps are read again when an address is unknown."""
+    """The mapped code of one process. An unknown address causes a new read of /proc/PID/maps."""
 
     def __init__(self) -> None:
         self._maps: list[_MappedRange] = []
         self._starts: list[int] = []
         self.places: dict[int, tuple[StackFrame, FrameRule | None]] = {}
-        """Frames and rules that were already found in these maps, by address."""
+        """Cache of frames and rules by address."""
 
     def find(self, thread: int, address: int) -> _MappedRange | None:
-        """Return the map that contains a code address, or None if no file is mapped there."""
+        """Return the mapping of a code address, or None if no file is mapped there."""
         return self._find_known(address) or (self._find_known(address) if self._read_maps(thread) else None)
 
     def _find_known(self, address: int) -> _MappedRange | None:
@@ -71,7 +71,7 @@ def _parse_map(addresses: str, offset: str, path: str) -> _MappedRange:
 
 
 class StackWalker:
-    """Finds the stacks of a program's threads. Different stacks have different numbers; 0: unknown."""
+    """Finds the stacks of a program's threads. Each distinct stack has a number; 0: unknown."""
 
     def __init__(self, machine: Architecture) -> None:
         self._machine = machine
@@ -82,7 +82,7 @@ class StackWalker:
 
     @property
     def stacks(self) -> list[tuple[StackFrame, ...]]:
-        """Return all different stacks, ordered by number."""
+        """Return all distinct stacks by number."""
         return list(self._numbers)
 
     def number(self, thread: TracedThread) -> int:
@@ -102,7 +102,7 @@ class StackWalker:
         code = self._codes.setdefault(thread.memory, _CodeMaps())
         frames: list[StackFrame] = []
         while len(frames) < DEPTH_MAX:
-            # A return address is after its call and may be the end of the function, so the byte before it is looked up.
+            # A return address is after its call and may be outside the function, so the byte before it is looked up.
             place = code.places.get(address - bool(frames)) or self._frame_at(code, thread.id, address - bool(frames))
             if place is None:
                 break
@@ -112,7 +112,7 @@ class StackWalker:
                 break
             at = known[rule.register] + rule.offset
             if len(frames) > 1:
-                known.pop(rule.return_address, None)  # overwritten, because the function has called another one since
+                known.pop(rule.return_address, None)  # overwritten by a later call in the function
             try:
                 for number, offset in rule.saved:
                     known[number] = stack.word(at + offset)
@@ -124,7 +124,7 @@ class StackWalker:
         return frames
 
     def _frame_at(self, code: _CodeMaps, thread: int, address: int) -> tuple[StackFrame, FrameRule | None] | None:
-        """Return the frame at an address, and the rule to find its caller, or None if no file is mapped there."""
+        """Return the frame at an address and its caller rule, or None if no file is mapped there."""
         mapped = code.find(thread, address)
         module = None if mapped is None else self._load_module(mapped.path)
         if mapped is None or module is None:
@@ -152,14 +152,14 @@ class StackWalker:
 
 
 class _StackMemory:
-    """The stack of a stopped thread, read in pieces."""
+    """The stack of a stopped thread, read in blocks."""
 
     def __init__(self, thread: int, start: int) -> None:
         self._thread = thread
         self._start, self._bytes = start, ptrace.read_memory(thread, start, _CHUNK_BYTES)
 
     def word(self, at: int) -> int:
-        """Return the word at an address. OSError: it cannot be read."""
+        """Return the word at an address. An unreadable address raises OSError."""
         offset = at - self._start
         if not 0 <= offset <= len(self._bytes) - 8:
             self._bytes = ptrace.read_memory(self._thread, at, _CHUNK_BYTES)

@@ -1,15 +1,14 @@
 """Plain stores of x86-64: decodes instructions that only copy a value to memory.
 
-The registers determine the address and the value of such an instruction, so the recorder can execute it. For other
-instructions `plain_store` returns None and the processor executes them: instructions that read memory, push, repeat or
-have a segment.
+The registers determine the address and the value of a plain store, so the recorder can execute it. For instructions
+that read memory, push, repeat or use a segment, `plain_store` returns None, and the processor executes them.
 
     88 89      mov   r8 | r16 r32 r64      0f 11  movups movupd movss movsd      66 0f d6  movq
     c6 c7 /0   mov   constant              0f 29  movaps movapd                  66 0f 7e  movd movq
     0f c3      movnti                      0f 2b  movntps movntpd                66 0f e7  movntdq
                                            0f 13, 0f 17  movlps, movhps          66 f3 0f 7f  movdqa, movdqu
 
-Vector stores also with VEX prefixes, of 32 bytes. Source: Intel 64 Software Developer's Manual, volume 2: chapter 2
+Vector stores may have VEX prefixes and 32 bytes. Source: Intel 64 Software Developer's Manual, volume 2: chapter 2
 (instruction format) and the pages of MOV, MOVNTI, MOVUPS and so on.
 """
 
@@ -18,16 +17,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _GENERAL = (10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0)
-"""Kernel indexes of rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, in struct user_regs_struct (see machines.py)."""
+"""Indexes of rax rcx rdx rbx rsp rbp rsi rdi r8 to r15 in struct user_regs_struct (see machines.py)."""
 _PROGRAM_COUNTER = 16
-_IGNORED = (0x2E, 0x36, 0x3E, 0x26)  # segment prefixes that have no effect in 64-bit mode
-_NONE, _66, _F3, _F2 = 0, 1, 2, 3  # prefixes that are part of a vector instruction's opcode, by their VEX numbers
+_IGNORED = (0x2E, 0x36, 0x3E, 0x26)  # segment prefixes without effect in 64-bit mode
+_NONE, _66, _F3, _F2 = 0, 1, 2, 3  # by VEX number: prefixes that are part of a vector opcode
 _WHOLE = {0x11: (_NONE, _66), 0x29: (_NONE, _66), 0x2B: (_NONE, _66), 0x7F: (_66, _F3), 0xE7: (_66,)}
-"""Opcodes and prefixes of instructions that store a whole vector register."""
+"""Opcodes and prefixes of instructions that store whole vector registers."""
 _PARTS = {(0x11, _F3): (0, 4), (0x11, _F2): (0, 8), (0xD6, _66): (0, 8)} | {
     (code, prefix): (start, 8) for code, start in ((0x13, 0), (0x17, 8)) for prefix in (_NONE, _66)
 }
-"""Instructions that store a part of a vector register, with its offset and size."""
+"""Instructions that store a part of a vector register, with the part's offset and size."""
 _MEMORY_MODES = 3
 _WORD_MASK = 2**64 - 1
 
@@ -44,14 +43,14 @@ class PlainStore(NamedTuple):
     displacement: int
     """Address = base + indexed * scale + displacement."""
     constant: bytes = b""
-    """The stored value. Empty: the value is in a register, see below."""
+    """The stored value, or empty if the value is in a register."""
     register: int | None = None
     vector: int | None = None
     start: int = 0
-    """Offset of the value in the register, in bytes."""
+    """The value's offset in the register, in bytes."""
 
     def address(self, word: Callable[[int], int]) -> int:
-        """Return the target address. word: returns the value of a general register."""
+        """Return the target address. word: a function that returns the value of a general register."""
         found = self.displacement
         if self.base is not None:
             found += word(self.base)
@@ -62,11 +61,11 @@ class PlainStore(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def plain_store(instruction: bytes) -> PlainStore | None:
-    """Return the plain store at the start of the given bytes, or None."""
+    """Decode the plain store at the start of the given bytes, or return None."""
     try:
         return _Decoder(instruction).store()
     except IndexError:
-        return None  # the instruction is cut off
+        return None  # truncated instruction
 
 
 class _Decoder:
@@ -75,7 +74,7 @@ class _Decoder:
     def __init__(self, instruction: bytes) -> None:
         self._bytes = instruction
         self._at = 0
-        self._reg = self._rex = 0  # register field of ModRM; the bits W R X B as in a REX prefix
+        self._reg = self._rex = 0  # register field of ModRM; bits W R X B of a REX prefix
         self._base: int | None = None
         self._index: int | None = None
         self._scale = 1
@@ -156,7 +155,7 @@ class _Decoder:
         return self._make_store(size, vector=self._reg, start=start) if self._read_memory_operand() else None
 
     def _read_memory_operand(self) -> bool:
-        """Read ModRM and the rest of the address. Return whether the operand is in memory."""
+        """Read ModRM and the operand's address. Return whether the operand is in memory."""
         modrm = self._next_byte()
         mode, low = modrm >> 6, modrm & 7
         self._reg = modrm >> 3 & 7 | (self._rex & 4) << 1

@@ -1,14 +1,14 @@
-"""Submissions to io_uring: executes the requests of one call one after the other, each as a step.
+"""Submissions to io_uring: executes and records the requests of a call one by one.
 
-The recorder makes the program's thread submit one request at a time, and waits until it is complete. So each request is
-examined before it runs and recorded before the next one runs, as a system call is. The kernel executes it, so results,
-partial writes and errors are its own. Requests that concern no recorded file are submitted unchanged and not awaited.
+The program's thread submits one request at a time, and the recorder waits for its completion. So it can examine and
+record each request like a system call. The kernel executes the requests, so results, partial writes and errors are
+real. Requests without a recorded file are submitted unchanged and without waiting.
 
-    order      in the order of the queue. But a sync that is not linked runs before the other requests of its call,
-               because the kernel executes them in parallel: it "may complete before the write is issued".
+    order      queue order. But an unlinked sync runs before the other requests of its call,
+               because the kernel executes them in parallel: the sync "may complete before the write is issued".
     links      after an error or a partial write the recorder cancels the rest of a chain (ECANCELED), like the kernel
-    results    to cancel a request, or to make it fail, the recorder replaces it by one without effect, and the kernel
-               completes this one with the wanted result (IORING_NOP_INJECT_RESULT, since Linux 6.10). Before, the
+    results    to cancel or fail a request, the recorder replaces it by a no-op, and the kernel
+               completes the no-op with the wanted result (IORING_NOP_INJECT_RESULT, Linux 6.10). Before 6.10, the
                recorder changes the completion.
 
 Source: io_uring_enter(2); io_uring/io_uring.c of Linux 6.18.
@@ -28,16 +28,16 @@ from .rings import DRAIN, HARD_LINK, LINK, SKIP_SUCCESS, Completion, Queues, Rin
 from .threads import TracedThread
 
 SECONDS_MAX = 10.0
-"""Maximum time to wait for a request."""
+"""Maximum time to wait for a request to complete."""
 _POLL_SECONDS = 0.0002
 _GET_EVENTS = 1
-_MORE = 2  # flag of a completion that further ones of the same request follow
+_MORE = 2  # completion flag: the same request will have more completions
 _TOKEN = 0x746F_726E_6C6F_6721
 _POSITION = 2**64 - 1
 
 
 class _SubmitError(Exception):
-    """A submission has failed, and so the program's call fails, or ends early."""
+    """A submission has failed, so the program's call fails or ends early."""
 
     def __init__(self, error: int | None) -> None:
         super().__init__(error)
@@ -46,7 +46,7 @@ class _SubmitError(Exception):
 
 @dataclass(slots=True)
 class RequestChange:
-    """The change that a fault makes to a request. seek: sets the position of a descriptor."""
+    """The change that a fault makes to a request. seek: a function that sets the file position of a descriptor."""
 
     seek: Callable[[int, int], object]
     is_skipped: bool = False
@@ -57,7 +57,7 @@ class RequestChange:
         self.is_skipped = True
 
     def set_argument(self, _thread: TracedThread, _index: int, value: int) -> None:
-        """Set the length of a write, the only argument that faults change."""
+        """Set the length of a write. Faults change no other argument."""
         self.amount = value
 
     def set_result(self, _thread: TracedThread, result: int) -> None:
@@ -69,10 +69,10 @@ class RequestChange:
 
 @dataclass(slots=True)
 class Submission:
-    """One call of a thread.
+    """One io_uring_enter call of a thread.
 
-    enter: makes the thread submit so many requests, with these flags; OSError: it fails. seek: sets the position of a
-    descriptor. overflow: returns user data and result of the completions for which the queue has no room.
+    enter: makes the thread submit a number of requests with flags; a failure raises OSError. seek: sets the file
+    position of a descriptor. overflow: returns user data and result of completions that do not fit into the queue.
     """
 
     thread: TracedThread
@@ -86,13 +86,13 @@ class Submission:
     seek: Callable[[int, int], object]
     overflow: Callable[[], Sequence[tuple[int, int]]]
     submitted: int = 0
-    """Number of requests that the kernel has taken."""
+    """Number of requests that the kernel has accepted."""
     error: int = 0
     """Error of the first submission that failed."""
     _positions: Iterator[int] = field(default_factory=itertools.count)
 
     def execute_all(self, requests: Sequence[RingRequest]) -> None:
-        """Execute requests. ThreadGone: the thread was killed; only executed requests are recorded then."""
+        """Execute and record requests. Raises ThreadGone if the thread was killed."""
         self._positions = itertools.count(self.queues.submission_head)
         try:
             for chain in _in_execution_order(chains_of(requests)):
@@ -127,7 +127,7 @@ class Submission:
             if is_cancelled:
                 self._complete_without_effect(request, None if is_silent else -errno.ECANCELED)
             elif request.opcode == LINK_TIMEOUT:
-                self._complete_without_effect(request, -errno.ECANCELED)  # its request has ended in time
+                self._complete_without_effect(request, -errno.ECANCELED)  # its request ended before the timeout
             else:
                 result = self._execute_request(request)
                 is_ended = self.operations.ends_chain(self.thread, self.ring, request, result)
@@ -135,14 +135,14 @@ class Submission:
                     is_cancelled, is_silent = True, bool(request.flags & SKIP_SUCCESS)
 
     def _refuse_chain(self, chain: Sequence[RingRequest], refusals: Sequence[str]) -> None:
-        """Let requests fail that the recorder does not know, and the others of their chain."""
+        """Make unknown requests fail, together with their chain."""
         for request, why in zip(chain, refusals, strict=True):
             if why:
                 self.notes.refused[why] = "EINVAL"
             self._complete_without_effect(request, -errno.EINVAL if why else -errno.ECANCELED)
 
     def _submit_unchanged(self, chain: Sequence[RingRequest]) -> None:
-        """Submit requests unchanged, and do not wait for them."""
+        """Submit requests unchanged, without waiting for them."""
         for request in chain:
             self.queues.replace_request(next(self._positions), request)
         self.ring.in_flight.update(request.user_data for request in chain if not request.flags & SKIP_SUCCESS)
@@ -152,7 +152,7 @@ class Submission:
         try:
             self.submitted += self._call_enter(count, 0)
         except ptrace.ThreadGone as gone:
-            if gone.status is not None:  # else it was killed before
+            if gone.status is not None:  # else the thread was killed before
                 self._note_kill()
             raise
 
@@ -168,7 +168,7 @@ class Submission:
     # -- one request ---------------------------------------------------------------------------------
 
     def _execute_request(self, request: RingRequest) -> int:
-        """Execute a request and record it. Return its result."""
+        """Execute and record a request."""
         found = self.operations.equivalent_call(self.thread, self.ring, request)
         if found is None:
             return self._submit_and_wait(request) or 0
@@ -193,13 +193,13 @@ class Submission:
         return done
 
     def _is_silent(self, request: RingRequest, result: int) -> bool:
-        """Return whether a request has no completion, as it has asked for the case of success."""
+        """Return whether the request asked for no completion after success, and has none."""
         return bool(request.flags & SKIP_SUCCESS) and not self.operations.ends_chain(
             self.thread, self.ring, request, result
         )
 
     def _submit_and_wait(self, request: RingRequest) -> int | None:
-        """Submit a request and wait for its completion. Return its result, or None after SECONDS_MAX."""
+        """Submit a request and wait for its completion. Return the result, or None after SECONDS_MAX."""
         forget_completed(self.ring, self.queues)
         is_ambiguous = self.ring.in_flight[request.user_data] > 0
         user_data = _TOKEN if is_ambiguous else request.user_data
@@ -245,7 +245,7 @@ class Submission:
             time.sleep(_POLL_SECONDS)
 
     def _complete_without_effect(self, request: RingRequest, result: int | None) -> None:
-        """Complete a request with this result, without effect. None: without a completion."""
+        """Complete a request with this result without executing it. None: without a completion."""
         self.queues.replace_request(next(self._positions), request.with_only_result(result))
         since = self.queues.completion_tail
         self._submit_requests(1)
@@ -258,7 +258,6 @@ class Submission:
                 self._write_result(one, request, result)  # before Linux 6.10
 
     def _replace_result(self, request: RingRequest, result: int) -> None:
-        """Replace the result of a request that was executed."""
         last = [
             one for one in self.queues.completions(self.queues.completion_head) if one.user_data == request.user_data
         ]
@@ -271,7 +270,6 @@ class Submission:
 
 
 def forget_completed(ring: Ring, queues: Queues) -> None:
-    """Remove the completed requests from those in flight."""
     if (queues.completion_tail - ring.seen) % 2**32 > ring.completion_entries:  # the kernel has overwritten some
         ring.seen = queues.completion_tail
         ring.in_flight.clear()
@@ -284,7 +282,7 @@ def forget_completed(ring: Ring, queues: Queues) -> None:
 
 
 def chains_of(requests: Iterable[RingRequest]) -> list[list[RingRequest]]:
-    """Return requests in groups: those that are linked, and single ones."""
+    """Group requests into chains of linked requests and single requests."""
     chains: list[list[RingRequest]] = [[]]
     for request in requests:
         chains[-1].append(request)
@@ -294,7 +292,7 @@ def chains_of(requests: Iterable[RingRequest]) -> list[list[RingRequest]]:
 
 
 def _in_execution_order(chains: Sequence[list[RingRequest]]) -> Iterator[list[RingRequest]]:
-    """Yield chains in the order of their execution: single syncs first, but not across IOSQE_IO_DRAIN."""
+    """Yield chains in execution order: single syncs first, but not across IOSQE_IO_DRAIN."""
     parallel: list[list[RingRequest]] = []
     for chain in chains:
         if chain[0].flags & DRAIN:

@@ -1,4 +1,4 @@
-"""Traced threads: have memory maps and can execute injected system calls."""
+"""Traced threads: their memory mappings, and injected system calls."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from .machines import Architecture
 from .registers import Registers, RegisterSet, register
 
 Finish = Callable[[int], None]
-"""Called with the result of a finished call, to record it."""
+"""Records a finished call. The argument is the call's result."""
 PAGE_BYTES = 4096
 _SHARES_MEMORY = 0x100  # CLONE_VM
 _ERRORS = range(2**64 - 4095, 2**64)
@@ -19,9 +19,7 @@ _ERRORS = range(2**64 - 4095, 2**64)
 
 @dataclass(slots=True, eq=False)
 class SharedMap:
-    """A mapped part of a file, [start, end), visible to all processes that map it. protection: as the program has set
-    it.
-    """
+    """A shared mapping of a part of a file at [start, end). protection: the program's own setting."""
 
     start: int
     end: int
@@ -30,7 +28,7 @@ class SharedMap:
     protection: int
 
     def part(self, start: int, end: int) -> "SharedMap":
-        """Return the part of the map in [start, end)."""
+        """Return the part of the mapping in [start, end)."""
         start, end = max(start, self.start), min(end, self.end)
         assert start <= end, (start, end)
         return SharedMap(start, end, self.file, self.at + start - self.start, self.protection)
@@ -38,7 +36,7 @@ class SharedMap:
 
 @dataclass(slots=True, eq=False)
 class OpenPage:
-    """A page of a file to which the program can store without a stop. old: its content at the last comparison."""
+    """A mapped page on which stores cause no stop. old: its content at the last comparison."""
 
     file: KnownFile
     at: int
@@ -46,37 +44,37 @@ class OpenPage:
     task: int
     call: str
     users: set[int] = field(default_factory=set)
-    """Threads in calls that write to the page."""
+    """Threads with a running system call that writes to the page."""
 
 
 @dataclass(slots=True, eq=False)
 class AddressSpace:
-    """The memory of one process, or of several between vfork and exec."""
+    """The memory of one process, or of two processes between vfork and exec."""
 
     maps: list[SharedMap] = field(default_factory=list)
     call_at: int = 0
-    """Address of an instruction that makes a system call; 0: unknown."""
+    """Address of a system call instruction; 0: unknown."""
     has_map_filter: bool = False
-    """Whether its threads stop at calls on maps."""
+    """Whether the threads stop at memory mapping calls."""
     watched: list[tuple[int, int]] = field(default_factory=list)
-    """Ranges [start, end). The threads stop at calls with an argument in one of them."""
+    """Address ranges [start, end). The threads stop at system calls with an argument in one of these ranges."""
     open_pages: dict[int, OpenPage] = field(default_factory=dict)
-    """Pages to which the program can store without a stop, by address."""
+    """Pages on which stores cause no stop, by address."""
     run: tuple[int, int] = (0, 0)
-    """The page of the last store, and the number of consecutive stores to it."""
+    """The page of the last store, and the number of consecutive stores to this page."""
 
     def copied(self) -> "AddressSpace":
-        """Return a copy for a forked process."""
+        """Return a copy for a forked child."""
         parts = [one.part(one.start, one.end) for one in self.maps]
         return AddressSpace(parts, self.call_at, self.has_map_filter, list(self.watched), dict(self.open_pages))
 
     def maps_in(self, address: int, size_bytes: int) -> list[SharedMap]:
-        """Return the shared maps that overlap a range."""
+        """Return the mappings that overlap a range."""
         end = address + size_bytes
         return [one for one in self.maps if one.start < end and address < one.end]
 
     def forget(self, address: int, size_bytes: int) -> None:
-        """Remove a range from all maps, because it has been unmapped or replaced."""
+        """Remove an unmapped or replaced range from all mappings."""
         end = address + size_bytes
         for one in self.maps_in(address, size_bytes):
             self.maps.remove(one)
@@ -99,26 +97,26 @@ class TracedThread:
     number: int
     memory: AddressSpace
     task: int = -1
-    """Number of its task in the record; -1: no step yet."""
+    """Number of the thread's task in the record; -1 before the first step."""
     call: str = ""
     stack: int = 0
     finish: Finish | None = None
-    """Called when the current call has ended."""
+    """Records the end of the current call."""
     instructions_left: int = 0
-    """Number of instructions until the thread is held, also without a step; 0: it runs until its next step."""
+    """Number of instructions until the thread is held; 0: the thread runs until its next step."""
 
 
 class CallInjector:
-    """Makes stopped threads execute system calls and single instructions, with signals blocked."""
+    """Makes stopped threads execute system calls and single instructions while signals are blocked."""
 
     def __init__(self, machine: Architecture) -> None:
         self.machine = machine
         self.registers = Registers(machine)
 
     def call(self, thread: TracedThread, name: str, *arguments: int) -> int:
-        """Make a stopped thread execute a call, restore the thread's state, and return the result.
+        """Make a stopped thread execute a call, then restore its state. Return the result.
 
-        OSError: the call has failed. ThreadGone: the thread was killed.
+        Raises OSError if the call fails, ThreadGone if the thread was killed.
         """
         mask = ptrace.block_signals(thread.id)
         before = self.registers.get(thread.id)
@@ -128,7 +126,7 @@ class CallInjector:
         return found
 
     def call_from(self, thread: TracedThread, before: RegisterSet, name: str, *arguments: int) -> int:
-        """Do as `call`, but the caller has blocked signals and restores the registers."""
+        """Like `call`, but the caller blocks signals and restores the registers."""
         machine = self.machine
         changed = dict(zip(machine.arguments, arguments, strict=False)) | machine.set_call(machine.calls[name])
         changed[machine.program_counter] = thread.memory.call_at
@@ -149,19 +147,17 @@ class CallInjector:
             self.set_register(thread, self.machine.number, -1)
 
     def set_register(self, thread: TracedThread, index: int, value: int) -> None:
-        """Set one register of a stopped thread. value: a signed or unsigned word."""
+        """Set one register of a stopped thread to a signed or unsigned word."""
         self.registers.set(thread.id, self.registers.get(thread.id), {index: value % 2**64})
 
     def skip_call(self, thread: TracedThread) -> None:
-        """Move a stopped thread to the end of its call without making the call."""
+        """Move a stopped thread to the end of its call without executing the call."""
         self.cancel_call(thread)
         ptrace.go_on(thread.id, ptrace.TO_EXIT)
         ptrace.wait_for(thread.id)
 
     def step(self, thread: int) -> int:
-        """Make a stopped thread execute one instruction. Return the signal at its next stop, SIGTRAP after a
-        success.
-        """
+        """Single-step a stopped thread. Return the signal at its next stop: SIGTRAP after a success."""
         while True:
             if ptrace.CORE is not None:
                 status = ptrace.CORE.step(thread)
@@ -174,7 +170,7 @@ class CallInjector:
 
 
 def is_thread_of(thread: int, group: int) -> bool:
-    """Return whether a thread belongs to a process without being the first thread of another process."""
+    """Return whether a thread belongs to a process."""
     return os.path.exists(f"/proc/{group}/task/{thread}")
 
 
@@ -182,6 +178,6 @@ def shares_memory(thread: int) -> bool:
     """Return whether a cloned process shares its parent's memory."""
     call = Path(f"/proc/{thread}/syscall").read_text().split()
     flags = int(call[1], 16)
-    if call[0] == "435":  # clone3 has a pointer to its flags as an argument
+    if call[0] == "435":  # the argument of clone3 is a pointer to the flags
         flags = int.from_bytes(ptrace.read_memory(thread, flags, 8), "little")
     return bool(flags & _SHARES_MEMORY)

@@ -1,8 +1,8 @@
 """Tracer: runs a program, and handles and records each stop of its threads.
 
-Only one recorded call runs at a time. A thread that reaches another recorded call waits, so the record has the real
-order. If a call sleeps while threads wait (such as a write to a full pipe), they continue, and the call is recorded
-when it has ended.
+Only one recorded call runs at a time. Other threads wait before their recorded calls, so the record has the real order.
+If the call sleeps, for example in a write to a full pipe, the other threads continue, and the call is recorded at its
+end.
 """
 
 import os
@@ -40,7 +40,7 @@ symlink symlinkat mknod mknodat creat openat2
 io_uring_setup io_uring_register
 """
 _PROCESSORS = ("sched_getaffinity", "sched_setaffinity")
-"""Calls with which a program could notice that it is pinned to the recorder's CPU."""
+"""Calls that reveal that the program is pinned to the recorder's CPU."""
 _STOPS: dict[str, AnyBit | None] = {
     **dict.fromkeys(_ALWAYS.split()),
     **dict.fromkeys(_PROCESSORS),
@@ -51,7 +51,7 @@ _STOPS: dict[str, AnyBit | None] = {
 }
 """Calls at which every process stops."""
 _LOCKS = {"fcntl": AnyBit(1, 4), "flock": None}
-"""Calls at which threads stop if their order is seeded: locks. The bit is set in all lock commands of fcntl(2)."""
+"""Lock calls, at which threads stop if their order is seeded. All lock commands of fcntl(2) have this bit."""
 _AT_CALL = 0x7F | signal.SIGTRAP << 8 | ptrace.CALLS << 16
 AFTER_CALL = 0x7F | (signal.SIGTRAP | 0x80) << 8
 _AFTER_INSTRUCTION = 0x7F | signal.SIGTRAP << 8  # wait statuses of the three most frequent stops
@@ -62,7 +62,7 @@ _Look = Callable[[TracedThread], None]
 
 
 def _handler_of(name: str, owners: Iterable[object]) -> _Handler | None:
-    """Return the method that records a call, or None if no object has one."""
+    """Return the method that records a call, or None."""
     newer, arguments_of = OLDER_CALLS.get(name, (name, None))
     found: _Handler | None = next((getattr(one, f"on_{newer}") for one in owners if hasattr(one, f"on_{newer}")), None)
     if found is None or arguments_of is None:
@@ -71,15 +71,15 @@ def _handler_of(name: str, owners: Iterable[object]) -> _Handler | None:
 
 
 class ProgramTimeoutError(Exception):
-    """A program exceeded its time limit. The message says which processes are left."""
+    """A program exceeded its time limit. The message lists the remaining processes."""
 
 
 class Tracer:
     """Records one program. Must be used in the main thread of a process without other children.
 
-    root: a real path; files below it are recorded. stores: "step" records each store through a map, "call" compares
-    maps at each recorded call. order: selects the next thread; None: the first one that stopped. control: has the
-    fault to inject. walker: finds the stack of each step.
+    root: a real path, below which files are recorded. stores: "step" records each store to a mapping, "call" compares
+    mappings at each recorded call. order: selects the next thread; None: the first stopped thread. control: contains
+    the fault to inject. walker: finds the stack of each step.
     """
 
     def __init__(
@@ -114,22 +114,21 @@ class Tracer:
                 self._handlers[machine.calls[name]] = (name, _handler_of(name, owners))
         self._locks = {machine.calls[name] for name in _LOCKS}
         self._threads: dict[int, TracedThread] = {}
-        self._early: set[int] = set()  # threads that stopped before the kernel reported their creation
+        self._early: set[int] = set()  # new threads whose creation the kernel has not reported yet
         self._under_way: TracedThread | None = None
         self._waiting: deque[tuple[TracedThread, _Look]] = deque()
-        """Threads that stopped during the current call, each with the function that handles its stop."""
+        """Threads that stopped during the current call, each with the handler of its stop."""
         self._order = order
         self._held: dict[TracedThread, _Look] = {}  # threads from which the order selects the next
         self._tick_seconds = _SLOW_SECONDS if order is None else TICK_SECONDS
-        self._slow_ticks = 0  # number of checks during which other threads have waited for the current call
+        self._slow_ticks = 0  # number of checks since other threads began to wait for the current call
         self._processor = SharedProcessor()
         self._first = 0
-        self._status: int | None = None  # wait status of the first process after its end
+        self._status: int | None = None  # exit status of the first process
         self._processes = 0
         self._numbers = 0
 
     def close(self) -> None:
-        """Close the recorder's own descriptors and maps."""
         self._maps.close()
         self.files.close()
 
@@ -142,9 +141,9 @@ class Tracer:
         seconds_max: float,
         prepare: Callable[[], None],
     ) -> int:
-        """Run a program until all its processes have ended, and return the exit code of the first process.
+        """Run a program until all its processes have ended. Return the exit code of the first process.
 
-        ProgramTimeoutError: the time limit is exceeded. Also raises the errors of ptrace.start.
+        Raises ProgramTimeoutError, and the errors of ptrace.start.
         """
         self._processor.pin_to_current_cpu()
         code = filter_of(self._machine, _STOPS if self._order is None else _STOPS | _LOCKS)
@@ -152,7 +151,7 @@ class Tracer:
         self._add_thread(first, first, self._new_process(), AddressSpace())
         ptrace.go_on(first)
         deadline = time.monotonic() + seconds_max
-        signal.signal(signal.SIGALRM, lambda *_: None)  # the handler does nothing; the signal only interrupts a wait
+        signal.signal(signal.SIGALRM, lambda *_: None)  # the signal only interrupts a wait
         signal.setitimer(signal.ITIMER_REAL, self._tick_seconds, self._tick_seconds)
         try:
             while True:
@@ -209,7 +208,7 @@ class Tracer:
         self._add_thread(child, child, self._new_process(), parent.memory if shares else parent.memory.copied())
 
     def _register_exec(self, thread: TracedThread) -> None:
-        """Register that a thread has executed another program. Now the process has only this thread."""
+        """Register a successful execve. Only the calling thread remains in the process."""
         former = ptrace.event_message(thread.id)
         if former != thread.id:
             self._forget_thread(thread)
@@ -242,7 +241,7 @@ class Tracer:
             self._handle_waiting_threads()
 
     def _set_notes_context(self, thread: TracedThread, call: str) -> None:
-        if not self._notes.has_stepped(thread.task):  # a new thread may make calls before it sets its own name
+        if not self._notes.has_stepped(thread.task):  # a thread may make calls before it sets its own name
             try:
                 with open(f"/proc/{thread.id}/comm") as file:
                     name = file.read().rstrip("\n")
@@ -279,7 +278,7 @@ class Tracer:
             self._handle_killed_thread(gone)
 
     def _handle_killed_thread(self, gone: ThreadGone) -> None:
-        """Handle that a thread was killed during its stop."""
+        """Handle the end of a thread that was killed during its stop."""
         if gone.status is not None:
             self._on_thread_end(gone.thread, gone.status)
 
@@ -299,7 +298,7 @@ class Tracer:
             ptrace.go_on(thread.id, ptrace.CONTINUE, number)
 
     def _handle_step(self, thread: TracedThread, look: _Look) -> None:
-        """Handle a recorded step of a thread, when the order selects the thread."""
+        """Hold a thread at a recorded step until the order selects the thread."""
         if self._order is None:
             self._handle_now_or_after_call(thread, look)
         else:
@@ -308,7 +307,7 @@ class Tracer:
             self._handle_waiting_threads()
 
     def _count_instruction(self, thread: TracedThread) -> None:
-        """Hold a thread if it has executed the instructions after which the order wants to choose again."""
+        """Hold a thread that has executed its extra instructions."""
         thread.instructions_left -= 1
         if thread.instructions_left:
             ptrace.go_on(thread.id, ptrace.STEP)
@@ -319,7 +318,7 @@ class Tracer:
         ptrace.go_on(thread.id, ptrace.STEP if thread.instructions_left else ptrace.CONTINUE, signal_number)
 
     def _handle_now_or_after_call(self, thread: TracedThread, look: _Look) -> None:
-        """Handle a stop now, or when the current call has ended."""
+        """Handle a stop now, or after the current call."""
         if self._under_way is None or self._under_way is thread:
             look(thread)
         else:
@@ -334,7 +333,7 @@ class Tracer:
                 self._handle_killed_thread(gone)
 
     def _next_stopped_thread(self) -> tuple[TracedThread, _Look] | None:
-        """Remove and return the next thread to handle, with its handler. None: there is none yet."""
+        """Remove and return the next stopped thread and its handler, or return None."""
         if self._waiting:
             return self._waiting.popleft()
         if self._order is None or not self._held:
@@ -343,7 +342,7 @@ class Tracer:
         return None if picked is None else (picked, self._held.pop(picked))
 
     def _handle_segfault(self, thread: TracedThread) -> None:
-        """Handle a SIGSEGV, which a store to a map may have raised."""
+        """Handle a SIGSEGV, perhaps raised by a store to a mapping."""
         self._take_stack(thread)
         self._set_notes_context(thread, "")
         deliver = self._maps.run_store(thread)
@@ -380,7 +379,6 @@ class Tracer:
             ptrace.go_on(thread.id, ptrace.TO_EXIT)
 
     def _execute_submission(self, thread: TracedThread, call: EnteredCall) -> Finish | None:
-        """Execute the requests that io_uring_enter(2) submits."""
 
         def prepare() -> None:
             self._take_stack(thread)
@@ -391,7 +389,7 @@ class Tracer:
         return self._rings.execute_submission(thread, call, prepare)
 
     def _add_rule(self, text: str) -> None:
-        """Mark a crash point, or add a fault, as the program asks. An invalid rule refuses the program."""
+        """Mark a crash point or add a fault at the program's request. An invalid rule is reported as unsupported."""
         if text.strip() == CUT:
             self._notes.mark_crash_point()
             return

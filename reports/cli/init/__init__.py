@@ -1,1 +1,1 @@
-"""The command `init`: writes a first check and a CI job for a program."""
+"""The command `init`, which writes a first check and a CI job for a program."""

@@ -1,7 +1,7 @@
 """The command `init`: runs a program once, and writes a check for it and a CI job.
 
-A check template is chosen by trial: it must accept the files that the program left, and must miss its promises in an
-empty directory. Exit codes: 0 the files are written, or were there before, 2 usage.
+`init` tries check templates. A template fits if it accepts the files that the program left, and reports missing
+promises for an empty directory. Exit codes: 0 the files are written or existed before, 2 usage error.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ import typer
 DATABASE, LOG, KEY_VALUE, SERVER, PYTEST = "database", "log", "key-value", "server", "pytest"
 KINDS = (DATABASE, LOG, KEY_VALUE, SERVER, PYTEST)
 PORT = "{port}"
-"""The word of a server's command line that stands for its port."""
+"""The word that stands for the port in a server's command line."""
 PROGRAM_SECONDS = 60.0
-"""Default time limit of the run of the program."""
+"""Default time limit for the run of the program."""
 
 
 @dataclass(frozen=True)

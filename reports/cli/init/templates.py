@@ -1,6 +1,6 @@
-"""Templates of `init`: checks by kind of program, a client, a test and a CI job.
+"""Templates of `init`: render checks, a client, a test and a CI job.
 
-The marks are << >> and <% %>, because Python and workflows of GitHub use braces.
+The templates use << >> and <% %>, because Python and GitHub workflows use braces.
 """
 
 import json
@@ -14,7 +14,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader(__package__),
         undefined=StrictUndefined,
-        autoescape=False,  # the files are programs, not pages
+        autoescape=False,  # no HTML escapes, because the templates render programs
         keep_trailing_newline=True,
         variable_start_string="<<",
         variable_end_string=">>",
@@ -28,10 +28,10 @@ def _environment() -> Environment:
 
 
 def _python_literal(value: str | list[str]) -> str:
-    """Return a text or a list of texts as Python code. JSON with escapes is valid Python for these."""
+    """Return strings as Python code. For strings and lists of strings, escaped JSON is valid Python."""
     return json.dumps(value)
 
 
 def render(name: str, **values: object) -> str:
-    """Return the text of a file. name: of the template, such as log.py."""
+    """name: a file name such as log.py."""
     return _environment().get_template(f"{name}.jinja").render(values)

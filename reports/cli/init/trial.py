@@ -1,7 +1,7 @@
-"""Trial of check templates: finds the check that fits the files and promises of one run of a program.
+"""Trial of check templates: finds a check that fits one run of a program.
 
-Candidates are complete checks. A candidate fits if it accepts the files at the end of the run and misses the promises
-in an empty directory. A key-value check must also read exactly the promised values, because it accepts unknown ones.
+A check fits if it accepts the files at the end of the run, and reports missing promises for an empty directory. A
+key-value check must also read exactly the promised values, because it accepts unknown values.
 """
 
 import sqlite3
@@ -16,9 +16,9 @@ from .templates import render
 
 _SQLITE = b"SQLite format 3\0"
 _FILE_BYTES_MAX = 16 << 20
-"""Larger files are no candidates, because a trial reads each file several times."""
+"""A trial skips larger files, because it reads each file several times."""
 _FORMS = (("put ", " "), ("set ", " "), ("", "="), ("", " "))
-"""Forms of a promise of a key and its value: prefix and separator."""
+"""Forms of a promise with key and value: prefix before the key, and separator after it."""
 _LINE_SEPARATORS = ("=", "\t", ": ", " ")
 
 
@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
 
 
 def fitting_check(directory: Path, promises: Sequence[str], kinds: Sequence[str]) -> Candidate | None:
-    """Return the first check of some kinds that fits. directory: the files at the end of the run."""
+    """Return the first check of these kinds that fits. directory: contains the files at the end of the run."""
     files = [
         path.relative_to(directory).as_posix()
         for path in sorted(directory.rglob("*"))
@@ -47,7 +47,7 @@ def fitting_check(directory: Path, promises: Sequence[str], kinds: Sequence[str]
 
 
 def default_check(kind: str) -> str:
-    """Return a check with example names, for a program that no candidate fits."""
+    """Return a check with example names, for a program that no check fits."""
     if kind == DATABASE:
         return render("database.py", file="data.db", query="SELECT value FROM entries", last_word=False)
     if kind == LOG:
@@ -66,7 +66,7 @@ def _fits_program(candidate: Candidate, directory: Path, empty: Path, promises: 
             found = names["read"](directory)
             if any(found.get(key) != value for key, value in expected.items()):
                 return False
-    except Exception:  # the template is not made for these files
+    except Exception:  # the check cannot read these files
         return False
     return bool(list(names["check"](empty, promises)))
 
@@ -83,7 +83,6 @@ def _database_candidates(directory: Path, files: Sequence[str], promises: Sequen
 
 
 def _column_queries(database: Path) -> list[str]:
-    """Return a query for each column of each table."""
     queries = []
     with suppress(sqlite3.Error), closing(sqlite3.connect(database)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()

@@ -1,4 +1,4 @@
-"""Implementation of `init`: records one run of a program, selects a check, and writes the files."""
+"""Implementation of `init`: records a program, selects a check, writes files."""
 
 import shlex
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ CHECK, CLIENT, TEST, TEST_PROGRAM = (
 )
 WORKFLOW = ".github/workflows/probe.yml"
 _BY_FILES = (DATABASE, LOG, KEY_VALUE)
-"""Kinds whose check reads the files of the program, in the order of the trial."""
+"""Kinds of checks that read the files of the program, in the order in which `init` tries them."""
 _TESTS = ("conftest.py", "pytest.ini", "test_*.py", "tests/test_*.py", "tests/**/test_*.py")
 _NAMES_MAX = 5
 
 
 class ProjectFiles(NamedTuple):
-    """The files for one program, by path. next: the command to run after them."""
+    """Path -> content of the files for one program. next: the command that the user runs next."""
 
     heading: str
     files: Mapping[str, str]
@@ -42,7 +42,7 @@ class ProjectFiles(NamedTuple):
 
 
 def init_project(asked: InitOptions) -> None:
-    """Write the files for a program, and print their names and the next command."""
+    """Write the files for a program. Print their names and the next command."""
     project = _project_files(asked)
     typer.echo(project.heading)
     for name, text in project.files.items():
@@ -94,11 +94,11 @@ class _TrialRun(NamedTuple):
     record: ProgramRecord
     image: Image
     recorder: str
-    """The value of --record, or "" for the default."""
+    """The value of --record; "" means the default."""
 
 
 def _record_once(program: list[str], seconds_max: float) -> _TrialRun:
-    """Run a program once. A Python script whose calls the recorder of Python does not see is run again."""
+    """Record a run of a program. If the recorder for Python misses calls, record a second run at system calls."""
     reasons: list[str] = []
     for recorder in ("", CALLS) if is_python_program(program) else ("",):
         try:
@@ -161,7 +161,7 @@ def _files_of_server(out: Path, program: list[str]) -> ProjectFiles:
 
 
 def _files_of_suite(asked: InitOptions, kind: str) -> ProjectFiles:
-    """Return a test with a program of its own. Raises BadParameter if the directory has no tests."""
+    """Return a test that contains its own program. Raises BadParameter if the directory has no tests."""
     if kind not in ("", PYTEST):
         raise typer.BadParameter(f"expected a program after --, found none for --kind {kind}")
     if not kind and not any(path for pattern in _TESTS for path in asked.out.glob(pattern)):

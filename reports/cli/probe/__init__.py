@@ -1,1 +1,1 @@
-"""The command `probe` for unmodified programs."""
+"""The command `probe`, which crashes unmodified programs."""

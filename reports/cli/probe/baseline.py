@@ -1,10 +1,10 @@
-"""Baseline of `tornlog probe`: known findings, each with the reason why it is accepted.
+"""Baseline of `tornlog probe`: reads and writes accepted findings with reasons.
 
     version # was promised, found none  # issue 12: the directory is not synced yet
 
-A line has a signature as the output prints it after `broken:`, two spaces, `#`, a space, and the reason. A signature
-can contain `#` itself, in place of numbers, so the last separator of a line counts. Blank lines are skipped.
-`--write-baseline` writes the reason TODO, which `read_baseline` refuses, so that each finding is looked at once.
+A line consists of a signature as the output prints it after `broken:`, two spaces, `#`, a space, and the reason. A
+signature can contain `#` instead of numbers, so the last separator of a line counts. Blank lines are skipped.
+`--write-baseline` writes the reason TODO, which `read_baseline` rejects, so that a person must review each finding.
 """
 
 import re
@@ -16,12 +16,12 @@ import typer
 from ..options import results_written
 
 NO_REASON = "TODO"
-"""The reason of a new finding. A person replaces it."""
+"""The reason of a new finding, which a person must replace."""
 _SEPARATOR = re.compile(r"\s{2,}#\s+")
 
 
 def read_baseline(path: Path) -> dict[str, str]:
-    """Return the reasons by signature. Raises BadParameter for a file that is no baseline."""
+    """Return signature -> reason. Raises BadParameter for an invalid file."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -44,7 +44,7 @@ def read_baseline(path: Path) -> dict[str, str]:
 
 
 def write_baseline(path: Path, reasons: Mapping[str, str]) -> None:
-    """Write a baseline. reasons: by signature. Raises BadParameter if the file cannot be written."""
+    """Write a baseline. reasons: signature -> reason. Raises BadParameter if the file cannot be written."""
     text = "".join(f"{signature}  # {reason}\n" for signature, reason in sorted(reasons.items()))
     with results_written("--write-baseline"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def write_baseline(path: Path, reasons: Mapping[str, str]) -> None:
 
 
 def require_reason(reason: str) -> None:
-    """Raise BadParameter for a reason that a line of a baseline cannot have."""
+    """Raise BadParameter for a reason that a baseline line cannot contain."""
     if not reason.strip() or reason == NO_REASON or len(reason.splitlines()) > 1 or _SEPARATOR.search(reason):
         raise typer.BadParameter(f"expected a line of text without '  # ', found {reason!r}", param_hint="--reason")
 

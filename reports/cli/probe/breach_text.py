@@ -1,4 +1,4 @@
-"""Breach text: describes a violation of a program with its crash, losses and steps before it."""
+"""Breach text: describes a violation with its crash, losses and earlier steps."""
 
 import shlex
 from collections.abc import Iterator
@@ -26,21 +26,20 @@ _BRIEF, _FULL = _TextLimits(3, 8, 3), _TextLimits(5, 20, 5)
 
 @dataclass(frozen=True, slots=True)
 class ProbeBreach:
-    """A finding of a probe, with the number of states that have the same violation."""
+    """A finding of a probe, with the number of crash states that have the same violation."""
 
     finding: ProbeFinding
     states: int
     points: int
     disks: tuple[str, ...]
-    """The disks with this violation, first the disk of the finding."""
+    """The disks with this violation, the disk of the finding first."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return the kind and the signature, which identify the finding."""
         return self.finding.kind, self.finding.signature
 
     def text(self, place: Path | None, *, in_full: bool = False) -> FailureText:
-        """Return the text for the terminal or a page. place: the directory of the failure, if it was written."""
+        """Return the text for the terminal or a page. place: the directory of the stored failure, if any."""
         finding, case = self.finding, self.finding.shown.case
         heading = "broken by a crash in recovery" if finding.recovery else "broken"
         if case.disk == NOTHING_LOST and not finding.recovery:

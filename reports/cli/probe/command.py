@@ -6,44 +6,41 @@ JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check",
 "states", "points", "smallest": {"disk", "step", "operations", "inside", "acknowledged", "refusals", "losses": [{"what",
 "by"}], "story"}, "file", "directory"}], "damage": [{"disk", "file", "states", "noticed", "unnoticed", "harmless"}],
 "never_injected": [faults], "refused": [reasons], "allowed": [reasons], "notes": [sentences], "seconds",
-"states_per_second"}`. acknowledged, refusals: numbers of promises and of operations that the program refused
-(--refusals). damage: the reactions to damage at rest, for disks such as bit-flip.
+"states_per_second"}`. acknowledged, refusals: numbers of promises and of refused operations (--refusals). damage: how
+the program reacts to damage at rest, for disks such as bit-flip.
 
-With `--recovery-crashes` also `"recoveries": {"recorded", "writing", "points", "states", "judged", "refused": {reason:
-times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: recoveries that changed a file. breaches: one
-per kind of message, the most severe first. smallest: null after the first 10 kinds, because only these are shrunk,
-and for known ones.
-states: number of built states; images: distinct images; judged: distinct pairs of an image and its acknowledged lines.
-notes: reasons why a verdict without a breach proves little. If the recorder did not see all operations, the program is
-refused, and JSON has only program, steps and reasons. finished: whether all crashes were tried, or with --points all
-of the sample. With --points or --time "points_of" is the number of crash points of the run, of which "points" were
-tried. If a check timed out, "reduced_limit" is {"checks", "timed_out"}: later checks with a reduced time
-limit, and those that exceeded it. If the probe ended early, "ended" has the signal, the limit or --stop-at-first.
+With `--recovery-crashes` there is also `"recoveries": {"recorded", "writing", "points", "states", "judged", "refused":
+{reason: times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: recoveries that changed a file.
+breaches: one per kind of message, the most severe first. smallest: only for the first 10 breaches that are not known,
+else null. states: number of states built; images: distinct disk images; judged: distinct pairs of an image and its
+acknowledged lines. notes: reasons why a verdict without a breach proves little. If the recorder missed operations, the
+program is refused, and JSON has only program, steps and reasons. finished: whether all crashes (of the sample, with
+--points) were tried. With --points or --time, "points_of" is the number of crash points, of which "points" were tried.
+If a check timed out, "reduced_limit" is {"checks", "timed_out"}: the number of later checks with a reduced time limit,
+and of those that exceeded it. If the probe ended early, "ended" is the signal, the limit or --stop-at-first.
 
 With --faults, --inject or --seeds there is `"reruns": {"runs", "failed", "refusals", "injected": {fault: times},
 "never_injected": [faults], "cut": [faults], "coverage": {fault: {"calls", "reached_calls", "files", "missed_files"}},
 "rules": {rule: {"calls", "files"}}, "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused":
 {reason: times}, "untried": [faults and seeds], "discarded": [faults and seeds], "breaches": [as above, and "kind",
 "rerun"]}`. failed: runs in which the program exited with an error; cut: faults with more calls than --fault-runs;
-coverage: the calls to which a fault applies, and their files; orders: distinct thread orders; choices: choices between
-several threads; hurried: choices made while another thread ran; refused, discarded: runs without a result because they
-could not be recorded; untried: faults, rules and seeds left out because the probe ended early or calls could not be
-listed.
+coverage: calls to which a fault applies, and their files; orders: distinct thread orders; choices: choices between
+several threads; hurried: choices made while another thread ran; refused, discarded: runs that could not be recorded;
+untried: faults, rules and seeds omitted because the probe ended early or calls could not be listed.
 
 With --baseline there is `"baseline": {"known": {signature: reason}, "gone": {signature: reason}}`, and known breaches
-have "known": reason. known: findings that occurred; gone: findings that did not, in what was tried.
+have "known": reason. known: baseline findings that occurred; gone: those that the tried states no longer show.
 
 If the corpus (--corpus) had cases of this program, there is `"corpus": {"tried": [cases], "failed", "dropped",
-"gone"}`: those tried first, and of them those that failed again; those dropped because they passed three times in a
-row, and those that this run does not have.
+"gone"}`. tried: cases tried first; failed: those that failed again; dropped: those that passed three times in a row;
+gone: those that do not exist in this run.
 
-With --machine or --disk-of "separate_disks": {directory: kind of crash or null} and "combinations": {"tried",
-"possible"}, of the states of these disks. With --out "report": path. With --inject "cut at ..." "crash_rules": {rule:
-matches}. With rules that the program asked for "asked_rules": [[rule, injections]]. JSON of `--replay` is at the head
-of `replay`, JSON without a check at the head of `durability`, and JSON with --restart at the head of `live`. Exit
-codes: 0 no promise is broken, or only as in the baseline, 1 a promise is broken, 2 usage, 3 the recorder did not see
-all operations, runs or recoveries were discarded, no requested fault was injected, a rule was never reached, or --time
-was too short; 130 after Ctrl-C, 143 after SIGTERM.
+Further fields: with --machine or --disk-of, "separate_disks": {directory: kind of crash or null} and "combinations":
+{"tried", "possible"} of states of these disks; with --out, "report": path; with --inject "cut at ...", "crash_rules":
+{rule: matches}; with rules that the program requested, "asked_rules": [[rule, injections]]. The modules `replay`,
+`durability` (without a check) and `live` (--restart) describe their JSON. Exit codes: 0 no promise is broken except
+known ones, 1 a promise is broken, 2 usage error, 3 the recorder missed operations, runs or recoveries were discarded,
+no requested fault was injected, a rule was never reached, or --time was too short; 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 from dataclasses import dataclass
@@ -77,7 +74,7 @@ Options = TypeVar("Options")
 
 
 def _with_check_options(options: type[Options]) -> type[Options]:
-    """Add one option for each kind of check, after the parameter for the program."""
+    """Add one option per kind of check, after the parameter for the program."""
     fields: dict[str, object] = {}
     for name, annotation in options.__annotations__.items():
         fields[name] = annotation
@@ -259,6 +256,6 @@ class ProbeOptions:
 
     @property
     def checks(self) -> dict[str, str]:
-        """Return the values of the check options that are set, by kind."""
+        """Return kind -> value of the check options that are set."""
         given = {kind: getattr(self, kind) for kind in CHECK_KINDS}
         return {kind: str(name) for kind, name in given.items() if name is not None}

@@ -1,20 +1,19 @@
-"""Output of `tornlog probe` without a check: the effects that were not durable at a promise.
+"""Durability report: output of `probe` without a check.
 
 JSON, version 1: `{"format": "tornlog-durability/1", "program": [arguments], "steps", "operations", "promises", "disks":
 [names], "page_cache_survives": [names], "durable": [names], "not_durable": [groups], "after_last_promise": [groups],
 "allowed": [reasons], "notes": [sentences]}`. A group is `{"kind", "name", "names", "missing", "disks": [names],
 "steps", "bytes", "range": [start, end], "first": {"promise", "text", "step", "by"}, "promises"}`.
 
-disks: the requested disks that lose their page cache in a crash; page_cache_survives: the others, which lose no effect;
-durable: the disks on which every effect was durable at the promise after it. not_durable: effects before a promise that
-were not durable when it was made; after_last_promise: effects after it that were not durable at the end of the run, or
-all effects if the program promised nothing. kind: the kind of change or write, "append" for a write that makes its file
-longer. name: with # for numbers if `names`, the number of names, is more than 1. missing: the sync that would have made
-the effects durable. steps, bytes: of the whole group; range: null with several names or without data. first: the first
-promise at which an effect of the group was not durable, counted from 1, with its line (both null without a promise),
-and the first step of the group, counted from 0. promises: number of promises at which an effect was not durable. A
-group is listed once for all disks on which it is the same. With --out "report": path. Exit code: 0, because no verdict
-exists without a check.
+disks: requested disks that lose their page cache in a crash; page_cache_survives: the other disks; durable: disks on
+which every effect was durable at the next promise. not_durable: effects before a promise that were not durable at this
+promise; after_last_promise: later effects that were not durable at the end of the run, or all effects without a
+promise. kind: the kind of change or write; "append" means a write that extends its file. names: number of names; if
+more than 1, name has # for numbers. missing: the sync that would have made the effects durable. steps, bytes: totals of
+the group; range: null with several names or without data. first: the first promise at which an effect of the group was
+not durable, counted from 1, with its line (both null without a promise), and the first step of the group, counted from
+0. promises: number of promises at which an effect was not durable. A group is listed once for all disks on which it is
+the same. With --out, "report": path. Exit code: 0, because there is no verdict without a check.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,7 +46,6 @@ def write_durability_and_exit(
     summary: Path | None,
     json_file: str | None,
 ) -> NoReturn:
-    """Find the effects of a recorded run that were not durable, write the result, and exit."""
     report = durability_of(recorded.record, recorded.start, disks)
     shown = _ShownDurability(report, recorded.record, list(recorded.allowed), file_names(recorded.record))
     write_result_and_exit(_durability_result(shown, command), json_file=json_file, page=out, summary=summary)
@@ -58,7 +56,6 @@ class _ShownDurability(NamedTuple):
     record: ProgramRecord
     allowed: list[str]
     names: Mapping[int, str]
-    """The result of `file_names` for the record."""
 
     @property
     def notes(self) -> list[str]:
@@ -88,7 +85,6 @@ def _durability_result(shown: _ShownDurability, command: str) -> Result:
 
 
 def _finding_clause(report: DurabilityReport) -> str:
-    """Describe the report in one clause."""
     if not report.disks:
         return "the page cache survives on these disks, so no effect is lost"
     if not report.promises:
@@ -134,7 +130,6 @@ def _groups_table(shown: _ShownDurability) -> ResultTable:
 
 
 def _group_title(group: UnsyncedGroup) -> str:
-    """Describe a group without its place: its kind, its name or number of names, and its range."""
     if group.names > 1:
         return f"{group.kind} {group.name}, {count_text(group.names, 'name')}"
     return f"{group.kind} {group.name}{f' [{group.start}, {group.end})' if group.end else ''}"

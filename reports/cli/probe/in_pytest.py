@@ -1,4 +1,4 @@
-"""Implementation of the pytest fixture `probe`: runs the command's probe, and returns its failures as texts."""
+"""Pytest fixture `probe`: runs a probe, and returns its failures as texts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -30,23 +30,23 @@ _OF_THE_COMMAND = (
     *("out", "timeline", "junit", "summary", "json_file"),
     *("corpus", "no_corpus"),
 )
-"""Options of the command without a keyword: pytest has its own way to give or to write them.
+"""Options of the command that are no keywords of the fixture, because pytest has its own options for them.
 
-pytest has a corpus of its own, the tests of --failed-first, and parallel tests would write the same file.
+The corpus is excluded, because pytest has --failed-first, and parallel tests would write the same file.
 """
 
 
 def probe_in_test(
     program: Sequence[str], check: NamedCheck | Path | None, wanted: Mapping[str, Any], out: Path | None
 ) -> ProbeAnswer:
-    """Probe a program with a check and the options of the command. ProbeError: there is no verdict."""
+    """Probe a program with a check and options of the command. Raises ProbeError without a verdict."""
     try:
         options = _parse_options(program, check, wanted)
         plan = plan_of(options, FunctionCheck(*check) if isinstance(check, NamedCheck) else None)
         if isinstance(check, NamedCheck):
             _require_no_check_in_file(options)
         with catch_warnings():
-            # Workers of pytest-xdist have a thread. The forked processes do not use what it may have locked.
+            # Workers of pytest-xdist have a thread. The forked processes do not use locks of this thread.
             filterwarnings("ignore", r"This process \(pid=\d+\) is multi-threaded", DeprecationWarning)
             results = _probe_results(plan)
     except typer.BadParameter as error:
@@ -58,7 +58,7 @@ def probe_in_test(
 
 
 def _parse_options(program: Sequence[str], check: NamedCheck | Path | None, wanted: Mapping[str, Any]) -> ProbeOptions:
-    """Parse keywords as the command line parses its options, so that both have the same limits and messages."""
+    """Parse keywords like options of the command line, with the same limits and error messages."""
     known = [field.name for field in fields(ProbeOptions) if field.name not in _OF_THE_COMMAND]
     words = ["--no-corpus", *(["--check", str(check)] if isinstance(check, Path) else [])]
     for name, value in wanted.items():
@@ -88,7 +88,7 @@ def _require_no_check_in_file(options: ProbeOptions) -> None:
 
 
 def _probe_results(plan: ProbePlan) -> ProbeResults:
-    """Record and probe the program. After Ctrl-C the session ends, as it does in other tests."""
+    """Record and probe the program. Ctrl-C ends the test session, as in other tests."""
     time = plan.options.time
     with interruptible(None if time is None else parse_seconds(time), f"time={time}") as interruption:
         try:

@@ -1,4 +1,4 @@
-"""Corpus of a probe: crash points and seeds of thread orders that failed in earlier runs of a program."""
+"""Corpus of a probe: tries crash points and thread orders first that failed before."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
@@ -18,7 +18,7 @@ _ORDER = "thread order of "
 
 
 class ProbeCorpus:
-    """The kept failures of one program and check, and their places in the record of this run."""
+    """The stored failures of one program and check, matched with the record of this run."""
 
     def __init__(self, options: ProbeOptions, program: Sequence[str], record: ProgramRecord, start: Image) -> None:
         checks = (word for kind, name in options.checks.items() for word in (f"--{kind.replace('_', '-')}", name))
@@ -31,12 +31,12 @@ class ProbeCorpus:
         self._policy = options.policy
         orders = [one for one in cases if one.startswith(_ORDER)] if options.seeds else []
         self.seeds = [seed for one in orders if self._order_of(seed := _seed_of(one)) == one]
-        """Seeds to try before the others. Those whose order this policy does not make stay in the corpus."""
+        """Stored seeds to try first. Seeds whose thread order differs under this policy stay in the corpus."""
         self._names = [one for one in cases if not one.startswith(_ORDER)]
         points = self._points if self._names else {}
         self._gone = [name for name in self._names if name not in points]
         self.points = {points[name] for name in self._names if name in points}
-        """Crash points to try before the others."""
+        """Stored crash points to try first."""
 
     @cached_property
     def _points(self) -> dict[str, Point]:
@@ -46,9 +46,9 @@ class ProbeCorpus:
         return f"{_ORDER}{RunControl(seed=seed, depth=depth_of(self._policy, seed))}"
 
     def record_run(self, found: ProbeReport, reruns: Reruns | None, known: Collection[str]) -> CorpusOutcome | None:
-        """Keep the failures of this run, and return the outcome of the kept ones. known: signatures that are accepted.
+        """Store new failures, and return the results of earlier ones. known: accepted signatures.
 
-        Of each kind of breach the smallest case is kept.
+        Only the smallest case of each kind of breach is stored.
         """
         if found.is_of_end:
             return None
@@ -73,5 +73,5 @@ class ProbeCorpus:
 
 
 def _seed_of(case: str) -> int:
-    """Return the seed of a thread order, such as `thread order of seed 8 (pct:4)`."""
+    """Parse a case such as `thread order of seed 8 (pct:4)`."""
     return int(case.removeprefix(f"{_ORDER}seed ").partition(" ")[0])

@@ -1,4 +1,4 @@
-"""Output of `tornlog probe`: writes failures, timelines and the result."""
+"""Output of `probe`: writes failures, timelines and the result."""
 
 from pathlib import Path
 from typing import NoReturn
@@ -18,7 +18,6 @@ from .results import ProbeResults
 
 
 def write_refusal_and_exit(error: RefusedError, json_file: str | None) -> NoReturn:
-    """Write and print the reasons why a program cannot be probed, and exit."""
     written = ResultFiles()
     with written.writing():
         write_json(json_file, refused_json(error.record, error.reasons))
@@ -41,9 +40,7 @@ def write_probe_results_and_exit(
     baseline: Path | None = None,
     reason: str | None = None,
 ) -> NoReturn:
-    """Write failures, timelines and the result, and exit. baseline, reason: a file to write, and the reason of new
-    findings in it.
-    """
+    """baseline: a file to write. reason: reason of new findings there."""
     places: Places = {}
     timelines: Timelines = {}
     files, page = ResultFiles(), None
@@ -61,8 +58,7 @@ def write_probe_results_and_exit(
 
 
 def write_failures(results: ProbeResults, out: Path) -> tuple[Places, Timelines]:
-    """Write each failure with its files, and the first timelines."""
-    # Imported here, because it imports the store.
+    # imported here, because it imports the store
     from ....scenarios.campaigns.kept_files import keep_file
 
     places = write_failure_cases(results.all_findings, results.check, out, keep_file)
@@ -70,7 +66,7 @@ def write_failures(results: ProbeResults, out: Path) -> tuple[Places, Timelines]
 
 
 def _draw_timelines(results: ProbeResults, places: Places, out: Path) -> Timelines:
-    """Draw timelines of the first failures; return the path of each page relative to `out`."""
+    """Return paths of the pages, relative to `out`."""
     from ...timeline.recording.probed import record_probe
 
     drawn = {}

@@ -1,4 +1,4 @@
-"""Output of `tornlog probe --restart`: live runs of machines, with power cuts and pauses.
+"""Live probe (`probe --restart`): runs machines with power cuts and pauses.
 
 JSON, version 1: `{"format": "tornlog-live/1", "program": [arguments], "restart": command, "machines": {name:
 directory}, "check", "disks": [names], "promises", "steps": {machine: {"setup", "total"}}, "runs", "cuts",
@@ -6,11 +6,11 @@ directory}, "check", "disks": [names], "promises", "steps": {machine: {"setup", 
 {seed: reason}, "untried", "breaches": [{"signature", "outcome", "violations", "seeds", "seed", "events": [as in
 `faults.probe.live.failure`], "acknowledged", "again", "directory"}], "seconds"}`.
 
-promises, steps: of the run without events; setup: steps before the first promise. runs: runs of seeds with a verdict.
-cuts_with_losses: cuts in which an image lost data. late_cuts: cuts after the end of the program. without_cut: seeds of
-runs without any cut. discarded: seeds without a verdict. untried: number of seeds left out because the probe ended
-early. seed: null for the run without events. With --out "report": path. Exit codes: 0 no promise is broken, 1 a
-promise is broken, 2 usage, 3 runs were discarded, untried or without a cut; 130 after Ctrl-C, 143 after SIGTERM.
+promises, steps: of the run without cuts and pauses; setup: steps before the first promise. runs: number of seeds with a
+verdict. cuts_with_losses: cuts that lost data. late_cuts: cuts after the end of the program. without_cut: seeds without
+any cut. discarded: seeds without a verdict. untried: number of seeds omitted because the probe ended early. seed: null
+for the run without cuts and pauses. With --out, "report": path. Exit codes: 0 no promise is broken, 1 a promise is
+broken, 2 usage error, 3 runs were discarded, untried or without a cut; 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 import shlex
@@ -70,7 +70,7 @@ _SHOWN = On.TERMINAL | On.PAGE
 
 @dataclass(frozen=True, slots=True)
 class _LiveShown:
-    """What the result shows. places: the directories of the findings, by signature."""
+    """The data of the result. places: signature -> directory of the finding."""
 
     plan: LivePlan
     report: LiveReport
@@ -86,7 +86,7 @@ class _LiveShown:
 
     @property
     def gaps(self) -> list[str]:
-        """Reasons why there is no verdict on some seeds."""
+        """Return reasons for missing verdicts."""
         report = self.report
         found = [f"seed {seed} has no verdict: {run.verdict.lines[0]}" for seed, run in report.discarded.items()]
         found += [f"seed {seed} had no cut, so it proves nothing" for seed in report.without_cut]
@@ -95,7 +95,6 @@ class _LiveShown:
         return found
 
     def again(self, finding: LiveFinding) -> str:
-        """Return the command that repeats the run of a finding."""
         head, _, program = self.command.partition(" -- ")
         words = _without(shlex.split(head), ("--seeds", "--first-seed"))
         seed = [] if finding.seed == NO_SEED else ["--first-seed", str(finding.seed), "--seeds", "1"]
@@ -103,7 +102,7 @@ class _LiveShown:
 
 
 def _without(words: list[str], options: tuple[str, ...]) -> Iterator[str]:
-    """Yield the words of a command line without some options and their values."""
+    """Yield the words of a command line except some options and their values."""
     is_value = False
     for word in words:
         if not is_value and word not in options:
@@ -112,7 +111,7 @@ def _without(words: list[str], options: tuple[str, ...]) -> Iterator[str]:
 
 
 def probe_live(asked: ProbeOptions, program: list[str], exit_if_ended: Callable[[], int]) -> NoReturn:
-    """Run the machines live once per seed, write the result, and exit."""
+    """Run the machines once per seed, write the result, and exit."""
     began = perf_counter()
     plan = _plan(asked, program)
     disks = disks_named(asked.disk or DISKS, tuple(PROFILES))
@@ -151,7 +150,7 @@ def probe_live(asked: ProbeOptions, program: list[str], exit_if_ended: Callable[
 
 
 def _plan(asked: ProbeOptions, program: list[str]) -> LivePlan:
-    """Raises BadParameter for options that do not fit live runs."""
+    """Return the plan of the live runs. Raises BadParameter for unsuitable options."""
     given = [
         one
         for one in asked.context.command.params

@@ -1,4 +1,4 @@
-"""Machines and disks of `probe`: the directories that --machine and --disk-of name."""
+"""Machines and disks of `probe`: parses --machine and --disk-of."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def machines_named(values: Sequence[str]) -> dict[str, str]:
-    """Return the directories of machines by name. Raises BadParameter for a value that is not NAME=DIR."""
+    """Return machine name -> directory. Raises BadParameter for a value that is not NAME=DIR."""
     machines: dict[str, str] = {}
     for value in values:
         name, _, directory = value.partition("=")
@@ -27,7 +27,7 @@ def machines_named(values: Sequence[str]) -> dict[str, str]:
 
 
 def separate_disks_given(machines: Sequence[str], disks: Sequence[str]) -> tuple[SeparateDisk, ...]:
-    """Return the directories on disks of their own, as --machine and --disk-of name them."""
+    """Return the directories with their own disks, from the values of --machine and --disk-of."""
     found = dict.fromkeys(machines_named(machines).values(), "")
     for value in disks:
         directory, _, profile = value.rpartition("=")
@@ -43,7 +43,7 @@ def separate_disks_given(machines: Sequence[str], disks: Sequence[str]) -> tuple
 
 
 def directory_inside(directory: str, option: str) -> str:
-    """Return a directory relative to the program's. Raises BadParameter if it is outside, or is that directory."""
+    """Return a directory relative to the program's. Raises BadParameter unless it is inside the program's directory."""
     path = PurePosixPath(directory)
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise typer.BadParameter(
@@ -53,7 +53,7 @@ def directory_inside(directory: str, option: str) -> str:
 
 
 def require_apart(directories: Sequence[str], option: str) -> None:
-    """Raise BadParameter if a directory is equal to another one, or inside it."""
+    """Raise BadParameter if one directory equals or contains another."""
     for number, one in enumerate(directories):
         for other in directories[number + 1 :]:
             outer, inner = sorted((one, other), key=len)

@@ -1,4 +1,4 @@
-"""Implementation of `probe` after the recording: tries crashes, recoveries and reruns."""
+"""Probing: tries crashes, recoveries and reruns of a recorded program."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,18 +32,17 @@ from .recording import CALLS_HINT, ProbePlan, Recorded
 from .results import ProbeResults, kinds_of_breach
 
 STORIES_MAX = 10
-"""Maximum of stories of crashes, of recoveries and of reruns. Shrinking a breach takes up to 200 checks."""
+"""Maximum number of crashes, of recoveries and of reruns that are shrunk and described. Shrinking takes up to 200
+checks.
+"""
 
 
 class _ProbeParts(NamedTuple):
-    """The crashes, recoveries and reruns of a probe."""
-
     found: ProbeReport
     recoveries: Recoveries | None = None
     reruns: Reruns | None = None
 
     def has_stopped(self, plan: VisitPlan) -> bool:
-        """Return whether a new breach has ended the probe."""
         found = {*self.found.breaches, *(self.recoveries.breaches if self.recoveries is not None else ())}
         if self.reruns is not None:
             found.update(signature for _, signature in self.reruns.breaches)
@@ -102,7 +101,6 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
 
 @contextmanager
 def _checkers(asked: ProbePlan) -> Iterator[Checkers]:
-    """Yield the pool that judges states: of this process, or on Spark."""
     options = asked.options
     if options.master == IN_PROCESS:
         with Checkers(asked.check, options.jobs, options.seconds) as checkers:
@@ -111,7 +109,7 @@ def _checkers(asked: ProbePlan) -> Iterator[Checkers]:
     try:
         from ...pipeline.probing.spread import checkers_on
     except ImportError as error:
-        from ....store.errors import install_command  # imported here, because a probe needs no store
+        from ....store.errors import install_command  # imported here, because a local probe does not import the store
 
         raise typer.BadParameter(f"{error}, which {install_command('spark')} has", param_hint="--master") from error
     ship, conf = options.ship or (), options.conf or ()
@@ -123,7 +121,7 @@ _Breach = TypeVar("_Breach")
 
 
 def _breaches_to_tell(breaches: Sequence[tuple[str, _Breach]], plan: VisitPlan) -> list[tuple[str, _Breach]]:
-    """Return the breaches that get a story: the first ones that are not known."""
+    """Return the breaches to shrink and describe: the first ones that are not known."""
     return [one for one in breaches if one[0] not in plan.known][:STORIES_MAX]
 
 
@@ -200,7 +198,6 @@ def _run_with_faults(reruns: Reruns, asked: ProbePlan) -> None:
 def _recovery_finding(
     record: ProgramRecord, start: Image, signature: str, breach: RecoveryBreach, checkers: Checkers
 ) -> ProbeFinding:
-    """Return a breach after a crash in recovery, with its losses and with the lines of the first crash."""
     recovery, first = breach.recovery, breach.recovery.first_crash
     shown = shrink(recovery.record, recovery.start, breach.group.smallest, checkers)
     losses = CrashCaseReplay(record, start, first).shown(first).losses

@@ -1,6 +1,6 @@
-"""Recording for `probe`: plans a probe, and records one run of the program.
+"""Recording: plans a probe, and records one run of the program.
 
-It imports few modules, because a user waits for the start of the program.
+The module imports little, because a user waits for the start of the program.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class ProbePlan(NamedTuple):
     disks: tuple[str, ...]
     kinds: Sequence[FaultKind]
     baseline: Mapping[str, str]
-    """Reasons of known findings, by signature."""
+    """Signature of a known finding -> reason."""
     call_faults: Sequence[CallFault] = ()
     crash_rules: Sequence[CrashRule] = ()
 
@@ -43,12 +43,12 @@ class ProbePlan(NamedTuple):
 
     @property
     def crash_disks(self) -> list[str]:
-        """The disks that are kinds of crash, not of damage at rest."""
+        """Return the disks that model crashes, not damage at rest."""
         return [disk for disk in self.disks if disk not in AT_REST]
 
 
 def check_given(names: Mapping[str, str]) -> Check:
-    """Return the check that the options name. Raises BadParameter for an invalid check or for more than one."""
+    """Return the check that the options name. Raises BadParameter for an invalid check, or for several checks."""
     options = [f"--{kind.replace('_', '-')}" for kind in names]
     if len(names) > 1:
         raise typer.BadParameter(f"expected {' or '.join(options)}, found {'both' if len(names) == 2 else 'all'}")
@@ -60,7 +60,7 @@ def check_given(names: Mapping[str, str]) -> Check:
 
 
 class RefusedError(Exception):
-    """Raised if the recorder missed calls of a program. Has the record, the reasons and a hint for the user."""
+    """The recorder missed calls of a program. Contains the record, the reasons and a hint for the user."""
 
     def __init__(self, record: ProgramRecord, reasons: list[str], hint: str) -> None:
         super().__init__("; ".join(reasons))
@@ -70,7 +70,6 @@ class RefusedError(Exception):
 
 
 CALLS_HINT = "--record calls records at the calls of the system, which every program makes"
-"""The hint for a program that the recorder of Python calls cannot record."""
 
 
 class Recorded(NamedTuple):
@@ -80,13 +79,13 @@ class Recorded(NamedTuple):
     start: Image
     """The files at the start of the run."""
     allowed: list[str]
-    """Calls that were not recorded, but that --allow permits."""
+    """Calls that the recorder missed and --allow permits."""
     began: float
-    """The `perf_counter` time at the start of the recording."""
+    """`perf_counter` at the start of the recording."""
 
 
 def record_program(options: ProbeOptions, program: list[str], recorder: RecorderChoice) -> Recorded:
-    """Run and record the program. Raises BadParameter if it cannot be started, RefusedError after unrecorded calls."""
+    """Run and record the program. Raises BadParameter if it cannot start, RefusedError after unrecorded calls."""
     began = perf_counter()
     try:
         start = with_mount_points(

@@ -1,7 +1,7 @@
-"""Replay of a program's failure: rebuilds the state after the crash, and checks it again.
+"""Replay of a probe failure: rebuilds the crash state, and checks it again.
 
 JSON: `{"format": "tornlog-probe-replay/1", "program", "check", "disk", "same", "outcome", "violations", "signature",
-"digest"}`, with --timeline also "drawn": `[paths]`; same: whether the check reports the same kind of violation.
+"digest"}`, with --timeline also "drawn": `[paths]`. same: whether the check reports the same kind of violation.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from .recording import check_given
 
 
 def is_of_probe(file: Path) -> bool:
-    """Return whether a file is a failure that `tornlog probe` has written."""
+    """Return whether `tornlog probe` has written this file as a failure."""
     try:
         return read_envelope(file.read_text()).get("kind") == PROBE
     except (OSError, UnicodeDecodeError, ArtefactError):
@@ -45,7 +45,7 @@ def replay_probe(
     timeline: Path | None = None,
     json_file: str | None = None,
 ) -> NoReturn:
-    """Rebuild a stored state, check it, and exit. checks: a check by its kind, else the stored check is used."""
+    """Rebuild a stored state, check it, and exit. checks: kind -> check to use instead of the stored one."""
     try:
         failure = ProbeFailure.from_json(file.read_text())
         shown = CrashCaseReplay(failure.record, failure.start, failure.case).shown(failure.case)
@@ -61,7 +61,7 @@ def replay_probe(
     finding = ProbeFinding(verdict.signature, failure.record, failure.start, now, failure.recovery, failure.rerun)
     drawn, written = list[Path](), ResultFiles()
     if timeline is not None:
-        from ...timeline.recording.probed import record_probe  # imported only for a drawing
+        from ...timeline.recording.probed import record_probe  # imported here, because only timelines need it
 
         with written.writing(), results_written("--timeline"):
             drawn = draw_run(record_probe(finding, chosen.name), timeline, None)

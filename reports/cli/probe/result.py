@@ -1,4 +1,4 @@
-"""The result of `tornlog probe`: lists breaches, crashes by disk, steps, and untested parts."""
+"""The result of `probe`: lists breaches, crashes by disk, steps, and gaps."""
 
 import shlex
 from collections import Counter
@@ -41,11 +41,11 @@ from .results import ProbeResults, kinds_of_breach, points_text
 _BARS_SHOWN_MAX, _ROWS_MAX, _SAID_LINES_MAX = 20, 20, 20
 _SHOWN = On.TERMINAL | On.PAGE
 Timelines = Mapping[tuple[str, str], str]
-"""Paths of timeline pages relative to the report, by kind and signature of a finding."""
+"""Kind and signature of a finding -> path of its timeline page, relative to the report."""
 
 
 def probe_result(results: ProbeResults, places: Places, timelines: Timelines, exit_code: int) -> Result:
-    """Return the result of a probe. places: the directory of each failure."""
+    """Build the result of a probe. places: the directory of each failure."""
     record, found = results.record, results.found
     facts = [
         ("steps recorded", f"{len(record.steps):,}"),
@@ -74,7 +74,7 @@ def probe_result(results: ProbeResults, places: Places, timelines: Timelines, ex
         facts,
         list(_blocks(results, places, timelines, tried)),
         [_case_json(one, results, places) for one in tried],
-        results.seconds,  # the total: a state that several test cases share is checked once
+        results.seconds,  # the total, because several test cases can share a checked state
     )
 
 
@@ -108,7 +108,6 @@ def _document(results: ProbeResults, places: Places) -> dict[str, Any]:
 
 
 def _mark_known(document: dict[str, Any], results: ProbeResults) -> None:
-    """Add the reasons of known breaches."""
     parts = [document, *(document[name] for name in ("recoveries", "reruns") if name in document)]
     for breach in chain.from_iterable(part["breaches"] for part in parts):
         if breach["signature"] in results.baseline:
@@ -328,7 +327,6 @@ def _recorded_text(record: ProgramRecord) -> list[Group]:
 
 
 def _highest_bars(title: str, counts: Counter[str]) -> Group:
-    """Return the highest counts as bars."""
     left_out = len(counts) - _BARS_SHOWN_MAX
     more = f", without {count_text(left_out, 'other')}" if left_out > 0 else ""
     return bar_group(title + more, dict(counts.most_common(_BARS_SHOWN_MAX)))

@@ -1,4 +1,4 @@
-"""Lines of the result of a probe: rules, recoveries, reruns, the baseline, and untested parts."""
+"""Result lines: describe rules, recoveries, reruns, baseline and gaps of a probe."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Data of a probe, from which its result is built."""
+"""Probe data: defines the data from which the result of a probe is built."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from .breach_text import ProbeBreach
 
 @dataclass(frozen=True, slots=True)
 class ProbeResults:
-    """The data of one probe. Recoveries and reruns are None unless requested."""
+    """The data of one probe. Recoveries and reruns are None if they were not requested."""
 
     record: ProgramRecord
     start: Image
@@ -25,32 +25,32 @@ class ProbeResults:
     limit: int
     found: ProbeReport
     findings: Sequence[ProbeFinding]
-    """The first STORIES_MAX findings in `found`. `recovered` and `differing` have the same limit."""
+    """The first STORIES_MAX findings of `found`. The same limit holds for `recovered` and `differing`."""
     recoveries: Recoveries | None = None
     recovered: Sequence[ProbeFinding] = ()
     reruns: Reruns | None = None
     differing: Sequence[ProbeFinding] = ()
     allowed: Sequence[str] = ()
-    """Calls of the program that were not recorded, but that --allow permits."""
+    """Calls of the program that the recorder missed and --allow permits."""
     said: str = ""
-    """The end of the concatenated output of all checks."""
+    """The last part of the output of all checks."""
     command: str = ""
     seconds: float = 0.0
     hint: str = ""
     """A hint for the user if recoveries could not be recorded."""
     takes_refusals: bool = False
     crash_rules: Sequence[tuple[str, int]] = ()
-    """Each `cut at` rule, with the number of matching calls. If there are any, other crashes were not tried."""
+    """Each `cut at` rule, with the number of matching calls. With such rules, no other crashes are tried."""
     ended: str = ""
     """The signal or limit that ended the probe early."""
     reduced: int = 0
-    """Number of checks with a reduced time limit, because an earlier check had timed out."""
+    """Number of checks with a time limit that was reduced after an earlier timeout."""
     assumed: int = 0
-    """Number of these checks that exceeded the reduced limit, and count as time-outs."""
+    """Number of checks that exceeded the reduced limit, and count as timeouts."""
     baseline: Mapping[str, str] = field(default_factory=dict)
-    """Reasons of known breaches, by signature."""
+    """Signature of a known breach -> reason."""
     corpus: CorpusOutcome | None = None
-    """What became of the kept failures of earlier runs, if there were any."""
+    """The results of stored failures from earlier runs, if any."""
 
     @property
     def all_findings(self) -> list[ProbeFinding]:
@@ -58,7 +58,7 @@ class ProbeResults:
 
     @property
     def signatures(self) -> list[str]:
-        """Return the signature of each breach, including those without a finding."""
+        """Return the signatures of all breaches, including those without a finding."""
         recovered = () if self.recoveries is None else self.recoveries.breaches
         return [*self.found.breaches, *recovered, *self.rerun_signatures]
 
@@ -68,21 +68,19 @@ class ProbeResults:
 
     @property
     def new_kinds(self) -> int:
-        """Return the number of breaches that are not in the baseline."""
+        """Return the number of breaches outside the baseline."""
         return len(self.signatures) - len(self.known(self.signatures))
 
     def known(self, signatures: Iterable[str]) -> list[str]:
-        """Return the signatures that are in the baseline."""
         return [signature for signature in signatures if signature in self.baseline]
 
     @property
     def gone(self) -> list[str]:
-        """Return the signatures of the baseline that did not occur."""
+        """Return the baseline's signatures that did not occur."""
         return [signature for signature in self.baseline if signature not in self.signatures]
 
     @property
     def refusals(self) -> int:
-        """Return the number of operations that the program refused, in all runs."""
         return len(self.record.refused) + (0 if self.reruns is None else self.reruns.refusals)
 
     @property
@@ -95,7 +93,6 @@ class ProbeResults:
 
     @property
     def crash_gaps(self) -> list[str]:
-        """Describe the requested crashes that were not tried."""
         missed = [rule for rule, calls in (*self.crash_rules, *self.record.rules) if not calls]
         gaps = [_never_reached(missed)] if missed else []
         if self.found.is_finished or self.found.is_of_end:
@@ -111,7 +108,6 @@ class ProbeResults:
 
     @property
     def recovery_gaps(self) -> list[str]:
-        """Describe the requested recoveries without a verdict."""
         if self.recoveries is None:
             return []
         discarded = sum(self.recoveries.refused.values())
@@ -119,7 +115,6 @@ class ProbeResults:
 
     @property
     def rerun_gaps(self) -> list[str]:
-        """Describe the requested reruns without a verdict."""
         if self.reruns is None:
             return []
         untried, discarded = self.reruns.untried, sum(self.reruns.refused.values())
@@ -132,28 +127,26 @@ class ProbeResults:
 
     @property
     def gaps(self) -> list[str]:
-        """Describe all parts of the probe without a verdict."""
         gaps = [*self.crash_gaps, *self.recovery_gaps, *self.rerun_gaps]
         return [f"the probe was ended by {self.ended}", *gaps] if self.ended and gaps else gaps
 
     @property
     def is_sample(self) -> bool:
-        """Return whether --points has left out crash points of the run, or of reruns or recoveries."""
+        """Return whether --points omitted crash points of the run, reruns or recoveries."""
         others = [one for one in (self.recoveries, self.reruns) if one is not None]
         return self.found.is_sample or any(one.points < one.points_of for one in others)
 
     @property
     def verdict(self) -> str:
-        """Return the verdict as a short text."""
         return self.with_corpus(self.verdict_on(self.signatures, self.gaps, is_sample=self.is_sample))
 
     def with_corpus(self, verdict: str) -> str:
-        """Return a verdict with the number of failures that the corpus has found again."""
+        """Append the number of repeated failures from the corpus to a verdict."""
         more = "" if self.corpus is None else self.corpus.verdict
         return f"{verdict}, {more}" if more else verdict
 
     def verdict_on(self, signatures: Sequence[str], gaps: list[str], *, is_sample: bool) -> str:
-        """Return the verdict on a part of the probe, by the signatures of its breaches.
+        """Return the verdict on one part of the probe. signatures: those of its breaches.
 
         gaps: requested checks without a verdict.
         """
@@ -168,7 +161,6 @@ class ProbeResults:
         return held if known else "every promise held"
 
     def breaches(self) -> list[ProbeBreach]:
-        """Return all findings with the numbers of their states."""
         return [_breach(finding, self._breach_groups(finding)) for finding in self.all_findings]
 
     def _breach_groups(self, finding: ProbeFinding) -> ViolationGroup:
@@ -195,7 +187,7 @@ def kinds_of_breach(count: int) -> str:
 
 
 def points_text(points: int, points_of: int) -> str:
-    """Return the number of tried crash points. points_of: how many there are, or 0 if all were tried."""
+    """Return the number of tried crash points as text. points_of: the total number, or 0 if all were tried."""
     if points >= points_of:
         return count_text(points, "crash point")
     return f"{points:,} of {count_text(points_of, 'crash point')}, evenly over the record"

@@ -1,8 +1,6 @@
 """Implementation of `probe`: records a program, tries its crashes, and writes the result.
 
-Without a check, the result lists the effects that were not durable at a promise.
-
-It imports few modules before the program has run, because a user waits for the start of the program.
+The module imports little before the program has run, because a user waits for the start of the program.
 """
 
 from collections.abc import Iterator
@@ -28,7 +26,7 @@ from .machines import separate_disks_given
 from .recording import ProbePlan, Recorded, RefusedError, check_given, record_program
 
 _OF_REPLAY = ("replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program")
-"""Parameters that a replay uses, or refuses with a specific error message."""
+"""Parameters that a replay uses or rejects with a specific error message."""
 _NO_CHECK = "expected a check: what is a promise only you know"
 _NEED_CHECK = ("faults", "inject", "seeds", "recovery_crashes", "machine", "disk_of")
 _OF_CHECKS = (
@@ -44,11 +42,11 @@ _OF_CHECKS = (
     "junit",
     "master",
 )
-"""Parameters about states and their checks, which a run without a check does not have."""
+"""Parameters that are invalid without a check."""
 
 
 def probe_program(asked: ProbeOptions) -> NoReturn:
-    """Probe the program, or replay a failure, write the result, and exit."""
+    """Probe a program or replay a failure, write the result, and exit."""
     if asked.replay is not None:
         if asked.program:
             raise typer.BadParameter("expected --replay or a program, found both")
@@ -73,7 +71,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
     options = plan_of(asked)
     with _ended_early(_seconds_in(asked.time), f"--time {asked.time}") as interruption:
         recorded = _record_or_exit(asked, options.program, options.recorder)
-        # Imported after the run of the program, because they are slow to import.
+        # imported after the run of the program, because the imports are slow
         from .leaving import write_probe_results_and_exit
         from .probing import probe_recorded
 
@@ -92,13 +90,12 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
 
 
 def _report_durability(asked: ProbeOptions) -> NoReturn:
-    """Record the program once, list the effects that were not durable at its promises, and exit."""
     program, disks = _program_of(asked), _disks_of(asked)
     _require_no_check_options(asked.context)
     recorder = _recorder_choice(asked, is_rerun=False)
     with _ended_early(_seconds_in(asked.time), f"--time {asked.time}"):
         recorded = _record_or_exit(asked, program, recorder)
-        # Imported after the run of the program, because it is slow to import.
+        # imported after the run of the program, because the import is slow
         from .durability import write_durability_and_exit
 
         write_durability_and_exit(
@@ -123,12 +120,12 @@ def _record_or_exit(asked: ProbeOptions, program: list[str], recorder: RecorderC
 
 @contextmanager
 def _ended_early(seconds: float | None = None, limit: str = "") -> Iterator[Interruption]:
-    """Handle stop signals and a time limit during the block. If they end the block without a result, exit."""
+    """Handle stop signals and a time limit during the block. If they interrupt the block before a result, exit."""
     with interruptible(seconds, limit) as interruption:
         try:
             yield interruption
         except EndedEarlyError as ended:
-            from ..console import print_error  # imported here, because rich is slow to import and rarely needed
+            from ..console import print_error  # rich is slow to import and rarely needed here
 
             print_error(f"ended by {ended} before there was any result")
             raise typer.Exit(_exit_code(interruption)) from ended
@@ -139,9 +136,9 @@ def _exit_code(interruption: Interruption) -> int:
 
 
 def plan_of(asked: ProbeOptions, function: Check | None = None) -> ProbePlan:
-    """Return the plan of a probe with these options. function: a check that no option can name.
+    """Return the plan of a probe. function: a check that no option can name.
 
-    Raises BadParameter without a program, or for a wrong check.
+    Raises BadParameter for a missing program or an invalid check.
     """
     program = _program_of(asked)
     kinds = _fault_kinds(asked.faults or [])
@@ -200,7 +197,6 @@ def _disks_of(asked: ProbeOptions) -> tuple[str, ...]:
 
 
 def _require_no_check_options(context: typer.Context) -> None:
-    """Raise BadParameter for an option that needs a check, or that has no meaning without one."""
     for names, problem in (
         (_NEED_CHECK, _NO_CHECK),
         (_OF_CHECKS, "of no use without a check"),

@@ -1,4 +1,4 @@
-"""Implementation of the command `analyze`: Spark session, table files, page and output."""
+"""Implementation of `analyze`: runs the analysis, and writes tables, page and output."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Analysis tables: joins the rows of one or several sweeps and aggregates them with Spark.
 
-A run that is in two sweeps is counted once, from the first sweep.
+A run that occurs in two sweeps is counted once, with its row from the first sweep.
 
 Pass rates by mutant, scenario, disk and policy:
 
@@ -16,15 +16,15 @@ Pass rates by mutant, scenario, disk and policy:
     rate_low      double  lower bound of the true rate: Wilson's score bound, one-sided at 95 %
     rate_high     double  upper bound of the true rate
 
-Coverage, with a row of zeros for each fault and mark that never occurred:
+Coverage. A fault or mark (a rarely reached place in the code) that never occurred has a row of zeros:
 
     column  type    meaning
-    what    string  fault; mark; or end: a cause of a machine's death, if it occurred
+    what    string  fault; mark; or end: a kind of crash, listed only if it occurred
     name    string
     times   int64   number of occurrences
     seeds   int64   number of seeds in which it occurred
 
-Detections, by mutant and scenario: the number of seeds, in numerical order, up to the first that broke a promise:
+Detections: how many seeds, in numerical order, a scenario needs to find a mutant:
 
     column     type    meaning
     mutant     string
@@ -37,14 +37,14 @@ Detections, by mutant and scenario: the number of seeds, in numerical order, up 
 Mutants, by name:
 
     mutant          string
-    found           bool    in any scenario
+    found           bool    whether any scenario found it
     scenario        string  the first scenario that found it, by `invariant`
     invariant       string
-    seeds, seconds          as above, with scenarios taking turns: seed 0 of each, then seed 1 of each
+    seeds, seconds          as above; the seeds are ordered by number, then by scenario
     scenarios       int64   scenarios that ran it
     found_in        int64   scenarios that found it
     median_seeds    double  over scenarios, where not found counts as infinite; null if the median is infinite
-    median_seconds  double  likewise
+    median_seconds  double  as median_seeds
 
 Pairs of features and faults that can occur in the same run, by name:
 
@@ -93,7 +93,7 @@ from ..sweep.table import Table
 from .object_rows import rows_by_arrow
 
 _RUN = ("scenario", "seed", "mutant", "disk", "policy", "digest")
-"""Identify a run: a seed with a requested disk is a different run from the seed alone."""
+"""The columns that identify a run. A seed with a requested disk is a different run from the same seed without one."""
 _RATES_BY = ("mutant", "scenario", "disk", "policy")
 _LATENCY_BY = ("sync_flush", "disk", "producers")
 _COVERAGE = pa.schema(
@@ -117,7 +117,7 @@ MUTANTS = pa.schema(
 
 
 class NoSweepError(Exception):
-    """A place has no readable rows of a sweep."""
+    """No readable sweep rows exist at a path or URI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Sweep:
 
 
 def find_sweep(place: str) -> Sweep:
-    """Raises NoSweepError if the place has no complete row file."""
+    """Raises NoSweepError if `place` has no complete row file."""
     table = Table(place)
     try:
         begun = table.begun()
@@ -146,10 +146,7 @@ def find_sweep(place: str) -> Sweep:
 
 
 def rows_of(spark: SparkSession, sweeps: list[Sweep], *, once_a_code: bool = False) -> DataFrame:
-    """Return the rows of several sweeps, with the columns of `sweep.rows`.
-
-    once_a_code: keep one row of a run for each version of the code that ran it, instead of one row in all.
-    """
+    """once_a_code: keep one row per run and code version, instead of one row per run."""
     run = (*_RUN, "code") if once_a_code else _RUN
     first, *others = [_read_rows(spark, sweep) for sweep in sweeps]
     return reduce(lambda known, more: _add_new_rows(known, more, run), others, first)
@@ -165,7 +162,7 @@ def _read_rows(spark: SparkSession, sweep: Sweep) -> DataFrame:
     if is_object_store(sweep.place):
         return rows_by_arrow(spark, sweep.place, sorted(sweep.files.whole))
     place = sweep.place if "://" in sweep.place else f"file://{Path(sweep.place).resolve()}"
-    escaped = re.sub(r"([][{}*?\\])", r"\\\1", place)  # Spark interprets a path as a pattern
+    escaped = re.sub(r"([][{}*?\\])", r"\\\1", place)  # Spark interprets a path as a glob pattern
     rows = f"{escaped}/rows"
     files = sweep.files
     paths = [f"{rows}/{name}" for name in sorted(files.whole)] if files.damaged or files.covered else [rows]
@@ -173,7 +170,7 @@ def _read_rows(spark: SparkSession, sweep: Sweep) -> DataFrame:
 
 
 def analyse_rows(rows: DataFrame) -> dict[str, pa.Table]:
-    """Return all tables. The result does not depend on Spark's partitions."""
+    """The result does not depend on how Spark divides the rows into partitions."""
     by_scenario = detections_table(rows)
     return {
         "pass_rates": _pass_rates(rows),
@@ -186,7 +183,7 @@ def analyse_rows(rows: DataFrame) -> dict[str, pa.Table]:
 
 
 def write_tables(tables: dict[str, pa.Table], directory: Path) -> list[Path]:
-    """Write each table to NAME.parquet in a directory, which is created if missing; return the files."""
+    """Write each table to NAME.parquet in a directory, and return the paths. A missing directory is created."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, table in tables.items():
@@ -217,7 +214,7 @@ def _pass_rates(rows: DataFrame) -> pa.Table:
 
 
 def with_bounds(rates: pa.Table) -> pa.Table:
-    """Append the bounds of the pass rate to a table with the columns `held` and `seeds`."""
+    """Add the bounds of the pass rate to a table that has the columns `held` and `seeds`."""
     counts = zip(rates["held"].to_pylist(), rates["seeds"].to_pylist(), strict=True)
     low_high = [confidence_bounds(held, seeds) for held, seeds in counts]
     assert all(low <= high for low, high in low_high), low_high
@@ -285,7 +282,7 @@ def _put_latency(rows: DataFrame) -> pa.Table:
     ranked = merged.withColumn("rank", fn.sum("puts").over(group.orderBy("us"))).withColumn(
         "all", fn.sum("puts").over(group)
     )
-    # only integers: floating point may round a share up to the next rank
+    # integers, because floating point may round a share up to the next rank
     percentiles = [
         fn.min(fn.when(fn.col("rank") * 1000 >= fn.col("all") * share, fn.col("us"))).alias(name)
         for name, share in PER_MILLE.items()
@@ -303,7 +300,6 @@ def detections_table(rows: DataFrame) -> pa.Table:
 
 
 def mutants_table(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
-    """by_scenario: the table of detections."""
     found = _costs_until_found(rows, ("mutant",), ("seed", "scenario")).toArrow().to_pylist()
     of_scenarios = groupby(by_scenario.to_pylist(), key=lambda row: row["mutant"])
     summed = {mutant: _sum_over_scenarios(list(group)) for mutant, group in of_scenarios}

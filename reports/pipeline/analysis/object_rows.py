@@ -1,4 +1,4 @@
-"""Object rows: reads the rows of a sweep on an object store with Arrow, in Spark tasks.
+"""Object rows: reads a sweep from an object store with Arrow, in Spark tasks.
 
 Spark itself cannot open `s3://` URIs. The executors must have tornlog installed.
 """

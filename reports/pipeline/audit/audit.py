@@ -1,7 +1,7 @@
-"""Audit: runs the checks of `verify` as tasks of an engine, near the data.
+"""Audit: runs the checks of `tornlog verify` as parallel tasks on Spark.
 
-The findings and their order equal those of `tornlog verify`. Each task checks parts of the log, of the queues or of
-the index, and this module joins the results.
+The findings and their order are the same as from `tornlog verify`. Each task checks parts of the log, of the queues or
+of the index, and this module joins the results.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from .engine_spread import EngineSpread
 from .place_files import files_at
 
 _SPLIT_BYTES = 1 << 30
-"""Segment bytes per part: half a second of work. A segment that is copied before it is read is one part."""
+"""Segment bytes per task: half a second of work. A segment that must be copied before reading is not divided."""
 SCHEMA = pa.schema(
     [("promise", pa.string()), ("file", pa.string()), ("offset", pa.int64())]
     + [(name, pa.string()) for name in ("field", "expected", "found")]
@@ -35,9 +35,9 @@ _FILE = "findings.parquet"
 def audit(
     engine: Engine, place: str, geometry: Geometry | None = None, advance: Callable[[int], None] = lambda read: None
 ) -> Verification:
-    """Verify the store in a place; `advance` gets the number of log bytes checked so far.
+    """Verify the store at a path or URI. `advance` is called with the number of log bytes checked so far.
 
-    Log paths in `geometry` may be URIs too. Raises FileNotFoundError if there is no store, OSError if a file is
+    Log paths in `geometry` may be URIs too. Raises FileNotFoundError if `place` has no store, OSError if a file is
     unreadable.
     """
     geometry = geometry or Geometry()
@@ -53,9 +53,9 @@ def audit(
 
 
 def select_violations(violations: Sequence[DirectoryViolation], limit: int) -> list[DirectoryViolation]:
-    """Return at most `limit` violations in order, with an equal share for each promise.
+    """Return at most `limit` violations in the given order, with an equal share for each promise.
 
-    One corrupt record may break one promise hundreds of times, which must not hide other broken promises.
+    One corrupt record may break one promise hundreds of times, and would hide other broken promises.
     """
     ranks, seen = list[tuple[int, int]](), Counter[str]()
     for position, violation in enumerate(violations):
@@ -69,7 +69,7 @@ def fields_of_violation(violation: DirectoryViolation) -> dict[str, Any]:
 
 
 def write_violations(violations: Sequence[DirectoryViolation], place: str) -> None:
-    """Replace the Parquet file of an earlier audit."""
+    """Overwrite the Parquet file of an earlier audit."""
     table = pa.Table.from_pylist([fields_of_violation(violation) for violation in violations], SCHEMA)
     raw = BytesIO()
     pq.write_table(table, raw)

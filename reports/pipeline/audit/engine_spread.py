@@ -1,6 +1,7 @@
-"""Engine spread: submits the parts of a store to an engine in bundles.
+"""Engine spread: checks parts of a store in Spark tasks, several parts per task.
 
-A Spark task costs more than the check of a queue file. The duration of earlier bundles sets the size of the next.
+A Spark task has more overhead than the check of one queue file takes. The duration of earlier tasks determines how many
+parts the next task gets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,13 +18,13 @@ from .place_files import files_at
 
 @dataclass(frozen=True, slots=True)
 class JudgementAt(Generic[Item, Result]):
-    """A check that a task calls with parts of the store in a place."""
+    """A check that a task calls with parts of the store at a path or URI."""
 
     judgement: Judgement[Item, Result]
     place: str
 
     def __call__(self, bundle: Sequence[tuple[int, Item]]) -> tuple[list[tuple[int, Result | OSError]], float]:
-        """Return each part's number with its result or read error, and the seconds of the bundle."""
+        """Return each part's number with its result or read error, and the duration of all checks in seconds."""
         began = perf_counter()
         found = [(number, self._judge_item(item)) for number, item in bundle]
         return found, perf_counter() - began
@@ -43,7 +44,7 @@ def _bundles(items: Iterable[Item], size: BundleSize) -> Iterator[list[tuple[int
 
 @dataclass(frozen=True, slots=True)
 class EngineSpread:
-    """Runs checks of the store in a place on an engine."""
+    """Runs checks of the store at a path or URI in parallel tasks."""
 
     engine: Engine
     place: str

@@ -1,6 +1,6 @@
-"""Place files: read-only files of a store on any file system that pyarrow.fs opens.
+"""Remote files: opens files of a store read-only on any file system of pyarrow.fs.
 
-Small reads go to the file system. A file that is read in large parts, such as a log segment, is first copied to a
+A small read is one request to the file system. Before a large read, as of a log segment, the whole file is copied to a
 temporary file on the local disk.
 """
 
@@ -22,14 +22,14 @@ _PIECE_BYTES = 16 << 20
 
 
 def files_at(place: str) -> Files:
-    """Local files are mapped into memory."""
+    """Return access to files below a path or URI. Local files are mapped into memory."""
     system, _ = open_place(place)
     return OverlayFiles() if isinstance(system, fs.LocalFileSystem) else PlaceFiles(system)
 
 
 @contextmanager
 def _errors_with_path(path: str) -> Iterator[None]:
-    """Add the path to each OSError in the block, and an error number if the error has none."""
+    """Add the path, and a missing error number, to each OSError that the block raises."""
     try:
         yield
     except OSError as error:
@@ -55,7 +55,6 @@ class PlaceFiles:
             return sorted(found.base_name for found in self._system.get_file_info(fs.FileSelector(path)))
 
     def map(self, path: str, size_bytes: int) -> MappedFile:
-        """Map a file whose bytes are read on demand."""
         return PlaceFile(self._system, path, size_bytes)
 
     def read(self, path: str) -> bytes:
@@ -71,7 +70,7 @@ class PlaceFiles:
 
 
 class PlaceFile:
-    """A file on another machine."""
+    """A read-only file on a remote file system."""
 
     def __init__(self, system: fs.FileSystem, path: str, size_bytes: int) -> None:
         self.path = path
@@ -80,7 +79,7 @@ class PlaceFile:
         self._copy: MappedFile | None = None
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes [start, end), with zeros after the end of a file that has become shorter."""
+        """Return the bytes [start, end). Bytes after the end of a shortened file are zeros."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         if self._copy is None and end - start > _FEW_BYTES:
             self._copy = self._copy_to_memory()
@@ -113,4 +112,4 @@ class PlaceFile:
         """No-op: bytes are read on demand."""
 
     def close(self) -> None:
-        """No-op: the temporary copy is freed with the last view of the file."""
+        """No-op: the last view of the file frees the temporary copy."""

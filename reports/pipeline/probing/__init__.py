@@ -1,1 +1,1 @@
-"""Probes of programs whose checks run on Spark: `spread` in the driver, `judging` in the executors."""
+"""Probes of programs with checks on Spark. `spread` runs in the driver, `judging` in the executors."""

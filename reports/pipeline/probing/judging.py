@@ -1,8 +1,8 @@
-"""Judging on an executor: rebuilds crash states from a record, and runs the check on them.
+"""Executor side of a probe: rebuilds crash states from a record, and checks them.
 
-A Python process of Spark keeps its check for later tasks, because a server may be slow to start. Before its first task
-it repeats a check that the driver has done. So an executor without the check's interpreter or files is an error, not a
-broken promise.
+A Python worker of Spark keeps its check process for later tasks, because a server may be slow to start. Before its
+first task the worker checks a state whose verdict the driver knows. If the verdicts differ, as on an executor without
+the interpreter of the check, the probe ends with an error.
 """
 
 import os
@@ -24,11 +24,11 @@ from ....faults.probe.record import Answers
 from ..spark.engine import Shared
 
 _FINDERS_MAX = 2
-"""Jobs whose replays a process keeps: the recoveries of a probe interrupt the job of the program."""
+"""Number of jobs whose replays a process keeps. A recovery job runs in the middle of the job of the program."""
 
 
 class TrialState(NamedTuple):
-    """A state that the driver has judged, and its verdict."""
+    """A state that the driver has checked, and the verdict."""
 
     image: Image
     answers: Answers
@@ -37,7 +37,7 @@ class TrialState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckOrder:
-    """The check that executors run. shipped: absolute directories of the driver by the name of their archive."""
+    """The check that executors run. shipped: absolute directories on the driver, with the names of their archives."""
 
     kind: str
     name: str
@@ -48,7 +48,7 @@ class CheckOrder:
 
 
 class PackAnswer(NamedTuple):
-    """The verdicts on a pack of states. problem: why the check cannot run here; empty if it can."""
+    """The verdicts on a pack of states. problem: the reason why this executor cannot run the check, or empty."""
 
     places: Sequence[StatePlace]
     verdicts: Sequence[CheckOutcome]
@@ -60,7 +60,7 @@ class PackAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PackJudge:
-    """The task of an executor. number: of the job in this probe."""
+    """The task that checks several states on an executor. number: the number of the job in this probe."""
 
     order: CheckOrder
     number: int
@@ -76,11 +76,9 @@ class PackJudge:
 
 
 class _CheckHere:
-    """The check of an order in this process."""
-
     def __init__(self, order: CheckOrder, trial: TrialState) -> None:
         self.order = order
-        # The path without links, because a check reports its own path without links.
+        # Links are resolved, because a check reports its own path without links.
         self._moved = [(place, os.path.realpath(SparkFiles.get(name))) for place, name in order.shipped]
         name = self._here(order.name)
         if order.kind == CheckServer.kind:
@@ -115,7 +113,7 @@ class _CheckHere:
         self._checkers.__exit__(None, None, None)
 
     def _here(self, path: str) -> str:
-        """Return where a path of the driver is on this executor. A word of a command may be no path."""
+        """Translate a path of the driver into a path of this executor. Other words of a command stay the same."""
         absolute = os.path.normpath(os.path.join(self.order.directory, path))
         for place, moved in self._moved:
             here = moved + absolute.removeprefix(place)
@@ -131,11 +129,10 @@ class _CheckHere:
 
 
 _current: list[_CheckHere] = []
-"""The check of this process, if it has one."""
 
 
 def _check_for(order: CheckOrder, trial: Shared[TrialState]) -> _CheckHere:
-    """Return the check of an order. CheckError: the check cannot run here."""
+    """Return the check of this process. Raises CheckError if the check cannot run on this executor."""
     if not _current or _current[0].order != order:
         close_check()
         _current.append(_CheckHere(order, trial.value))
@@ -143,7 +140,6 @@ def _check_for(order: CheckOrder, trial: Shared[TrialState]) -> _CheckHere:
 
 
 def close_check() -> None:
-    """End the check of this process. It ends by itself if Spark kills the process."""
     while _current:
         _current.pop().close()
 

@@ -1,9 +1,9 @@
-"""Spread checkers: a pool of checkers whose states are judged by the executors of an engine.
+"""Spread checkers: a pool of checkers that checks crash states on Spark executors.
 
-The driver enumerates states and counts verdicts, as it does without an engine, so the results are the same. The visits
-to crash points are taken ahead of the probe, and their states are sent in packs. When the probe asks for a verdict, it
-has arrived, or the probe waits for it. Other questions are judged in this process: the end of the run, the tries of
-shrinking, repeated time-outs, and jobs that have only few states.
+As without Spark, the driver enumerates states and counts verdicts, so the results are the same. The driver enumerates
+the states of each crash point before the probe needs them, and sends several states per task (a pack). If a verdict has
+not arrived when the probe needs it, the probe waits. This process checks all other states: the end of the run, attempts
+of shrinking, repeated timeouts, and jobs with few states.
 """
 
 import os
@@ -25,21 +25,21 @@ from ..spark.options import engine_for
 from .judging import CheckOrder, PackAnswer, PackJudge, TrialState
 
 _FEW = 12
-"""A job with fewer states is judged in this process, because a Spark job takes as long as some checks."""
+"""This process checks the states of a smaller job, because a Spark job takes as long as several checks."""
 _FIRST_PACK = 8
 _PACKS_PER_CORE = 4
-"""Packs in flight or ready per core. Two of them are the tasks that the engine takes."""
+"""Packs per core that are in flight or ready to be sent. The engine runs two of these as tasks."""
 _AHEAD_MAX = 8
-"""Maximum of states taken ahead, in multiples of those in flight. A slow pack lets others finish first."""
+"""Maximum number of states enumerated ahead, as a multiple of the states in flight. Packs can overtake a slow pack."""
 _VISITS_MAX = 2048
 _WAIT_SECONDS = 0.5
 _ARCHIVES = "spark.archives"
 Key = tuple[int, int]
-"""The key of a state, and the number of answers before it."""
+"""The key of a state, and the number of acknowledgements and refusals before the crash."""
 
 
 class _Packs(Iterator[Sequence[StatePlace]]):
-    """The packs that are ready. Iteration ends when there is none, and goes on later."""
+    """The packs that are ready to be sent. Iteration stops when no pack is ready, and can be resumed later."""
 
     def __init__(self) -> None:
         self.ready: deque[list[StatePlace]] = deque()
@@ -56,9 +56,9 @@ def _key_of(place: StatePlace) -> Key:
 
 
 class _JobAhead:
-    """The states of one job that are sent ahead.
+    """The states of one job that are sent before the probe needs their verdicts.
 
-    Invariant: each key in `_expected` is in the open pack, in a ready one, in flight, or in `_arrived`.
+    Invariant: each key in `_expected` is in the open pack, in a ready pack, in flight, or in `_arrived`.
     """
 
     def __init__(self, engine: Engine, judge: Callable[[], PackJudge], size: BundleSize) -> None:
@@ -94,7 +94,7 @@ class _JobAhead:
             self._send()
 
     def send_rest(self) -> None:
-        """Send the last states, or leave them to this process if they are few."""
+        """Send the last states. If the job has few states, this process checks them instead."""
         if self._thread is None and len(self._open) < _FEW:
             self._expected.clear()
             self._open.clear()
@@ -102,9 +102,9 @@ class _JobAhead:
         self._send()
 
     def take_verdict(self, key: Key) -> CheckOutcome | None:
-        """Return the verdict on a state, and forget it. None: the state was not sent. ExecutorError: no check can run.
+        """Remove and return the verdict on a state; None if the state was not sent.
 
-        EndedEarlyError: the probe was interrupted.
+        Raises ExecutorError if no executor can run the check, EndedEarlyError if the probe was interrupted.
         """
         if key not in self._expected:
             return None
@@ -120,7 +120,7 @@ class _JobAhead:
             return self._arrived.pop(key)
 
     def close(self) -> None:
-        """Send nothing more. Tasks of executors go on."""
+        """Send no more states. Running tasks continue."""
         with self._changed:
             self._is_closed = True
             self._packs.ready.clear()
@@ -146,7 +146,7 @@ class _JobAhead:
             self._thread.start()
 
     def _run_packs(self, judge: PackJudge) -> None:
-        """Run packs until the job is closed. This is the thread's function."""
+        """The function of the thread: run packs until the job is closed."""
         try:
             while True:
                 with self._changed:
@@ -155,7 +155,7 @@ class _JobAhead:
                         return
                 for answer in self._engine.results(judge, self._packs):
                     self._store_answer(answer)
-        except Exception as error:  # the probe raises it in its own thread
+        except Exception as error:  # raised later by `take_verdict` in the thread of the probe
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
@@ -174,7 +174,7 @@ class _JobAhead:
 
 
 class SpreadCheckers(Checkers):
-    """Checkers on an engine. jobs: processes of this machine for questions that are not sent."""
+    """Checkers on Spark. jobs: number of local processes for states that are not sent to executors."""
 
     def __init__(self, check: Check, jobs: int, seconds_max: float, engine: Engine, order: CheckOrder) -> None:
         super().__init__(check, jobs, seconds_max)
@@ -183,7 +183,7 @@ class SpreadCheckers(Checkers):
         self._size = BundleSize(_FIRST_PACK)
         self._trial: TrialState | None = None
         self._ahead: list[_JobAhead] = []
-        """The jobs in progress. Recoveries are inside of the job of the program."""
+        """The jobs in progress, innermost last: a recovery job runs during the job of the program."""
         self._closed: list[_JobAhead] = []
         self._jobs_seen = 0
 
@@ -237,7 +237,7 @@ class SpreadCheckers(Checkers):
             yield own[number], verdict
 
     def _sent_verdict(self, question: Question) -> CheckOutcome | None:
-        """Return the verdict of an executor with the time limits of this pool. None: the state was not sent."""
+        """Return the verdict of an executor; None if the state was not sent. Applies the time limits of this pool."""
         state, answers = question
         if not self._ahead or not isinstance(state, CrashState):
             return None
@@ -247,7 +247,7 @@ class SpreadCheckers(Checkers):
             return None
         is_reduced = self._limit_seconds < self._seconds_max
         if verdict.outcome == TIMED_OUT and not is_reduced:
-            # An executor that had confirmed another time-out has assumed this one.
+            # The executor assumed this timeout, because an earlier state had timed out twice.
             if verdict.is_assumed:
                 return self.judge_again(question)
             self.repeated += 1
@@ -284,7 +284,7 @@ def _take_states(ahead: _JobAhead, visit: Visit, is_known: IsKnown) -> None:
 def checkers_on(
     master: str, ship: Sequence[str], conf: Sequence[str], check: Check, jobs: int, seconds_max: float
 ) -> Iterator[Checkers]:
-    """Yield checkers on a Spark master. BadParameter: a mistake of the user, or executors that cannot run the check."""
+    """Yield checkers on a Spark master. Raises BadParameter for user errors, and if executors cannot run the check."""
     directories = {os.path.abspath(one): f"check-{number}" for number, one in enumerate(ship) if os.path.isdir(one)}
     order = CheckOrder(check.kind, check.name, seconds_max, os.getcwd(), tuple(directories.items()))
     with TemporaryDirectory(prefix="tornlog-ship-") as aside:
@@ -294,7 +294,7 @@ def checkers_on(
             with tarfile.open(f"{aside}/{name}.tar.gz", "w:gz", compresslevel=1) as file:
                 file.add(place, ".")
         code = [one for one in ship if not os.path.isdir(one)]
-        # As a property, because Spark would take its Python from the first archive that is shipped as code.
+        # A property, because Spark would use the Python in the first archive of --ship.
         properties = [*conf, *([f"{_ARCHIVES}={','.join(archives)}"] if archives else [])]
         with (
             engine_for(master, code, properties) as engine,

@@ -1,1 +1,1 @@
-"""Rebuild of a store of any size, by Spark tasks, from and to any file system."""
+"""Rebuild of a store in Spark tasks, from and to any file system."""

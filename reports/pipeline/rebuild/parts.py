@@ -1,10 +1,10 @@
 """Parts of a rebuild: tasks that each process a log segment, a queue file or an index file.
 
-A task writes its file in one pass, so the file system need not support changes to files. Later tasks read the entries
-and keys of a segment below `.rebuild` in the new directory:
+A task writes its file in one pass, so file systems without random writes suffice. Later tasks read two files per
+segment in the directory `.rebuild` of the new store:
 
-    <segment>.entries   entries of 20 bytes in the format of queues, by queue, each queue in log order
-    <segment>.keys      keys in log order, `KEY` each: hash, log offset, store time in ms
+    <segment>.entries   queue entries of 20 bytes, grouped by queue; each group is in log order
+    <segment>.keys      one `KEY` per key in log order: hash, log offset, store time in ms
 """
 
 import os
@@ -61,9 +61,9 @@ class QueueRecordRun(NamedTuple):
     physical_offset: int
     """Physical offset of the first record."""
     base_offset: int
-    """Base offset of the segment, and so the name of the file with its entries."""
+    """Base offset of the segment. The name of the segment's entries file is made of this number."""
     number: int
-    """Number of the stretch's first entry in the file of entries."""
+    """Number of this run's first entry in the entries file."""
 
     @property
     def end(self) -> int:
@@ -76,29 +76,29 @@ class SegmentFacts:
     """The result of reading one segment."""
 
     is_begun: bool = False
-    """Whether the first record's head has a nonzero byte."""
+    """Whether the head of the first record has a nonzero byte."""
     end: int = 0
     """Position after the segment's last record."""
     stopped_by: CorruptFileError | None = None
-    """The error of the bytes after the last record; None if records, or a last blank record, fill the segment."""
+    """Why the bytes after the last record are no record; None if records or a final blank record fill the segment."""
     is_dirty: bool = False
     """Whether any byte after the last record is nonzero."""
     records: int = 0
     first_store_timestamp_ms: int | None = None
     last_store_timestamp_ms: int = 0
     newest_store_timestamp_ms: int = 0
-    """The latest store time. After a clock step the last record may be older."""
+    """The latest store time of any record. After a clock step the last record may have an earlier one."""
     keys: int = 0
     runs: dict[QueueKey, list[QueueRecordRun]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class NewStore:
-    """The place of the new store, and the settings of the old store."""
+    """The path or URI of the new store, and the settings of the old store."""
 
     place: str
     config: StoreConfig
-    """Settings of the old store, with the old paths."""
+    """Settings of the old store, including its paths."""
 
     def open(self, *names: str) -> tuple[fs.FileSystem, str]:
         system, root = open_place(self.place)
@@ -107,7 +107,7 @@ class NewStore:
 
 @dataclass(frozen=True, slots=True)
 class SegmentCopy:
-    """Copies a log segment, and writes the entries and keys of its records for later tasks."""
+    """Copies a log segment, and writes its entries file and its keys file."""
 
     to: NewStore
 
@@ -136,7 +136,7 @@ class SegmentCopy:
                 stream.write(scan.keys)
 
     def _copy_segment(self, segment: RawSegment, end: int, mtime_ms: int) -> None:
-        """Copy the bytes before `end`, then zeros, which are a hole on this machine."""
+        """Copy the bytes before `end`, then append zeros. On a local disk the zeros are a hole of a sparse file."""
         system, path = self.to.open("commitlog", segment_name(segment.base_offset))
         with streamed_file(system, path) as stream:
             for at in range(0, segment.size_bytes, _PIECE_BYTES):
@@ -163,7 +163,7 @@ def _write_without_zeros(stream: Any, begin: int, piece: memoryview) -> None:
 
 
 class _SegmentScan:
-    """One pass over a segment that accepts the same records as recovery."""
+    """One pass over a segment. The pass accepts the same records as recovery."""
 
     def __init__(self, segment: RawSegment, config: StoreConfig, core: NativeCore | None) -> None:
         self.facts = SegmentFacts()
@@ -251,21 +251,21 @@ class _SegmentScan:
 
 
 class NewQueueFile(NamedTuple):
-    """A queue file to write, and the runs of its entries in ascending order, possibly with gaps."""
+    """A queue file to write, with the runs of its entries in ascending order. Gaps between runs are possible."""
 
     topic: str
     queue_id: int
     base_offset: int
     entries: int
-    """Number of entries, including blank entries. Only the last file of a queue may be partly filled."""
+    """Number of entries, including blank entries. Only the last file of a queue may have free space."""
     runs: tuple[QueueRecordRun, ...]
     last: QueueRecordRun
-    """The run with the last record before the end of this file. A gap may put this run into an earlier file."""
+    """The run with the last record before the end of this file. Before a gap, this run may be in an earlier file."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFileWriter:
-    """Writes one file of a queue."""
+    """Writes one queue file."""
 
     to: NewStore
 
@@ -328,7 +328,7 @@ class IndexFileWriter:
     to: NewStore
 
     def __call__(self, files: Files, core: NativeCore | None, item: NewIndexFile) -> int:
-        """Put the keys one by one with the store's own code."""
+        """Insert the keys one by one with the store's own code."""
         config, world = self.to.config, real_world()
         slots, entries_max = config.max_hash_slot_num, config.max_index_num
         with TemporaryDirectory(prefix="tornlog-") as directory:

@@ -1,12 +1,12 @@
-"""Rebuild in parts: rebuilds a store with an engine, byte for byte as `tornlog rebuild`.
+"""Parallel rebuild: rebuilds a store in Spark tasks, byte for byte as `tornlog rebuild`.
 
-One task per segment copies and reads the segment. After the segments, one task per file writes the queues and the
-index. The module `rebuilding` joins the results of the first tasks, and keeps one run in memory for each queue of each
-segment.
+First, one task per segment copies and reads the segment. Then one task per file writes the queues and the index. This
+module joins the results of the first tasks. The module keeps one `QueueRecordRun` per queue and segment in memory.
 
-A torn log is truncated where recovery would truncate it. The part before the checkpoint, or after a clean exit the
-whole log, must be undamaged, and the queue offsets of each queue must rise. Any other log is refused with a list of its
-damage: only the local command, which scans the whole log, can rebuild it. An incomplete store has an `abort` file.
+A log with a torn end is truncated at the same record as by recovery. The log before the checkpoint (after a clean exit,
+the whole log) must be undamaged, and the queue offsets of each queue must rise. For any other log the rebuild fails
+with a list of the damage; the local command `tornlog rebuild` can rebuild such a log, because it scans the whole log.
+While a store is incomplete, its directory has an `abort` file.
 """
 
 import errno
@@ -61,9 +61,9 @@ def rebuild_with(
 ) -> RebuildResult:
     """Make a store in `target`, which is empty or absent, from the log of the store in `source`.
 
-    now: the local time, for names of index files. Raises FileExistsError if target is not empty, UnsoundStoreError or
-    CorruptFileError if only the local command can rebuild the store, OSError if a file operation fails. An error
-    removes the new files.
+    now: the local time that names the index files. Raises FileExistsError if target is not empty, UnsoundStoreError or
+    CorruptFileError if only the local command can rebuild the store, OSError if a file operation fails. After an error
+    the new files are removed.
     """
     _, root = open_place(source)
     files = files_at(source)
@@ -90,7 +90,7 @@ class _StoreRebuild:
         self._runs: dict[QueueKey, list[QueueRecordRun]] = {}
         self._rebuilt = RebuildResult(new.place, 0, 0, 0, 0, [])
         self._checkpoint = CheckpointValues(0, 0, 0)
-        """The values of the old checkpoint; all 0, as in the local command, if it is damaged or absent."""
+        """The values of the old checkpoint; all 0 if the checkpoint is damaged or missing, as in the local command."""
         self._is_unclean = files.status(new.config.abort_path) is not None
         self._last_ms = self._newest_ms = 0
 
@@ -158,7 +158,7 @@ class _StoreRebuild:
             stream.write(content)
 
     def _truncate_log(self, segments: list[LogSegment], facts: list[SegmentFacts]) -> int:
-        """Return how many segments remain. Raises UnsoundStoreError if the log ends in the trusted part."""
+        """Return the number of remaining segments. Raises UnsoundStoreError for damage in a trusted segment."""
         rebuilt, trusted = self._rebuilt, self._count_trusted_segments(facts)
         for number, (segment, found) in enumerate(zip(segments, facts, strict=True)):
             rebuilt.max_phy_offset = segment.base_offset + found.end
@@ -175,7 +175,7 @@ class _StoreRebuild:
             for later in segments[number + 1 :]:
                 system, path = self._new.open("commitlog", segment_name(later.base_offset))
                 system.delete_file(path)
-            sync_names(*self._new.open("commitlog"))  # otherwise a power cut can restore records after the end
+            sync_names(*self._new.open("commitlog"))  # otherwise a power cut could restore truncated records
             return number + 1
         return len(facts)
 
@@ -188,7 +188,6 @@ class _StoreRebuild:
         return trusted_by_checkpoint(vouched_ms, newest_first)
 
     def _record_damage(self, error: CorruptFileError, *directory: str) -> None:
-        """Record damage of a file under the file's path in the new store."""
         file = "/".join((self._new.place, *directory, file_name_of(error.file)))
         self._rebuilt.findings.append(CorruptFileError(file, error.offset, error.field, error.expected, error.found))
 
@@ -231,7 +230,7 @@ class _StoreRebuild:
     def _new_index_files(
         self, segments: list[LogSegment], facts: list[SegmentFacts], local_ms: int
     ) -> list[NewIndexFile]:
-        """All files except the last are full."""
+        """Divide the keys into index files. All files except the last are full."""
         made: list[NewIndexFile] = []
         room, inside, before = self._config.max_index_num - 1, list[KeyRange](), None
         left = room
@@ -261,7 +260,7 @@ class _StoreRebuild:
         self._write_file(file_name_of(self._config.checkpoint_path), encode_checkpoint_file(values))
 
     def _index_durable_ms(self, keys: int, ends_ms: list[int]) -> int:
-        """Return `IndexFiles.durable_timestamp_ms` for index files with the given end times."""
+        """Compute `IndexFiles.durable_timestamp_ms` from the end times of the index files."""
         full, odd = divmod(keys, self._config.max_index_num - 1)
         durable_ms = ends_ms[full - 1] if full else 0
         return durable_ms if odd and ends_ms[-1] > durable_ms else durable_ms - 1
@@ -281,7 +280,7 @@ class _StoreRebuild:
                 self._write_file(f"{new}/{name}", self._files.read(f"{old}/{name}"))
 
     def _require_whole_files(self) -> None:
-        """A lost task may leave a shorter file."""
+        """A lost task may have left a shorter file."""
         config = self._config
         index_bytes = index_file_bytes(config.max_hash_slot_num, config.max_index_num)
         sizes = {"commitlog": config.mapped_file_size_commit_log, "index": index_bytes}
@@ -303,11 +302,10 @@ class _StoreRebuild:
 
 
 def _is_accepted_gap(expected: int, run: QueueRecordRun, following: int | None) -> bool:
-    """Return whether recovery accepts an unexpected first queue offset of a run as the end of a gap.
+    """Return whether recovery treats the unexpected first queue offset of a run as the end of a gap.
 
-    No old entry may contradict the gap (`QueueReplay`). Recovery then accepts the gap in three cases: the next run,
-    whose first offset is `following`, starts with the next offset; there is no next run; or another gap precedes the
-    next run.
+    If no old entry contradicts the gap (`QueueReplay`), recovery accepts the gap in three cases: the next run, which
+    starts at the queue offset `following`, continues this run; no run follows; or another gap precedes the next run.
     """
     if not 0 < run.first - expected <= GAP_ENTRIES_MAX:
         return False

@@ -1,5 +1,5 @@
 """Spark data source for store directories: `spark.read.format("rocketmq").load(directory)`.
 
-The source reads any directory of RocketMQ 4.9 or tornlog, on any file system that pyarrow.fs opens. `rocketmq` defines
-the source, `source_options` its options, and most other modules one table each.
+It reads stores of RocketMQ 4.9 and tornlog on any file system that pyarrow.fs opens. The module `rocketmq` defines the
+source, and `source_options` its options.
 """

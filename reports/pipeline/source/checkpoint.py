@@ -1,6 +1,6 @@
-"""The table `checkpoint`: the store times up to which log, queues and index are durable.
+"""The table `checkpoint`: the store times up to which the log, the queues and the index are durable.
 
-The table has one row, or none if the store has no checkpoint file.
+The table has one row; without a checkpoint file it is empty.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ class Checkpoint:
 
 
 def durable_times(directory: StoreDirectory) -> CheckpointValues | None:
-    """Return the store times up to which the files are durable; None after a clean stop: everything is durable.
+    """Return the store times up to which the files are durable; None after a clean stop, because all data is durable.
 
     Raises CorruptFileError if the checkpoint is corrupt.
     """

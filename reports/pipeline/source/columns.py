@@ -1,10 +1,10 @@
-"""Columns of the source's tables: fields, batches, the damage column, and conditions on rows.
+"""Table columns: defines fields, batches, the damage column, and conditions on rows.
 
-The damage column has the type struct<field, expected, found> of strings, and is null without damage. The values of this
-column come from `CorruptFileError`, with RocketMQ's field names.
+The damage column is a struct<field, expected, found> of strings, or null without damage. Its values are those of
+`CorruptFileError`, with RocketMQ's field names.
 
-A running store may be writing the bytes that a task reads. So the task reads damage again after a pause longer than a
-single write, and reports it only if the bytes have not changed.
+A running store may be writing the bytes that a task reads. After damage, a task therefore pauses for longer than a
+single write and reads the bytes again. The task reports the damage only if the bytes have not changed.
 """
 
 import operator
@@ -19,13 +19,13 @@ import pyarrow as pa
 from ....store.errors import CorruptFileError
 
 LOOKS_MAX = 25
-"""Maximum of pauses per task. Later damage is reported without a second read."""
+"""Maximum number of pauses per task. After that, damage is reported without a second read."""
 _PAUSE_SECONDS = 0.02
-"""Longer than a write to a memory-mapped file: microseconds, or a time slice if the thread waits for the CPU."""
+"""Longer than a write to a memory-mapped file takes: microseconds, or a time slice if the thread is preempted."""
 
 
 def fields_of(columns: str) -> list[pa.Field]:
-    """Parse fields from a text such as `file string, position int64`."""
+    """Parse fields from text such as `file string, position int64`."""
     pairs = (column.split() for column in columns.split(","))
     return [pa.field(name, pa.type_for_alias(type_)) for name, type_ in pairs]
 
@@ -39,17 +39,16 @@ def batch_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.RecordBatch:
 
 
 def damage_batch(schema: pa.Schema, reason: "Reason", **known: Any) -> pa.RecordBatch:
-    """`known` fills the columns that the schema has."""
+    """known: values of columns; columns that the schema lacks are ignored."""
     return pa.RecordBatch.from_pylist([{**known, "damage": reason._asdict()}], schema)
 
 
 def pause_for_writes() -> None:
-    """Sleep for longer than a write in progress can take."""
     time.sleep(_PAUSE_SECONDS)
 
 
 class Reason(NamedTuple):
-    """One damage."""
+    """The description of one damage."""
 
     field: str
     expected: str
@@ -71,7 +70,7 @@ _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
 def is_in(value: Any, wanted: tuple[Any, ...]) -> Any:
-    """Return whether a value is in `wanted`; for a numpy array, a mask."""
+    """Return whether `wanted` contains a value; for a numpy array of values, return a mask."""
     return np.isin(value, wanted) if isinstance(value, np.ndarray) else value in wanted
 
 
@@ -81,9 +80,9 @@ class Condition:
 
     column: str
     compare: Callable[[Any, Any], Any]
-    """One of `is_in` and operator.eq, lt, le, gt, ge."""
+    """`is_in`, or one of operator.eq, lt, le, gt, ge."""
     value: Any
-    """A text or an integer; for `is_in` a tuple of such values."""
+    """A string or an integer; for `is_in` a tuple of strings or integers."""
 
     def is_satisfied_by(self, value: Any) -> Any:
         return self.compare(value, self.value)
@@ -108,7 +107,7 @@ class RowConditions:
         return all(one.is_satisfied_by(value) for one in self.on(column))
 
     def bounds(self, column: str) -> tuple[int, int]:
-        """Return inclusive bounds; low > high if no integer is allowed."""
+        """Return inclusive bounds of the allowed integers; low > high if no integer is allowed."""
         low, high = _LOWEST, _HIGHEST
         for one in self.on(column):
             if one.compare in (operator.eq, operator.gt, operator.ge):
@@ -125,7 +124,7 @@ class RowConditions:
         return max(low, first) <= min(high, last)
 
     def listed_values(self, column: str) -> list[Any] | None:
-        """Return the sorted allowed values; None if no condition lists values."""
+        """Return the allowed values in ascending order; None if no condition lists values."""
         named = [
             one.value if one.compare is is_in else (one.value,)
             for one in self.on(column)
@@ -134,7 +133,6 @@ class RowConditions:
         return sorted({value for value in named[0] if self.allow(column, value)}) if named else None
 
     def mask(self, columns: dict[str, "np.ndarray[Any, Any]"], rows: int) -> "np.ndarray[Any, Any]":
-        """Select the rows whose given columns satisfy the conditions."""
         allowed = np.ones(rows, bool)
         for name, values in columns.items():
             for one in self.on(name):

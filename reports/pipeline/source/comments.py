@@ -1,4 +1,4 @@
-"""Column comments for `DESCRIBE`: the meaning of each column of the source."""
+"""Column comments for `DESCRIBE`: explain each column of the source."""
 
 _OF_A_RECORD = {
     "physical_offset": "offset in the log of the record's first byte",

@@ -1,4 +1,4 @@
-"""Store directory: lists and reads store files, mapped into memory if local, else in windows."""
+"""Store directory: lists and reads store files, local or remote."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from ....store.formats.index import parse_index_file_name
 from ..place import open_place
 
 WINDOW_BYTES = 16 << 20
-"""Maximum bytes of a remote file in memory at once, unless one record is longer."""
+"""Maximum bytes of a remote file that are in memory at once. A longer record exceeds this limit."""
 _ALIGNMENT_BYTES = 4096
-"""A window starts at a multiple of this, so that its sectors are sectors of the file."""
+"""A window starts at a multiple of this number, so that sectors of the window are sectors of the file."""
 
 NEAR_BYTES = 64 << 10
-"""One read is faster than two for byte ranges with a smaller distance."""
+"""If the gap between two byte ranges is smaller, one read is faster than two."""
 _QUEUE_DEPTH = 3
 """Path depth of queue files: topic, queue id, file."""
 _NAME_DIGITS = 20
@@ -43,10 +43,10 @@ class QueueFile:
 
 
 class StoreDirectory:
-    """A store directory, opened read-only. Each call lists the files anew, because a store may be writing."""
+    """A store directory, opened read-only. Each call lists the files again, because a store may create files."""
 
     def __init__(self, place: str, log_places: str = "") -> None:
-        """log_places: storePathCommitLog, if this is not `commitlog`; paths separated by `,`."""
+        """log_places: storePathCommitLog, if it is not `commitlog`; commas separate several paths."""
         self._system, self.root = open_place(place)
         self.root = self.root.rstrip("/")
         found = [open_place(one.strip())[1] for one in log_places.split(",") if one.strip()]
@@ -74,7 +74,7 @@ class StoreDirectory:
         return bool(self._list_files(f"{self.root}/consumequeue"))
 
     def files_of_queue(self, topic: str, queue_id: int) -> list[StoreFile]:
-        """Return the files by offset; none if the topic cannot be a directory name."""
+        """Return the files in order of offset. The list is empty if the topic is not a valid directory name."""
         if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
             return []
         found = _files_with_number_names(self._list_files(f"{self.root}/consumequeue/{topic}/{queue_id}"))
@@ -94,7 +94,7 @@ class StoreDirectory:
 
     @property
     def is_store(self) -> bool:
-        """Whether the directory has a queue or a log directory, which may be empty."""
+        """Return whether the directory contains a queue or log directory, possibly an empty one."""
         infos = self._system.get_file_info(self.log_directories)
         return any(info.type == fs.FileType.Directory for info in infos) or self.has_queues
 
@@ -106,10 +106,10 @@ class StoreDirectory:
         return self._read_file(file, 0, file.size_bytes)
 
     def read_window(self, file: StoreFile, at: int, size_bytes: int = WINDOW_BYTES) -> tuple[memoryview, int]:
-        """Return a window of a file that includes the byte at `at`, and the position of the window's first byte.
+        """Return a window of a file, and the position of the window's first byte. The window includes the byte at `at`.
 
-        A local file is returned whole. The window of a remote file extends `size_bytes` past `at`, or to the end of the
-        file.
+        For a local file the window is the whole file. For a remote file it extends `size_bytes` past `at`, or to the
+        end of the file.
         """
         if self._is_local:
             return self._read_file(file, 0, file.size_bytes), 0
@@ -117,9 +117,9 @@ class StoreDirectory:
         return self._read_file(file, origin, min(at + size_bytes, file.size_bytes)), origin
 
     def read_ranges(self, file: StoreFile, begins: Sequence[int], ends: Sequence[int]) -> tuple[memoryview, int]:
-        """Return ranges of a file in one buffer, at their original distances, and the buffer's position in the file.
+        """Return ranges of a file in one buffer at their original distances, and the buffer's position in the file.
 
-        begins, ends: the ranges, in order. The bytes between two ranges are undefined.
+        begins, ends: the ascending ranges. Bytes between two ranges are undefined.
         """
         if self._is_local:
             return self._read_file(file, 0, file.size_bytes), 0

@@ -1,14 +1,13 @@
-"""Dispatched read: skips the records of unwanted queues with the help of queue entries.
+"""Dispatched read: uses queue entries to skip the records of unwanted queues.
 
-The entries of all queues give the positions and sizes of the records in a range. A record of an unwanted queue cannot
-match the conditions, so the record is skipped. Bytes without an entry are read: records not yet dispatched, records
-without a queue (prepared and rolled back), and records whose entry or queue is missing. So a missing entry costs time,
-but never a row.
+Queue entries contain the positions and sizes of records. The reader skips records of queues that the conditions
+exclude. The reader reads all bytes without an entry: records not yet dispatched, records without a queue (prepared and
+rolled back), and records whose entry or queue is missing. So a missing entry costs time, but never a row.
 
 The whole range is read if two entries overlap, if a record is damaged or has a different size from its entry, or if a
-record without an entry does not end where the next record begins. Two kinds of rows can be missed in the bytes of an
-unwanted entry: a record whose topic or queue id was corrupted into a wanted value, because no checksum covers these
-fields; and a record that only a search after damage would find.
+record without an entry does not end where the next record begins. Two kinds of rows can be missed among the skipped
+bytes: a record whose topic or queue id was corrupted into a wanted value, because no checksum covers these fields; and
+a record that only a search after damage would find.
 """
 
 from collections.abc import Iterator
@@ -28,18 +27,18 @@ from .records import RangeReader
 from .segment_slice import Array, SegmentSlice, pieces_of
 
 SHARE_MAX = 0.25
-"""If the entries have more than this share of the bytes of a range, the whole range is read."""
+"""If the entries are more than this share of the bytes in a range, the whole range is read."""
 COST_SHARE_MAX = 0.75
-"""If reading the wanted records costs more than this share of the range, the whole range is read."""
+"""If reading the wanted records costs more than this share of a full read, the whole range is read."""
 SEARCH_BYTES = 48 << 10
-"""Estimated cost of finding the start of a range in one queue."""
+"""Estimated number of bytes read to find the start of a range in one queue."""
 _GAPS_MAX = 64
 _PIECE_BYTES = 1 << 30
-"""Fits 32-bit offsets."""
+"""Small enough for 32-bit offsets."""
 
 
 class CoveredSpans(NamedTuple):
-    """The entries of a range in order, without overlaps, as log offsets."""
+    """The byte ranges (log offsets) that the entries of a log range cover; ascending, without overlaps."""
 
     begins: Array
     ends: Array
@@ -47,13 +46,13 @@ class CoveredSpans(NamedTuple):
 
 
 class ContradictedError(Exception):
-    """The log contradicts the queues."""
+    """The log does not match the queue entries."""
 
 
 def wanted_pieces(
     directory: StoreDirectory, log_range: LogRange, conditions: RowConditions
 ) -> list[SegmentSlice] | None:
-    """Return the records that may match, and possibly others; None if the whole range must be read."""
+    """Return all records that may match, and possibly others; None if the whole range must be read."""
     if not (conditions.on("topic") or conditions.on("queue_id")):
         return None
     room_bytes = int((log_range.end - log_range.start) * SHARE_MAX)
@@ -105,7 +104,7 @@ def _covered_spans(
     order = np.lexsort((~wanted, ends, begins))
     begins, ends, wanted = begins[order], ends[order], wanted[order]
     is_again = np.append(False, (begins[1:] == begins[:-1]) & (ends[1:] == ends[:-1]))[: len(begins)]
-    # a record can be in several light queues
+    # several light queues can have the same record
     begins, ends, wanted = begins[~is_again], ends[~is_again], wanted[~is_again]
     is_past_the_segment = len(ends) and ends[-1] > log_range.segment.base_offset + log_range.segment.size_bytes
     if is_past_the_segment or (begins[1:] < ends[:-1]).any():
@@ -116,10 +115,7 @@ def _covered_spans(
 
 
 def _cost_bytes(begins: Array, ends: Array) -> int:
-    """Return the cost of reading ranges: ranges near each other become one read with the bytes between them.
-
-    Each read costs NEAR_BYTES extra.
-    """
+    """Return the cost of reading ranges: their bytes, plus NEAR_BYTES per read. Near ranges share one read."""
     if not len(begins):
         return 0
     order = np.argsort(begins, kind="stable")
@@ -139,14 +135,14 @@ def _gaps_between(spans: CoveredSpans, log_range: LogRange) -> list[LogRange]:
         for begin, end in zip(begins[is_gap].tolist(), ends[is_gap].tolist(), strict=True)
     ]
     if found and found[0].start == log_range.start and not (spans.ends == base_offset + log_range.start).any():
-        found[0] = replace(found[0], known=log_range.known)  # no entry proves that a record begins there
+        found[0] = replace(found[0], known=log_range.known)  # no entry proves that a record begins here
     return found
 
 
 def _wanted_and_gap_records(
     directory: StoreDirectory, log_range: LogRange, spans: CoveredSpans, gaps: list[LogRange]
 ) -> Iterator[SegmentSlice]:
-    """Yield the wanted records, and all records in the gaps between entries. Raises ContradictedError."""
+    """Raises ContradictedError if the log does not match the queue entries."""
     segment = log_range.segment
     scanner = RecordScanner(segment.path)
     begins = spans.begins[spans.is_wanted] - segment.base_offset
@@ -162,7 +158,7 @@ def _wanted_and_gap_records(
 def _scan_entries(
     directory: StoreDirectory, scanner: RecordScanner, segment: StoreFile, begins: Array, ends: Array
 ) -> Iterator[SegmentSlice]:
-    """Scan the records between two near entries too, which costs less than a second scan."""
+    """Also scan the records between two near entries, because a second scan would cost more."""
     view, origin = directory.read_ranges(segment, begins.tolist(), ends.tolist())
     starts, stops = begins - origin, ends - origin
     cuts = np.flatnonzero(starts[1:] - stops[:-1] >= NEAR_BYTES) + 1

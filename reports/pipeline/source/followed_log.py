@@ -1,11 +1,11 @@
 """Followed log: divides one log into the parts that a stream reads, and measures the lag.
 
-A part is a range of the log. The stream offset of a part has everything needed to read the part again: the range, and
-the last records before its end. A stream stops before a record that the store is still writing. After a recovery the
-log may end earlier than the stream has read and continue with other records. Then the stream resumes after the last
-unchanged record in its stream offset. A process kill loses no whole record. A power cut may lose all records in the
-offset, which ends the stream with LogCutError. With `upTo` = `durable` the stream reads only the part that recovery
-never truncates: up to the checkpoint, or after a clean stop the whole log.
+A part is a range of the log. The stream offset of a part contains the range and the last records before its end, so
+that the part can be read again. A stream stops before a record that the store is still writing. Recovery may truncate
+records that the stream has read, and the store may then write others. The stream resumes after the last unchanged
+record in its stream offset. A process kill loses no whole record. A power cut may lose all records in the offset; the
+stream then ends with LogCutError. With `upTo` = `durable` the stream reads only data that recovery never truncates: up
+to the checkpoint, or after a clean stop the whole log.
 """
 
 from dataclasses import replace
@@ -24,12 +24,12 @@ class ExpiredError(Exception):
 
 
 class PlannedPart(NamedTuple):
-    """The part of one log in a batch."""
+    """The part of one log that a batch reads."""
 
     offset: dict[str, Any]
     size_bytes: int
     rows: int
-    """Number of records, counted only as far as a limit requires."""
+    """Number of records, if a limit requires the count."""
 
 
 class FollowedLog:
@@ -41,9 +41,9 @@ class FollowedLog:
         self._durable = durable
         self._log_end = LogEnd()
         self._planned: tuple[int, int] | None = None
-        """The end of the last planned part, and the store time of the part's last record."""
+        """The end of the last planned part, and the store time of its last record."""
         self._target: int | None = None
-        """Log offset at which a query with a fixed end stops."""
+        """Log offset at which a query with a fixed end (Trigger.AvailableNow) stops."""
 
     def first_offset(self) -> dict[str, Any]:
         segments = self.directory.segments()
@@ -69,7 +69,7 @@ class FollowedLog:
         return PlannedPart(_offset_fields(begin, end, known), end - begin, rows)
 
     def backlog_bytes(self, start: dict[str, Any]) -> int:
-        """Return approximately how many log bytes follow an offset."""
+        """Return the approximate number of log bytes after an offset."""
         end, _ = self._log_end.find(LogWalk(self.directory))
         return max(end - int(start["to"]), 0)
 
@@ -93,7 +93,7 @@ class FollowedLog:
         self._target = walk.end_of_batch(walk.last_begun, BatchLimits()).log_offset
 
     def _durable_before_ms(self) -> int | None:
-        """Return the store time from which on records may not be durable; None: no limit."""
+        """Return the first store time whose records may not be durable; None if all records are durable."""
         vouched = durable_times(self.directory) if self._durable else None
         return None if vouched is None else vouched.physic_msg_timestamp_ms
 
@@ -104,7 +104,7 @@ class FollowedLog:
             return self._resume_by_old_offset(walk, start)
         known = KnownRecords.from_offset(start)
         if not known.marks or known.last < oldest:
-            return to, to  # no known record remains for a comparison
+            return to, to  # no stored record still exists for a comparison
         if known.are_unchanged(self.directory, walk):
             return to, max(known.first, oldest)
         return known.end_of_unchanged(walk, to), known.first

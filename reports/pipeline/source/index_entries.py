@@ -1,9 +1,9 @@
-"""The table `index_entries`: the key index, one row per entry and one per inconsistency of a file.
+"""The table `index_entries`: one row per entry of the key index, and one per inconsistency of an index file.
 
-`comments` has the meaning of each column. `number` is null for damage of slots or the header.
+The module `comments` explains the columns. `number` is null for damage of slots or the header.
 
-An index file does not store how many slots and entries fit into the file. The numbers come from the options hashSlots
-and indexEntries, else from RocketMQ's defaults if these fit the file size, else from the position of the last entry.
+An index file does not store its numbers of slots and entries. They come from the options hashSlots and indexEntries,
+else from RocketMQ's defaults if these match the file size, else from the position of the last entry.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +48,7 @@ class IndexEntries:
         self.schema = pa.schema(options.chosen(FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[StoreFile]:
-        """Any file may have a wanted hash."""
+        """Return all files, because any file may contain a requested hash."""
         return directory.index_files()
 
     def batches(
@@ -57,7 +57,7 @@ class IndexEntries:
         view = directory.content(partition)
         slots = slot_count_of(self._options, len(view), lambda: view)
         if slots is None and _has_entries(view):
-            pause_for_writes()  # the store may be writing its first entry, and it updates the count in the header last
+            pause_for_writes()  # the store may be writing the first entry; it updates the count in the header last
             slots = slot_count_of(self._options, len(view), lambda: view)
         if slots is None:
             if not conditions and _has_entries(view):
@@ -116,7 +116,7 @@ class IndexEntries:
 
 
 def slot_count_of(options: SourceOptions, size_bytes: int, content: Callable[[], memoryview]) -> int | None:
-    """Return None if unknown. `content` is called only if size and options do not determine the number."""
+    """Return the number of slots, or None. Calls `content` only if options and size do not determine the number."""
     slots, entries = options.hash_slots, options.index_entries
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
@@ -129,12 +129,12 @@ def slot_count_of(options: SourceOptions, size_bytes: int, content: Callable[[],
 
 
 def _has_entries(view: memoryview) -> bool:
-    """Ignore the header, which is written before the first entry."""
+    """Check the bytes after the header. The store writes the header before the first entry."""
     return bool(view[HEADER_BYTES if len(view) > HEADER_BYTES else 0 :].tobytes().strip(b"\0"))
 
 
 def _expected_links(hashes: _Array, slots: int) -> _Array:
-    """Return the expected `previous` of each entry: the last one before it in the same slot, or 0."""
+    """Return the expected `previous` of each entry: the number of the preceding entry in the same slot, or 0."""
     of_slot = hashes % slots
     order = np.argsort(of_slot, kind="stable")
     links = np.zeros(len(hashes), np.int32)
@@ -146,9 +146,10 @@ def _expected_links(hashes: _Array, slots: int) -> _Array:
 def _inconsistent_slots(
     view: memoryview, slots: int, hashes: _Array, *, written_later: int | None = None
 ) -> Iterator[tuple[int, Reason]]:
-    """Yield each slot that does not point to its newest entry.
+    """Yield each slot that does not point to its newest entry, with the damage.
 
-    written_later: number of the first entry written after the header was read. A slot may point to such an entry.
+    written_later: number of the first entry written after the header was read. A slot may point to this or a later
+    entry.
     """
     found = np.frombuffer(view, ">i4", count=slots, offset=HEADER_BYTES)
     wanted = np.zeros(slots, np.int32)

@@ -1,15 +1,15 @@
 """Index lookup: finds the entries of key hashes in one index file, and checks its consistency.
 
 Lookup by slot: a slot points to its newest entry, and each entry to the previous entry of the slot. A lookup by slot
-reads few bytes, but detects damage only in the entries that it follows, so it serves only durable files. An empty slot
-is trusted only if its page has a nonzero byte.
+reads few bytes, but detects damage only in the entries that it follows, so it is used only for durable files. An empty
+slot is trusted only if its page has a nonzero byte.
 
-Lookup by entry: all entries are read, 20 bytes each, and each link is compared with its expected value. A lookup by
-entry detects old pages and sectors between newer ones, as after a power cut or in a file that was copied while the
-store was writing. A slot may be older than the entries, but not newer.
+Lookup by entry: the reader reads all entries of 20 bytes, and compares each link with its expected value. A lookup by
+entry detects stale pages and sectors among newer ones, as after a power cut or in a copy of a file that the store was
+writing. A slot may be older than the entries, but not newer.
 
-In both lookups the first and the last entry must match the header. Two keys can have the same hash, so callers compare
-the keys in the records.
+In both lookups the first and the last entry must match the header. Callers must compare the keys in the records,
+because two keys can have the same hash.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from .log_ranges import LogRange
 from .source_options import SourceOptions
 
 ASKING_BYTES = NEAR_BYTES
-"""Following one link takes about as long as reading this many bytes of entries in sequence."""
+"""Following one link takes as long as reading this many bytes of entries in sequence."""
 _PAGE_BYTES = 4096
 _ENTRIES_AT_ONCE = 1 << 18
 _Array = np.ndarray[Any, Any]
@@ -47,17 +47,17 @@ class InconsistentIndexError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class IndexedPart:
-    """The log that one index file covers: from the record of its first entry to the record before its last."""
+    """The log that one index file covers: from the record of its first entry to the record before its last entry's."""
 
     file: StoreFile
     header: IndexHeader
     ranges: tuple[LogRange, ...]
-    """The log ranges of this part that still exist, and the first byte of the last entry's record."""
+    """The existing log ranges of this part, and the first byte of the last entry's record."""
     durable_before_ms: int | None
-    """Full index files that end by this store time are durable; None after a clean stop: all are durable."""
+    """Full index files that end at or before this store time are durable; None if all are, after a clean stop."""
 
     def within(self, low: int, high: int) -> "IndexedPart | None":
-        """Return this part, or None if no record of it can be between two log offsets."""
+        """Return this part; None if none of its records can be between two log offsets."""
         begin, end = self.header.begin_physical_offset, self.header.end_physical_offset
         return self if max(begin, low) < min(end, high) else None
 
@@ -82,7 +82,7 @@ class IndexLookup:
         self._is_durable = before_ms is None or (is_full and part.header.end_timestamp_ms <= before_ms)
 
     def offsets(self, hashes: Sequence[int]) -> list[int]:
-        """Return sorted log offsets, without the file's last entry. Raises InconsistentIndexError."""
+        """Return the log offsets of matching entries, sorted, without the last entry of the file."""
         found = set[int]()
         for key_hash in hashes if self._is_durable else ():
             some = self._find_by_slot(key_hash)
@@ -97,7 +97,7 @@ class IndexLookup:
     def _first_and_last_entry(self) -> tuple[IndexEntry, IndexEntry]:
         """Return the first and the last entry.
 
-        While the store is writing to the file, count and end in the header may be from different moments.
+        While the store is writing to the file, a reader may get an old count and a new end from the header.
         """
         first, last = self._read_entry(1), self._header.next_entry - 1
         ends = [self._read_entry(number) for number in (last, last - 1, last + 1) if 0 < number < self._entries_max]
@@ -107,7 +107,7 @@ class IndexLookup:
         return first, end
 
     def _find_by_slot(self, key_hash: int) -> list[int] | None:
-        """Return None if reading all entries is cheaper or the page is zero."""
+        """Return None if reading all entries is cheaper, or if the page of the slot is zero."""
         header, slot = self._header, key_hash % self._slots
         slot_at = HEADER_BYTES + SLOT_BYTES * slot
         begin = max(slot_at // _PAGE_BYTES * _PAGE_BYTES, HEADER_BYTES)
@@ -150,7 +150,7 @@ class IndexLookup:
             raw = np.frombuffer(self._read_bytes(at, self._entries_at + ENTRY_BYTES * behind), ENTRY)
             key_hashes, offsets = raw["key_hash"].astype(np.int32), raw["physical_offset"].astype(np.int64)
             past_the_end = np.flatnonzero(offsets > end) + first
-            is_younger = len(past_the_end) == 1 and past_the_end[0] == behind_all - 1  # than the rest of the header
+            is_younger = len(past_the_end) == 1 and past_the_end[0] == behind_all - 1  # newer than the header's `end`
             if (len(past_the_end) and not is_younger) or offsets.min() < begin or key_hashes.min() < 0:
                 raise InconsistentIndexError
             if (raw["previous"] != _expected_previous(key_hashes % self._slots, first, newest)).any():
@@ -159,7 +159,7 @@ class IndexLookup:
         for slot in sorted({key_hash % self._slots for key_hash in hashes}):
             slot_at = HEADER_BYTES + SLOT_BYTES * slot
             (number,) = SLOT.unpack(self._read_bytes(slot_at, slot_at + SLOT_BYTES))
-            if newest[slot] < number < behind_all:  # that one says it is another slot's
+            if newest[slot] < number < behind_all:  # the entry says that it belongs to another slot
                 raise InconsistentIndexError
         return found
 
@@ -168,7 +168,7 @@ class IndexLookup:
         return decode_entry(memoryview(self._read_bytes(at, at + ENTRY_BYTES)), 0)
 
     def _read_bytes(self, begin: int, end: int) -> bytes:
-        """Use a single read. Raises InconsistentIndexError if the file has become shorter."""
+        """Raises InconsistentIndexError if the file has become shorter."""
         view, origin = self._directory.read_window(self._file, begin, end - begin)
         found = view[begin - origin : end - origin].tobytes()
         if len(found) != end - begin:
@@ -177,7 +177,7 @@ class IndexLookup:
 
 
 def _expected_previous(slots: _Array, first: int, newest: _Array) -> _Array:
-    """Return the expected `previous` of consecutive entries, the first with number `first`.
+    """Return the expected `previous` of consecutive entries. first: number of the first entry.
 
     newest: the last entry of each slot before these entries; updated in place.
     """

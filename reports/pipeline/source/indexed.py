@@ -1,14 +1,15 @@
-"""Indexed read: uses index files to read only the records that can have a key.
+"""Indexed read: uses index files to read only records that may have a requested key.
 
-The header of an index file gives the first and the last record whose keys are in the file. The log outside of these
-parts is always read. So is the record of each file's last entry, because the file may lack some of its keys. In a
-covered part only those records are read to which entries with the key's hash point. Each read starts at a record before
-them that has an entry in its queue, so it reports the same damage as a full read. Then topic and key are compared.
+The header of an index file names the first and the last record whose keys the file contains. The reader reads all of
+the log that no index file covers, and the record of each file's last entry, because the file may lack some keys of this
+record. In a covered part it reads only records to which entries with the key's hash point. Each read starts at an
+earlier record that has an entry in its queue, so it reports the same damage as a full read. Then the reader compares
+topic and key.
 
-An index file is trusted if it is consistent (`index_lookup`), and if the records of its first, its last and the
-matching entries exist and have keys with these hashes. Such records do not exist if recovery has truncated the log but
-not the index. The part of the log that an untrusted index file covers is read completely. So a broken index costs time;
-docs/tables.md describes the cases in which a broken index costs rows.
+An index file is trusted if it is consistent (`index_lookup`), and if the records of its first, last and matching
+entries exist and have keys with these hashes. Records may be missing after a recovery that truncated the log but not
+the index. The part of the log that an untrusted index file covers is read completely. docs/tables.md describes the
+cases in which a broken index costs rows.
 """
 
 from bisect import bisect_right
@@ -34,10 +35,10 @@ from .segment_slice import SegmentSlice
 from .source_options import SourceOptions
 
 SHARE_MAX = 0.25
-"""If the matching records have more than this share of a part, the whole part is read."""
+"""If the matching records make up more than this share of a part, the whole part is read."""
 _TOPICS_MAX = 64
 _ZEROS_BYTES = 1 << 20
-"""The log ends at a record that is followed by this many zeros."""
+"""A record followed by this many zeros counts as the end of the log."""
 
 
 class RangesOfPart(NamedTuple):
@@ -45,26 +46,26 @@ class RangesOfPart(NamedTuple):
 
     ranges: list[LogRange]
     are_records: bool
-    """Whether the ranges have only the records of matching entries, instead of the whole part."""
+    """Whether the ranges contain only the records of matching entries, not the whole part."""
 
 
 def records_with_key(piece: SegmentSlice, key: bytes) -> SegmentSlice:
-    """Exclude roll-backs, which the index does not have."""
+    """Select the records with a key, except rolled-back ones, which are not in the index."""
     some = piece.where(piece.number("sysFlag") & TRANSACTION_MASK != TRANSACTION_ROLLBACK)
     some = some.where(pc.match_substring(some.joined_properties, pattern=key).to_numpy(zero_copy_only=False))
     return some.where(np.array([key in keys_of(one) for one in some.joined_properties.to_pylist()], bool))
 
 
 def hashes_of(conditions: RowConditions, key: bytes) -> list[int]:
-    """Empty if no condition names topics or if there are too many."""
+    """Return an empty list if no condition names topics, or if the conditions name too many."""
     topics = conditions.listed_values("topic") or []
     return sorted({key_hash(topic, key) for topic in topics}) if len(topics) <= _TOPICS_MAX else []
 
 
 def parts_of(directory: StoreDirectory, ranges: Sequence[LogRange]) -> list[LogRange | IndexedPart] | None:
-    """Return the ranges, where an `IndexedPart` replaces the records that an index file covers.
+    """Return the ranges. An `IndexedPart` replaces the records that an index file covers.
 
-    None if no index file covers a range, if no queue can prove records, or if files contradict each other.
+    None if no index file covers a range, if the store has no queues, or if index files contradict each other.
     """
     durable_before_ms = _durable_before_ms(directory)
     files = list(_headers_with_entries(directory))
@@ -140,8 +141,8 @@ def _ranges_between(ranges: Sequence[LogRange], low: int, high: int) -> list[Log
 def _ranges_with_records(ranges: Sequence[LogRange], offsets: Sequence[int]) -> list[LogRange]:
     """Return ranges with the records at the given offsets. Near records share a range.
 
-    A record is written before its index entry. So damage is permanent here, and no range is marked as the last of the
-    log.
+    A store writes a record before its index entry, so damage in these ranges is permanent, and no range is the last of
+    the log.
     """
     cuts = [0, *(at for at in range(1, len(offsets)) if offsets[at] - offsets[at - 1] >= NEAR_BYTES), len(offsets)]
     return [
@@ -155,7 +156,6 @@ def _ranges_with_records(ranges: Sequence[LogRange], offsets: Sequence[int]) -> 
 def _positions_with_keys(
     directory: StoreDirectory, log_range: LogRange, expected: Mapping[int, Sequence[int]]
 ) -> Iterator[int]:
-    """Yield the positions of records that have keys with the expected hashes."""
     for piece in RangeReader(directory, log_range).pieces():
         if isinstance(piece, SegmentSlice):
             is_expected = np.isin(piece.starts + piece.origin + piece.segment.base_offset, list(expected))

@@ -1,11 +1,11 @@
-"""Known records: the part of a stream offset that finds where recovery truncated the log.
+"""Known records: the part of a stream offset that reveals where recovery truncated the log.
 
-The offset has a 64-bit digest of the last record's head. No two heads are equal: a head has the store time, the queue
-offset and the body's checksum. If the last record is unchanged, all records before it are unchanged too. If the last
-record has changed, the log was truncated. The offset also has eight bits of the digest of each earlier record. A record
-is new if its bits differ or if its store time is after that of every record that was read. A new record is mistaken for
-an old one only if its eight bits match and the clock was set back. In that case a record has an earlier store time than
-the record before it, and the search ends with LogCutError.
+The offset contains a 64-bit digest of the last record's head. Heads are unique: each contains the store time, the queue
+offset and the body's checksum. If the last record is unchanged, all earlier records are unchanged; otherwise the log
+was truncated. The offset also contains eight bits of the digest of each earlier record. A record is new if its bits
+differ, or if its store time is later than that of every record that was read. A new record looks like an old one only
+if its eight bits match and the clock was set back. Then a record has an earlier store time than its predecessor, and
+the search ends with LogCutError.
 """
 
 from base64 import b64decode, b64encode
@@ -27,14 +27,14 @@ KNOWN_MAX = 512
 _HEAD_BYTES = RECORD_BYTES_MIN - 3
 _LOOK_BACK_BYTES = 1 << 20
 _LOOK_BACK_BYTES_ENOUGH = 8 << 20
-"""The search for KNOWN_MAX records goes back this far, or farther if it has found no record."""
+"""The search for KNOWN_MAX records goes back this far, and farther if it finds no record."""
 _LOOK_BACK_TIMES = 8
 _OLD_MARK = Struct(">qI")
-"""The older form of offsets: log offset and CRC-32 of the head for each of 1,024 records."""
+"""Earlier versions stored log offset and CRC-32 of the head for each of 1,024 records."""
 
 
 class LogCutError(Exception):
-    """The log was truncated at an unknown place."""
+    """The log was truncated at an unknown log offset."""
 
 
 class KnownRecord(NamedTuple):
@@ -42,13 +42,13 @@ class KnownRecord(NamedTuple):
 
     begin: int
     end: int
-    """Log offset after the record; `begin` is the log offset of the record."""
+    """Log offset after the record."""
     digest: bytes
     stored_ms: int
 
 
 class KnownRecords(NamedTuple):
-    """The last records before the end of a batch, without gaps except for damage."""
+    """The last undamaged records before the end of a batch."""
 
     first: int = 0
     """Log offset of the first record."""
@@ -56,9 +56,8 @@ class KnownRecords(NamedTuple):
     digest: bytes = b""
     """Digest of the last record's head."""
     latest_ms: int = 0
-    """The latest store time of the known records."""
     marks: bytes = b""
-    """One byte of the digest per record."""
+    """One byte of each record's digest."""
 
     @classmethod
     def from_offset(cls, offset: dict[str, Any]) -> "KnownRecords":
@@ -69,7 +68,7 @@ class KnownRecords(NamedTuple):
 
     @classmethod
     def before(cls, walk: LogWalk, to: int, oldest: int) -> "KnownRecords":
-        """Return the records from `oldest`, where a record begins, to the end of a batch at `to`."""
+        """Return the records from `oldest`, the log offset of a record, to `to`, the end of a batch."""
         back_bytes = _LOOK_BACK_BYTES
         while True:
             low = max(oldest, to - back_bytes)
@@ -98,8 +97,8 @@ class KnownRecords(NamedTuple):
     def end_of_unchanged(self, walk: LogWalk, to: int) -> int:
         """Return the log offset after the last unchanged record.
 
-        Raises LogCutError if that record cannot be determined. to: end of the batch, whose last record has left the
-        log.
+        to: end of the batch, whose last record no longer exists. Raises LogCutError if this record cannot be
+        determined.
         """
         if not walk.segments or walk.segments[0].base_offset > self.first:
             raise no_known_record_error(to)
@@ -119,7 +118,7 @@ class KnownRecords(NamedTuple):
 
 
 def old_marks_of(offset: dict[str, Any]) -> list[tuple[int, int]]:
-    """Return the log offsets and checksums in an offset of the older form, the newest last."""
+    """Return log offsets and checksums from a stream offset of an earlier version, newest last."""
     return [] if "last" in offset else list(_OLD_MARK.iter_unpack(b64decode(offset["known"])))
 
 
@@ -133,7 +132,7 @@ def no_known_record_error(to: int) -> LogCutError:
 def record_head_at(directory: StoreDirectory, walk: LogWalk, begin: int) -> tuple[bytes, int] | None:
     """Return the head of the record at a log offset, and its end; None if there is no record.
 
-    In the last segment only a whole record counts, because recovery would truncate a partial one.
+    In the last segment a partial record is ignored, because recovery would truncate it.
     """
     for segment in walk.segments:
         position = begin - segment.base_offset

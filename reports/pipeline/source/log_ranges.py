@@ -1,11 +1,10 @@
-"""Log ranges: divides segments at arbitrary bytes into parts of about equal size, one per task.
+"""Log ranges: divides segments at arbitrary bytes into parts of equal size, one per task.
 
-A range has the records that begin in the range. The task of a range finds the first record, and the task of the
-preceding range reads up to that record. Both tasks follow the same chain of records: a segment begins with a record,
-and each record's size gives the start of the next. To avoid following the chain from the start of the segment, a task
-searches shortly before its range for bytes that look like a record and have an entry in the record's queue. A message
-body can contain anything, but no entry points into a body. From the record that it found, the task follows the chain
-into its range, and continues after damage.
+A record belongs to the range in which it begins. A segment begins with a record, and the size of each record gives the
+start of the next. To avoid reading the segment from its start, a task searches shortly before its range for bytes that
+look like a record and have an entry in the record's queue. A message body can contain such bytes, but no entry points
+into a body. From the record that it finds, the task follows the record sizes into its range, and continues after
+damage.
 """
 
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from .queue_array import QueueArray
 
 _LOOK_BACK_BYTES = 64 << 10
 _LOOK_BACK_TIMES = 8
-"""Each time the search finds no record with an entry, it goes back farther by this factor."""
+"""If the search finds no record with an entry, it starts this many times farther back."""
 _PAGE_BYTES = 4096
 _SIZE_AND_MAGIC = Struct(">ii")
 
@@ -33,11 +32,11 @@ class LogRange:
     start: int
     end: int
     is_last: bool
-    """Whether no later segment has been written. The unwritten end of this segment is then no damage."""
+    """Whether no later segment has records. Zeros at the end of this segment are then no damage."""
     known: int = 0
-    """Position at or before `start` where a record is known to begin."""
+    """A position at or before `start` where a record begins."""
     zeros_max: int | None = None
-    """Maximum of zeros to read after the end of the log; None for no limit."""
+    """Maximum number of zeros to read after the end of the log; None for no limit."""
 
     def __post_init__(self) -> None:
         assert 0 <= self.known <= self.start <= self.end <= self.segment.size_bytes, self
@@ -58,15 +57,14 @@ class LogRange:
 
 
 def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: int | None = None) -> list[LogRange]:
-    """Return the log in ranges of split_bytes, in order; 0 makes one range per segment.
+    """Divide the log into ranges of split_bytes, in log order; 0 makes one range per segment.
 
-    first, to: log offsets where records begin, which bound the returned log. Without `to` the returned log extends to
-    the end.
+    first, to: log offsets of records; the ranges cover [first, to). Without `to` they extend to the end of the log.
     """
     segments = directory.segments()
     last = last_written_segment(directory, segments)
     if not directory.has_queues:
-        split_bytes = 0  # only queue entries can prove that a record begins inside a segment
+        split_bytes = 0  # without queue entries a task cannot find a record inside a segment
     found: list[LogRange] = []
     for segment in segments:
         start = max(first - segment.base_offset, 0)
@@ -78,7 +76,7 @@ def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: 
 
 
 def last_written_segment(directory: StoreDirectory, segments: list[StoreFile]) -> int:
-    """Return the log offset, 0 if none. Stores create segments in advance."""
+    """Return the log offset of the last segment with data, or 0. Stores create empty segments in advance."""
     return next((one.base_offset for one in reversed(segments) if has_first_record(directory, one)), 0)
 
 
@@ -97,7 +95,7 @@ def _split_range(directory: StoreDirectory, whole: LogRange, split_bytes: int) -
 
 
 def _is_page_zero_before(directory: StoreDirectory, segment: StoreFile, cut: int) -> bool:
-    """One task reads all zeros after the log's end."""
+    """Return whether the page before `cut` is zero, so that one task reads all zeros after the end of the log."""
     begin = max(cut - _PAGE_BYTES, 0)
     view, origin = directory.read_window(segment, begin, cut - begin)
     return not view[begin - origin : cut - origin].tobytes().strip(b"\0")
@@ -109,7 +107,7 @@ class FirstRecord:
 
     position: int
     is_sound: bool
-    """Whether the record was found by following record sizes, without a search after damage."""
+    """Whether the task found the record by following record sizes, without a search after damage."""
 
 
 class RangeStart:
@@ -144,7 +142,6 @@ class RangeStart:
         return FirstRecord(at, is_sound)
 
     def has_matching_entry(self, view: memoryview, position: int, base_offset: int) -> bool:
-        """An entry in the record's queue is the proof."""
         scan = scan_records(view, position, len(view), file="", base_offset=base_offset, check_crc=False)
         try:
             record = next(scan, None)
@@ -153,7 +150,7 @@ class RangeStart:
         return record is not None and self._has_entry(record)
 
     def record_with_entry_between(self, segment: StoreFile, low: int, high: int) -> int | None:
-        """Return the position of the first proven record, or None."""
+        """Return the position of the first record that has an entry in its queue, or None."""
         view, origin = self._directory.read_window(segment, low, high - low + RECORD_BYTES_MIN)
         at, base_offset = low - origin, segment.base_offset + origin
         while True:
@@ -174,7 +171,7 @@ class RangeStart:
 
 
 def record_starts(directory: StoreDirectory, segment: StoreFile, start: int) -> Iterator[int]:
-    """Yield the starts of the records after the record at `start`, up to the first invalid size."""
+    """Yield the starts of the records after the one at `start`, up to the first invalid size."""
     at = start
     while at < segment.size_bytes:
         view, origin = whole_record_at(directory, segment, at, _LOOK_BACK_BYTES)
@@ -189,7 +186,7 @@ def record_starts(directory: StoreDirectory, segment: StoreFile, start: int) -> 
 def whole_record_at(
     directory: StoreDirectory, segment: StoreFile, position: int, size_bytes: int
 ) -> tuple[memoryview, int]:
-    """Return a window with the whole record, or `size_bytes`, and the window's position."""
+    """Return a window of at least `size_bytes` with the whole record, and the position of the window."""
     view, origin = directory.read_window(segment, position, max(size_bytes, RECORD_BYTES_MIN))
     at = position - origin
     if len(view) - at < RECORD_BYTES_MIN:
@@ -201,7 +198,7 @@ def whole_record_at(
 
 
 def next_candidate(directory: StoreDirectory, segment: StoreFile, position: int, end: int) -> int:
-    """Return the next position that looks like the start of a record, else `end`."""
+    """Return the next position whose bytes look like the start of a record, else `end`."""
     while position < end:
         view, origin = directory.read_window(segment, position)
         found = find_record(view, position - origin, segment.base_offset + origin, segment.size_bytes - origin)

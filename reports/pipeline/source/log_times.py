@@ -1,9 +1,9 @@
 """Log times: finds the log offsets that bound all records of a time range.
 
-Store times step back when the clock does. The user states that no record is more than `out_of_order_ms` older than any
-record before it. Then the time of one record bounds the times of all records before and after it, and binary search
-works: first over the first records of segments, then over records with queue entries in one segment. Where no such
-record is found, the search excludes less of the log.
+Store times can decrease when the clock steps back. The user states that no record is more than `out_of_order_ms` older
+than any record before it. So the time of one record bounds the times of all earlier and later records, and binary
+search works: first over the first records of segments, then over records with queue entries in one segment. If the
+search finds no such record, it excludes less of the log.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from .directory import StoreDirectory, StoreFile
 from .log_ranges import RangeStart, last_written_segment, whole_record_at
 
 _CUTS = 1024
-"""Maximum number of positions that are examined in a segment: one per MiB of RocketMQ's segments."""
+"""Maximum number of positions to examine in a segment: one per MiB of RocketMQ's segments."""
 _CUT_BYTES_MIN = 4096
 _NEAR_BYTES = 64 << 10
 _BEHIND_ALL = (1 << 63) - 1
@@ -24,7 +24,6 @@ _BEHIND_ALL = (1 << 63) - 1
 
 class _TimedPosition(NamedTuple):
     number: int
-    """Number of the examined position."""
     log_offset: int
     stored_ms: int
 
@@ -46,8 +45,7 @@ class LogTimes:
     def offsets_of_period(self, low_ms: int, high_ms: int) -> tuple[int, int]:
         """Return two log offsets that bound all records stored from low_ms to high_ms.
 
-        A record begins at each offset, and the record at the second offset is excluded. 0 or a huge second offset: no
-        bound.
+        A record begins at each offset; the second offset is exclusive. 0 or a huge second offset means no bound.
         """
         before_ms, after_ms = low_ms - self._out_of_order_ms, high_ms + self._out_of_order_ms
         begin = _last_satisfying(len(self._segments), self._first_position_of, lambda stored_ms: stored_ms < before_ms)
@@ -108,8 +106,8 @@ def _position_count(segment: StoreFile) -> int:
 def _last_satisfying(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _TimedPosition | None:
     """Return the last position that satisfies `holds`; None if no position does.
 
-    All positions before the returned position must satisfy `holds` too. Where no record is found, as in zeros after the
-    end of the log, the search continues before that position.
+    All positions before the returned one must satisfy `holds` too. If a position has no record, such as zeros after the
+    end of the log, the search continues before it.
     """
     best, low, high = None, 0, places
     while low < high:
@@ -123,7 +121,7 @@ def _last_satisfying(places: int, look_at: _LookAt, holds: Callable[[int], bool]
 
 
 def _first_satisfying(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _TimedPosition | None:
-    """Return the first position that satisfies `holds`, as all positions after it must; None if there is none."""
+    """Return the first position that satisfies `holds`, or None. All later positions must satisfy it too."""
     best, low, high = None, 0, places
     while low < high:
         middle = (low + high) // 2

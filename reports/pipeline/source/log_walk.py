@@ -1,13 +1,13 @@
-"""Log walk: finds the end of a stream's next batch with few reads of the log.
+"""Log walk: finds the end of a stream's next batch with few reads.
 
-Once a later segment has been started, a segment gets no more records. A batch includes such a finished segment
-completely, without reading it, or ends in it at the first record over a limit. The walk follows the record sizes from
-the start of the batch. If only bytes are limited, it starts at a record shortly before the limit that has an entry in
-its queue. Tasks check the checksums later. A batch includes only whole records of the last segment, with correct
-checksums, because the store may be writing it or recovery will truncate it.
+All segments except the last are finished: the store adds no records. A batch includes a finished segment completely,
+without reading it, or ends at its first record over a limit. To find that record, the walk follows the record sizes
+from the start of the batch. If only bytes are limited, it starts at a record with a queue entry shortly before the
+limit. Tasks verify checksums later. From the last segment, a batch includes only whole records with correct checksums,
+because the store may be writing other bytes, or recovery will truncate them.
 
-A batch ends where the first record over a limit begins, so a damaged size never moves the end. Records after damage are
-not counted: a batch with damage includes the rest of that segment.
+A batch ends where the first record over a limit begins, so a damaged size never moves the end. A batch with damage
+includes the rest of the damaged segment, without counting its records.
 """
 
 from collections.abc import Iterator
@@ -36,19 +36,19 @@ class BatchLimits:
 
     rows: int | None = None
     size_bytes: int | None = None
-    """Maximum of log bytes, unless the first record alone is larger."""
+    """Maximum number of log bytes. A larger first record exceeds this limit."""
     before_ms: int | None = None
-    """The batch ends before the first record that has this store time or a later one."""
+    """The batch ends before the first record with this or a later store time."""
     target: int | None = None
     """Log offset at which the stream ends."""
 
     @property
     def are_positions(self) -> bool:
-        """Whether the end can be found without reading the records before the end."""
+        """Whether the limits allow finding the end without reading all records before it."""
         return self.rows is None and self.before_ms is None
 
     def share_of(self, logs: int) -> "BatchLimits":
-        """Return the limits for one of several logs, which allow at least one record."""
+        """Divide the limits by the number of logs. Each log can have at least one record."""
         rows = None if self.rows is None else max(self.rows // logs, 1)
         return replace(self, rows=rows, size_bytes=None if self.size_bytes is None else max(self.size_bytes // logs, 1))
 
@@ -59,13 +59,13 @@ class BatchLimits:
         )
 
     def stop(self, begin: int) -> int | None:
-        """Return the largest log offset at which a batch with two or more records may end."""
+        """Return the largest log offset at which a batch of two or more records may end."""
         stops = [] if self.size_bytes is None else [begin + self.size_bytes]
         stops += [] if self.target is None else [self.target]
         return min(stops, default=None)
 
     def first_record_over_limit(self, piece: SegmentSlice, begin: int, rows: int) -> int | None:
-        """Return the log offset of a piece's first record over a limit. rows: records before the piece."""
+        """Return the log offset of the first record over a limit. rows: number of records before this piece."""
         begins = piece.starts + piece.origin + piece.segment.base_offset
         ends = begins + piece.number("totalSize")
         is_over = np.zeros(len(piece), bool)
@@ -86,7 +86,7 @@ class BatchEnd(NamedTuple):
 
     log_offset: int
     rows: int
-    """Number of records, counted only as far as a limit requires."""
+    """Number of records, if a limit requires the count."""
 
 
 class LogWalk:
@@ -95,7 +95,6 @@ class LogWalk:
     def __init__(self, directory: StoreDirectory) -> None:
         self.segments = directory.segments()
         self.last_begun = last_written_segment(directory, self.segments)
-        """Log offset of the last started segment."""
         self._directory = directory
         self._start = RangeStart(directory)
 
@@ -106,7 +105,7 @@ class LogWalk:
             if segment_end <= end:
                 continue
             if segment.base_offset > end:
-                break  # a gap: a segment between the two does not exist yet
+                break  # a gap: a segment in between does not exist yet
             is_open = segment.base_offset >= self.last_begun
             if not is_open and limits.are_positions and (stop is None or segment_end <= stop):
                 end = segment_end
@@ -133,7 +132,7 @@ class LogWalk:
         return BatchEnd(end, rows)
 
     def records_by_size(self, segment: StoreFile, position: int, stop: int) -> Iterator[SegmentSlice]:
-        """Yield the records between two positions. Only the sizes of the records are checked."""
+        """Yield the records between two positions. Checks only record sizes."""
         while position < stop:
             view, origin = whole_record_at(self._directory, segment, position, _WINDOW_BYTES)
             end = min(len(view), stop - origin)
@@ -146,7 +145,7 @@ class LogWalk:
             position = origin + int(ends[-1])
 
     def checked_records(self, segment: StoreFile, position: int) -> Iterator[SegmentSlice]:
-        """Yield the fully checked records from a position up to the first partial record."""
+        """Yield fully checked records from a position up to the first partial record."""
         scanner = RecordScanner(segment.path)
         while position < segment.size_bytes:
             view, origin = whole_record_at(self._directory, segment, position, WINDOW_BYTES)
@@ -157,10 +156,10 @@ class LogWalk:
             position = origin + behind
 
     def undamaged_records_between(self, low: int, high: int, *, is_boundary: bool) -> Iterator[SegmentSlice]:
-        """Yield the undamaged records that begin between two log offsets; the last ends at `high`.
+        """Yield the undamaged records between two log offsets. The last record ends at `high`.
 
-        is_boundary: whether a record begins at `low`. If no record begins at `low`, as after damage, the first record
-        with an entry is the first.
+        is_boundary: whether a record begins at `low`. If not, as after damage, the first yielded record is the first
+        with a queue entry.
         """
         for segment in self.segments:
             stop = min(high - segment.base_offset, segment.size_bytes)
@@ -178,7 +177,7 @@ class LogWalk:
                 position = None if is_done else self._start.record_with_entry_between(segment, end + 1, stop)
 
     def _record_start_before(self, segment: StoreFile, position: int, stop: int) -> int:
-        """Return `position` if no record is found shortly before `stop`."""
+        """Return the start of a record shortly before `stop`, or `position` if the search finds none."""
         back_bytes = _LOOK_BACK_BYTES
         while stop - back_bytes > position:
             found = self._start.record_with_entry_between(segment, stop - back_bytes, stop)
@@ -188,7 +187,7 @@ class LogWalk:
         return position
 
     def _is_full(self, segment: StoreFile, end: int) -> bool:
-        """The records end with the segment's last byte or with a blank record."""
+        """Return whether the records end with the last byte of the segment or with a blank record."""
         position = end - segment.base_offset
         if position >= segment.size_bytes:
             return True
@@ -201,15 +200,15 @@ class LogEnd:
 
     def __init__(self) -> None:
         self._last = -1
-        """Log offset of the last record that was found."""
+        """Log offset of the last record found."""
 
     def find(self, walk: LogWalk) -> tuple[int, int]:
-        """Return the end's log offset, and the last record's store time: 0 if the last segment has no record."""
+        """Return the log offset of the end, and the store time of the last record (0 if the last segment is empty)."""
         for segment in walk.segments:
             if segment.base_offset == walk.last_begun:
                 at = self._last - segment.base_offset
                 found = self._end_from(walk, segment, at) if 0 <= at < segment.size_bytes else None
-                found = found or self._end_from(walk, segment, 0)  # recovery has truncated the log
+                found = found or self._end_from(walk, segment, 0)  # after recovery has truncated the log
                 if found is not None:
                     return found
         return walk.last_begun, 0

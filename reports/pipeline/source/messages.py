@@ -1,12 +1,12 @@
-"""The table `messages`: the log, one row per record and one per damaged place.
+"""The table `messages`: one row per record of the log, and one per damaged byte range.
 
-`comments` has the meaning of each column. A row for a corrupt body has all columns. A row for other damage has only
-file and position. A row of damage satisfies no condition. The derived columns tags_code, key_hashes and light_places
-exist only if the option `columns` names them.
+The module `comments` explains the columns. A row for a corrupt body has all columns, a row for other damage only file
+and position. Conditions exclude all rows for damage. The derived columns tags_code, key_hashes and light_places exist
+only if the option `columns` names them.
 
-Conditions on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are applied before
-other fields are decoded. A condition on physical_offset limits the read. Other modules skip parts of the log: log_times
-by time, queue_places by queue offset, dispatched by queue, and indexed by the option `key`.
+The reader applies conditions on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms
+before it decodes other fields. A condition on physical_offset limits the read. Other modules skip parts of the log:
+log_times for time ranges, queue_places for queue offsets, dispatched for queues, and indexed for the option `key`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ from .segment_slice import Array, SegmentSlice
 from .source_options import SourceOptions
 
 TIME = pa.timestamp("us", tz="UTC")
-"""Spark displays times in the time zone of the session."""
+"""Spark displays these times in the time zone of the session."""
 _TIMES_MS = (-62_135_596_800_000, 253_402_300_799_999)
 """The first and last millisecond of Python's timestamps: the years 1 to 9999."""
 MESSAGE_FIELDS = (
@@ -73,7 +73,7 @@ _NUMBERS = {
     "prepared_transaction_offset": "preparedTransactionOffset",
     "body_crc": "bodyCRC",
 }
-"""Column -> the record's header field."""
+"""Column -> header field of the record."""
 _CONDITION_NUMBERS = ("physical_offset", "size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms")
 
 
@@ -128,7 +128,7 @@ class Messages:
         self.schema = pa.schema(options.chosen(MESSAGE_FIELDS, DERIVED_FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[LogRange | IndexedPart]:
-        """Return the ranges that may match, and the parts covered by the index."""
+        """Return the ranges with records that may match, and the parts that the index covers."""
         if self._options.use_queues:
             named = ranges_of_queue_offsets(directory, conditions)
             if named is not None:
@@ -137,7 +137,7 @@ class Messages:
         parts = parts_of(directory, ranges) if self._wanted_hashes(conditions) else None
         low, high = conditions.bounds("physical_offset")
         if not directory.has_queues:
-            low = 0  # a range that begins inside a record would search back for its first record
+            low = 0  # otherwise the range might begin inside a record and search back
         if self._options.out_of_order_ms is not None and conditions.on("store_timestamp_ms"):
             times = LogTimes(directory, self._options.out_of_order_ms)
             begin, end = times.offsets_of_period(*conditions.bounds("store_timestamp_ms"))
@@ -158,7 +158,7 @@ class Messages:
             yield from self._message_rows(directory, one, conditions, use_queues=use_queues)
 
     def _wanted_hashes(self, conditions: RowConditions) -> list[int]:
-        """Empty if the index cannot be used for the query."""
+        """Return the hashes to look up; empty if the query cannot use the index."""
         return hashes_of(conditions, self._key) if self._key is not None and self._options.use_index else []
 
     def _message_rows(

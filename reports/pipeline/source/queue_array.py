@@ -1,7 +1,7 @@
-"""Consume queue as an array: finds entries by number, or by log offset with a binary search.
+"""Consume queue as an array: finds an entry by number, or by log offset with a binary search.
 
-Entries are in log order, so a few small reads find the first one after a log offset. In a damaged queue the search may
-miss entries, but every returned entry is in a file of the queue.
+Entries are in log order, so a few small reads find the first entry after a log offset. In a damaged queue the search
+may miss entries.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,7 +17,7 @@ from .directory import StoreDirectory, StoreFile
 ENTRY = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 _PAGE_BYTES = 4096
 _ENTRIES_FIRST, _ENTRIES_MAX = 200, 1 << 15
-"""Number of entries in the first read, and the maximum. Each read has four times as many as the preceding read."""
+"""Number of entries in the first read, and the maximum per read. The number quadruples with each read."""
 _UNWRITTEN = 1 << 63
 """Sort key: greater than any log offset."""
 _Array = np.ndarray[Any, Any]
@@ -34,7 +34,7 @@ class QueueArray:
         self._seen: dict[str, tuple[memoryview, int]] = {}
 
     def at(self, queue_offset: int) -> QueueEntry | None:
-        """The entry may be unwritten; None if the entry is after the end of the files."""
+        """Return the entry at a queue offset, possibly unwritten; None after the end of the files."""
         position = queue_offset * ENTRY_BYTES
         for file in self._files:
             if file.base_offset <= position <= file.base_offset + file.size_bytes - ENTRY_BYTES:
@@ -42,7 +42,7 @@ class QueueArray:
         return None
 
     def record_bounds_between(self, low: int, high: int) -> tuple[_Array, _Array]:
-        """Return the starts and ends of records, including a record that spans `low`."""
+        """Return starts and ends of the records between two log offsets, including a record that spans `low`."""
         count = self._ends[-1] if self._ends else 0
         number = max(bisect_left(range(count), low, key=self._physical_offset) - 1, 0)
         parts, wanted = [np.empty(0, ENTRY)], _ENTRIES_FIRST
@@ -81,7 +81,7 @@ class QueueArray:
         return np.frombuffer(raw, ENTRY, count=len(raw) // ENTRY_BYTES)
 
     def _entry_bytes(self, file: StoreFile, position: int, size_bytes: int) -> memoryview:
-        """Return fewer bytes at the end of the file. The last window is cached."""
+        """Return up to `size_bytes` bytes. The last window is cached."""
         view, origin = self._seen.get(file.path, (memoryview(b""), 0))
         end = min(position + size_bytes, file.size_bytes)
         if not origin <= position <= end <= origin + len(view):

@@ -1,6 +1,7 @@
-"""The table `queue_entries`: consume queues, one row per entry up to the last nonzero one.
+"""The table `queue_entries`: one row per consume queue entry, up to the last nonzero entry.
 
-`comments` has the meaning of each column. Conditions on topic, queue_id and queue_offset exclude whole files.
+The module `comments` explains the columns. The reader skips whole files because of conditions on topic, queue_id and
+queue_offset.
 """
 
 from collections.abc import Iterator, Sequence
@@ -112,9 +113,9 @@ class QueueEntries:
 
 
 def _stable_entries(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, _Array]:
-    """Return the entries up to the last nonzero one, and a mask of the zero entries.
+    """Return the entries up to the last nonzero entry, and a mask of the zero entries.
 
-    Entries that a running store appends after the first read are omitted.
+    Omits entries that a running store appends after the first read.
     """
     entries, is_zero = _entries(directory, one)
     for _ in range(LOOKS_MAX):
@@ -129,7 +130,7 @@ def _stable_entries(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, 
 
 
 def _entries(directory: StoreDirectory, one: QueueFile, count: int | None = None) -> tuple[_Array, _Array]:
-    raw = bytes(directory.content(one.file))  # a copy: a memory-mapped file would continue to change
+    raw = bytes(directory.content(one.file))  # a copy, because a memory-mapped file may change
     entries = np.frombuffer(raw, ENTRY, count=len(raw) // ENTRY_BYTES)
     is_zero = np.ones(len(entries), bool)
     for name in ENTRY.names or ():

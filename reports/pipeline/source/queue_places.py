@@ -1,9 +1,8 @@
-"""Place lookup: finds records whose topic, queue id and queue offset a query states.
+"""Queue offset lookup: finds records by topic, queue id and queue offset.
 
-A queue has one record at each queue offset. If each requested queue offset has an entry, and each entry points to a
-record with that topic, queue id and queue offset, only these records are read. If a topic was deleted and created
-again, an older record with the same three values is not returned. Queue offset 0 is never looked up, because prepared
-and rolled-back records have it too, although they are in no queue.
+If each requested queue offset has an entry, and each entry points to a record with that topic, queue id and queue
+offset, the reader reads only these records. It does not return older records of a deleted topic with the same name.
+Queue offset 0 is never looked up, because prepared and rolled-back records, which are in no queue, have it too.
 """
 
 from itertools import product
@@ -20,7 +19,7 @@ _PLACES_MAX = 64
 
 
 def ranges_of_queue_offsets(directory: StoreDirectory, conditions: RowConditions) -> list[LogRange] | None:
-    """Return None if the query names no queue offsets, or if a record is not found."""
+    """Return the ranges to read; None if the query names no queue offsets, or if a record is not found."""
     topics, queue_ids = conditions.listed_values("topic"), conditions.listed_values("queue_id")
     places = _queue_offsets(conditions)
     if topics is None or queue_ids is None or places is None or 0 in places:
@@ -49,7 +48,7 @@ def _queue_offsets(conditions: RowConditions) -> list[int] | None:
 def _range_of_record(
     directory: StoreDirectory, segments: list[StoreFile], queue: QueueArray, place: tuple[str, int, int]
 ) -> LogRange | None:
-    """Return None if entry or record is invalid or does not match."""
+    """Return the range of one record; None if its entry or the record is invalid or does not match."""
     entry = queue.at(place[2])
     if entry is None or not is_valid(entry):
         return None

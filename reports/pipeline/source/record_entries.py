@@ -1,10 +1,10 @@
-"""Queue entries in a stream: computes the entries that dispatch makes for each record.
+"""Queue entries in a stream: computes the entries that dispatch creates for each record.
 
 The rows are in log order and have the columns of the table `queue_entries`. Each entry appears once, possibly before
-the queue file has it; blank entries do not appear. `file` and `position` are the place of the record in its segment.
-`tags_code` is computed from the record, even if the queue stores the address of an extension instead. Queues named by
-INNER_MULTI_DISPATCH that start with %LMQ% have the queue id 0, as with `enableLmq`. Dispatch does not check body
-checksums, so a record with a corrupt body has entries and a `damage`.
+the queue file contains it. Blank entries do not appear. `file` and `position` are the segment of the record and its
+position there. `tags_code` is computed from the record, even if the queue stores the address of an extension instead.
+Queues named by INNER_MULTI_DISPATCH that start with %LMQ% have the queue id 0, as with `enableLmq`. Dispatch does not
+check body checksums, so the entries of a record with a corrupt body have a value in the column `damage`.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ from .segment_slice import Array, SegmentSlice
 from .source_options import SourceOptions
 
 _NOT_UTF8 = "\ufffd"
-"""The replacement for bytes that are not UTF-8. The hash of a tag with such bytes is computed from the record."""
+"""The replacement for bytes that are not UTF-8. The hash of a tag with such bytes needs the bytes of the record."""
 
 
 class RecordEntries:
@@ -44,7 +44,7 @@ class RecordEntries:
     def batches(
         self, directory: StoreDirectory, partition: LogRange, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
-        """A stream has no `conditions`."""
+        """Ignores `conditions`, because streams have none."""
         for piece in RangeReader(directory, partition).pieces():
             if not isinstance(piece, SegmentSlice):
                 yield damage_batch(self.schema, piece.reason, file=piece.segment.path, position=piece.position)
@@ -63,7 +63,7 @@ class RecordEntries:
             light += found
             light_rows += [row] * len(found)
         rows = np.append(np.arange(len(piece)), np.array(light_rows, np.int64))
-        order = np.argsort(rows, kind="stable")  # the entry in the record's own queue precedes the others
+        order = np.argsort(rows, kind="stable")  # the entry in the record's own queue comes first
         rows = rows[order]
         light_ids = np.array([one.queue_id for one in light], np.int64)
         light_places = np.array([one.queue_offset for one in light], np.int64)
@@ -94,7 +94,9 @@ def _is_queued_mask(piece: SegmentSlice) -> Array:
 
 
 def _needs_decoding_mask(piece: SegmentSlice) -> Array:
-    """Return which records may have entries in other queues, or a tags code that is not the decoded tag's hash."""
+    """Return a mask of records that may have entries in other queues, or a tags code that is no hash of the decoded
+    tag.
+    """
     topics, entries, tags = piece.topics, piece.properties, piece.property(PROPERTY_TAGS)
     is_odd = pc.equal(topics.dictionary_decode(), SCHEDULE_TOPIC).to_numpy(zero_copy_only=False)
     is_odd |= pc.fill_null(pc.match_substring(tags, _NOT_UTF8), False).to_numpy(zero_copy_only=False)
@@ -105,7 +107,6 @@ def _needs_decoding_mask(piece: SegmentSlice) -> Array:
 
 
 def _codes_of_tags(piece: SegmentSlice) -> Array:
-    """Hash each distinct tag once."""
     tags = pc.fill_null(piece.property(PROPERTY_TAGS), "").dictionary_encode()
     codes = np.array([tags_code(one) for one in tags.dictionary.to_pylist()], np.int64)
     found: Array = codes[tags.indices.to_numpy()]

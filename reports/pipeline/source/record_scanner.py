@@ -22,10 +22,10 @@ class RecordScanner:
     def scan(
         self, view: memoryview, at: int, stop: int, base_offset: int
     ) -> tuple[Array, int, CorruptFileError | None]:
-        """Return the starts of the next records, the position after the last, and the error that ended the scan.
+        """Return the starts of the next records, the position after the last record, and the error that ended the scan.
 
-        A scan returns about ROWS_MAX records at most, which all start before `stop`. A record that extends past the
-        view is an error only if it is the first. base_offset: log offset of the view's first byte.
+        A scan returns at most about ROWS_MAX records that start before `stop`. A record that extends past the view is
+        an error only if it is the first record. base_offset: log offset of the first byte of the view.
         """
         found, rows, error = list[Array](), 0, None
         while at < stop and rows < ROWS_MAX and error is None:
@@ -45,7 +45,7 @@ class RecordScanner:
     def _scan_in_python(
         self, view: memoryview, at: int, stop: int, base_offset: int
     ) -> tuple[Array, int, CorruptFileError | None]:
-        """If the compiled core is installed, stop after one record, so that the core can continue."""
+        """If the compiled core is installed, scan only one record; the core scans the next ones."""
         starts, behind, plain = list[int](), at, self._plain
         scan = scan_records(view, at, len(view), file=self._file, base_offset=base_offset, check_crc=True)
         try:

@@ -1,7 +1,7 @@
-"""Range reader: yields the whole records of a log range, and its damage.
+"""Range reader: yields the whole records and the damage of a log range.
 
-After damage the reader searches for bytes with the magic number and the log offset of a record. Such bytes may be part
-of a message body. An entry in the record's queue proves that the bytes are a record.
+After damage the reader searches for bytes with the magic number and the log offset of a record. A message body can
+contain such bytes; an entry in the record's queue proves that they are a record.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _PIECE_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class CorruptBytes:
-    """A damaged place without a readable record."""
+    """A damaged byte range without a readable record."""
 
     segment: StoreFile
     position: int
@@ -41,16 +41,16 @@ class RangeReader:
         zeros_max = log_range.zeros_max
         self._zeros_max = log_range.end if zeros_max is None else zeros_max
         self._window_bytes = WINDOW_BYTES if zeros_max is None else NEAR_BYTES
-        """If the log may end in the range, the bytes per read start small and double."""
+        """Bytes per read. If the log may end in the range, this number starts small and doubles."""
         self._scanner = RecordScanner(self._segment.path)
         self._start = RangeStart(directory)
         first = self._start.find(log_range)
         self.position = first.position
-        """Start of the next record. At the end: the end of the last record, or the start of a closing blank record."""
+        """Start of the next record. After the last record: its end, or the start of the final blank record."""
         self._is_proven = first.is_sound or self._has_entry_at_position()
         self._looks = LOOKS_MAX if log_range.is_last else 0
         self._seen: tuple[int, Reason] | None = None
-        """The last damage that was read, to compare a second read with it."""
+        """Position and reason of the last damage, for comparison with a second read."""
 
     def pieces(self) -> Iterator[SegmentSlice | CorruptBytes]:
         """Yield records and damage in log order."""
@@ -75,7 +75,7 @@ class RangeReader:
                     yield self._skip_short_blank_record(view, origin)
 
     def _is_settled(self, reason: Reason) -> bool:
-        """If the store may be writing there, pause before a second read."""
+        """Return whether damage is final. While the store may be writing, pause before a second read."""
         if not self._looks or self._seen == (self.position, reason):
             return True
         self._looks -= 1
@@ -86,10 +86,9 @@ class RangeReader:
     def _skip_damage(
         self, view: memoryview, origin: int, error: CorruptFileError
     ) -> Iterator[SegmentSlice | CorruptBytes]:
-        """Yield the damage, and move to the next record."""
         segment, at, reason = self._segment, self.position - origin, Reason.from_error(error)
         if reason.field == "totalSize" and reason.expected == f"{RECORD_BYTES_MIN} to {len(view) - at}":
-            most = segment.size_bytes - self.position  # not from a window
+            most = segment.size_bytes - self.position  # to the end of the segment, not of the window
             reason = reason._replace(expected=f"{RECORD_BYTES_MIN} to {most}")
         if not view[at : at + 8].tobytes().strip(b"\0"):
             if self._range.is_last and self._is_zero_from(self.position):
@@ -123,7 +122,6 @@ class RangeReader:
         return CorruptBytes(self._segment, position, reason)
 
     def _is_zero_from(self, position: int) -> bool:
-        """Check at most `zeros_max` bytes."""
         end = min(position + self._zeros_max, self._range.end)
         while position < end:
             view, origin = self._directory.read_window(self._segment, position, min(WINDOW_BYTES, end - position))
@@ -136,7 +134,7 @@ class RangeReader:
         return True
 
     def _search_record(self, position: int) -> None:
-        assert position > self.position, (position, self.position)  # otherwise the same damage would be yielded forever
+        assert position > self.position, (position, self.position)  # else the reader would never advance
         self.position = next_candidate(self._directory, self._segment, position, self._range.end)
         self._is_proven = self._has_entry_at_position()
 

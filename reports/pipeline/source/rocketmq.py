@@ -1,6 +1,6 @@
 """The Spark data source `rocketmq`: `spark.read.format("rocketmq").option(…).load(directory)`.
 
-Sessions of `pipeline.spark` register the source. In other sessions call `spark.dataSource.register(RocketMQSource)`.
+Sessions of `pipeline.spark` register the source. For other sessions call `spark.dataSource.register(RocketMQSource)`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +28,7 @@ TABLES: dict[str, Callable[[SourceOptions], StoreTable]] = {
 }
 
 _KEPT = "rocketmq"
-"""Metadata key of the options in the first column: after CREATE TABLE, Spark 4.3 passes no options."""
+"""Metadata key in the first column that stores the options, because Spark 4.3 passes no options after CREATE TABLE."""
 
 
 class RocketMQSource(DataSource):
@@ -42,7 +42,7 @@ class RocketMQSource(DataSource):
         given = SourceOptions.options_of_user(self.options)
         options = SourceOptions.from_spark(given)
         table = _make_table(options)
-        conditions_of(options.where, table.condition_columns)  # raise errors of the options here, not in a task
+        conditions_of(options.where, table.condition_columns)  # raises errors of the options here, not in a task
         columns = from_arrow_schema(table.schema)
         for column in columns:
             column.metadata = {"comment": COMMENTS[options.table][column.name]}
@@ -56,7 +56,7 @@ class RocketMQSource(DataSource):
         return LogStream(self._options(schema))
 
     def _options(self, schema: StructType) -> SourceOptions:
-        """If Spark passes no options, read the options that CREATE TABLE stored in the schema."""
+        """If Spark passes no options, return the options that CREATE TABLE stored in the schema."""
         kept = {} if self.options or not schema.fields else schema[0].metadata.get(_KEPT, {})
         return SourceOptions.from_spark(kept or SourceOptions.options_of_user(self.options))
 

@@ -1,8 +1,8 @@
 """Segment slice: extracts the columns of thousands of records at once from a segment's bytes.
 
-The position of a field depends on the fields before it and is computed for all records together; formats.message has
-the byte table. Bytes become Arrow arrays with a single copy: in an array over the file, every second value has wanted
-bytes, and these values are selected.
+formats.message has the byte table. The position of a field depends on the fields before it; numpy computes it for all
+records at once. The bytes are copied only once: the values of a first Arrow array over the view are wanted and unwanted
+byte ranges in turn, and Arrow selects the wanted values.
 """
 
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ _FIELDS_AFTER_HOSTS = {
     "preparedTransactionOffset": (76, ">i8"),
     "bodyLength": (84, ">i4"),
 }
-"""Position and type of each field if the hosts before the field are IPv4."""
+"""Position and type of each field, if the hosts before it are IPv4 addresses."""
 _BORN_HOST_AT, _STORE_HOST_AT, _HEAD_BYTES = 48, 64, 88
 _NAME_SEPARATOR, _ENTRY_SEPARATOR = 1, 2
 _PROPERTIES_LENGTH_BYTES = 2
@@ -47,7 +47,7 @@ _OFFSETS_MAX = (1 << 31) - 1
 
 
 class Spans(NamedTuple):
-    """For each record, the begin and the end of some of the record's bytes."""
+    """For each record, the start and the end of one byte range."""
 
     begins: Array
     ends: Array
@@ -57,7 +57,7 @@ class PropertyEntries(NamedTuple):
     """The properties of all records, in log order."""
 
     rows: Array
-    """The index of each property's record."""
+    """Index of each property's record."""
     names: pa.Array
     values: pa.Array
 
@@ -71,16 +71,16 @@ class SegmentSlice:
     origin: int
     """Position of the view's first byte in the segment."""
     starts: Array
-    """Position of each record in the view; int64, ascending."""
+    """Positions of the records in the view; int64, ascending."""
     is_proven: bool
     damage: Reason | None = None
-    """The damage of the record, if the slice has a single, damaged record."""
+    """The damage, if the slice consists of one damaged record."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def where(self, mask: Array) -> "SegmentSlice":
-        """Select records by a mask or an index array."""
+        """Return the records that a mask or an index array selects."""
         return replace(self, starts=self.starts[mask])
 
     def number(self, name: str) -> Array:
@@ -95,12 +95,10 @@ class SegmentSlice:
         return self._numbers(self.starts + self._hosts_extra + at, type_)
 
     def born_hosts(self) -> pa.Array:
-        """Address and port of each producer."""
         begins = self.starts + _BORN_HOST_AT
         return self.bytes_of(Spans(begins, begins + 8 + self._born_extra))
 
     def store_hosts(self) -> pa.Array:
-        """Address and port of each broker."""
         begins = self.starts + self._born_extra + _STORE_HOST_AT
         return self.bytes_of(Spans(begins, begins + 8 + self._hosts_extra - self._born_extra))
 
@@ -111,7 +109,7 @@ class SegmentSlice:
 
     @cached_property
     def topics(self) -> pa.DictionaryArray:
-        """All are UTF-8: a record with another topic counts as damage."""
+        """All topics are UTF-8, because a record with another topic counts as damage."""
         return self.bytes_of(self._topic_spans).cast(pa.string()).dictionary_encode()
 
     @cached_property
@@ -121,13 +119,13 @@ class SegmentSlice:
 
     @cached_property
     def properties(self) -> PropertyEntries:
-        """A property name that is repeated keeps its first position and has the last value."""
+        """A repeated property name keeps its first position and gets the last value."""
         joined = self.joined_properties
         found = _split_properties(joined)
         return _decode_properties(joined) if found is None else found
 
     def property(self, name: str) -> pa.Array:
-        """Null if the record does not have the property."""
+        """Return the value of a property per record; null for records without this property."""
         entries = self.properties
         which = np.flatnonzero(pc.equal(entries.names, name).to_numpy(zero_copy_only=False))
         places = np.full(len(self), -1, np.int64)
@@ -136,7 +134,6 @@ class SegmentSlice:
 
     @cached_property
     def records(self) -> list[ScannedRecord]:
-        """The decoded records, for values that need a whole record."""
         if not len(self):
             return []
         ends = self.starts + self.number("totalSize")
@@ -180,7 +177,7 @@ class SegmentSlice:
 
 
 def _byte_ranges_array(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
-    """The ranges are in order and do not overlap."""
+    """begins, ends: ascending ranges without overlaps."""
     if not len(begins):
         return pa.array([], pa.binary())
     first, last = int(begins[0]), int(ends[-1])
@@ -195,7 +192,7 @@ def _byte_ranges_array(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Arra
 
 
 def _split_properties(joined: pa.Array) -> PropertyEntries | None:
-    """Return None if a property is not ASCII or a name occurs twice."""
+    """Parse all properties at once; return None if a property is not ASCII or a name occurs twice."""
     row_ends = np.frombuffer(joined.buffers()[1], np.int32, count=len(joined) + 1)
     data_buffer = joined.buffers()[2] or pa.py_buffer(b"")
     data = np.frombuffer(data_buffer, np.uint8, count=int(row_ends[-1]))
@@ -227,7 +224,7 @@ def _decode_properties(joined: pa.Array) -> PropertyEntries:
 
 
 def pieces_of(starts: Array, bytes_max: int) -> list[Array]:
-    """Groups span at most `bytes_max` bytes or have a single start."""
+    """Divide starts into groups. A group spans at most `bytes_max` bytes or has a single start."""
     cuts = [0]
     while cuts[-1] < len(starts):
         first = cuts[-1]

@@ -1,27 +1,27 @@
 """Options of the source, by their names for `option(…)`, in upper or lower case.
 
 path           the store directory, as given by `load(directory)`
-paths          several directories instead, as a JSON list. `load([…])` sets it; for a stream, set the option. Rows then
-               have the column `store`, and the option commitLog is not allowed
+paths          several directories, as a JSON list. `load([…])` sets it; for a stream, set the option. Rows then have
+               the column `store`; the option commitLog is not allowed
 table          messages (the default), queue_entries, index_entries or checkpoint
-columns        the columns to read, separated by commas; the default is all but derived columns. Spark does not tell a
+columns        the columns to read, separated by commas; default: all except derived columns. Spark does not tell a
                Python source which columns a query needs, so only this option avoids reading the other columns
-where          comparisons that select rows, as in `topic = 'Orders' and queue_id in (0, 1)`; not for streams. Without
-               the option, rows are filtered only after the source has made them
-body           false: without the column body
+where          conditions on rows, such as `topic = 'Orders' and queue_id in (0, 1)`; not for streams. Without the
+               option, Spark filters rows after the source has created them
+body           false: leave out the column body
 splitBytes     bytes of a segment per task, 128 MiB by default; 0 for whole segments
 useQueues      false: do not use the consume queues to read the log
-key            messages only: only rows with this key. If `where` names the topic, the index is used
-outOfOrderMs   messages only: how many ms a record can be older than one before it in the log. Parts of the log outside
-               the wanted store_timestamp_ms are then not read. Without it, no order of times is assumed
+key            messages only: rows with this key. If `where` names the topic, the source uses the index
+outOfOrderMs   messages only: maximum ms by which a record is older than any record before it. With this option, parts
+               of the log outside the requested store_timestamp_ms are not read. Default: no order of times is assumed
 useIndex       false: do not use the index to read the log
 commitLog      storePathCommitLog, if the log is not in `commitlog`
 delayLevels    messageDelayLevel, if it is not RocketMQ's default
-hashSlots,     maxHashSlotNum and maxIndexNum, if the files do not tell them and they are not RocketMQ's defaults
+hashSlots,     maxHashSlotNum and maxIndexNum, if the files do not reveal them and they are not RocketMQ's defaults
 indexEntries
-upTo           streams only: `whole` records (the default), or only `durable` ones
-maxRows        streams only: maximum of records per batch, over all logs
-maxBytes       streams only: maximum of log bytes per batch, except that each log with new records provides at least one
+upTo           streams only: `whole` (default) reads all whole records, `durable` only durable records
+maxRows        streams only: maximum number of records per batch, over all logs
+maxBytes       streams only: maximum number of log bytes per batch; each log with new records gives at least one record
 """
 
 import json
@@ -95,17 +95,17 @@ class SourceOptions:
 
     @classmethod
     def options_of_user(cls, options: Mapping[str, str]) -> dict[str, str]:
-        """Return the options of the user, without the options that Spark adds.
+        """Return the options without those that Spark adds.
 
-        For a table made by CREATE TABLE, Spark adds properties of the table. The options of the user then have the
-        prefix `option.`, and `location` is the path.
+        After CREATE TABLE, Spark also passes properties of the table. The user's options then have the prefix
+        `option.`, and `location` is the path.
         """
         if "provider" not in options:
             return dict(options)
         prefix = "option."
         given = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
         if "paths" in given:
-            return given  # Spark chose this location itself
+            return given  # Spark, not the user, chose this location
         return {**given, "path": options.get("location", "").removeprefix("file:")}
 
     def chosen(self, fields: Sequence[pa.Field], derived: Sequence[pa.Field] = ()) -> list[pa.Field]:

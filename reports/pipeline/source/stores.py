@@ -1,7 +1,7 @@
-"""Tables over several stores: add the column `store` with the directory of each row.
+"""Tables over several stores: add the column `store`, the directory of each row.
 
-The column exists if the option `paths` is set, even to one store, or if `columns` names it. A store that a condition
-on `store` excludes is not read.
+The column exists if the option `paths` is set, even to one store, or if `columns` names the column. Stores that a
+condition on `store` excludes are not read.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ STORE = pa.field("store", pa.string())
 
 
 class TableRows(Protocol):
-    """Makes the rows of a table from parts of a store directory."""
+    """Creates rows of a table from parts of a store directory."""
 
     schema: pa.Schema
 
@@ -31,10 +31,10 @@ class StoreTable(TableRows, Protocol):
     """A table of one store directory."""
 
     condition_columns: frozenset[str]
-    """Columns on which `batches` applies conditions."""
+    """The columns whose conditions `batches` applies."""
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[Any]:
-        """Return one part per task."""
+        """Divide the store into one part per task."""
 
 
 _Table = TypeVar("_Table", bound=TableRows)
@@ -46,11 +46,11 @@ class StorePart:
 
     store: str
     value: Any
-    """A part of the store, in the form that the table defines."""
+    """The part; each table defines its own type."""
 
 
 class StoreRows(Generic[_Table]):
-    """Makes rows from parts of several stores."""
+    """Creates rows from parts of several stores."""
 
     def __init__(self, options: SourceOptions, table: Callable[[SourceOptions], _Table]) -> None:
         others = tuple(name for name in options.columns if name != STORE.name)

@@ -1,17 +1,16 @@
-"""Log stream: yields each message or queue entry once while the stores write and recover.
+"""Log stream: yields each message or queue entry once, while the stores write and recover.
 
     spark.readStream.format("rocketmq").load(directory)
     spark.readStream.format("rocketmq").option("paths", '["/broker-a/store", "/broker-b/store"]').load()
 
-A batch has a part of each log, which followed_log plans. With `path`, the stream offset is the offset of the only log's
-part. With `paths`, the field `logs` of the stream offset has the offset of each log by store name. The log of an added
-store is read from the beginning. If `paths` lacks a store of the stream offset, the stream ends with an error, because
-that log may have unread records.
+A batch reads one part of each log; the module followed_log plans these parts. With `path`, the stream offset is the
+offset of the only log. With `paths`, the field `logs` of the stream offset contains the offset of each log by store
+name. The stream reads the log of an added store from the beginning. If `paths` lacks a store of the stream offset, the
+stream ends with an error, because that log may have unread records.
 
-All logs share the limit of a batch. The limit is divided evenly, starting with the log that has the least to read, so
-other logs use the rest of this log's share. Each log with new records provides at least one, so no log waits for the
-others. Damage in a segment before the last segment appears as rows, as in the table `messages`, and does not count for
-limits.
+The limit of a batch is divided evenly between the logs, smallest backlog first; a log that does not need its share
+leaves the rest to the others. Each log with new records provides at least one record. Damage before the last segment
+appears as rows, as in the table `messages`, and does not count for limits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +43,7 @@ _Offset = dict[str, Any]
 
 
 class StreamPartition(InputPartition):
-    """The store and the log range that one task reads."""
+    """The store and the log range of one task."""
 
 
 class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -64,14 +63,14 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._stream_offset({store: log.first_offset() for store, log in self._logs.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Spark accepts only one limit; a limit of rows precedes a limit of bytes."""
+        """Return the limit of rows if it is set, else the limit of bytes, because Spark accepts only one limit."""
         if self._options.max_rows is not None:
             return ReadMaxRows(self._options.max_rows)
         size_bytes = self._options.max_bytes
         return ReadAllAvailable() if size_bytes is None else ReadMaxBytes(size_bytes)
 
     def latestOffset(self, start: _Offset, limit: ReadLimit) -> _Offset:  # noqa: N802
-        """Return the end of the batch after `start`; `start` itself if there are no new records."""
+        """Return the end of the next batch; `start` if no log has new records."""
         starts = self._offsets_in(start)
         begins = {store: starts.get(store) or log.first_offset() for store, log in self._logs.items()}
         limits = self._batch_limits(limit)
@@ -88,7 +87,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> _Offset:  # noqa: N802
         """Return the end of each log and the lag of the last planned batch (FollowedLog.lag).
 
-        For several logs lag_bytes is the sum, and lag_ms the maximum.
+        For several logs, lag_bytes is the sum and lag_ms the maximum.
         """
         lags = {store: log.lag() for store, log in self._logs.items()}
         if not self._options.paths:
@@ -105,7 +104,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.stop_at_current_end()
 
     def partitions(self, start: _Offset, end: _Offset) -> Sequence[InputPartition]:
-        """The beginnings are in the end offset, and may be before `start`."""
+        """The end offset also contains the beginnings of the parts, which may be before `start`."""
         starts, ends = self._offsets_in(start), self._offsets_in(end)
         return [
             StreamPartition(StorePart(store, one))
@@ -123,9 +122,9 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"logs": offsets} if self._options.paths else offsets[self._options.path]
 
     def _offsets_in(self, offset: _Offset) -> dict[str, _Offset]:
-        """Return the offset of each log. The offset of a single log belongs to the first store.
+        """Return the offset of each log. Without the field `logs`, the offset belongs to the first store.
 
-        Raises ValueError if the offset has a store that the options do not name.
+        Raises ValueError if the offset contains a store that the options do not name.
         """
         if not offset:
             return {}
@@ -144,7 +143,6 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return sorted(begins, key=lambda store: self._logs[store].backlog_bytes(begins[store]))
 
     def _batch_limits(self, limit: ReadLimit) -> BatchLimits:
-        """Without limits if Spark requests everything available."""
         if isinstance(limit, ReadAllAvailable):
             return BatchLimits()
         rows, size_bytes = self._options.max_rows, self._options.max_bytes

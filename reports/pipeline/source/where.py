@@ -1,8 +1,8 @@
-"""The option `where`: SQL comparisons of columns with values, applied before rows are made.
+"""The option `where`: SQL comparisons that the source applies before it creates rows.
 
     topic = 'Orders' and queue_id in (0, 1) and queue_offset between 40 and 60
 
-Spark's filter push-down for Python sources is not used: Spark 4.3 applies the pushed filters of one query also to the
+The source does not use Spark's filter push-down, because Spark 4.3 applies the pushed filters of one query also to the
 next query on the same DataFrame, and to other branches of a query.
 """
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 _TEXTS = ("topic", "store")
-"""Columns whose values are texts. All other columns are integers."""
+"""Columns of strings. All other columns are integers."""
 _WANTED = "comparisons (=, <, <=, >, >=, in, between) of a column with values, joined by AND"
 
 
 def conditions_of(text: str, columns: Collection[str]) -> RowConditions:
-    """Raises ValueError if the text has other syntax, an unknown column, or a value of the wrong type."""
+    """Raises ValueError for a syntax error, an unknown column, or a value of the wrong type."""
     found = tuple(_conditions_in(text)) if text else ()
     for one in found:
         if one.column not in columns:
@@ -34,7 +34,7 @@ def conditions_of(text: str, columns: Collection[str]) -> RowConditions:
 
 
 def _conditions_in(text: str) -> Iterator[Condition]:
-    from sqlglot import exp, parse_one  # imported here, because workers that only read rows do not need it
+    from sqlglot import exp, parse_one  # imported here, because Spark workers that only read rows do not need it
     from sqlglot.errors import SqlglotError
 
     comparisons: dict[type[Expr], Callable[[Any, Any], Any]] = {

@@ -1,1 +1,1 @@
-"""Spark sessions that need only the extra `spark`; start with `session`."""
+"""Spark sessions; they need only the extra `spark`."""

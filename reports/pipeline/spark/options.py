@@ -1,4 +1,4 @@
-"""Spark options: opens the session, engine and places that a command line names."""
+"""Spark options: opens the session, engine and paths that a command line names."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def session_for(
     master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None
 ) -> Iterator["SparkSession"]:
-    """Raises BadParameter for user errors, including errors that are raised in the block."""
+    """Raises BadParameter for user errors, including those that the block raises."""
     try:
         from .engine import ExecutorError, is_master, raise_known_cause
         from .jdk import NoJavaError
@@ -68,7 +68,7 @@ def _parse_property(text: str) -> tuple[str, str]:
 
 
 def place_of(text: str, option: str) -> str:
-    """Return an absolute path or URI. Raises BadParameter for an unknown file system."""
+    """Return an absolute path, or a URI. Raises BadParameter for an unknown file system."""
     place = absolute_place(text)
     if "://" in place:
         try:

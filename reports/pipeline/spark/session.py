@@ -1,16 +1,16 @@
-"""Spark sessions: starts Spark locally or on a cluster, with settings for tornlog jobs.
+"""Spark sessions: starts Spark locally or on a cluster with tornlog's settings.
 
     with session() as spark:
         spark.read.parquet("out/sweep").show()
     with session("spark://head:7077", ship=["tornlog-0.1.0-cp311-abi3-linux_x86_64.whl"]) as spark: ...
 
-A session can ship these parts to its executors:
+A session can ship two kinds of code to its executors:
 
     tornlog.zip                       a wheel, .zip, .egg or .py: imported without unpacking, so only Python code works
     environment.tar.gz#environment    an archive of a whole environment, unpacked as ./environment
 
-Compiled packages must be installed on the executors or come in such an environment. tornlog also works without its own
-compiled core. A local session listens only on loopback, has no UI, and logs only warnings and errors.
+Compiled packages must be installed on the executors or be part of such an environment. tornlog also works without its
+own compiled core. A local session listens only on loopback, has no UI, and logs only warnings and errors.
 """
 
 import os
@@ -34,7 +34,7 @@ _IMPORTABLE = (".whl", ".zip", ".egg", ".py")
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
 LOCAL = "local[*]"
 _QUICK_START = "-XX:TieredStopAtLevel=1"
-"""Only Java's quick compiler: a first job takes 11 s instead of 12 s, but a long query takes 1.3 times as long."""
+"""Uses only Java's quick compiler: a first job takes 11 s instead of 12 s, but a long query takes 1.3 times as long."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _ALWAYS = {
@@ -54,20 +54,20 @@ _LOCALLY = {
 
 
 class ShippingError(ValueError):
-    """A part cannot be shipped."""
+    """A file cannot be shipped to executors."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShippedParts:
-    """The parts to ship, by kind. Invariant: every local file exists."""
+    """The files to ship to executors, by kind. Invariant: every local file exists."""
 
     importable: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
-    """The suffix `#NAME` sets the name of the unpacked directory."""
+    """Paths of archives. A suffix `#NAME` sets the name of the unpacked directory."""
 
     @classmethod
     def from_paths(cls, parts: Sequence[str]) -> "ShippedParts":
-        """Divide paths and URIs by kind. Raises ShippingError for a missing file or an unknown kind."""
+        """Sort paths and URIs by kind. Raises ShippingError for a missing file or an unknown kind."""
         archives = tuple(part for part in parts if "#" in part or part.endswith(_ARCHIVES))
         importable = tuple(part for part in parts if part not in archives)
         for part in parts:
@@ -84,7 +84,7 @@ class ShippedParts:
 
     @property
     def python(self) -> str | None:
-        """Path of the shipped Python, relative to the executor; None without an environment."""
+        """Return the path of the shipped Python, relative to the executor's directory; None without an environment."""
         if not self.archives:
             return None
         path, _, name = self.archives[0].partition("#")
@@ -107,13 +107,12 @@ def session(
     ship: Sequence[str] = (),
     computes_little: bool = False,
 ) -> Iterator[SparkSession]:
-    """Yield a session on a master, and stop it afterwards.
+    """Yield a session on a master, and stop it at the end of the block.
 
-    config overrides the settings of this module. ship: paths or URIs of code for executors; the module docstring lists
-    the kinds. computes_little: whether Java only transports rows, so that a quick start of a local session matters more
-    than speed.
+    config: settings that override those of this module. ship: paths or URIs of code for executors, see the module
+    docstring. computes_little: whether Java only transports rows; a local session then starts faster and runs slower.
 
-    Raises NoJavaError if no suitable Java exists, ShippingError if a part cannot be shipped.
+    Raises NoJavaError without a suitable Java, ShippingError if a file cannot be shipped.
     """
     cargo = ShippedParts.from_paths(ship)
     if ship and is_in_this_environment(master):
@@ -135,15 +134,15 @@ def session(
             begun.callback(spark.stop)
         for path in cargo.importable_files(Path(aside)):
             spark.sparkContext.addPyFile(path)
-        spark.dataSource.register(RocketMQSource)  # only after addPyFile, because this call records the import paths
+        spark.dataSource.register(RocketMQSource)  # after addPyFile, because `register` records the import paths
         yield spark
 
 
 @contextmanager
 def _interrupts_delayed() -> Iterator[None]:
-    """Delay SIGINT and SIGTERM until the end of the block, and restore the earlier handlers.
+    """Delay SIGINT and SIGTERM until the end of the block, then restore the earlier handlers.
 
-    An interrupt while a session starts would print pages of errors. PySpark also installs a handler that hides
+    An interrupt during the start of a session would print pages of errors. PySpark also installs a handler that hides
     interrupts.
     """
     if current_thread() is not main_thread():
@@ -164,8 +163,8 @@ def _interrupts_delayed() -> Iterator[None]:
 def _environment(master: str, python: str | None) -> Iterator[None]:
     """Set the environment variables for Java and Python during the block.
 
-    Except for JAVA_HOME, values of the user are kept. python: the Python of executors; None for this process's Python,
-    or on a cluster for Spark's choice.
+    Except for JAVA_HOME, variables that the user has set stay the same. python: path of the executors' Python; None for
+    the Python of this process, or on a cluster for Spark's choice.
     """
     ours = {"PYSPARK_DRIVER_PYTHON": sys.executable}
     if is_on_this_machine(master):

@@ -1,1 +1,1 @@
-"""Sweeps: seeds by the hundred thousand, each a row of a table that outlives the sweep."""
+"""Sweeps: run many thousand seeds into a table with one row per seed."""

@@ -2,8 +2,8 @@
 
 JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "complete", "interrupted", "outcomes",
 "signatures", "failures": [paths], "files", "report", "seconds", "work_seconds"}`. outcomes, signatures and seconds
-describe this call; the other fields describe the table. files is the number of row files, null without --compact;
-report is a path, null for a table that is not on this machine.
+describe this call; the other fields describe the table. files: number of row files, null without --compact. report: a
+path, null if the table is on a remote file system.
 """
 
 from dataclasses import dataclass

@@ -1,12 +1,12 @@
 """Merging: joins the row files of many blocks into one file, sorted by seed.
 
     1. the merged file is written atomically and named by its seeds, like any row file
-    2. the merged file is read again, to check every page checksum, and that it has every seed once and in order
+    2. the merged file is read again: every page checksum must match, and every seed must exist once, in order
     3. the row files of the merged blocks are deleted
 
-Every row is read exactly once, also after an interrupted merge: until step 1 is done from the files of the blocks, then
-from the merged file. The file names alone determine which files to read. So merging needs no lock, no list
-of files and no rename, and works on POSIX, HDFS and object stores. The next call continues the merge.
+Readers read every row exactly once, also after an interrupted merge: before step 1 is done from the block files, then
+from the merged file. Only file names determine which files to read. So merging needs no lock, no list of files and no
+rename, and works on POSIX, HDFS and object stores. The next call continues an interrupted merge.
 """
 
 from collections.abc import Iterator
@@ -25,20 +25,20 @@ from .table import Table
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The merged file to write, and its source files in ascending order."""
+    """The merged file to write, with its source files in ascending order."""
 
     span: SeedSpan
     parts: tuple[str, ...]
 
 
 class MergeError(Exception):
-    """A file lacks the rows that its name states. No file was deleted."""
+    """The rows of a file do not match its name. No file was deleted."""
 
 
 def merge_table(table: Table, engine: Engine) -> int:
-    """Return the number of readable row files.
+    """Merge the row files of a sweep, and return the number of readable row files.
 
-    Raises SweepFileError if the place has no sweep or a running one, MergeError if rows contradict their file name.
+    Raises SweepFileError without a sweep or while it is running, MergeError if rows do not match their file name.
     """
     with table.locked():
         begun = table.begun()
@@ -47,10 +47,10 @@ def merge_table(table: Table, engine: Engine) -> int:
         files = table.files(every_page=True, engine=engine)
         covered, left = set(files.covered), len(files.whole)
         for merge in engine.results(partial(merge_files, table.place), _plan_merges(begun, files)):
-            covered.discard(merge.span.file_name)  # replaces a damaged merged file
+            covered.discard(merge.span.file_name)  # the new merged file replaces a damaged one
             covered.update(merge.parts)
             left += 1 - len(merge.parts)
-        # Deleting a file that no merged file covers would lose its rows.
+        # otherwise a deletion would lose rows
         assert covered <= set(files.covered) | set(files.whole) | set(files.damaged), covered
         table.delete_files(covered, engine)
     return left
@@ -74,7 +74,7 @@ def _plan_merges(begun: StartedSweep, files: RowFiles) -> Iterator[Merge]:
 
 
 def _check_every_seed(batches: Iterator[pa.RecordBatch], span: SeedSpan) -> Iterator[pa.RecordBatch]:
-    """Raises MergeError unless the batches have each seed of the span once, ascending."""
+    """Raises MergeError unless the batches contain each seed of the span once, in ascending order."""
     at = span.first
     for batch in batches:
         seeds = pa.array(range(at, at + batch.num_rows), pa.int64())

@@ -1,8 +1,8 @@
-"""Sweep request: the seeds of a sweep, and their division into blocks.
+"""Sweep request: defines the seeds of a sweep, and their division into blocks.
 
-A measurement at the start of a sweep finds how many seeds run in `BLOCK_SECONDS`. A block has that many seeds, or fewer
-if cores would be idle. A resumed sweep has the same blocks on any machine, because sweep.json stores the sizes. Rows do
-not depend on the sizes.
+A measurement at the start of a sweep determines how many seeds run in `BLOCK_SECONDS`. A block has that many seeds, or
+fewer if cores would be idle. A resumed sweep has the same blocks on any machine, because sweep.json stores their sizes.
+Rows do not depend on these sizes.
 """
 
 import json
@@ -17,39 +17,39 @@ from ....scenarios.claims.catalogue import SCENARIOS
 from ..spark.engine import own_code_version
 
 BLOCK_SECONDS = 45.0
-"""A dead executor loses that much work, but the overhead of a file and a task is only 0.1 s."""
+"""Target duration of a block. The death of an executor loses that much work; a file and a task cost only 0.1 s."""
 BLOCK_SECONDS_MIN = 2.0
 BLOCKS_A_CORE = 32
 """Minimum number of blocks per core, so that all cores end at about the same time."""
 BLOCK_SEEDS_MAX = 20_000
-"""The rows of a block, some KB each, are in memory until its file is written."""
+"""Maximum number of seeds per block. All rows of a block, some KB each, stay in memory until it is written."""
 SECONDS_A_SEED = 0.02
-"""The assumed duration of a seed without a measurement."""
+"""Assumed duration of a seed before any measurement."""
 MERGED_SEEDS = 1_000_000
-"""Maximum of rows in a merged file: about 130 MB."""
+"""Maximum number of rows in a merged file of about 130 MB."""
 FORMAT = "tornlog-sweep/2"
 _FILE = re.compile(r"(.+)-([0-9]{10,})-([1-9][0-9]*)\.parquet")
 
 
 class SweepFileError(Exception):
-    """This version cannot resume or use the sweep."""
+    """The sweep cannot be resumed or used by this version."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SeedSpan:
-    """Seeds [first, first + count) of a scenario: the content of a row file, and its name."""
+    """Seeds [first, first + count) of a scenario, which one row file contains and names."""
 
     scenario: str
     first: int
     count: int
 
     def __post_init__(self) -> None:
-        # a file name cannot have a minus sign, and a file without rows is never read
+        # a negative first seed would add a minus sign to the file name, and a file needs rows
         assert self.first >= 0 < self.count, self
 
     @classmethod
     def of_file(cls, name: str) -> "SeedSpan | None":
-        """Return the seeds in a row file's name; None if the name has another form."""
+        """Parse the name of a row file; return None for other names."""
         found = _FILE.fullmatch(name)
         return None if found is None else cls(found[1], int(found[2]), int(found[3]))
 
@@ -73,7 +73,7 @@ class SweepRequest:
     policy: str | None = None
     mutant: str | None = None
     block_seeds: int | None = None
-    """Number of seeds in a block; None: determined by `BLOCK_SECONDS`."""
+    """Number of seeds in a block; None: as many as run in `BLOCK_SECONDS`."""
 
     @property
     def seeds(self) -> int:
@@ -88,14 +88,14 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class StartedSweep:
-    """A started sweep: its request, the code that runs it (see `own_code_version`), and its blocks."""
+    """A started sweep: its request, code version (see `own_code_version`) and blocks."""
 
     request: SweepRequest
     seeds_a_block: Mapping[str, int] = field(default_factory=dict)
-    """By scenario. A scenario without a measurement is absent."""
+    """Number of seeds per block, by scenario. Scenarios without a measurement are absent."""
     code: str = field(default_factory=own_code_version)
     began: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    """The start time, as in 2026-11-24T10:17:59+00:00."""
+    """The start time, such as 2026-11-24T10:17:59+00:00."""
 
     def blocks(self) -> Iterator["Block"]:
         """Yield the first block of each scenario, then the second of each, and so on."""
@@ -110,7 +110,7 @@ class StartedSweep:
                 first[name] = at + count
 
     def merged(self) -> Iterator[SeedSpan]:
-        """Yield merged spans; each joins as many whole blocks of one scenario as fit."""
+        """Yield the spans of merged files. Each joins as many whole blocks of one scenario as fit."""
         for name in self.request.scenarios:
             size = self.block_seeds(name)
             step = max(1, MERGED_SEEDS // size) * size
@@ -128,7 +128,7 @@ class StartedSweep:
 
     @classmethod
     def from_json(cls, text: str) -> "StartedSweep":
-        """Raises SweepFileError for an invalid text."""
+        """Raises SweepFileError for invalid text."""
         try:
             found: dict[str, Any] = json.loads(text)
             if found.pop("format") != FORMAT:
@@ -147,9 +147,10 @@ class StartedSweep:
         assert all(size > 0 for size in self.seeds_a_block.values()), self.seeds_a_block
 
     def require_same(self, request: SweepRequest) -> None:
-        """Raise SweepFileError unless the request and the code are the same.
+        """Raise SweepFileError unless request and code are those of this sweep.
 
-        The same seeds give equal rows only with equal code, and equal version numbers do not prove that.
+        Only the same code computes the same rows for a seed, and equal version numbers do not prove that code is the
+        same.
         """
         if self.request != request:
             raise SweepFileError("it has a sweep of other seeds or with other options")

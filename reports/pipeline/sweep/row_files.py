@@ -1,9 +1,10 @@
-"""Row files: finds the row files of a sweep, their seeds, and the damaged files.
+"""Row files: finds the row files of a sweep and their damage.
 
     DIR/rows/<scenario>-<first>-<count>.parquet   the rows of seeds [first, first + count) of a scenario, by seed
 
-No list of row files exists that would need updates. A merged file is named in the same way, and covers the files of its
-blocks: they are not read, and are deleted later. So every row is read once, even after an interrupted merge.
+File names alone determine which files to read, so no list of files exists. A merged file has the same form of name, and
+covers the files of its blocks: readers skip the covered files, and a merge deletes them. So every row is read once,
+even after an interrupted merge.
 """
 
 from bisect import bisect_right
@@ -27,19 +28,19 @@ CHECKED = ds.ParquetFileFormat(
 
 @dataclass(frozen=True, slots=True)
 class RowFiles:
-    """Names of the row files of a table. Invariant: no two files of `whole` have the same seed."""
+    """Names of the row files of a table. Invariant: no two files of `whole` contain the same seed."""
 
     whole: frozenset[str] = frozenset()
     covered: frozenset[str] = frozenset()
     """Files that are not read, because all their seeds are in files of `whole`."""
     damaged: Mapping[str, str] = field(default_factory=dict)
-    """Files that lack the rows which their names state, and the reasons."""
+    """File -> reason why its rows do not match its name."""
     _held: Mapping[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """Ranges of the seeds in `whole`, by scenario; ascending, with gaps between ranges."""
+    """Ranges of the seeds in `whole`, by scenario; ascending, not adjacent."""
 
     @classmethod
     def classify(cls, found: Mapping[str, str | None]) -> "RowFiles":
-        """found: the damage by file name, or None."""
+        """found: file name -> damage, or None."""
         damaged = {name: reason for name, reason in found.items() if reason is not None}
         spans = [span for name in found if name not in damaged and (span := SeedSpan.of_file(name)) is not None]
         whole, covered = set(), set()
@@ -67,13 +68,13 @@ class RowFiles:
         return _files_in_span(self._held, span)
 
     def within(self, span: SeedSpan) -> list[str]:
-        """Return the files that have only seeds of a span, ascending."""
+        """Return the files whose seeds are all in a span, in ascending order."""
         found = [one for one in map(SeedSpan.of_file, self.whole) if one is not None and _is_part_of(one, span)]
         return [one.file_name for one in sorted(found)]
 
 
 def damage_of_row_file(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> str | None:
-    """Return why a file does not have the rows that its name states; None if it has them."""
+    """Return why the rows of a file do not match its name; None if they match."""
     span = SeedSpan.of_file(name)
     if span is None:
         return "file name: expected that of a block of seeds"

@@ -1,12 +1,12 @@
-"""Sweep rows: the columns that a sweep stores for each seed.
+"""Sweep rows: define the columns that a sweep stores for each seed.
 
     column          type                              meaning
     scenario        string                            name
     seed            int64
-    mutant          string                            the bug in the store; null for the unmodified store
+    mutant          string                            the bug put into the store; null for the unmodified store
     disk            string                            name in `DISK_MODELS`, drawn or requested
     policy          string                            drawn or requested
-    profiles        list<string>                      the crash profile of each life
+    profiles        list<string>                      the crash profile of each process run
     sync_flush      bool
     producers       int32
     lives           int32
@@ -16,7 +16,7 @@
                                                       crashed
     invariant       string                            the promise that broke first; null if no promise broke
     signature       string                            scenario, promise and kind of violation; null if no promise broke
-    digest          string                            of the run; empty if it has none
+    digest          string                            digest of the run, or empty
     crashes, ...    int32, int64                      each count of `RunCounts`: messages, steps
     virtual_ns      int64
     injected        map<string, int64>                injected faults, by kind
@@ -31,8 +31,7 @@
     tornlog, python string                            versions
     wall_seconds    double                            the only column that differs between runs of a seed
 
-The row of a seed depends neither on the machine, nor on the process, nor on the order of seeds, except for
-wall_seconds.
+Except for wall_seconds, the row of a seed does not depend on the machine, the process or the order of seeds.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Sweep sums: aggregates rows without Spark, batch by batch in constant memory.
+"""Sweep sums: aggregates rows without Spark, in constant memory.
 
 Pass rates, latencies and detections have the columns and values of `pipeline.analysis`.
 """
@@ -30,9 +30,9 @@ class SweepSums:
     judged: Counter[str] = field(default_factory=Counter)
     """Seeds with a verdict, by disk."""
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Seeds with a verdict in which a promise was checked after a fault that could break it, by invariant and disk."""
+    """By invariant and disk: seeds that checked the invariant after a fault that could break it."""
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Number of seeds that broke a promise, by invariant and disk."""
+    """By invariant and disk: seeds that broke the invariant."""
     signatures: Counter[str] = field(default_factory=Counter)
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
@@ -106,7 +106,7 @@ def detections(table: Table, mutant: str) -> list[Row]:
     rows = table.read(["scenario", "seed", "outcome", "invariant", "wall_seconds"])
     found = []
     for scenario in pc.unique(rows["scenario"]).to_pylist():
-        mine = rows.filter(pc.equal(rows["scenario"], scenario))  # `read` returns them sorted by seed
+        mine = rows.filter(pc.equal(rows["scenario"], scenario))  # `read` sorts rows by seed
         first = pc.index(mine["outcome"], "violated").as_py()
         used = mine if first < 0 else mine.slice(0, first + 1)
         found.append(

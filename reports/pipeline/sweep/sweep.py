@@ -1,8 +1,8 @@
-"""Sweep: runs the seeds without a row in a table, and shrinks failures.
+"""Sweep: runs all seeds that have no row in the table yet, and shrinks failures.
 
-Seeds run in a child process, so a seed that hangs or kills its process affects only its own row. The parent waits for
-each row with a timeout. The death of a child is the outcome of the current seed, and a new child continues with the
-next seed. A fork is fast, and safe because Spark's worker and the in-process runner have a single thread.
+Seeds run in a forked child process, so a seed that hangs or kills its process affects only its own row. The parent
+waits for each row with a timeout. If the child dies, the current seed gets the outcome `crashed`, and a new child
+continues with the next seed. Forking is safe because Spark's worker and the in-process runner have a single thread.
 """
 
 import gc
@@ -28,13 +28,13 @@ from .rows import Row, row_of
 from .table import Table
 
 SECONDS_MAX = 60.0
-"""Wall-time limit per seed: far more than the CPU time after which a run counts as endless."""
+"""Wall-time limit per seed, far above the CPU time limit of a run."""
 
 _FORK = get_context("fork")
 SHRINK_SECONDS = 15.0
 _MEASURED_SEEDS = 8
 _UNMEASURED_SEEDS = 200
-"""Number of seeds per scenario up to which a measurement takes more time than it saves."""
+"""For fewer seeds per scenario, a measurement takes more time than it saves."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class BlockResult:
         return self.outcomes.total()
 
     def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield the rows unchanged, and count them."""
+        """Yield the rows unchanged, and count their outcomes."""
         for row in rows:
             self.outcomes[row["outcome"]] += 1
             if row["signature"] is not None:
@@ -69,13 +69,13 @@ def run_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> Blo
 
 
 def rows_of(batch: Batch) -> Iterator[Row]:
-    """Run seeds in this process, and yield a row for each."""
+    """Run the seeds in this process, and yield one row per seed."""
     for result in results_of(batch, cpu_seconds_max=CPU_SECONDS_MAX, in_detail=True):
         yield row_of(result, batch.mutant)
 
 
 def isolated_rows(batch: Batch, seconds_max: float = SECONDS_MAX) -> Iterator[Row]:
-    """Run seeds in child processes, and yield a row for each seed, in order, even if a child dies."""
+    """Run the seeds in child processes, and yield one row per seed in order, even if a child dies."""
     done = 0
     while done < batch.count:
         rest = replace(batch, first=batch.first + done, count=batch.count - done)
@@ -85,7 +85,7 @@ def isolated_rows(batch: Batch, seconds_max: float = SECONDS_MAX) -> Iterator[Ro
 
 
 def _rows_of_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
-    """If a seed kills the child process, the row of this seed is the last."""
+    """Yield rows until the end, or up to a seed that kills the child process."""
     receiver, sender = _FORK.Pipe(duplex=False)
     child = _FORK.Process(target=_send_rows, args=(batch, receiver, sender), daemon=True)
     child.start()
@@ -109,16 +109,16 @@ def _rows_of_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
 
 
 def _send_rows(batch: Batch, receiver: Connection, sender: Connection) -> None:
-    """`receiver` is the parent's end of the pipe."""
+    """receiver: the parent's end of the pipe."""
     become_worker()
     receiver.close()
-    # Objects of the parent must not be freed: some wait for their threads then, and a fork does not copy threads.
+    # Freeing an object of the parent may wait for its threads, which a forked child does not have.
     gc.freeze()
     try:
         for row in rows_of(batch):
             sender.send(row)
     except BrokenPipeError:
-        return  # the parent does not read any more
+        return  # the parent no longer reads
 
 
 def _lost_row(batch: Batch, seed: int, outcome: str, error: str) -> Row:
@@ -130,7 +130,6 @@ class SweepProgress:
     """The number of finished seeds and failures of a sweep."""
 
     seeds: int
-    """Number of seeds in the request."""
     done_before: int = 0
     """Number of seeds with a row before this call."""
     done: int = 0
@@ -138,7 +137,7 @@ class SweepProgress:
     outcomes: Counter[str] = field(default_factory=Counter)
     signatures: Counter[str] = field(default_factory=Counter)
     work_seconds: float = 0.0
-    """Wall time of the finished blocks, summed over processes."""
+    """Summed wall time of the finished blocks."""
 
     @property
     def failures(self) -> int:
@@ -168,10 +167,10 @@ def run_sweep(
     stop_after: int | None = None,
     on_progress: Callable[[SweepProgress], None] = lambda progress: None,
 ) -> SweepProgress:
-    """Run every seed that has no row.
+    """Run every seed that has no row yet.
 
-    stop_after: stop after about this many failures. Blocks with a complete row file are not repeated. Raises
-    SweepFileError if the place has a sweep with another request or other code, or a running sweep.
+    stop_after: stop after about this many failures. Raises SweepFileError if the table belongs to another request, to
+    other code, or to a running sweep.
     """
     with table.locked():
         begun = table.begun()
@@ -194,9 +193,9 @@ def run_sweep(
 
 
 def measured_sizes(request: SweepRequest, engine: Engine) -> dict[str, int]:
-    """Run a few seeds on the engine, and return the seeds per block of each scenario.
+    """Measure a few seeds, and return the number of seeds per block of each scenario.
 
-    If the request is small or sets the size, no seed runs and the result is empty.
+    Return an empty result, without running seeds, if the request is small or sets the block size.
     """
     if request.block_seeds is not None or request.last - request.first <= _UNMEASURED_SEEDS:
         return {}
@@ -206,7 +205,7 @@ def measured_sizes(request: SweepRequest, engine: Engine) -> dict[str, int]:
 
 
 def seconds_per_seed(block: Block) -> tuple[str, float]:
-    """Exclude the first seed, which is slower."""
+    """Return scenario and duration. Excludes the first seed, which is slower."""
     rows = isolated_rows(block.batch())
     next(rows)
     began = perf_counter()
@@ -215,7 +214,7 @@ def seconds_per_seed(block: Block) -> tuple[str, float]:
 
 
 def smallest_failures(table: Table) -> list[Failure]:
-    """Return the smallest failure of each signature; of equally small failures, the first."""
+    """Return the first smallest failure of each signature."""
     rows = table.read(["scenario", "seed", "signature", "size"], pc.field("signature").is_valid()).to_pylist()
     order = {(row["signature"], tuple(row["size"].values()), row["scenario"], row["seed"]): row for row in rows}
     first: dict[str, tuple[str, int]] = {}
@@ -225,7 +224,7 @@ def smallest_failures(table: Table) -> list[Failure]:
 
 
 def shrunk_failures(failures: list[Failure], engine: Engine, seconds: float = SHRINK_SECONDS) -> Iterator[Failure]:
-    """Add a smaller run to each failure for which the shrinker finds one in time."""
+    """Shrink each failure for at most `seconds`, and add the smaller run if there is one."""
     texts = [failure.to_json() for failure in failures]
     for text in engine.results(partial(shrunk_text, seconds=seconds), texts):
         yield Failure.from_json(text)

@@ -97,7 +97,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
     elif latest:
         (done,), small = latest, smallest_failures(table)
     else:
-        raise typer.Exit(interruption.exit_code)  # no result exists yet
+        raise typer.Exit(interruption.exit_code)  # no seed has run yet
     paths, files_left = dict[str, Path](), ResultFiles()
     with files_left.writing(), results_written("--out"):
         paths = write_failures(small, here)
@@ -154,9 +154,9 @@ def _terminal_blocks(
 
 
 def spark_properties_with_ui(master: str, conf: list[str] | None) -> list[str] | None:
-    """TaskSwitch Spark's UI on unless the properties set the UI or the work is local.
+    """Switch Spark's UI on, unless the properties set it or the master is local.
 
-    A sweep on a cluster takes hours, and the UI shows its executors, tasks and failures.
+    A sweep on a cluster takes hours; the UI shows executors, tasks and failures.
     """
     if master == IN_PROCESS or is_in_this_environment(master) or any(one.startswith(f"{_UI}=") for one in conf or ()):
         return conf

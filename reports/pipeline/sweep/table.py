@@ -1,15 +1,14 @@
 """Sweep table: stores rows in Parquet files, on any file system that Arrow supports.
 
-    DIR/sweep.json            the request, the fields of `SweepRequest`, the code, and the sizes of blocks
-    DIR/sweep.lock            held by a running sweep; on this machine's file systems only
-    DIR/rows/<span>.parquet   the rows of a block or of merged blocks; see `row_files`
+    DIR/sweep.json            the fields of `SweepRequest`, the code version, and the sizes of blocks
+    DIR/sweep.lock            locked by a running sweep; only on local file systems
+    DIR/rows/<span>.parquet   the rows of one block or of merged blocks; see `row_files`
 
-A file is named by its seeds. If a killed or retried task writes a block twice, the second file replaces the first, so
-each seed is stored once. A block that was reported as done survives a power cut: `whole_file` syncs the file and its
-name.
+Seeds determine the name of a file, so if a retried task writes a block again, the second file replaces the first. A
+block that was reported as done survives a power cut, because `whole_file` syncs the file and its name.
 
-A complete file has a footer with the columns of `rows` and with the number of rows that its name states, and a checksum
-in each page. Any other file is damaged: it is reported but not read, and its blocks run again.
+A complete file has a checksum in each page, and a footer with the columns of `rows` and the number of rows in its name.
+Any other file is damaged: it is reported but not read, and its blocks run again.
 """
 
 import errno
@@ -37,13 +36,13 @@ from .rows import SCHEMA, Row, batch_of
 Item = TypeVar("Item")
 
 GROUP_ROWS = 20_000
-"""Few enough to keep in memory, and enough to make the size of footers negligible."""
+"""Rows per Parquet row group: few enough for memory, and enough to make footers negligible."""
 _ROWS_AT_ONCE = 100
-"""Maximum of rows as Python objects, which need many times the memory of Arrow."""
+"""Maximum number of rows that exist as Python objects, which need far more memory than Arrow arrays."""
 _FILES_PER_TASK = 64
 _ZSTD_LEVEL = 9
 _ORPHAN_SECONDS = 86_400
-"""Age at which a temporary file counts as abandoned on file systems without locks."""
+"""On file systems without locks, an older temporary file counts as abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Table:
     place: str
 
     def begun(self) -> StartedSweep | None:
-        """None without a sweep. Raises SweepFileError."""
+        """Return the started sweep, or None. Raises SweepFileError if sweep.json is unusable."""
         system, root = open_place(self.place)
         path = f"{root}/sweep.json"
         if system.get_file_info(path).type != fs.FileType.File:
@@ -72,9 +71,9 @@ class Table:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the place during the block, and remove temporary files of killed sweeps.
+        """Lock the table during the block, and remove temporary files of killed sweeps.
 
-        Raises SweepFileError if another sweep is running in this place. Only local file systems have locks.
+        Raises SweepFileError if another sweep is writing this table. Remote file systems have no locks.
         """
         system, root = open_place(self.place)
         if not is_local(system):
@@ -84,7 +83,7 @@ class Table:
         make_directory(system, root)
         with open(f"{root}/sweep.lock", "a+") as lock:
             try:
-                # children do not inherit the lock, and the kernel releases it if the process dies
+                # a forked child does not inherit this lock; the kernel releases it if the process dies
                 fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
@@ -99,16 +98,16 @@ class Table:
             yield
 
     def files(self, *, every_page: bool = False, engine: Engine | None = None) -> RowFiles:
-        """Find damage in the footers.
+        """Find the row files, and damage in their footers.
 
-        every_page: verify the checksum of every page too. engine: runs the checks; None: this process does.
+        every_page: verify the checksum of every page too. engine: runs the checks, else this process does.
         """
         look = partial(_damage_of_files, self.place, every_page=every_page)
         found = (engine or InProcessEngine()).results(look, _in_batches(self._row_file_names(), _FILES_PER_TASK))
         return RowFiles.classify({name: reason for some in found for name, reason in some.items()})
 
     def write(self, block: Block, rows: Iterable[Row]) -> None:
-        """Replace an earlier file durably and atomically."""
+        """Write the rows of a block durably and atomically; an earlier file is replaced."""
         self.write_file(block.span, (batch_of(some) for some in _in_batches(rows, _ROWS_AT_ONCE)))
 
     def write_file(self, span: SeedSpan, batches: Iterable[pa.RecordBatch]) -> None:
@@ -127,17 +126,17 @@ class Table:
             pass
 
     def read(self, columns: list[str] | None = None, where: ds.Expression | None = None) -> pa.Table:
-        """Sort by scenario and seed."""
+        """Return rows, sorted by scenario and seed."""
         keys = [name for name in ("scenario", "seed") if columns is not None and name not in columns]
         found = self._dataset_of().to_table(None if columns is None else [*columns, *keys], filter=where)
         return found.sort_by([("scenario", "ascending"), ("seed", "ascending")]).drop_columns(keys)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows are unsorted."""
+        """Yield batches of unsorted rows."""
         yield from self._dataset_of().to_batches(columns=columns)
 
     def batches_of(self, name: str) -> Iterator[pa.RecordBatch]:
-        """The rows are sorted by seed."""
+        """Yield the batches of one file, sorted by seed."""
         yield from self._dataset_of([name]).to_batches(batch_readahead=2)
 
     def failure_text(self, scenario: str, seed: int) -> str:
@@ -172,7 +171,7 @@ def _delete_files(place: str, names: list[str]) -> None:
         try:
             system.delete_file(f"{root}/rows/{name}")
         except FileNotFoundError:
-            continue  # a task that ran twice has already deleted the file
+            continue  # another run of this task has already deleted the file
 
 
 def _in_batches(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
@@ -187,7 +186,7 @@ def _damage_of_files(place: str, names: list[str], *, every_page: bool) -> dict[
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The last table may be smaller than GROUP_ROWS."""
+    """Yield tables of GROUP_ROWS rows; the last table may be smaller."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)

@@ -1,1 +1,1 @@
-"""Put latency: the store under open-loop traffic, on disk models and on this machine."""
+"""Put latency under open-loop traffic, on disk models and on this machine."""

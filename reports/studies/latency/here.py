@@ -1,10 +1,10 @@
-"""Host measurements: time syncs, computing and puts on this machine, for the simulation.
+"""Host measurements: time syncs, CPU work and puts on this machine.
 
-A real store provides the total latencies, and records the disk's delays: in syncs, and in writes to memory-mapped
-files. A second store provides the latencies without a disk: its syncs sleep for a known time, which is subtracted. From
-these latencies and the recorded delays the simulation computes the latency of each put, with waiting, shared syncs and
-handovers between threads. The speed of a machine varies, and a disk that stalls once in a hundred syncs determines the
-percentiles. So turns are short, and the simulation uses the delays recorded in the same turn.
+A real store measures the total latencies, and records the disk's delays in syncs and in writes to memory-mapped files.
+A second store measures the latencies without a disk: its syncs sleep for a known time, which is subtracted. From these
+latencies and the recorded delays the simulation computes the latency of each put, with waiting, shared syncs and
+handovers between threads. The speed of a machine varies, and one stall per hundred syncs determines the percentiles. So
+each measurement (a turn) is short, and its simulation uses the delays recorded in the same turn.
 """
 
 import time
@@ -28,15 +28,15 @@ from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
 
 _STAND_IN_SECONDS = 0.0003
 _SEGMENT_BYTES = 64 << 20
-"""A segment of this size is large enough for all turns, so that no measured put creates a segment."""
+"""Large enough for all turns, so that no measured put creates a segment."""
 _SIMULATED_SEGMENT_BYTES = 4 << 20
-"""A segment of this size is large enough for one turn."""
+"""Large enough for one turn."""
 _HANDOVER_WORK_SHARE = 3  # one third of a handover is computing, the rest is spent in the kernel
 
 
 @contextmanager
 def running_store(world: World, setup: Setup, directory: str) -> Iterator[MessageStore]:
-    """Yield a started store with one message; shut it down at the end of the block."""
+    """Yield a started store with one message, and shut it down after the block."""
     store = MessageStore(world, setup.config(directory))
     store.load()
     store.start()
@@ -48,7 +48,7 @@ def running_store(world: World, setup: Setup, directory: str) -> Iterator[Messag
 
 
 def measure(setup: Setup, put: Callable[[], None]) -> "array[int]":
-    """Return the latencies of puts in real time, in ns, by producer."""
+    """Return the real latencies of puts in ns, by producer."""
     series: list[array[int]] = [array("q") for _ in range(setup.producers)]
     failures: list[BaseException] = []
 
@@ -71,13 +71,13 @@ def measure(setup: Setup, put: Callable[[], None]) -> "array[int]":
 
 
 class ClockedFiles:
-    """Real files that record the disk's delays, or whose syncs only sleep.
+    """Real files that record the disk's delays, or replace syncs by sleeps.
 
     log_syncs_ns: durations of the commit log's syncs, in order. stalls: delayed writes to memory-mapped files.
     """
 
     def __init__(self, sleep_seconds: float | None = None) -> None:
-        """sleep_seconds: how long a sync sleeps instead of syncing; None: the sync is real."""
+        """sleep_seconds: duration of the sleep that replaces a sync; None: real syncs."""
         self._files = RealFiles()
         self.sleep_seconds = sleep_seconds
         self.log_syncs_ns = array("q")
@@ -117,7 +117,7 @@ class ClockedMappedFile:
         self.path = mapped.path
         self.size_bytes = mapped.size_bytes
         for name in ("view", "pwrite", "mlock", "munlock", "advise_will_need", "advise_dont_need", "close"):
-            setattr(self, name, getattr(mapped, name))  # bound once, because __getattr__ would slow down each call
+            setattr(self, name, getattr(mapped, name))  # bound once, because __getattr__ would slow down calls
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
         begun_ns = time.perf_counter_ns()
@@ -138,13 +138,13 @@ class ClockedMappedFile:
 
 
 _SYNC_RATE, _ASYNC_RATE = 400.0, 2_000.0
-"""Puts per second: one producer reaches this rate on most disks, and no put waits for the processor."""
+"""Puts per second: low enough for one producer on most disks, and for puts that never wait for the CPU."""
 SYNC_PUTS, ASYNC_PUTS = 100, 300
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The measurements of one turn for one number of producers, in ns."""
+    """The measurements of one turn with one number of producers, in ns."""
 
     number: int
     producers: int
@@ -159,7 +159,7 @@ class Turn:
     real: dict[str, "array[int]"]
     """Latencies of puts into the real store, by flush."""
     stalls: dict[str, FileStalls]
-    """Delayed writes to memory-mapped files in the real store, by flush."""
+    """Delayed writes to memory-mapped files of the real store, by flush."""
 
     def host_costs(self) -> HostCosts:
         usual_ns = DurationDistribution(self.puts_alone).quantile(0.5)
@@ -170,7 +170,7 @@ class Turn:
             handover=handover,
             handover_work_ns=handover.quantile(0.5) // _HANDOVER_WORK_SHARE,
             dispatch_ns=usual_ns // 2,
-            touch_ns=0,  # the put costs include it
+            touch_ns=0,  # included in the put costs
         )
 
     def simulated(self, flush: str) -> "array[int]":
@@ -205,7 +205,7 @@ class _MeasuredStores:
     """One real store per flush mode, and two stores whose syncs sleep."""
 
     def __init__(self, directory: str, stack: ExitStack) -> None:
-        """stack: shuts down the stores on exit."""
+        """stack: its exit shuts down the stores."""
 
         def running(name: str, flush: str, files: ClockedFiles) -> MessageStore:
             world = replace(real_world(), files=cast(Files, files))
@@ -218,7 +218,7 @@ class _MeasuredStores:
         self._unsynced = running("async-without-disk", "async", ClockedFiles(_STAND_IN_SECONDS))
 
     def turn(self, number: int, producers: int) -> Turn:
-        """Measure the real stores between two halves of the other measurements, so that a slow phase affects both."""
+        """Measure the real stores between two halves of the other measurements, so that slow phases affect both."""
         alone, together, synced = array("q"), array("q"), array("q")
 
         def measure_half_of_the_parts(seed: int) -> None:
@@ -272,7 +272,7 @@ class LatencyComparison(NamedTuple):
     simulated_ns: "array[int]"
 
     def ratios(self) -> list[float]:
-        """Return the simulated percentile divided by the real percentile for each of LATENCY_SHARES."""
+        """Return simulated / real percentile for each of LATENCY_SHARES."""
         assert len(self.simulated_ns) == len(self.real_ns), "the same arrivals"
         simulated, real = percentiles_us(self.simulated_ns), percentiles_us(self.real_ns)
         return [one / other for one, other in zip(simulated, real, strict=True)]

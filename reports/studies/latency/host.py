@@ -1,9 +1,8 @@
-"""Host costs: adds the time of computing, handovers and page faults to simulated tasks.
+"""Host costs: adds the time of CPU work, handovers and page faults to simulated tasks.
 
-Simulated code takes no virtual time by itself, so these costs are added at the operations that cause them. Only one
-processor is modelled, because CPython's interpreter lock allows only one running thread. A stall is a write to a
-memory-mapped file that the kernel blocks, because a page under write-back cannot be changed. During a stall the thread
-holds the interpreter lock, so all tasks wait.
+Simulated code takes no virtual time, so these costs are added at the operations that cause them. The model has one CPU,
+because CPython's interpreter lock allows only one running thread. A stall is a write to a memory-mapped file that the
+kernel blocks while the page is under write-back. The stalled thread holds the interpreter lock, so all tasks wait.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from ....store.log.flush import GroupCommitService
 
 _US = 1_000
 STALL_NS_MIN = 1_000_000
-"""A shorter delay counts as jitter, which is part of the put costs."""
+"""A shorter delay is jitter, which is part of the put costs."""
 _WAKING = WaitReason("waking up")
 _TO_SERVICE = GroupCommitService.name
 _TO_PRODUCER = "group commit done"
@@ -29,17 +28,17 @@ class HostCosts:
     """Durations of operations on one machine, in ns."""
 
     put: DurationDistribution
-    """Duration of a put that does not wait for a disk."""
+    """Duration of a put without waiting for a disk."""
     put_work_ns: int
-    """Computing time of a put. During this time other tasks wait."""
+    """CPU time of a put. During this time other tasks wait."""
     handover: DurationDistribution
     """Time from a wake-up call until the waiting task runs, summed over both handovers of a put."""
     handover_work_ns: int
-    """Computing time of both handovers."""
+    """CPU time of both handovers."""
     dispatch_ns: int
     """CPU time for the dispatch of one message."""
     touch_ns: int
-    """The page fault at the first write to a memory-mapped page, which makes the page writable."""
+    """Duration of the page fault at the first write to a memory-mapped page."""
 
 
 REFERENCE = HostCosts(
@@ -62,12 +61,12 @@ class Stalls:
     """The stalls in one sequence of writes."""
 
     stores: int = 0
-    """The number of writes until now."""
+    """Number of writes so far."""
     took_ns: dict[int, int] = field(default_factory=dict)
-    """Durations of stalled writes, by number of the write."""
+    """Number of a stalled write -> its duration."""
 
     def record(self, took_ns: int) -> None:
-        """Count a measured write, and record the write if it stalled."""
+        """Count a measured write, and record its duration if it stalled."""
         if took_ns >= STALL_NS_MIN:
             self.took_ns[self.stores] = took_ns
         self.stores += 1
@@ -108,16 +107,15 @@ class HostTasks(SimTasks):
         self._stream = stream
 
     def signal(self, name: str) -> SimSignal:
-        """Create a signal. If the signal is for a handover, waking up takes time for the waiting task."""
+        """Create a signal. If it is for a handover, the waiting task needs time to wake up."""
         if name in (_TO_SERVICE, _TO_PRODUCER):
             return _Handover(self, self._kernel, name)
         return super().signal(name)
 
     def wake(self, name: str) -> None:
-        """Let the current task spend the time of a handover.
+        """Spend the time of a handover in the current task.
 
-        Both handovers of a put were measured as a sum. The first handover takes half of the median, the second handover
-        the rest.
+        The measurement is the sum of both handovers of a put. The first takes half of the median, the second the rest.
         """
         host = self._host
         took_ns = host.handover.quantile(0.5) // 2
@@ -131,7 +129,7 @@ class HostTasks(SimTasks):
 
 
 class _Handover(SimSignal):
-    """Waking up takes time for the waiter, unless the signal was set before the wait."""
+    """A signal whose waiter needs time to wake up, unless the signal was set before the wait."""
 
     __slots__ = ("_name", "_tasks")
 
@@ -154,9 +152,7 @@ class PageFaultFiles:
         self._processor = processor
         self._touch_ns = touch_ns
         self.touches = 0
-        """Number of pages that have been written."""
         self.stalls = FileStalls()
-        """Stalls of the next writes."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
@@ -165,7 +161,7 @@ class PageFaultFiles:
         return PageFaultMappedFile(self._files.map(path, size_bytes), self)
 
     def spend_page_faults(self, path: str, pages: int) -> None:
-        """Let the current task spend the time of page faults and of a stall."""
+        """Spend the time of page faults and of a stall in the current task."""
         self.touches += pages
         took_ns = pages * self._touch_ns + self.stalls.stalls_of(path).next_ns()
         if took_ns:
@@ -184,7 +180,7 @@ class PageFaultMappedFile:
         return getattr(self._mapped, name)
 
     def store(self, at: int, data: Buffer) -> None:
-        """Write through the mapping, after a page fault for each page without an earlier write."""
+        """Write through the mapping, after a page fault for each page not written before."""
         first, last = at // _PAGE_BYTES, (at + max(len(data), 1) - 1) // _PAGE_BYTES
         assert 0 <= first <= last < len(self._touched), (at, len(data))
         new = self._touched.count(0, first, last + 1)

@@ -1,4 +1,4 @@
-"""Figures of latencies: draws the grid, single effects and this machine, with tables."""
+"""Figures of latencies: draws the grid, single effects and this machine."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ _US_MIN = 5.0
 _FLUSH_TITLES = {"sync": "sync flush", "async": "async flush", "pool": "async flush, transient pool"}
 _COLOURS = dict(zip(FLUSHES, KINDS, strict=False))
 _WIDTHS = {"sync": 1.8, "async": 5.0, "pool": 1.4}
-"""Line widths that keep both lines visible if latencies with and without the pool are equal."""
+"""Line widths that keep both lines visible if the pool does not change latencies."""
 _PALEST = 0.35
 _NOT_MODELLED = (
     "In this model a put under async flush never waits for the disk.\n"
@@ -72,7 +72,7 @@ def write_here_files(comparisons: Sequence[LatencyComparison], out: Path) -> lis
 
 
 def distribution_axes(axes: Axes, us_min: float, us_max: float, share_min: float) -> None:
-    """Set up logarithmic axes for curves: x has the latency, y the share of slower puts."""
+    """Set up logarithmic axes: x is the latency, y the share of slower puts."""
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(us_min, us_max)
@@ -133,7 +133,7 @@ def _marker_sizes(measured: Sequence[LatencySeries]) -> str:
 
 
 def _mix_with_white(colour: str, step: int, steps: int) -> tuple[float, float, float]:
-    """Return a colour mixed with white; the last step is the colour itself."""
+    """Mix a colour with white. The last step is the colour itself."""
     strength = 1.0 if steps == 1 else _PALEST + (1 - _PALEST) * step / (steps - 1)
     red, green, blue = (1 - strength * (1 - part) for part in to_rgb(colour))
     return red, green, blue
@@ -188,7 +188,7 @@ def _draw_groups(axes: Axes, groups: Sequence[GroupCommit]) -> None:
 
 
 def _draw_rollovers(axes: Axes, variants: Sequence[EffectSeries]) -> None:
-    """Draw the variants with and without segments created ahead. The variant with warming is only in the tables."""
+    """Draw the variants with and without segments created ahead. The variant with warming is in the tables only."""
     axes.set_yscale("log")
     for variant, colour in zip(reversed(variants), (KINDS[1], KINDS[0]), strict=False):
         us = [latency_ns / 1_000 for latency_ns in variant.series.latencies_ns]
@@ -200,7 +200,7 @@ def _draw_rollovers(axes: Axes, variants: Sequence[EffectSeries]) -> None:
 
 
 def _draw_slow_syncs(axes: Axes, variants: Sequence[EffectSeries]) -> None:
-    """Draw pairs of variants. The line of the second variant is thin, so that the first stays visible below it."""
+    """Draw pairs of variants. The second line of a pair is thin, so that the first stays visible."""
     slowest_us = max(max(variant.series.latencies_ns) for variant in variants) / 1_000
     distribution_axes(axes, _US_MIN, slowest_us * 1.5, 1e-3)
     for number, variant in enumerate(variants):

@@ -1,8 +1,8 @@
 """Simulated puts: runs series on models of disk and host, for the grid and single effects.
 
-The grid combines flush modes, disks and numbers of producers. Each producer offers a fifth of the rate of one producer
-that waits for each answer, up to a total that the processor can handle. So on a slow disk 64 producers offer 64 times
-the load of one producer, which group commit must handle.
+The grid combines flush modes, disks and numbers of producers. Each producer offers a fifth of the rate of one
+closed-loop producer, up to a total that the CPU can handle. So on a slow disk 64 producers offer 64 times the load of
+one, and need group commit.
 """
 
 from array import array
@@ -35,17 +35,17 @@ RATE_MAX = 4_000.0
 _SHARE = 0.2
 _PILOT_PUTS = 200
 ALL_AT_ONCE = 1e9
-"""At this rate per second each put arrives before the preceding answer, which makes a closed loop."""
+"""At this rate each put arrives before the preceding answer, as in a closed loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The measurements of a series of puts."""
+    """The measurements of one series of puts."""
 
     latencies_ns: "array[int]"
-    """The latencies of puts, by producer."""
+    """Latencies of all puts, by producer."""
     took_ns: int
-    """The time from the start to the last answer."""
+    """Time from the start to the last answer."""
     syncs: int
     """File syncs of the store, except those of its start and stop."""
 
@@ -66,8 +66,8 @@ def simulate(
 ) -> Series:
     """Run one series of puts in virtual time, with faults named as in FaultPlan.
 
-    prepare is called with the store before its first put, on_traffic before the first arrival; stalls apply from then
-    on. The same arguments give the same series.
+    prepare: called with the store before its first put. on_traffic: called before the first arrival; stalls apply from
+    then on. The same arguments give the same series.
     """
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         run = _SimulatedSeries(setup, host, model, kernel, faults)
@@ -152,12 +152,12 @@ class LatencySeries(NamedTuple):
 
 
 def grid_cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str, str, int]]:
-    """Return disk, flush mode and number of producers of each series, in the order of measurement."""
+    """Return disk, flush mode and number of producers of each series, in order of measurement."""
     return [(disk, flush, number) for disk in disks for flush in FLUSHES for number in producers]
 
 
 def measure_grid(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> Iterator[LatencySeries]:
-    """Yield each series as soon as it is done. The same arguments give the same series."""
+    """Yield each finished series. The same arguments give the same series."""
     alone: dict[tuple[str, str], float] = {}
     for disk, flush, number in grid_cells(disks, producers):
         model = MODELS[disk].make
@@ -195,7 +195,7 @@ def group_commit(disks: Sequence[str], producers: Sequence[int], puts: int) -> I
 def rollover(disk: str, puts: int) -> Iterator[EffectSeries]:
     """Simulate one producer under async flush, over many small segments.
 
-    Segments are created and warmed before use, only created before use, or created by the put that needs one.
+    Three variants: segments are created and warmed ahead, only created ahead, or created on demand.
     """
     model = MODELS[disk].make
     for name, warm, prepare in (
@@ -208,7 +208,7 @@ def rollover(disk: str, puts: int) -> Iterator[EffectSeries]:
 
 
 def slow_syncs(disk: str, puts: int) -> Iterator[EffectSeries]:
-    """Simulate four producers: first with usual syncs, then with one of a hundred syncs taking up to half a second."""
+    """Simulate four producers: with usual syncs, and with one in a hundred syncs taking up to half a second."""
     model = MODELS[disk].make
     for flush in ("sync", "async"):
         setup = Setup(flush, 4, 100.0, puts)
@@ -218,5 +218,5 @@ def slow_syncs(disk: str, puts: int) -> Iterator[EffectSeries]:
 
 
 def _create_segments_on_demand(store: MessageStore) -> None:
-    """Make a store create segments only on demand, which no setting does, for comparison."""
+    """Make a store create segments only on demand. No setting does this."""
     store.allocate._remaining_request_budget = lambda: 1  # type: ignore[method-assign]

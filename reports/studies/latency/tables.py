@@ -1,4 +1,4 @@
-"""Tables of latencies: makes rows for CSV files, points of curves, and terminal output."""
+"""Tables of latencies: makes rows of CSV files, curves, and terminal output."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ VARIANT_HEADER = ("effect", "variant", *_FIGURES)
 Row = Sequence[Any]
 _POINTS = 400
 _AGREES = 0.25
-"""Largest difference between a ratio and 1 that is not printed in red."""
+"""A ratio is printed in red if it differs from 1 by more."""
 
 
 def grid_rows(measured: Iterable[LatencySeries]) -> list[Row]:
@@ -79,7 +79,7 @@ class Curve(NamedTuple):
 
 
 def curve_of(latencies_ns: Iterable[int]) -> Curve:
-    """Return a curve with more points for slow puts."""
+    """Return a curve with denser points for slow puts."""
     ordered = sorted(latencies_ns)
     count = len(ordered)
     ranks = sorted({round(count - count ** (1 - step / _POINTS)) for step in range(_POINTS + 1)})

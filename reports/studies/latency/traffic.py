@@ -1,10 +1,10 @@
 """Open-loop traffic: makes puts arrive independently of the answers to earlier puts.
 
 Arrivals are a Poisson process, split evenly between producers. A put that arrives while its producer is busy waits, and
-the wait is part of its latency. So the latency of every put that arrives during a stall includes the rest of the stall,
-and percentiles do not suffer from coordinated omission (G. Tene's term for clients that stop sending while a server
-stalls). If a producer wakes up late from its sleep, the store is not the cause. The put of such a producer is then
-timed from the wake-up, and later arrivals are delayed by the same time.
+its latency includes this wait. So the latency of each put that arrives during a stall includes the rest of the stall,
+without coordinated omission (G. Tene's term for clients that stop sending while a server stalls). If a producer wakes
+up late from its sleep, the store is not the cause: the put is timed from the wake-up, and later arrivals are delayed by
+the same time.
 """
 
 from array import array
@@ -46,7 +46,7 @@ class Setup:
 
 
 def config_of(flush: str, directory: str, segment_bytes: int, **others: Any) -> StoreConfig:
-    """Raises ValueError if the flush mode is not in FLUSHES."""
+    """Raises ValueError for an unknown flush mode."""
     if flush not in FLUSHES:
         raise ValueError(f"flush: expected one of {', '.join(FLUSHES)}, found {flush}")
     return StoreConfig(
@@ -61,7 +61,7 @@ def config_of(flush: str, directory: str, segment_bytes: int, **others: Any) -> 
 
 
 def arrivals(setup: Setup) -> list["array[int]"]:
-    """Return the ns between arrivals, for each producer. Equal setups give equal arrivals."""
+    """Return the ns between arrivals, by producer. Equal setups give equal arrivals."""
     choices = Choices(f"arrivals/{setup.seed}")
     mean_ns = setup.producers / setup.rate * 1e9
     found = []
@@ -97,7 +97,7 @@ def message_of(setup: Setup) -> Message:
 
 
 def checked_put(store: MessageStore, message: Message) -> Callable[[], None]:
-    """The returned function raises RuntimeError unless the answer is PUT_OK."""
+    """Return a function that puts the message, and raises RuntimeError unless the answer is PUT_OK."""
 
     def put() -> None:
         status = store.put_message(message).status

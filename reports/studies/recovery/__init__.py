@@ -1,1 +1,1 @@
-"""Recovery time: by log size, and by the part of the log after the checkpoint."""
+"""Recovery time, by log size and by distance to the checkpoint."""

@@ -1,4 +1,4 @@
-"""Filled stores: makes directories with a log of a given size, to measure recovery."""
+"""Filled stores: creates stores with a given log size, to measure recovery."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from ....store.real.world import RealClock, real_world
 TOPIC = "Bench"
 QUEUES = 4
 BATCH_MESSAGES = 32
-"""Messages in a batch, and the maximum in an answer to a pull."""
+"""Messages per batch; also the maximum number of messages per pull."""
 SEGMENT_BYTES = 16 << 20
 _BODY_BYTES = 1024
 _BATCH_BYTES_MAX = 2 * _BODY_BYTES * BATCH_MESSAGES
@@ -30,7 +30,7 @@ class FilledStore:
     directory: str
     log_bytes: int
     first_ms: tuple[int, ...]
-    """The store time of each segment's first message."""
+    """Store time of each segment's first message."""
 
     def config(self, *, recover_whole_log: bool, index: bool) -> StoreConfig:
         return replace(_config_of(self.directory), recover_whole_log=recover_whole_log, message_index_enable=index)
@@ -40,7 +40,7 @@ class FilledStore:
         self._write_checkpoint(self.first_ms[-1])
 
     def make_crashed(self, behind_bytes: int) -> None:
-        """Change the files to the state after a crash, with `behind_bytes` in whole segments after the checkpoint."""
+        """Change the files to a state after a crash, with `behind_bytes` (whole segments) after the checkpoint."""
         Path(_config_of(self.directory).abort_path).touch()
         behind = -(-behind_bytes // SEGMENT_BYTES)
         trusted = len(self.first_ms) - min(behind, len(self.first_ms))
@@ -86,8 +86,8 @@ def _config_of(directory: str) -> StoreConfig:
 class SteppingClock(RealClock):
     """A wall clock that advances by 1 ms per message of a batch at each reading, so that the log spans minutes.
 
-    Recovery trusts records up to some seconds before the checkpoint's store times. With this clock, recovery trusts as
-    large a part of the log as after real traffic.
+    Recovery trusts records up to some seconds before the checkpoint. With this clock the trusted part is as large as
+    after real traffic.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ def message(body_bytes: int, queue_id: int = 0) -> Message:
 
 
 def batch(body_bytes: int, number: int = 0, *, keyed: bool = False) -> MessageBatch:
-    """keyed: give each message a key that is unique across all batches."""
+    """keyed: give each message a unique key."""
     first = number * BATCH_MESSAGES
     units = [
         BatchUnit(0, b"x" * body_bytes, encode_properties({PROPERTY_KEYS: key(each)}).encode() if keyed else b"")
@@ -113,5 +113,4 @@ def batch(body_bytes: int, number: int = 0, *, keyed: bool = False) -> MessageBa
 
 
 def key(number: int) -> str:
-    """number: the message's number in the log."""
     return f"order-{number}"

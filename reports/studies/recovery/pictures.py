@@ -1,4 +1,4 @@
-"""Figures of recovery times: draws them by log size, distance to the checkpoint, and part."""
+"""Figures of recovery times: by log size, distance to the checkpoint, and part."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ _KINDS = (
     (True, True, "clean exit, whole log", "-"),
     (True, False, "clean exit, last three segments", "--"),
 )
-"""For each kind of recovery: after a clean exit, whole log scanned, name, line style."""
+"""For each kind of recovery: whether after a clean exit, whether the whole log is scanned, name, line style."""
 _PARTS: tuple[tuple[str, Callable[[RecoveryTime], float]], ...] = (
     ("scan of the log, CRC", lambda one: one.scan_s),
     ("queues", lambda one: one.queues_s),

@@ -1,4 +1,4 @@
-"""Recovery times: measures the starts of filled stores after a stop or a crash, part by part."""
+"""Recovery times: measures starts of filled stores after a stop or a crash."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +20,7 @@ from ..topics.grid import DEVICES
 from .filled import QUEUES, SEGMENT_BYTES, TOPIC, FilledStore, fill_store
 
 ALL = 1 << 62
-"""A distance longer than any log: the checkpoint covers no records."""
+"""A distance larger than any log: the checkpoint covers no records."""
 HEADER = (
     *("exit", "recover_whole_log", "log_bytes", "behind_checkpoint_bytes", "scanned_bytes", "records"),
     *("total_s", "scan_s", "queues_s", "durable_s", "index_s"),
@@ -28,7 +28,7 @@ HEADER = (
 )
 """One row per case, with the parts of `RecoveryTime`.
 
-cold_read: the time in which a modelled disk reads the scanned bytes, which were in memory during the measurement.
+cold_read: time of a modelled disk to read the scanned bytes, which were cached during the measurement.
 """
 TableRow = Sequence[Any]
 
@@ -40,22 +40,22 @@ class RecoveryCase:
     clean_exit: bool
     recover_whole_log: bool
     behind_bytes: int = SEGMENT_BYTES
-    """After a crash, the number of log bytes after the checkpoint."""
+    """After a crash: number of log bytes after the checkpoint."""
 
 
 class RecoveryTime(NamedTuple):
-    """The times of one case of one directory in seconds, each the median of all turns."""
+    """The times of one case and directory in seconds, each the median of all repetitions."""
 
     case: RecoveryCase
     log_bytes: int
     scanned_bytes: int
-    """Log bytes that recovery scans with an index, which may be more than without an index."""
+    """Log bytes that recovery scans with an index, possibly more than without."""
     records: int
     total_s: float
     scan_s: float
-    """Time to scan the part of the log that the queues need, with all checks and CRCs."""
+    """Time to scan, with all checks and CRCs, the part of the log that the queues need."""
     queues_s: float
-    """Time for the comparison with the queues, and for all other work."""
+    """Time to compare the queues, and for all other work."""
     durable_s: float
     """Time to sync all data that the checkpoint does not cover."""
     index_s: float
@@ -67,7 +67,7 @@ def cases_by_size() -> list[RecoveryCase]:
 
 
 def cases_by_distance(log_bytes: int) -> list[RecoveryCase]:
-    """Return further cases for the largest log: crashes at increasing distances from the checkpoint."""
+    """Return crashes of the largest log at increasing distances from the checkpoint."""
     distances = [log_bytes // share for share in (4, 2) if log_bytes // share > SEGMENT_BYTES]
     return [RecoveryCase(False, False, distance) for distance in distances] + [
         RecoveryCase(False, whole, ALL) for whole in (True, False)
@@ -104,7 +104,7 @@ def _measure_turn(filled: FilledStore, case: RecoveryCase) -> RecoveryTime:
 
 
 def _timed_recovery(filled: FilledStore, case: RecoveryCase, *, index: bool) -> tuple[float, float, RecoveryReport]:
-    """Return the duration of a recovery, the time in it for syncs, and the recovery report."""
+    """Return the duration of a recovery, the time spent in syncs, and the report."""
     if case.clean_exit:
         filled.make_clean()
     else:
@@ -163,7 +163,7 @@ def _scan_seconds(filled: FilledStore, start_offset: int) -> float:
 
 
 def recovery_rows(found: Iterable[RecoveryTime]) -> list[TableRow]:
-    """After a clean exit the distance to the checkpoint is 0."""
+    """The distance to the checkpoint is 0 after a clean exit."""
     return [
         (
             "clean" if one.case.clean_exit else "crash",

@@ -1,1 +1,1 @@
-"""Many topics: one log for all topics, as in RocketMQ, compared with one per topic, as in Kafka."""
+"""Many topics: compares one log for all topics (RocketMQ) with one log per topic (Kafka)."""

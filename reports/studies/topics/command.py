@@ -45,7 +45,7 @@ from .tables import CHECKED_HEADER, HEADER, TableRow, checked_rows, grid_rows, h
 
 _CHECKED_DISK = "hdd"
 _READ_TOPICS_MOST = 1024
-"""Reads are not measured with more topics, because each has only few records."""
+"""With more topics reads are not measured, because each topic has few records."""
 
 
 def topics(
@@ -111,14 +111,14 @@ def _simulate(
     seed: int,
     jobs: int,
 ) -> tuple[list[LayoutResult], list[AssumptionResult]]:
-    """Simulate the grid, and single changed assumptions on one disk, in parallel; return the rows of both."""
+    """Simulate in parallel the grid, and single changed assumptions on one disk. Return the rows of both."""
     most = numbers[-1]
     readable = max((each for each in numbers if each <= _READ_TOPICS_MOST), default=numbers[0])
     changed = [
         *writing_cases(checked_disk, most, puts, memory, seed),
         *reading_cases(checked_disk, readable, puts, memory, seed),
     ]
-    # the longest cases first, so that all processes end at about the same time
+    # longest cases first, so that all processes end at about the same time
     cases: list[GridCell | AssumptionCase] = [*changed, *grid_cells(disks, numbers, puts, memory, seed)]
     found = list(with_progress("simulating", measure_each(cases, jobs or os.cpu_count() or 1), len(cases)))
     rows = [one for one in found if isinstance(one, LayoutResult)]

@@ -1,4 +1,4 @@
-"""Grid: measures topic layouts in all cases, and in cases with one changed assumption.
+"""Grid: measures topic layouts in all cases, and with single changed assumptions.
 
 The grid combines disks, flush modes and numbers of topics.
 """
@@ -25,13 +25,15 @@ DEVICES: dict[str, DeviceModel] = {
     "sata-ssd": lambda stream: sata_ssd(stream, depth=32),
     "nvme-ssd": lambda stream: nvme_ssd(stream, depth=64),
 }
-"""Device models. A flash device executes as many commands at once as its queue can have."""
+"""Device models. A flash device executes all commands in its queue at once."""
 RATES = {"sync": 100.0, "async": 50.0}
 """Puts per second for latencies: a rate that a single log sustains on every disk."""
 _SYNC_PUTS = 1_000
 _MINUTE_NS = 60_000_000_000
 _PUTS_AT_RATE = {"sync": _SYNC_PUTS, "async": int(125 * RATES["async"])}
-"""Puts for latencies. Under async flush these puts take two minutes, because all queues are flushed once a minute."""
+"""Number of puts to measure latencies. Under async flush they take two minutes, because all queues are flushed once a
+minute.
+"""
 AS_ASSUMED = "as in the grid"
 PACKED = "partitions packed together"
 _TIMES = 2
@@ -50,7 +52,7 @@ class LayoutVariant:
 SHARED_LOG = LayoutVariant("shared", SHARED)
 PARTITIONED_LOG = LayoutVariant("partitioned", PARTITIONED)
 PACKED_LOG = LayoutVariant("packed", PARTITIONED, packed=True)
-"""The file system places pages next to each other on the disk if they are written back together."""
+"""The file system stores pages next to each other on disk if they are written back together."""
 
 
 class RateResult(NamedTuple):
@@ -67,13 +69,11 @@ class LateConsumerRates(NamedTuple):
     """The rates of consumers that read old records."""
 
     all_lag: CaughtUp
-    """Consumers of all topics."""
     few_lag: CaughtUp
-    """Consumers of a few topics."""
 
 
 class FullSpeedResult(NamedTuple):
-    """The rates of producers that put as fast as possible and, under async flush, of late consumers."""
+    """The rates of producers at full speed and, under async flush, of late consumers."""
 
     sustained: SustainedRate
     late: LateConsumerRates | None
@@ -91,12 +91,12 @@ class LayoutResult(NamedTuple):
 
 
 def _variants_on(disk: str) -> tuple[LayoutVariant, ...]:
-    """Return the variants to compare on a disk. The placement matters only on a disk with seek times."""
+    """Return the variants to compare on a disk. Placement matters only on disks with seek times."""
     return (SHARED_LOG, PARTITIONED_LOG, PACKED_LOG) if disk == "hdd" else (SHARED_LOG, PARTITIONED_LOG)
 
 
 class AssumptionResult(NamedTuple):
-    """One layout under one assumption: sustained puts, or rates of consumers of a few topics."""
+    """The result of one layout under one assumption: sustained puts, or rates of consumers of a few topics."""
 
     assumption: str
     layout: str
@@ -107,7 +107,7 @@ class AssumptionResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """A row of the grid that can be measured."""
+    """One case of the grid."""
 
     disk: str
     variant: LayoutVariant
@@ -126,7 +126,7 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True)
 class AssumptionCase:
-    """A layout under one changed assumption that can be measured."""
+    """A layout under one changed assumption."""
 
     disk: str
     assumption: str
@@ -187,7 +187,7 @@ def reading_cases(disk: str, topics: int, puts: int, memory: PageCacheLimits, se
 def measure_each(
     cases: Iterable[GridCell | AssumptionCase], jobs: int = 1
 ) -> Iterator[LayoutResult | AssumptionResult]:
-    """Measure the cases in `jobs` processes, and yield the results in order. The results do not depend on `jobs`."""
+    """Measure the cases in `jobs` processes, and yield the results in order. `jobs` does not affect the results."""
     if jobs == 1:
         yield from (case.measure() for case in cases)
         return

@@ -1,9 +1,9 @@
-"""Real topics: measures both layouts on this machine with real files and threads, in turns.
+"""Real topics: measures both layouts with real files and threads, in turns.
 
-Producers are threads, and CPython runs one thread at a time. Before late consumers start, the page cache is emptied:
-written data is synced, and the kernel is asked to drop it (MADV_DONTNEED, POSIX_FADV_DONTNEED). The kernel then counts
-the bytes that the process reads from the disk (/proc/self/io), but these may come from a cache of the disk or of a
-virtual machine's host.
+Producers are threads; CPython runs one thread at a time. Before late consumers start, the benchmark syncs written data
+and asks the kernel to drop it from the page cache (MADV_DONTNEED, POSIX_FADV_DONTNEED). The kernel counts the bytes
+that the process reads from the disk (/proc/self/io), but these may come from a cache of the disk or of a virtual
+machine's host.
 """
 
 import os
@@ -34,18 +34,18 @@ _TURN_SECONDS = 0.3
 _RATE_SECONDS = 0.6
 _PULL_SECONDS = 0.5
 _LOG_BYTES = 64 << 20
-_CREATED_MODE = 0o666  # minus the bits of the umask
+_CREATED_MODE = 0o666  # the umask clears some bits
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredHere:
-    """One layout with one number of topics on this machine; consumers only under async flush."""
+    """One layout with one number of topics on this machine; consumers run only under async flush."""
 
     variant: str
     flush: str
     topics: int
     puts_per_second: float
-    """Rate of a closed loop, the median of all turns."""
+    """Rate of a closed loop; the median of all turns."""
     put_cpu_us: float
     """CPU time of the whole process per put, including dispatch."""
     rate: float
@@ -94,7 +94,7 @@ class _MeasuredDirectory:
     @classmethod
     @contextmanager
     def open(cls, directory: str, layout: str, flush: str, topics: int) -> Iterator["_MeasuredDirectory"]:
-        """Yield a measured store with one message in each topic; stop the store at the end of the block."""
+        """Yield a store with one message in each topic, and stop it after the block."""
         setup = TopicsSetup(layout, flush, topics, puts=0)
         opened = _open_layout(directory, setup)
         try:
@@ -157,7 +157,7 @@ class _MeasuredDirectory:
         return self._pull(topics)
 
     def _pull(self, topics: Sequence[int]) -> tuple[float, float, float]:
-        """Pull from topics in turn for a while; return records per second, and bytes read and CPU µs per record."""
+        """Pull from topics in turn. Return records per second, and bytes read and CPU time (µs) per record."""
         offsets = dict.fromkeys(topics, 0)
         records = 0
         read_bytes, cpu_ns, begun_ns = _read_bytes(), time.process_time_ns(), time.perf_counter_ns()
@@ -188,7 +188,7 @@ def _open_layout(directory: str, setup: TopicsSetup) -> TopicLayout:
 
 
 def _drop_from_page_cache(path: Path) -> None:
-    """Ask the kernel to drop a file from memory, after a sync because dirty pages are not dropped."""
+    """Sync a file, because dirty pages are not dropped, and ask the kernel to drop it from memory."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -220,7 +220,7 @@ class RealGrowingFile:
         return os.pread(self.descriptor, size_bytes, at)
 
     def sync(self) -> None:
-        """Other threads can run during the call."""
+        """Other threads run during a sync."""
         os.fdatasync(self.descriptor)
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
-"""Topic layouts: provides both layouts through one interface, with settings and CPU costs.
+"""Topic layouts: provides both layouts through one interface, with CPU costs.
 
 The CPU costs were measured on one machine with real files. The cost of a put is the CPU time of the whole process,
-including dispatch, in a closed loop of one producer without syncs. The cost of a pulled record is for pulls of 32
-records from the page cache. With one topic, a put into the shared log took 10.9 us. This time corresponds to put and
-dispatch on the reference host, and all other costs are scaled by the same factor. Both layouts become slower with the
-number of files to which they write. `tornlog plot topics --disk here` repeats the measurement (put_cpu_us, pull_cpu_us
-in its table).
+including dispatch, in a closed loop of one producer without syncs. The cost of a pulled record was measured with pulls
+of 32 records from the page cache. With one topic, a put into the shared log took 10.9 us. The simulation scales all
+costs by one factor, so that this put takes as long as a put and its dispatch on the reference host. Both layouts become
+slower with the number of files that they write. `tornlog plot topics --disk here` repeats the measurement (put_cpu_us,
+pull_cpu_us in its table).
 """
 
 from collections.abc import Callable, Sequence
@@ -41,9 +41,9 @@ _PULLED_US = {SHARED: 2.1, PARTITIONED: 1.1}
 _REFERENCE_US = 10.9
 _SCALE_NS = (REFERENCE.put_work_ns + REFERENCE.dispatch_ns) / _REFERENCE_US
 PULLED_MOST = 32
-"""The maximum of records per pull."""
+"""Maximum number of records per pull."""
 Touched = Callable[[str, int, int], None]
-"""Called with a file's path and the range [start, end) that a pull has read."""
+"""Callback with a file's path and the range [start, end) that a pull has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class TopicsSetup:
     seed: int = 0
     memory: PageCacheLimits = field(default_factory=PageCacheLimits)
     queues_ahead: bool = True
-    """Whether blocks of consume queue files are allocated ahead, as in tornlog, or during write-back, as in Java."""
+    """Whether blocks of consume queue files are allocated ahead (tornlog), not during write-back (Java)."""
     packed: bool = False
-    """Whether write-back packs growing files together.
+    """Whether write-back packs growing files together on disk.
 
     Without packing, each file reserves space after its last block.
     """
@@ -87,10 +87,10 @@ class TopicsSetup:
 
 
 def put_factor(layout: str, topics: int) -> float:
-    """Return the cost of a put with dispatch, relative to the shared log with one topic.
+    """Return the cost of a put and its dispatch, relative to the shared log with one topic.
 
-    Between measured numbers of topics the cost is interpolated over the logarithm of the number. After the largest
-    measured number, the cost is constant.
+    The cost is interpolated between measured numbers of topics, on a logarithmic scale, and constant above the largest
+    one.
     """
     points = _PUT_US[layout]
     for (few, low), (many, high) in pairwise(points):
@@ -105,13 +105,13 @@ def pulled_ns(layout: str) -> int:
 
 
 class TopicLayout(Protocol):
-    """A store with either layout. A layout creates the messages that it stores."""
+    """A store with one of the layouts, which creates the messages that it stores."""
 
     def put(self, topic: int) -> None:
-        """Put a message to a topic. Raises RuntimeError or OSError if the message is not stored as promised."""
+        """Put a message to a topic. Raises RuntimeError or OSError if the message was not stored as requested."""
 
     def pull(self, topic: int, offset: int) -> list[bytes]:
-        """Return the records of a topic from an offset on, at most PULLED_MOST."""
+        """Return up to PULLED_MOST records of a topic from an offset on."""
 
     def shutdown(self) -> None:
         """Stop the store."""
@@ -141,7 +141,7 @@ class SharedLog:
         return result.records
 
     def _report_pulled_range(self, row: SegmentQueue, start: int, end: int) -> None:
-        """Report the range that a pull has read. A pull reads from a single segment."""
+        """Report the range that a pull has read, which is in a single segment."""
         segment = row.find(start)
         assert segment is not None
         assert self._touched is not None

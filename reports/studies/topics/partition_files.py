@@ -1,13 +1,13 @@
-"""Partition segments: store consecutive records, and a sparse index of their positions.
+"""Partition segments: store consecutive records with a sparse offset index.
 
-    <base offset, 20 digits>.log     records, as RocketMQ's log has them; physicalOffset is the position in this file
-    <base offset, 20 digits>.index   8-byte big-endian entries, one for each 4 KiB of records at least
+    <base offset, 20 digits>.log     records in RocketMQ's format; physicalOffset is the position in this file
+    <base offset, 20 digits>.index   8-byte big-endian entries, each at least 4 KiB of records after the preceding one
 
     offset  bytes  field of an index entry
-    0       4      relative_offset   the record's offset, less the base offset
-    4       4      position          of the record's first byte in the log file
+    0       4      relative_offset   the record's offset minus the base offset
+    4       4      position          position of the record's first byte in the log file
 
-A record's offset is its number in the partition; the base offset is that of a segment's first record.
+The offset of a record is its number in the partition. The base offset is the offset of the segment's first record.
 Source of the layout: Kafka, LogSegment.scala and OffsetIndex.scala (index.interval.bytes = 4096).
 """
 
@@ -25,16 +25,16 @@ _CHUNK_BYTES = 32 * 1024
 
 
 class GrowingFile(Protocol):
-    """An open file that grows when it is written."""
+    """An open file that writes can extend."""
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position, and grow the file if necessary; return the number of written bytes."""
+        """Write at a position, and extend the file if necessary; return the number of bytes written."""
 
     def read(self, at: int, size_bytes: int) -> bytes:
         """Return `size_bytes` bytes, or fewer at the end of the file."""
 
     def sync(self) -> None:
-        """Make written data and the size durable. After an OSError, unsynced data does not count as durable."""
+        """Make written data and the size durable. After an OSError, unsynced data may be lost."""
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -45,7 +45,7 @@ OpenFile = Callable[[str], GrowingFile]
 
 
 class PartitionSegment:
-    """A log file and its index. Only one task at a time may append to the log; all tasks may read.
+    """A log file and its index. One task at a time may append; all tasks may read.
 
     Invariant: `_offsets` and `_positions` are the columns of the index file.
     """
@@ -81,7 +81,7 @@ class PartitionSegment:
     def read(self, offset: int, records_max: int) -> list[bytes]:
         assert offset >= self.base_offset, (offset, self.base_offset)
         at, number = self._indexed_record_before(offset)
-        assert number <= offset, (number, offset)  # a later start would skip records
+        assert number <= offset, (number, offset)  # otherwise the scan would skip the requested record
         end, next_offset = self.size_bytes, self.next_offset
         found: list[bytes] = []
         chunk, chunk_at = b"", at
@@ -102,12 +102,12 @@ class PartitionSegment:
         at = bisect_right(self._offsets, offset) - 1
         if at < 0:
             return 0, self.base_offset
-        # spends the time of reading the index file; its content is already in the columns
+        # spends the time of an index read; the content is already in `_offsets` and `_positions`
         self._index.read(at * _ENTRY.size, _ENTRY.size)
         return self._positions[at], self._offsets[at]
 
     def sync(self) -> None:
-        """The sync omits the index, which can be rebuilt from the records."""
+        """Sync the log, not the index, which can be rebuilt from the records."""
         self._log.sync()
 
     def close(self) -> None:

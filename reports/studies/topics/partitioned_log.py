@@ -1,11 +1,10 @@
 """Partitioned log: a store with one log per topic-partition, for comparison with a shared log.
 
-The store appends records in RocketMQ's encoding to the partition's file through a descriptor. The partitioned log has a
-sparse offset index, and reads by offset. Under sync flush, puts into one partition share a sync, and syncs of different
-partitions run in parallel. Async flush has the settings of the shared log: an interval, and a number of dirty pages.
-The store has no recovery, retention, batches, property handling or replication. Two simplifications make it faster than
-a real one: it never syncs the index (Kafka syncs it with the log), and it spends no time on finding the partitions to
-flush.
+The store writes records in RocketMQ's encoding through file descriptors, and reads by a sparse offset index. Under sync
+flush, puts into one partition share a sync, and partitions sync in parallel. Async flush has the settings of the shared
+log: an interval, and a number of dirty pages. The store has no recovery, retention, batches, property handling or
+replication. Two simplifications make it faster than a real store: it never syncs the index (Kafka syncs it with the
+log), and it finds the partitions to flush in no time.
 """
 
 from ....store.config import StoreConfig
@@ -18,11 +17,11 @@ from .partition_files import OpenFile, PartitionSegment
 
 _PAGE_BYTES = 4096
 _WAITING = "group commit done"
-"""Signal name with which host models treat a wake-up as one of group commit."""
+"""Signal name that host models recognize as group commit."""
 
 
 class Partition:
-    """One partition. Invariant: the first `durable_bytes` of `end_bytes` survive a power cut."""
+    """One partition. Invariant: the first `durable_bytes` of its `end_bytes` survive a power cut."""
 
     def __init__(self, world: World, open_file: OpenFile, directory: str, segment_bytes: int) -> None:
         self.lock = world.tasks.lock(f"partition {directory}")
@@ -85,14 +84,14 @@ class Partition:
         return segment
 
     def read(self, offset: int, records_max: int) -> list[bytes]:
-        """Return up to records_max records, all in one segment; none at the end of the partition."""
+        """Return up to records_max records from one segment; none at the end of the partition."""
         for segment in reversed(self.segments):
             if segment.base_offset <= offset:
                 return segment.read(offset, records_max)
         return []
 
     def make_durable(self, end_bytes: int) -> None:
-        """Wait until `end_bytes` are durable, by the sync of any task. Raises OSError after a failed sync."""
+        """Wait until `end_bytes` are durable through a sync of any task. Raises OSError after a failed sync."""
         while True:
             with self.lock:
                 self._check_not_failed()
@@ -112,7 +111,7 @@ class Partition:
                 self._sync_and_wake(segments, covered_bytes)
 
     def _sync_and_wake(self, segments: list[PartitionSegment], covered_bytes: int) -> None:
-        """Sync, and wake up the waiting tasks. A failed sync is never retried."""
+        """Sync, and wake up waiting tasks. A failed sync is never retried."""
         failed = True
         try:
             for segment in segments:
@@ -140,7 +139,7 @@ class Partition:
 
 
 class PartitionFlusher(Service):
-    """Async flush: flushes partitions with many dirty pages often, and all partitions less often."""
+    """Async flush: flushes partitions with many dirty pages frequently, and all partitions rarely."""
 
     name = "flush-partitions"
 
@@ -161,7 +160,7 @@ class PartitionFlusher(Service):
         self.flush(least_pages)
 
     def flush(self, least_pages: int) -> None:
-        """Flush the partitions with at least `least_pages` dirty pages; 0: with any dirty data."""
+        """Flush partitions with at least `least_pages` dirty pages; 0 means any dirty data."""
         for partition in list(self._partitions):
             end, durable = partition.end_bytes, partition.durable_bytes
             pages = end // _PAGE_BYTES - durable // _PAGE_BYTES
@@ -176,7 +175,7 @@ class PartitionedLog:
     """All partitions of one directory."""
 
     def __init__(self, world: World, open_file: OpenFile, config: StoreConfig, *, is_sync: bool) -> None:
-        """config: has the directory, segment size and flush settings, in the fields that the shared log uses."""
+        """config: directory, segment size and flush settings, in the same fields as for the shared log."""
         self._world = world
         self._open_file = open_file
         self._config = config
@@ -193,7 +192,7 @@ class PartitionedLog:
             self._flusher.start()
 
     def shutdown(self) -> None:
-        """Flush and close all partitions. No put may follow."""
+        """Flush and close all partitions. Puts must not follow."""
         if not self._is_sync:
             self._flusher.shutdown()
         for partition in self._in_order:
@@ -204,7 +203,7 @@ class PartitionedLog:
         self.partition(topic, queue_id).create()
 
     def put(self, message: Message) -> None:
-        """Store one message; under sync flush the message is durable on return. Raises OSError after a failed sync."""
+        """Store a message, durably under sync flush. Raises OSError after a failed sync."""
         record = encode_record(
             topic=message.topic.encode(),
             properties=message.properties.encode(),
@@ -228,7 +227,7 @@ class PartitionedLog:
         return self.partition(topic, queue_id).read(offset, records_max)
 
     def partition(self, topic: str, queue_id: int) -> Partition:
-        """A new partition has no files yet."""
+        """Return a partition. A new one has no files yet."""
         key = (topic, queue_id)
         found = self._partitions.get(key)
         if found is None:

@@ -1,4 +1,4 @@
-"""Figures of topics: draws producers, late consumers, assumptions, this machine, with tables."""
+"""Figures of topics: draws producers, late consumers, assumptions, this machine."""
 
 from collections.abc import Callable, Sequence
 from math import ceil, floor, log10
@@ -107,7 +107,6 @@ def _name_grid(grid: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def draw(axes: Axes, variant: str, across: Sequence[int], up: Sequence[float], *, faint: bool = False) -> None:
-    """faint: use a lighter style, for the less important of two lines."""
     look = LOOKS[variant]
     size, width, alpha = (3, 1.1, 0.55) if faint else (4, 1.8, 1.0)
     axes.plot(across, up, look.line, marker="o", ms=size, lw=width, color=look.colour, alpha=alpha)

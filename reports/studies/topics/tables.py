@@ -18,15 +18,15 @@ HEADER = (
     *("few_lag_records_per_s", "few_lag_read_bytes_per_record"),
     *("tail_records_per_s", "put_cpu_us", "pull_cpu_us"),
 )
-"""One row for each layout, flush mode, disk and number of topics. Cells without a measurement are empty.
+"""One row per layout, flush mode, disk and number of topics. Cells without a measurement are empty.
 
 source: simulated or real. puts_per_s and busy_share (the share of time in which the device was busy) were measured in a
-closed loop; the latencies are those of puts that arrive at rate_per_s. all_lag, few_lag: consumers of all topics, or of
+closed loop; latencies are those of puts that arrive at rate_per_s. all_lag, few_lag: consumers of all topics, or of
 eight topics, that read only from the disk; tail: consumers of new records. put_cpu_us, pull_cpu_us: CPU time.
 """
 
 CHECKED_HEADER = ("assumption", "layout", "topics", "puts_per_s", "few_lag_records_per_s")
-"""The table has one row for each changed assumption on one disk."""
+"""One row per changed assumption on one disk."""
 
 TableRow = Sequence[Any]
 _NOTHING = ("",) * 4

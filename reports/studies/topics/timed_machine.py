@@ -1,4 +1,4 @@
-"""Timed machine: simulates a machine with either layout, and models storage and CPU time."""
+"""Timed machine: simulates one of the layouts with storage and CPU time."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,18 +23,18 @@ from .partitioned_log import PartitionedLog
 
 T = TypeVar("T")
 DeviceModel = Callable[[Stream], BlockDevice]
-"""Creates a device whose random choices come from a stream."""
+"""Creates a device that takes its random choices from a stream."""
 
 _ROOT = "/store"
 _UNTIL_IT_BLOCKS = 1 << 40
 _TIME_LIMIT_NS = 100_000 * 1_000_000_000
 _QUEUE_ROOM_BYTES = 6_000_000
-"""Size of a consume queue file with RocketMQ's settings. Simulated files are shorter, but as far apart on the disk."""
+"""Size of a consume queue file with RocketMQ's settings. Simulated files are shorter, but equally far apart on disk."""
 _ASLEEP = WaitReason("sleep")
 
 
 class TimedMachine:
-    """A machine that is created before a simulation run, and used in the body of the run."""
+    """A machine that is created before a simulation run and used inside it."""
 
     def __init__(self, setup: TopicsSetup, host: HostCosts, model: DeviceModel, kernel: Kernel) -> None:
         self.setup = setup
@@ -64,12 +64,12 @@ class TimedMachine:
         return max(size_bytes, _QUEUE_ROOM_BYTES) if self.setup.queues_ahead else None
 
     def _read_ahead(self, path: str) -> ReadAhead:
-        """Only files of the shared log are read through mappings."""
+        """Only the shared log and its queues are read through mappings."""
         setup = self.setup
         return ReadAhead(setup.read_ahead_pages, around=setup.around_faults and setup.layout == SHARED)
 
     def start(self) -> TopicLayout:
-        """Return a started layout with a durable message in each topic. The start takes no virtual time."""
+        """Start a layout with a durable message in each topic. This takes no virtual time."""
         setup, messages = self.setup, self.setup.messages()
         self.files.is_timed = False
         layout: TopicLayout
@@ -89,19 +89,18 @@ class TimedMachine:
             layout.put(topic)
         self.settle(layout)
         if isinstance(layout, SharedLog):
-            layout.store.flush_queues.flush_thoroughly()  # the sync of new queues' names is needed only once
+            layout.store.flush_queues.flush_thoroughly()  # syncs the directories of new queues once
         self.files.is_timed = True
         return layout
 
     def settle(self, layout: TopicLayout) -> None:
-        """Wait until all puts are visible, then write all files back in no virtual time."""
+        """Wait until all puts are visible, then write back all files in no virtual time."""
         if isinstance(layout, SharedLog):
             while layout.store.dispatch_behind_bytes:
                 self.sleep_ns(1_000_000)
         self.system.write_back.forget()
 
     def drop_page_cache(self) -> None:
-        """Drop the page cache, so that the first read of a page comes from the device."""
         self.system.reads.drop_pages()
         self._charges_reads = True
 
@@ -114,17 +113,16 @@ class TimedMachine:
 
 
 def run_timed(setup: TopicsSetup, host: HostCosts, model: DeviceModel, body: Callable[[TimedMachine], T]) -> T:
-    """Run body on a new machine in virtual time. The same arguments give the same result."""
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         machine = TimedMachine(setup, host, model, kernel)
         return kernel.run(machine.machine, lambda: body(machine), time_limit_ns=_TIME_LIMIT_NS)
 
 
 class SimGrowingFile:
-    """An open file on the timed storage of a simulated machine."""
+    """An open file on simulated storage that takes virtual time."""
 
     def __init__(self, files: SimFiles, timed: TimedFiles, touched: Touched, path: str) -> None:
-        """touched: waits until bytes [start, end) of the file at a path are in the page cache."""
+        """touched: waits until bytes [start, end) of a file are in the page cache."""
         self._files = files
         self._touched = touched
         self._path = path

@@ -16,12 +16,12 @@ from .timed_machine import TimedMachine
 _LOOKS = 4
 _MOST = 2
 _BUSY = 0.9
-"""A device that is busy for a larger share of the time may fall behind."""
+"""If the device is busy for a larger share of time, write-back may fall behind."""
 _SYNC_FROM = 0.2
-"""Share of the puts under sync flush that precede the measurement."""
+"""Under sync flush: share of the puts before the measurement starts."""
 _DELAYED = WaitReason("what delays a put")
 CONSUMERS = 8
-"""Maximum of parallel consumers. With fewer topics there is one consumer per topic."""
+"""Maximum number of parallel consumers, at most one per topic."""
 
 
 class PutEnd(NamedTuple):
@@ -34,7 +34,7 @@ class PutEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SustainedRate:
-    """The rate that producers sustain for a long time."""
+    """The rate that producers can sustain for a long time."""
 
     puts_per_second: float
     busy_share: float
@@ -44,10 +44,10 @@ class SustainedRate:
 def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
     """Run producers in closed loops, with random topics, and return the rate.
 
-    Under sync flush the loops make the configured number of puts. Under async flush, the loop is checked after each
-    quarter of that number, from the second quarter on. The loop ends if write-back keeps up with time to spare, or if
-    writers had to wait before this quarter, because then the device limits the rate. The loop ends at twice the number
-    in any case. Dispatch takes processor time too, so consumers can follow the resulting rate.
+    Under sync flush the loops make the configured number of puts. Under async flush, the loops can end after each
+    quarter of the configured number of puts, from the second quarter on. The loops end if write-back keeps up with time
+    to spare, or if writers had to wait before this quarter, because then the device limits the rate. The loops always
+    end at twice the configured number. Dispatch also takes CPU time, so consumers can follow the rate.
     """
     setup = machine.setup
     factor = put_factor(setup.layout, setup.topics)
@@ -86,13 +86,13 @@ class _SteadyStateWatch:
             self.is_over = self.is_over or self._keeps_up(before) or before.throttled_ns > 0
 
     def _keeps_up(self, before: PutEnd) -> bool:
-        """Return whether the device was ever idle since `before`, with dirty data below the background limit."""
+        """Return whether the device was idle at times since `before`, with dirty data below the background limit."""
         now, write_back = self._marks[-1], self._system.write_back
         is_idle_at_times = now.busy_ns - before.busy_ns < _BUSY * (now.now_ns - before.now_ns)
         return is_idle_at_times and write_back.dirty_bytes <= write_back.background_bytes
 
     def sustained(self, first: int | None) -> SustainedRate:
-        """Return the rate from put number `first` on; None: the rate of the last quarter."""
+        """Return the rate from put number `first` on; None means the last quarter."""
         marks = self._marks
         if first is None:
             last = len(marks) // self._quarter * self._quarter - 1
@@ -115,7 +115,6 @@ def _let_produce(machine: TimedMachine, body: Callable[[int], None]) -> None:
 
 
 def topics_of(machine: TimedMachine, number: int) -> Callable[[], int]:
-    """Return a function that draws a topic uniformly, for one producer."""
     draw, topics = machine.choices.stream(f"topics-{number}").raw_random, machine.setup.topics
     return lambda: int(draw() * topics)
 
@@ -125,14 +124,14 @@ def share_of(whole: int, parts: int, number: int) -> int:
 
 
 def open_loop(machine: TimedMachine, layout: TopicLayout, rate: float) -> "array[int]":
-    """Let `rate` puts per second arrive, independent of answers; return their latencies in ns."""
+    """Make `rate` puts per second arrive, independent of answers; return their latencies in ns."""
     setup, kernel, processor = machine.setup, machine.kernel, machine.processor
     factor = put_factor(setup.layout, setup.topics)
     most_ns, dispatch_ns = round(REFERENCE.put_work_ns * factor), round(REFERENCE.dispatch_ns * factor)
     if isinstance(layout, SharedLog):
         layout.store.on_arriving.append(lambda _: processor.compute(dispatch_ns))
     else:
-        most_ns += dispatch_ns  # this layout has no dispatch: a put does all the work
+        most_ns += dispatch_ns  # a layout without dispatch does all the work in the put
     spread = REFERENCE.put.scaled(most_ns / REFERENCE.put_work_ns)
     series: list[array[int]] = [array("q") for _ in range(setup.producers)]
     gaps_ns = arrivals(Setup(setup.flush, setup.producers, rate, setup.puts, seed=setup.seed))
@@ -156,22 +155,20 @@ def open_loop(machine: TimedMachine, layout: TopicLayout, rate: float) -> "array
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """The rates of consumers that read topics from the beginning, with an empty cache."""
+    """The rates of consumers that read topics from the beginning with an empty page cache."""
 
     topics_read: int
     records: int
     records_per_second: float
     waits_per_record: float
-    """Waits for the device per record."""
+    """Number of waits for the device per record."""
     read_bytes_per_record: float
-    """Bytes that the device reads per record."""
 
 
 def run_late_consumers(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) -> CaughtUp:
-    """Let each consumer read a share of the topics completely.
+    """Run consumers that each read a share of the topics completely.
 
-    A consumer pulls from its topics in turn, as a subscriber does, so all topics advance together from old to new
-    records.
+    A consumer pulls from its topics in turn, so all topics advance together from old to new records.
     """
     kernel, elevator, reads = machine.kernel, machine.system.elevator, machine.system.reads
     cost_ns = pulled_ns(machine.setup.layout)
@@ -205,6 +202,6 @@ def run_late_consumers(machine: TimedMachine, layout: TopicLayout, topics: Seque
 
 
 def few_topics_of(topics: int) -> list[int]:
-    """Return one topic per consumer, spread evenly, or all topics if there are fewer topics."""
+    """Return one topic per consumer, evenly spaced, or all topics if these are fewer."""
     count = min(CONSUMERS, topics)
     return [number * topics // count for number in range(count)]

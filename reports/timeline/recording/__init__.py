@@ -1,1 +1,1 @@
-"""Recording of a run: collects the data of its timeline while it runs, if requested."""
+"""Recording of a run: collects the data of its timeline."""

@@ -1,4 +1,4 @@
-"""Recorded cuts and faults: records the losses of each crash, by file and sector."""
+"""Cuts and faults: records the losses of each crash, by file and sector."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from .task_activity import Moments, Operations
 PROCESS_KILL = "process-kill"
 _WHILE_OFF = "changed while off"
 DISTURBANCES = ("paused task", "paused machine", "clock step")
-"""Kinds of fault that the run reports to its trace at the injection."""
+"""Kinds of fault that a run reports to its trace when it injects them."""
 _OF_CUTS = ("crash", "page ", "torn ", "garbage ", "name ", "size ", "directory ", "lie exposed")
 _UNDONE = " undone"
 
 
 class Cuts:
-    """The cuts of one run. A cut is complete after the next machine has mounted the disk."""
+    """The cuts (crashes) of one run. A cut is complete when the next machine has mounted the disk."""
 
     def __init__(self, puts: Sequence[Put]) -> None:
         self.all: list[Cut] = []
@@ -31,14 +31,13 @@ class Cuts:
         self._before: DiskState | None = None
         self._aftermath: Aftermath | None = None
         self._crashed: Disk | None = None
-        """The last disk that a crash turned into an image."""
+        """The last disk whose crash image was created."""
 
     @property
     def disk(self) -> Disk | None:
         return self._disk
 
     def on_mount(self, machine: Machine, disk: Disk, at: int) -> None:
-        """Record that a machine mounted a disk. The mount completes an open cut."""
         if disk is not self._disk:
             if self._open is None and self._disk is not None:
                 self._record_changes_while_off(at, disk)
@@ -61,12 +60,12 @@ class Cuts:
 
     @property
     def is_open(self) -> bool:
-        """Return whether a machine has died and no machine has mounted the disk since then."""
+        """Return whether no machine has mounted the disk since the last crash."""
         return self._open is not None
 
     @property
     def is_of_the_disk_shown(self) -> bool:
-        """Return whether the next aftermath is of the recorded disk. The disks of slaves report theirs too."""
+        """Return whether the next reported crash is of the recorded disk. Disks of slaves report crashes too."""
         return self._disk is not None and self._disk.is_finished and self._disk is not self._crashed
 
     def crashed(self, aftermath: Aftermath) -> None:
@@ -75,19 +74,18 @@ class Cuts:
             self._open.how, self._open.lost = aftermath.profile, aftermath.lost
 
     def finish(self) -> None:
-        """Complete the last cut if no machine has mounted the disk since then."""
         if self._open is None:
             return
         if self._aftermath is not None:
             self._complete_cut({path: file.content for path, file in self._aftermath.image.files.items()})
-        elif self._before is not None:  # the run ended before the crash image was drawn
+        elif self._before is not None:  # the run ended before a crash image existed
             for path, file in self._before.files.items():
                 size, sector_bytes = len(file.cache), self._before.sector_bytes
                 letters = sector_letters_before(file, range(0, size, sector_bytes), sector_bytes)
                 self._open.files.append(FileMap(path, size, size, letters, "", (), file.name_is_durable))
 
     def _record_changes_while_off(self, at: int, disk: Disk) -> None:
-        """If a file has changed since a clean stop, open a cut for the changes."""
+        """If a file changed after a clean stop, open a cut for the changes."""
         assert self._disk is not None, "a machine has been there"
         before = self._disk.content_state()
         if {path: file.cache for path, file in before.files.items()} != _file_contents(disk.content_state()):
@@ -101,7 +99,7 @@ class Cuts:
             self._complete_cut(_file_contents(after))
 
     def _complete_cut(self, after: Mapping[str, Content]) -> None:
-        """Complete the open cut. after: the files on the disk after the cut."""
+        """after: the files on the disk after the crash."""
         cut, before = self._open, self._before
         assert cut is not None, "a cut is open"
         assert before is not None, "the disk has been looked at"
@@ -126,7 +124,7 @@ def _file_contents(state: DiskState) -> dict[str, Content]:
 
 
 def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, Content]) -> bool:
-    """Return whether the cut has damaged a put's record that readers could see before the cut."""
+    """Return whether the cut damaged the record of a put that readers could see before."""
     had_gone = put.outcomes and not put.outcomes[-1].found
     if put.path not in before or put.start < 0 or had_gone:
         return False
@@ -135,7 +133,7 @@ def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, C
 
 
 class Faults:
-    """The faults of a run, without losses in crashes, because the cuts contain these."""
+    """The faults of a run, except losses in crashes, which `Cuts` records."""
 
     def __init__(self, moments: Moments) -> None:
         self.all: list[Fault] = []
@@ -149,7 +147,7 @@ class Faults:
         self._known = Counter(disk.injected)
 
     def record_injected(self, disk: Disk | None, operations: Operations) -> None:
-        """Record the faults injected on the disk since the last call, and assign them to the current operation."""
+        """Record the faults injected since the last call, and assign them to the current operation."""
         if disk is None or disk.injected == self._known:
             return
         for kind in (disk.injected - self._known).elements():

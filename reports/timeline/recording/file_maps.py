@@ -42,7 +42,6 @@ def file_map(
 
 
 def sector_letters_before(file: FileState | None, starts: Iterable[int], sector_bytes: int) -> str:
-    """Return the letters for the states before the cut of the sectors that start at the given offsets."""
     size_bytes = 0 if file is None else len(file.cache)
     return "".join(
         ABSENT if file is None or start >= size_bytes else _letter_before(file, start, start + sector_bytes)

@@ -1,8 +1,7 @@
 """Probe recording: records the steps of a probed program, the crash, and the check.
 
 A probed program runs in real time, so the recording has no virtual time. Moment 0 is before the first step. Each step
-has two moments, its begin and its end. After the steps, the crash, the start of the check and its result have one
-moment each.
+has two moments, its begin and end. The crash, the start of the check and its result follow with one moment each.
 """
 
 import shlex
@@ -40,7 +39,7 @@ _OF_WHOLE_FILES = (steps.RENAME, steps.EXCHANGE, steps.LINK, steps.SYMLINK)
 
 
 def record_probe(found: ProbeFinding, check: str) -> RunRecording:
-    """Return the recording of a finding up to the crash. check: the command that checked the crash image."""
+    """Create a recording from a finding. check: the command that checked the crash image."""
     case = found.shown.case
     record = found.record.with_first_steps(case.point.step + 1)
     scene = CrashCaseReplay(record, found.start, case)
@@ -151,7 +150,6 @@ def _task_names(record: ProgramRecord) -> list[str]:
 
 
 def _first_path(step: Step, names: dict[int, str]) -> str:
-    """Return the first name of the step's file."""
     if step.path:
         return named(step.path)
     if step.kind in (steps.SYNC_ALL, steps.FAILED_SYNC) and step.file < 0:

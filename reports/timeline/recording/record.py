@@ -1,8 +1,8 @@
 """Recordings: define the data of one run from which timelines are drawn.
 
 `begin`, `end` and `at` are moments: indices into `RunRecording.moments`, which are in the order of events. Virtual time
-cannot order events: it does not advance while code runs, so hundreds of events have the same nanosecond. Byte ranges
-are [start, stop), from the first byte of the file.
+cannot order events, because hundreds of events can have the same nanosecond: time does not advance while code runs.
+Byte ranges are [start, stop), from the first byte of the file.
 """
 
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from ....scenarios.claims.plan import Plan
 from ....scenarios.oracle.evidence import Violation
 
 RUNNING, READY, WAITING = "running", "ready", "waiting"
-"""States of a task. A ready task is not blocked, but another task runs; a waiting task is blocked."""
+"""States of a task. A ready task could run, but another task runs; a waiting task is blocked."""
 WROTE, COMMITTED, FLUSHED, DISPATCHED = "wrote", "committed", "flushed", "dispatched"
-"""Names of log positions: the ends of the written, the committed (with a pool), the flushed and the dispatched log."""
+"""Names of log positions: ends of the written, committed (with a pool), flushed and dispatched log."""
 
 EMPTY, DURABLE, DIRTY, DROPPED = "e", "d", "w", "x"
-"""States of a sector before a cut: durable zeros; durable data; written, but not synced; dropped by a failed sync."""
+"""States of a sector before a cut: durable zeros; durable data; written but not synced; dropped by a failed sync."""
 KEPT, LOST, MIXED, BACK, CHANGED, ABSENT = "k", "l", "m", "b", "o", "-"
 """States of a sector after a cut, besides EMPTY and DURABLE: a dirty sector with the new content; with the old content;
 with neither; a sector of a file that exists again because the crash undid a rename or removal; a sector that changed
@@ -29,7 +29,7 @@ CUT_OFF = "cut off"
 
 
 class Subject(NamedTuple):
-    """The names that identify a run."""
+    """The scenario, seed and other values that identify a run."""
 
     scenario: str
     claim: str
@@ -39,7 +39,7 @@ class Subject(NamedTuple):
 
 
 class RecordedMoment(NamedTuple):
-    """A point in the order of events: virtual time, and the number of scheduling points before it."""
+    """A point in the order of events. step: number of scheduling points before it."""
 
     now_ns: int
     step: int
@@ -47,7 +47,7 @@ class RecordedMoment(NamedTuple):
 
 @dataclass(slots=True)
 class MachineRecord:
-    """One machine. ending: `killed`, `stopped`, or empty if the run ended before the machine did."""
+    """One machine. ending: `killed`, `stopped`, or empty if it ran until the end of the run."""
 
     name: str
     begin: int
@@ -93,9 +93,9 @@ class Hold:
 class OperationRecord:
     """One file operation of a store.
 
-    start: -1 if the operation has no byte range. ending: empty after success, CUT_OFF, or the error. parts: names of
-    the operations of the disk model, if they differ from kind. place: the source line of the call, if known. taken: a
-    description of the effects that the crash undid.
+    start: -1 without a byte range. ending: empty after success, CUT_OFF, or the error. parts: names of the disk model's
+    operations, if they differ from kind. place: the source line of the call, if known. taken: describes the effects
+    that the crash undid.
     """
 
     task: int
@@ -112,7 +112,7 @@ class OperationRecord:
 
 
 class PromiseMade(NamedTuple):
-    """An acknowledgement that a program printed, and the source line that printed it."""
+    """An acknowledgement that a program printed. place: the source line that printed it."""
 
     task: int
     text: str
@@ -147,7 +147,7 @@ class Fault(NamedTuple):
 
 
 class RecoveryOutcome(NamedTuple):
-    """The result of one recovery for a put. promised: it must find the put. returned: an earlier one did not."""
+    """Whether one recovery found a put. promised: it had to. returned: an earlier recovery had not found the put."""
 
     at: int
     machine: str
@@ -160,8 +160,8 @@ class RecoveryOutcome(NamedTuple):
 class Put:
     """One message of a producer.
 
-    path and range: the place of the record; path is empty if the record was never written. status: the answer, or empty
-    without an answer; answered is then -1.
+    path, start, stop: the file and bytes of the record; path is empty if the record was never written. status: the
+    answer; empty without an answer, and answered is then -1.
     """
 
     name: str
@@ -181,7 +181,7 @@ class Put:
 
 
 class FileMap(NamedTuple):
-    """The sectors of one file at a cut, one letter each. The size of a missing file is -1.
+    """The sectors of one file at a cut, one letter per sector. The size of a missing file is -1.
 
     torn: numbers of torn pages after the cut. pages: numbers of the pages in the map, in order; empty if it has all
     pages. more: number of changed pages that are not in the map.
@@ -202,10 +202,9 @@ class FileMap(NamedTuple):
 class Cut:
     """The death of a machine, and the data lost with it.
 
-    how: the crash profile, or another cause of the changes. operation, path, when: the file operation in progress, and
-    whether the crash was before, during or after its effect; empty without an operation. lost: descriptions of lost
-    names, sizes and removals. damaged: puts whose records are damaged after the cut. following: the next machine, if
-    there is one.
+    how: the crash profile, or another cause of changes. operation, path, when: the file operation in progress, and
+    whether the crash was before, during or after its effect; empty without an operation. lost: describes lost names,
+    sizes and removals. damaged: puts with damaged records after the cut. following: the next machine, if any.
     """
 
     at: int
@@ -221,7 +220,7 @@ class Cut:
 
 
 class ViolationRecord(NamedTuple):
-    """A violation with its time and task. puts: the puts that the violation concerns."""
+    """A violation with its time and task. puts: the numbers of the affected puts."""
 
     at: int
     task: int
@@ -231,7 +230,7 @@ class ViolationRecord(NamedTuple):
 
 @dataclass(slots=True)
 class RunRecording:
-    """The recording of one run. Lists are sorted by begin. A task or put number is an index in `tasks` or `puts`."""
+    """The recording of one run. Lists are sorted by begin. Task and put numbers are indices of `tasks` and `puts`."""
 
     subject: Subject
     plan: Plan | None
@@ -254,4 +253,4 @@ class RunRecording:
     broken: list[ViolationRecord]
     promises: list[PromiseMade] = field(default_factory=list)
     facts: tuple[tuple[str, str], ...] = ()
-    """Further facts about the run, as name and value."""
+    """Further facts as name and value."""

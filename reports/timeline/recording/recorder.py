@@ -1,8 +1,7 @@
 """Run recorder: a trace that collects the data of a timeline.
 
 Pass the recorder to a run as its trace, and `recorder.on_request` as the observer of puts. The recorder observes the
-tasks and files of all machines that mount the recorded disk, whether they run a store, a master, a broker or a user's
-own code. The recorder only reads, so the digest does not change.
+tasks and files of all machines that mount the recorded disk. The recorder only reads, so the digest stays the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +37,7 @@ from .watched_world import WatchedCell, WatchedFiles, WatchedLock, WatchedTasks
 
 
 class RunRecorder(WorldTrace):
-    """Records the events of one run up to the first violation. Later events only unwind the tasks."""
+    """Records the events of one run up to the first violation. Afterwards the tasks only unwind."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +56,7 @@ class RunRecorder(WorldTrace):
     # -- reports of the kernel ------------------------------------------------------------------
 
     def attach_to_kernel(self, kernel: Scheduler, digest: RollingDigest) -> None:
-        """Use the time, step and current task of this kernel. The kernel itself calls this method."""
+        """Called by the kernel: use its time, step and current task."""
         super().attach_to_kernel(kernel, digest)
         self._moments.attach(kernel)
 
@@ -67,7 +66,7 @@ class RunRecorder(WorldTrace):
         if kind == "switch":
             self._tasks.record_switch(text)
         elif kind == "start":
-            self._moments.resume()  # a dead machine does not start tasks
+            self._moments.resume()  # a new task proves that a machine runs
             self._tasks.record_start(text)
         elif kind == "end":
             self._tasks.record_end(text)
@@ -97,12 +96,12 @@ class RunRecorder(WorldTrace):
         elif isinstance(fact, Evidence):
             self._puts.recovered(fact, self._moments.kernel.current.machine.name)
         elif isinstance(fact, Aftermath) and self._cuts.is_of_the_disk_shown:
-            if not self._cuts.is_open:  # a machine that has finished its work dies with its disk
+            if not self._cuts.is_open:  # nobody reports a kill if the machine had finished its work
                 self._record_kill(self._machines[-1].name)
             self._cuts.crashed(fact)
 
     def _record_pending(self) -> bool:
-        """Record answers and faults since the last call. Return whether further events are recorded."""
+        """Record answers and faults since the last call. Return whether to record further events."""
         if self._broken:
             return False
         self._puts.record_answers()
@@ -111,7 +110,7 @@ class RunRecorder(WorldTrace):
 
     def _record_kill(self, machine: str) -> None:
         if not self._machines or machine != self._machines[-1].name:
-            return  # another machine; for the recorded machine, the endings of tasks reveal the kill
+            return  # ignore machines that are not recorded
         at = self._moments.mark()
         self._moments.stop()
         self._puts.on_producers_died()
@@ -124,7 +123,7 @@ class RunRecorder(WorldTrace):
             self._machines[-1].ending = ending
 
     def _record_violation(self, violation: Violation) -> None:
-        """Record a violation. All violations of one check have the same moment."""
+        """All violations of a check have the same moment."""
         if not self._broken:
             self._puts.record_answers()
             self._moments.resume()
@@ -185,7 +184,7 @@ class RunRecorder(WorldTrace):
     def run_recording(
         self, subject: Subject, plan: Plan | None, digest: str, injected: Mapping[str, int]
     ) -> RunRecording:
-        """Return the recording. The run must have ended. plan: None for a user's own scenario."""
+        """Return the recording of a finished run. plan: None for a user's own scenario."""
         at = self._moments.last()
         self._tasks.finish(at)
         self._operations.finish(at)

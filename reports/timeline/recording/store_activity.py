@@ -16,23 +16,23 @@ from .watched_world import WatchedCell
 
 _NAME = re.compile(r"m\d+(?:\.\d+)+")
 _THE_LOG = "commitlog"
-"""Replaces the file path in a violation at a log offset."""
+"""Replaces the file path of a violation that has a log offset."""
 
 
 class Positions:
-    """Records the log positions of consecutive stores."""
+    """Records the log positions of consecutive process runs of a store."""
 
     def __init__(self, moments: Moments) -> None:
         self.all: list[Position] = []
         self.checkpoints: list[CheckpointWrite] = []
         self.store: MessageStore | None = None
-        """The store of the current machine, set shortly before the store loads."""
+        """The store of the current machine, set before it loads."""
         self._moments = moments
         self._values: dict[str, int] = {}
         self._recovered = False
 
     def follow(self, store: MessageStore) -> None:
-        """Observe a new store. The store's positions are recorded after its recovery."""
+        """Observe a new store, and record its positions after recovery."""
         self.store = store
         self._values = {}
         self._recovered = False
@@ -42,7 +42,7 @@ class Positions:
             self._moments.kernel.without_scheduling_points()
         ):  # reading an attribute of a store may be a scheduling point
             if self.store is not None and cell is self.store.dispatch.reput_from:
-                self._recovered = True  # recovery sets this position last
+                self._recovered = True  # recovery sets this position as its last step
             positions = list(self._current_positions()) if self._recovered else []
         at = -1
         for name, value in positions:
@@ -52,13 +52,12 @@ class Positions:
                 self.all.append(Position(name, at, value))
 
     def after_write(self, path: str, at: int, data: bytes) -> None:
-        """Record the store times, if the data was written to the checkpoint."""
         if self.store is None or path != self.store.config.checkpoint_path or at != 0:
             return
         try:
             values = decode_checkpoint(data, file=path)
         except CorruptFileError:
-            return  # the store itself reports the corrupt checkpoint at the next start
+            return  # the next start of the store reports the corrupt checkpoint
         self.checkpoints.append(CheckpointWrite(self._moments.mark(), *values))
 
     def _current_positions(self) -> Iterator[tuple[str, int]]:
@@ -83,13 +82,13 @@ def _committed(segments: tuple[Segment, ...]) -> int:
 
 
 def _cell_value(cell: Cell) -> int:
-    """Return the value of a cell without a scheduling point."""
+    """Avoid the scheduling point of `Cell.value`."""
     assert isinstance(cell, WatchedCell), "a store that is followed lives in a watched world"
     return cell.value
 
 
 class Puts:
-    """Records the puts of one run. An answer causes no event, so unanswered puts are checked at every event."""
+    """Records the puts of one run. Because answers cause no event, every event checks unanswered puts."""
 
     def __init__(self, moments: Moments, tasks: TaskSpans) -> None:
         self.all: list[Put] = []
@@ -103,7 +102,7 @@ class Puts:
         self._store = store
 
     def on_put_sent(self, entry: PutEntry) -> None:
-        self.record_answers()  # the task's previous put may have been answered since the last event
+        self.record_answers()  # the previous put of this task may have an answer by now
         assert entry.name not in self.by_name, entry.name
         self.by_name[entry.name] = len(self.all)
         task, at = self._tasks.current(), self._moments.mark()
@@ -130,7 +129,7 @@ class Puts:
                     put.stop = put.start + entry.record_bytes
 
     def before_write(self, path: str, at: int, data: bytes) -> None:
-        """If the data is the record of a put, record where the data is written."""
+        """If the data is the record of a put, note its file and position."""
         task = self._tasks.current()
         for name, entry in self._open.items():
             put = self.all[self.by_name[name]]
@@ -143,7 +142,7 @@ class Puts:
         self._open.clear()
 
     def puts_concerned_by(self, violation: Violation) -> tuple[int, ...]:
-        """Return the puts that a violation names, then the puts whose records are at its offset."""
+        """Return the puts that a violation names, then those whose records are at its offset."""
         words = f"{violation.summary} {violation.expected} {violation.found}"
         named = [self.by_name[name] for name in _NAME.findall(words) if name in self.by_name]
         return tuple(

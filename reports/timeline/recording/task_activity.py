@@ -10,7 +10,7 @@ from .record import CUT_OFF, READY, RUNNING, WAITING, Hold, OperationRecord, Rec
 
 
 class Moments:
-    """The time steps of one kernel, oldest first."""
+    """The moments of one kernel, oldest first: time and step of each event."""
 
     def __init__(self) -> None:
         self.all: list[RecordedMoment] = []
@@ -33,7 +33,7 @@ class Moments:
         return len(self.all) - 1
 
     def stop(self) -> None:
-        """Create no more moments: all events while tasks of a dead machine unwind have the newest moment."""
+        """Create no more moments. Events during the unwinding of a dead machine's tasks share the newest moment."""
         self._stopped = True
 
     def resume(self) -> None:
@@ -64,16 +64,16 @@ class TaskSpans:
         self._held: dict[tuple[int, int], Hold] = {}
 
     def current(self) -> int:
-        """Return the number of the current task. Code outside of machines counts as one task."""
+        """Return the number of the current task. All code outside of machines counts as one task."""
         return self._task_number(self._moments.kernel.current.name)
 
     def _task_number(self, name: str) -> int:
-        """A new task starts in the state READY."""
+        """Return the number of a task. A new task starts in the state READY."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.tasks)
             self.tasks.append(TaskRecord(name, self._moments.last()))
-            if "/" in name:  # code outside of machines has no task state
+            if "/" in name:  # code outside of machines has no task
                 self._begin_span(number, READY, self._moments.last())
         return number
 
@@ -95,7 +95,7 @@ class TaskSpans:
         self._begin_span(self._task_number(task.name), READY, self._moments.mark())
 
     def record_end(self, text: str) -> None:
-        """text: the name of the task and possibly its error, as in the trace."""
+        """text: the name of the task, and its error if any, as in the trace."""
         self._mark_running()
         name, _, failure = text.partition(": ")
         number, at = self._task_number(name), self._moments.mark()
@@ -107,7 +107,7 @@ class TaskSpans:
             self._held.pop(key).end = at
 
     def on_lock_acquired(self, lock: str, identity: int) -> None:
-        """identity: distinguishes locks with the same name."""
+        """identity: distinguishes locks of the same name."""
         number, at = self.current(), self._moments.mark()
         assert (number, identity) not in self._held, f"{lock} is held already by {self.tasks[number].name}"
         hold = self._held[number, identity] = Hold(number, lock, at)
@@ -129,7 +129,7 @@ class TaskSpans:
         self._held.clear()
 
     def _mark_running(self) -> None:
-        """Mark the current task as running. The kernel reports no event if a waiting task is the next to run."""
+        """Set the current task to RUNNING. The kernel reports no event if a waiting task runs next."""
         kernel = self._moments.kernel
         number = self._numbers.get(kernel.current.name)
         state = None if number is None else self._states.get(number)
@@ -160,7 +160,7 @@ class Operations:
     @contextmanager
     def operation_recorded(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
         if not self._moments.kernel.current.machine.alive:
-            yield  # the machine is dead: the task unwinds, and its calls fail
+            yield  # the machine is dead, so calls of the unwinding task fail
             return
         task = self._tasks.current()
         operation = OperationRecord(task, kind, path, start, stop, self._moments.mark())
@@ -187,7 +187,7 @@ class Operations:
             operation.parts.append(kind if path == operation.path else f"{kind} {path}")
 
     def after_write(self, path: str, start: int, stop: int) -> None:
-        """Record which bytes the last write of the current task has written, possibly fewer than requested."""
+        """Record the bytes that the last write of the current task has written, possibly fewer than requested."""
         task = self._tasks.current()
         last = next((one for one in reversed(self.all) if one.task == task), None)
         if last is not None and (last.path, last.start) == (path, start):

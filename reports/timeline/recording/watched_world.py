@@ -1,4 +1,4 @@
-"""Watched world: wraps a store's world to record its calls, locks and cells.
+"""Watched world: wraps a store's environment to record calls, locks and cells.
 
 The wrappers change neither arguments nor results and add no scheduling points, so the run stays the same.
 """
@@ -14,7 +14,7 @@ _NOT_WATCHED = ("buffer",)
 
 
 class Watcher(Protocol):
-    """The observer of the calls. The observer receives lock and cell objects, because names are not unique."""
+    """The observer of calls. Arguments are lock and cell objects, because their names are not unique."""
 
     def operation_recorded(self, kind: str, path: str, start: int = -1, stop: int = -1) -> AbstractContextManager[None]:
         """Return a `with` block for a file operation."""

@@ -1,1 +1,1 @@
-"""Failures: broken promises with records for replay, and shrinking."""
+"""Failures: violations with records for replay, and shrinking."""

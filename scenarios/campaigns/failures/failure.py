@@ -1,13 +1,13 @@
-"""Failures of scenarios: a broken promise, its run, and an optional smaller run.
+"""Failures of scenarios: a violation, its run, and an optional smaller run.
 
 The artefact (`faults.simulation.artefact`, of the kind "scenario"):
 
-    scenario    its name; claim: the claim's sentence; seed; mutant: the mutant's id or null
+    scenario    its name; claim: its claim as a sentence; seed; mutant: the mutant's id or null
     original    the run: record (crashes, schedule, decisions), plan, and its outcome:
                   digest      the same in a replay by the same code
                   violations  in order
-                  story       the events that concern the first violation, in ten lines
-                  size        the measures in `RunSize`; steps: scheduling points until the violation
+                  story       the events around the first violation, in ten lines
+                  size        see `RunSize`; steps: scheduling points until the violation
     shrunk      null, or a smaller run with the same kind of violation
 """
 
@@ -30,30 +30,30 @@ from ...oracle.evidence import Violation
 
 RunRecord = Record[Plan]
 _NOT_IN_FILE_NAMES = re.compile(r"[^\w.-]+")
-"""Characters to replace in file names, because a mutant's name may be a path."""
+"""Characters to replace in file names. A mutant's name may be a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSize:
-    """Measures of how much a reader has to follow in a failing run."""
+    """The size of a failing run, in events that a reader has to follow."""
 
     messages: int
-    """Attempted puts until the violation."""
+    """Number of attempted puts before the violation."""
     preemptions: int
-    """Number of switches away from a task that could have continued."""
+    """Number of switches away from a runnable task."""
     switches: int
-    """Preemptions, plus switches from a blocked task to a task that was not the longest-waiting one."""
+    """Preemptions, plus switches from a blocked task to a task other than the longest-waiting one."""
     sectors: int
-    """Number of pages that are old, lost or torn after a power cut."""
+    """Number of old, lost or torn pages after power cuts."""
     faults: int
-    """Disk faults, without the pages in `sectors`."""
+    """Number of disk faults, excluding `sectors`."""
     lives: int
-    """Lives of the store, without the final life for the liveness check."""
+    """Number of starts of the store, excluding the start for the final liveness check."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailingRun:
-    """A run that broke a promise, with its record and description."""
+    """A failing run with its record and description."""
 
     record: RunRecord
     digest: str
@@ -61,17 +61,17 @@ class FailingRun:
     story: list[str]
     size: RunSize
     steps: int
-    """Scheduling points until the violation."""
+    """Number of scheduling points before the violation."""
 
     @property
     def signature(self) -> str:
-        """Return the signature of the first violation. Runs with equal signatures count as the same failure."""
+        """The signature of the first violation. Runs with equal signatures are the same failure."""
         return self.violations[0].signature
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One broken promise, the run that broke it, and an optional shrunk run."""
+    """A violation, its run, and an optional shrunk run."""
 
     scenario: str
     claim: str
@@ -97,7 +97,7 @@ class Failure:
     def file_stem_of_mutant(self) -> str:
         """Return the start of the file's name for a mutant.
 
-        Two mutants that break the same promise have different names.
+        Two mutants with the same violation have different names.
         """
         return _NOT_IN_FILE_NAMES.sub("-", f"{self.mutant}-{self.original.signature}").strip("-")
 
@@ -110,7 +110,7 @@ class Failure:
 
     @classmethod
     def from_json(cls, text: str) -> "Failure":
-        """Raises ArtefactError, which names the invalid field."""
+        """Raises ArtefactError for an invalid field."""
         found = read_artefact(text, SCENARIO, _FailureDocument)
         shrunk = None if found.shrunk is None else _run_from_document("failure.shrunk", found.shrunk)
         original = _run_from_document("failure.original", found.original)

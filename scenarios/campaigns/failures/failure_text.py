@@ -10,7 +10,7 @@ VIOLATIONS_MAX = 3
 
 
 def failure_text(failure: Failure, again: str = "", *, original: bool = False) -> FailureText:
-    """Describe the shrunk run; the original run if there is no shrunk run or `original` is true."""
+    """Describe the shrunk run, or the original run if the failure is not shrunk or `original` is true."""
     breach = failure.original if original else failure.smallest
     seed = f"{'' if breach is failure.original else 'shrunk from '}seed {failure.seed}"
     return FailureText(failure.scenario, list(_failure_lines(failure.claim, breach)), again, seed)

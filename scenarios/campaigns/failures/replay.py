@@ -19,19 +19,19 @@ RunReplay = RecordReplay[Plan, RunOutcome]
 
 _DAMAGED_PAGES = ("page lost", "page at a middle moment", "torn page")
 _PAGE = re.compile(r"page .*#\d+")
-"""Matches the label of a choice about a page's fate in a power cut."""
+"""Matches the label of a choice that decides whether a page survives a power cut."""
 _NO_FAULTS = ("crash", "page kept")
 
 
 def run_plan(plan: Plan, simulation: Simulation) -> RunOutcome:
-    """Run a plan. This is the program of every scenario."""
+    """Run a plan. Every scenario uses this function."""
     return run_of(plan, simulation).execute()
 
 
 def replay(
     record: RunRecord, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT, on_request: OnRequest | None = None
 ) -> RunReplay:
-    """Replay a record until the run diverges from the record. ledger: filled by the run."""
+    """Replay a record until the run diverges from the record. The run fills the ledger."""
 
     def program(plan: Plan, simulation: Simulation) -> RunOutcome:
         return run_of(plan, simulation, on_request=on_request).execute()
@@ -40,7 +40,7 @@ def replay(
 
 
 def failing_run_of(outcome: RunOutcome, simulation: Simulation) -> FailingRun:
-    """Return the record and the description of a run that broke a promise.
+    """Return the record and the description of a failing run.
 
     Raises ReplayDivergedError if the run cannot be repeated.
     """

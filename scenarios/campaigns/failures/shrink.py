@@ -1,7 +1,7 @@
-"""Shrinking of failures: reduces workload, schedule, crashes and losses.
+"""Shrinking of failures: reduces workload, schedule, crashes and lost data.
 
-A smaller run counts as the same failure if its first violation has the same signature or, with same="invariant", the
-same invariant.
+A smaller run is the same failure if its first violation has the same signature. With same="invariant", the same
+invariant is enough.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Same = Literal["signature", "invariant"]
 
 @dataclass(frozen=True, slots=True)
 class ShrunkFailure:
-    """A failure with a shrunk run, and the number of runs that shrinking tried."""
+    """A shrunk failure, and the number of tried runs."""
 
     failure: Failure
     tries: int
@@ -62,14 +62,14 @@ def shrink_failure(
         outcome = replayed.result
         if not outcome.violations or getattr(outcome.violations[0], same) != expected:
             return False
-        return outcome.messages <= start.size.messages  # with more messages, the violation may come later
+        return outcome.messages <= start.size.messages  # with more messages, the violation may occur later
 
     with applied_mutant(failure.mutant):
         shrinker = RecordShrinker(
             run_plan,
             is_same,
             steps=start.steps,
-            has_limit=start.violations[0].invariant != "LIVE",  # a LIVE violation may need the full limit
+            has_limit=start.violations[0].invariant != "LIVE",  # a violation of LIVE (progress) may need the full limit
             cpu_seconds_max=cpu_seconds_max,
         )
         axes = (shrink_workload, shrink_schedule, shrink_lives, shrinker.shrink_crashes, shrink_decisions)
@@ -78,7 +78,7 @@ def shrink_failure(
 
 
 def shrink_for_seconds(failure: Failure, seconds: float) -> Failure:
-    """Shrink a failure for a limited time. Returns the failure unchanged if it does not reproduce on this machine."""
+    """Shrink a failure for a limited time. A failure that does not reproduce on this machine is returned unchanged."""
     began = perf_counter()
     try:
         return shrink_failure(

@@ -1,6 +1,7 @@
-"""Smaller plans: remove parts of a run, the largest parts first.
+"""Smaller plans: remove parts of a failing run's plan, the largest parts first.
 
-After a life is removed, each later life gets the next lower number in the record's names.
+A plan is a list of process runs of the store, called lives. After a life is removed, the numbers of later lives in the
+record decrease by one.
 """
 
 import re
@@ -21,7 +22,7 @@ _Part = TypeVar("_Part", FaultPlan, NetworkPlan)
 
 
 def _plain_values(*features: str) -> dict[str, object]:
-    """Return the plain values of features' knobs, heaviest knob first."""
+    """Return the default values of features' settings, the most expensive setting first."""
     knobs = {
         path: knob for path, knob in KNOBS.items() if knob.plain is not None and (path.partition(".")[0] in features)
     }
@@ -32,13 +33,13 @@ _OF_MACHINES = ("cluster", "broker")
 _PLAIN = _plain_values(*{path.partition(".")[0] for path in KNOBS} - set(_OF_MACHINES))
 _PLAIN_CLUSTER, _PLAIN_BROKER = _plain_values("cluster"), _plain_values("broker")
 _LEAST = {path: knob.least for path, knob in KNOBS.items() if knob.least is not None}
-"""Lowest value of each knob that shrinking lowers by bisection."""
+"""Minimum value of each setting that shrinking lowers by bisection."""
 
 _FILE_SIZES = {"commit_log_bytes": (1024, 2048), "consume_queue_bytes": (40, 100), "index.entries": (2, 5)}
 _BESIDE_BODY_BYTES = 160
-"""The bytes of a record without its body, plus those of the blank record at the end of a segment."""
+"""The size of a record without its body, plus the blank record at the end of a segment."""
 _FEW_MESSAGES = 2
-"""Runs with at most this number of messages are not tried with fewer, larger messages."""
+"""Shrinking tries fewer, larger messages only in runs with more messages than this."""
 
 _PLACE = re.compile(r"\b(?P<kind>life-|disk-|m)(?P<number>\d+)(?=[./]|$)")
 
@@ -95,7 +96,7 @@ def _smaller_files(plan: Plan) -> Iterator[dict[str, object]]:
 
 
 def shrink_lives(search: ShrinkSearch[RunRecord]) -> None:
-    """Replace the ending of each life by a clean stop, or a rare kind of crash by a crash in traffic."""
+    """Replace the end of each life by a clean stop, or a rare kind of crash by a crash during traffic."""
     for number in range(len(search.best.setup.lives)):
         life = search.best.setup.lives[number]
         if life.ending != LifeEnding.STOP and search.attempt(_with_stop_ending(search.best, number)):
@@ -112,7 +113,7 @@ def _with_stop_ending(record: RunRecord, number: int) -> RunRecord:
 
 def without_life(record: RunRecord, gone: int) -> RunRecord:
     def rename(text: str) -> str | None:
-        """Renumber the lives named in a text. Returns None if the text names the removed life."""
+        """Renumber the lives in a text. Return None if the text names the removed life."""
         numbers = [int(place["number"]) for place in _PLACE.finditer(text)]
         if gone in numbers:
             return None
@@ -155,7 +156,7 @@ def _shrink_faults(search: ShrinkSearch[RunRecord]) -> None:
 
 
 def _enabled_faults(part: FaultPlan | NetworkPlan) -> list[str]:
-    """Return the faults that the plan enables on a disk or the network. The two parts share no fault name."""
+    """Return the faults that the plan enables on disks or the network. No fault has the same name in both."""
     names = (field.name for field in fields(part) if field.name.endswith("_chance"))
     return [name for name in names if getattr(part, name)]
 
@@ -182,7 +183,7 @@ def _lower_value(search: ShrinkSearch[RunRecord], path: str) -> None:
 
 
 def _message_names(plan: Plan, *, healing: bool = True) -> list[str]:
-    """healing: include the names of the final life, which checks liveness."""
+    """healing: include the final life, which checks liveness."""
     each = [life.messages_each for life in plan.lives] + [HEAL_MESSAGES_EACH] * (healing and plan.heals)
     return [
         name

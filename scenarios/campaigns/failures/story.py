@@ -1,7 +1,7 @@
-"""Story of a broken promise: the ten lines before the violation that concern it.
+"""Story of a violation: the ten most relevant lines before it.
 
-Events on the bytes or messages that the violation names have priority. Events on the same file, and events of tasks
-that waited or died, fill the remaining lines.
+Events on the bytes or messages in the violation come first. Events on the same file, and events of blocked or dead
+tasks, fill the remaining lines.
 """
 
 import re
@@ -17,7 +17,7 @@ from ...oracle.put_entry import PutEntry
 
 STORY_LINES = 10
 _NAME = re.compile(r"\bm\d+\.(\d+)\.\d+(?:\.\d+)?\b")
-"""Matches a message name: life, producer, number, and the optional number in a batch."""
+"""Matches a message name: number of the store's start, producer, number, and optional number in a batch."""
 _TASK_OF = (
     ("dispatch", "dispatch"),
     ("committed", "commit-real-time"),
@@ -29,13 +29,13 @@ _TASK_OF = (
     ("IDX", "dispatch"),
     ("waited", "group-commit"),
 )
-"""Words in a violation's text, and the service task to which each word refers."""
+"""The service task for each word in a violation's text."""
 
 
 def story_of(
     events: Iterable[TraceEvent], violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None = None
 ) -> list[str]:
-    """Describe the events that concern the violations in at most STORY_LINES lines, and count the omitted events."""
+    """Describe the relevant events in at most STORY_LINES lines, and count the omitted events."""
     concern, root = subjects_of_violations(violations, config, ledger), config.store_path_root_dir
     lines = story.story_of(events, concern, STORY_LINES, verdict="BrokenPromise", root=root)
     assert len(lines) <= STORY_LINES, len(lines)
@@ -45,13 +45,13 @@ def story_of(
 def subjects_of_violations(
     violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None
 ) -> FailureSubjects:
-    """Return the parts of the store that the violations name. The ledger has the log offset of each message."""
+    """Return the messages, bytes, files and tasks in the violations. The ledger has the log offset of each message."""
     concern, root = FailureSubjects(), config.store_path_root_dir
     for violation in violations[:1]:
         _add_place_of_violation(concern, violation, config)
         text = f"{violation.summary} {violation.expected} {violation.found}"
         named = rf"{re.escape(root)}/[^\s:,()']+"
-        concern.paths |= set(re.findall(named, violation.summary + violation.detail))  # errors name their files here
+        concern.paths |= set(re.findall(named, violation.summary + violation.detail))  # errors contain file names
         concern.tasks |= {line.partition(":")[0] for line in violation.detail.splitlines() if "last error" in line}
         for match in _NAME.finditer(text):
             name, producer = match[0], match[1]

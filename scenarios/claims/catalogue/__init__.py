@@ -20,7 +20,7 @@ _THEMES = (
     "unsound_disks",
     "swarm",
 )
-"""Simplest claims first. Scenarios within a module keep the order of the module's tuple."""
+"""Simplest claims first. Each module's tuple sets the order of its scenarios."""
 
 assert sorted(_THEMES) == [module.name for module in iter_modules(__path__)], "_THEMES is not this folder"
 

@@ -12,7 +12,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
         consumers=(0, 1),
     ),
-    # Cuts the power right after a clean stop. Few queues have records in the three segments that the next start scans.
+    # Cuts the power right after a clean stop. Few queues have records in the three segments that the next start reads.
     Scenario.define(
         "queue-fsync-at-shutdown",
         "after a clean stop, a power cut loses no queue entry, also in queues that the next start does not check",

@@ -11,7 +11,7 @@ FAIR: Mapping[str, Sequence[float | str]] = {
     "split_chance": (0.0, 0.0, 0.2),
     "late_chance": (0.0, 0.0, 0.05),
 }
-"""With a fixed latency, requests of several clients can arrive at the same time."""
+"""With a fixed latency, requests of several clients can arrive simultaneously."""
 TROUBLED: Mapping[str, Sequence[float | str]] = {
     **FAIR,
     "partition_chance": (0.0, 0.01, 0.03),
@@ -78,7 +78,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="retries-explain-every-duplicate",
     ),
-    # The broker crashes and the network has faults. Consumers pull, and restart from their committed offsets.
+    # The broker crashes and the network fails. Consumers pull, and restart at their committed offsets.
     Scenario(
         "consumer-order",
         "after all faults end, every consumer receives every message of every queue in order",

@@ -1,4 +1,4 @@
-"""Clusters: claims about a master, its slaves and the network between them."""
+"""Clusters: claims about a master, its slaves and their network."""
 
 from ..ranges import Ranges
 from ..scenario import Scenario
@@ -42,7 +42,7 @@ TROUBLED = CLUSTER.replace(
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # The master's disk is lost at the end of the run. Syncs may fail on the master and on slaves.
+    # The master's disk is lost at the end of the run. Syncs may fail on all machines.
     Scenario(
         "sync-replication-master-lost",
         "after a sync master is lost, every message that it acknowledged is on a slave that reports only flushed data",
@@ -75,7 +75,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="a-longer-replica-is-never-believed",
     ),
-    # The network has partitions, one-way links and broken or silent connections. Machines crash in between.
+    # The network has partitions, one-way links and broken or silent connections. Meanwhile machines crash.
     Scenario(
         "replication-network-faults",
         "after network faults, no acknowledged message is missing, and slaves catch up once the network works",

@@ -21,7 +21,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic", "crash at rest"),
         consumers=(0,),
     ),
-    # The page cache survives.
+    # The process is killed, so the page cache survives.
     Scenario.define(
         "process-kill",
         "after a process kill, every acknowledged message is present, also if the power fails after the restart",

@@ -15,7 +15,7 @@ _TRANSACTIONS = Ranges(
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Producers end transactions immediately, late or only after a check. The store dies in between.
+    # Producers end transactions immediately, late or only after a check. Meanwhile the store dies.
     Scenario(
         "transaction-outcome",
         "after any crash, a committed message is delivered, a rolled back one is never visible, and an undecided one "
@@ -23,7 +23,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         _TRANSACTIONS,
         stream="transactions-are-decided-once-and-never-lost",
     ),
-    # Queue offsets skip numbers at restarts, as after a start of 4.9.8, also in the queues of half and op messages.
+    # Queue offsets skip numbers at restarts, as in RocketMQ 4.9.8, also in the queues of half and op messages.
     Scenario(
         "half-message-offset-gap",
         "after a queue skips offsets, later half messages in it are decided or checked like all others",
@@ -46,7 +46,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         faults={"failed_creation_chance": (0.0, 0.3, 0.6), "slow_sync_chance": (0.0, 0.0, 0.2)},
     ),
-    # Bits of delayed messages are lost or flipped on disk: in topics, records and queue entries.
+    # Bits in topics, records and queue entries of delayed messages are lost or flipped on disk.
     Scenario.define(
         "delayed-entry-corrupted",
         "after a delayed message becomes unreadable or its queue entry is damaged, every later one is still delivered",

@@ -3,7 +3,7 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Old segments are deleted repeatedly, and the machine dies in between.
+    # Old segments are deleted repeatedly. Meanwhile the machine dies.
     Scenario.define(
         "retention-oldest-first",
         "after segments expire, only the oldest segments are missing, also after a crash",
@@ -45,7 +45,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "crash at rest", "stop"),  # a clean stop persists the progress of the check
         lives=(1, 2),
     ),
-    # After a crash, intact records of a deleted segment appear after the end of the log, in reused sectors.
+    # After a crash, intact records of a deleted segment appear after the log's end, in reused sectors.
     Scenario.define(
         "stale-block-reuse",
         "after a crash, valid records of a deleted segment after the end of the log do not count as records",
@@ -57,7 +57,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages_each=(8, 16),
         lives=(1, 2),
     ),
-    # A segment loses its last sector while the store is off. A start is attempted before the repair.
+    # A segment loses its last sector while the store is off. Before the repair a start is attempted.
     Scenario.define(
         "wrong-segment-size",
         "after a segment that is not the newest gets a wrong size, the store refuses to open and changes no file, and "
@@ -84,7 +84,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.3)},
         consumers=(0, 1),
     ),
-    # While the store is off, foreign files appear, a queue's file is truncated or the checkpoint is damaged.
+    # While the store is off, foreign files appear, a queue file is truncated or the checkpoint is damaged.
     Scenario.define(
         "foreign-and-damaged-files",
         "after foreign files appear or derived files are damaged, the store opens with all messages and does not "
@@ -127,7 +127,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "crash at rest", "crash at rest", "crash in traffic", "stop"),
         lives=(2, 3),
     ),
-    # Raises `mappedFileSizeConsumeQueue` between two lives. Some queues no longer have messages in the log.
+    # Raises `mappedFileSizeConsumeQueue` while the store is off. Some queues no longer have messages in the log.
     Scenario.define(
         "queue-file-size-raised",
         "after the file size of queues is raised, each queue continues from its last offset",

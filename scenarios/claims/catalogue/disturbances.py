@@ -1,4 +1,4 @@
-"""Disturbances: pauses and clock jumps, and all faults of sound disks together."""
+"""Disturbances: pauses and clock steps, and all faults of sound disks together."""
 
 from ..disk_models import DISK_MODELS
 from ..scenario import Scenario
@@ -21,7 +21,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1, 2),
         flush={"sync_timeout_ms": (500, 5000)},
     ),
-    # The kernel has evicted clean pages of memory-mapped files. A read of such a page waits for the drive or fails.
+    # The kernel has evicted clean pages of memory-mapped files. A read of an evicted page waits for the drive or fails.
     Scenario.define(
         "transient-read-error",
         'after a page-in is slow or fails once, only time is lost: no data is truncated, no reader gets "not found", '

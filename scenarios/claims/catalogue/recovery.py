@@ -3,7 +3,7 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Crashes repeatedly with records of one size, so that a new record may end exactly at the start of a truncated one.
+    # Crashes repeatedly. All records have one size, so a new record may end exactly where a truncated one began.
     Scenario.define(
         "truncated-record-returns",
         "after recovery truncated a record, the record does not reappear after a later crash",
@@ -58,7 +58,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         pauses={"chance": (0.2, 0.5), "ms_max": (30, 3000)},
         disturbances={"clock_step_chance": (0.0, 0.1)},
     ),
-    # Flips a bit in a record that the next start considers durable. In some runs the queues are deleted too.
+    # Flips a bit in a record that the next start considers durable. In some runs the queues are deleted, too.
     Scenario.define(
         "corrupt-record",
         "after a record in the middle of the log is damaged, only that record is missing in its segment",
@@ -72,7 +72,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"slots": (0,)},
         consumers=(0, 1),
     ),
-    # Queue offsets skip numbers at restarts, as after a start of 4.9.8, or a bit of a record's queueOffset flips.
+    # Queue offsets skip numbers at restarts, as in RocketMQ 4.9.8, or a bit of a record's queueOffset flips.
     Scenario.define(
         "queue-offset-gap",
         "after a queue skips offsets or a record has a wrong queueOffset, no consumer misses a message, whatever crash "
@@ -87,7 +87,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(1, 2),
         disk=(*("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"), *("process-kill", "nothing-lost")),
     ),
-    # The kernel fails to write back data of a dead process. It reports the error once, to the next process that syncs.
+    # The kernel fails to write back data of a dead process, and reports the error once, to the next process that syncs.
     Scenario.define(
         "failed-writeback-before-start",
         "after the kernel fails to write back data, the next start does not consider this data durable",

@@ -1,9 +1,9 @@
-"""Swarms: random mixes of features and faults; each seed omits half or more.
+"""Swarms: random mixes of features and faults; each seed omits half or more of them.
 
-A seed first draws which features and faults are enabled, then their values. Omitted features give the enabled ones more
-opportunities (swarm testing, Groce et al., ISSTA 2012). Probabilities are high enough that an enabled fault usually
-occurs. Lying disks, dying disks, and files that are altered while the store is off would rarely occur together in the
-large mix, so they have their own swarms.
+A seed first chooses the enabled features and faults, then their values. Omitted features leave more opportunities to
+enabled features (swarm testing, Groce et al., ISSTA 2012). Probabilities are so high that an enabled fault usually
+occurs. Lying disks, dying disks, and files that are altered while the store is off have their own swarms, because the
+large mix would rarely combine them.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ _LONG_UNSYNCED: Mapping[str, Any] = {
 
 
 def _faults_with_excuses(excuses: Excuse) -> dict[str, Mapping[str, Any]]:
-    """Return the disk faults with odds and any of these excuses, by name. For NOTHING: the faults without excuses."""
+    """Return name -> options of each disk fault that permits one of these failures; for NOTHING, permits none."""
     rows = [kind.row for kind in FaultKind if kind.row.odds]
     found = [row for row in rows if row.excuses & excuses or row.excuses == excuses]
     return {row.name: {"faults": {row.knob: row.odds}} for row in found}
@@ -66,14 +66,14 @@ _SLOW_DISK: Mapping[str, Mapping[str, Any]] = {
 }
 _FAULTS_WITHOUT_ERRORS: Mapping[str, Mapping[str, Any]] = _faults_with_excuses(Excuse.NOTHING)
 _TORN: Mapping[str, Mapping[str, Any]] = {"torn sectors": {"faults": {"torn_bytes_chance": (1.0,)}, **_LONG_UNSYNCED}}
-"""A torn sector is visible only if a power cut tears a page, so this fault is enabled more often."""
+"""A torn sector is visible only if a power cut tears a page, so this group is enabled more often."""
 _FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
     **_FAULTS_WITHOUT_ERRORS,
     **_faults_with_excuses(Excuse.SYNC_ERROR | Excuse.ERROR | Excuse.NO_SPACE),
     # A file system stops only after a failed sync.
     "stopped file system": {"faults": {"stopped_file_system_chance": (0.5,), "failed_sync_chance": (0.05,)}},
 }
-"""An error ends its operation and hides later ones, so each seed enables only a few."""
+"""An error ends its operation and hides later errors, so each seed enables only a few."""
 _OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     name: _FAILING_DISK[name]
     for name in (
@@ -81,7 +81,7 @@ _OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
         *("failed page-in", "failed creation"),
     )
 }
-"""The machine restarts after such an error."""
+"""After each of these errors the machine restarts."""
 _FAILING_CHANCE = 0.2
 _LYING: Mapping[str, Mapping[str, Any]] = {
     "late sync errors": {"faults": {"failed_sync_chance": (0.05, 0.1), "lying_sync_chance": (0.0, 0.1, 0.5)}}
@@ -97,7 +97,7 @@ _DYING: Mapping[str, Mapping[str, Any]] = {
 _GARBAGE: Mapping[str, Mapping[str, Any]] = {
     "garbage": {"faults": {"garbage_chance": (1.0,)}, "endings": ("crash in traffic",), **_LONG_UNSYNCED}
 }
-"""Garbage occurs only if the power fails while a sector is in flight."""
+"""Garbage occurs only if the power fails during the write of a sector."""
 _ENDINGS = (
     *("crash in traffic",) * 4,
     *("crash at rest", "crash in load", "crash in persist", "stop", "stop", "stop in traffic"),
@@ -114,7 +114,7 @@ _CRASHES: Mapping[str, Mapping[str, Any]] = {
         "consumers": (1, 2),
     },
 }
-"""Crashes just after a queue was removed, and while offsets are replaced."""
+"""Crashes right after a queue was removed, and while offsets are replaced."""
 _ALONE: Mapping[str, Mapping[str, Any]] = {
     "retention": _RETENTION,
     **_SMALL_DISKS,
@@ -128,7 +128,7 @@ _ALTERING = (
     *("crash on old blocks",) * 4,
     *("crash in persist", "stop in traffic"),
 )
-"""Every mix of the swarm for altered files can draw these endings."""
+"""The endings that every mix of the swarm for altered files may use."""
 _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
     "lost tails": {
         "endings": (*_ALTERING, *("stop and damage",) * 12),
@@ -141,7 +141,7 @@ _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
         "retention": {"deletes_segments": (False,), "deletes_queues": (False,)},
     },
 }
-"""Groups that exclude other groups, because the oracle cannot judge both: see `APART` in campaigns/pairs.py."""
+"""Groups that exclude others, because the oracle cannot check both: see `APART` in campaigns/pairs.py."""
 _RARE_FAULTS_OF_DISKS: Mapping[str, Mapping[str, Any]] = {
     "garbage": {"disk": ("dying-disk",), "faults": {"garbage_chance": (1.0,)}, **_LONG_UNSYNCED},
     "rot": {
@@ -164,7 +164,7 @@ _RARE_FAULTS_OF_DISKS: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-"""Rare faults that only one disk model has, for stores with altered files. The last active group sets the disk."""
+"""Rare faults of a single disk model, for stores with altered files. The last active group sets the disk."""
 _HONEST_DISKS = tuple(name for name in DISK_MODELS if name not in ("lying-disk", "dying-disk"))
 _MIX = Ranges(
     index={"slots": (0,)},
@@ -183,7 +183,7 @@ _MIX = Ranges(
 
 
 def _network_fault_groups(chances: Mapping[str, Options]) -> dict[str, Mapping[str, Any]]:
-    """Return one group for each network fault, by name, with the fault's non-zero chances."""
+    """Return name -> non-zero probabilities, one group for each network fault."""
     return {
         name.replace("_", " "): {"network": {name: [chance for chance in options if chance]}}
         for path, options in chances.items()
@@ -212,14 +212,13 @@ _SLAVES: Mapping[str, Any] = {
     "broker": {"slaves_are_read": (True, False)},
     "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
 }
-"""For a broker without half messages.
+"""Options for a broker without half messages.
 
-If a failed sync drops data that a slave has already, no slave follows the master again. A sync master then answers no
-put with SUCCESS.
+If a failed sync drops data that a slave has, no slave follows the master again. A sync master then answers no put with
+SUCCESS.
 """
 _BROKER_RETENTION: Mapping[str, Any] = {**_RETENTION, "cluster": {"sync_master": (False,)}}
-"""While a slave is off, retention may remove the data that the slave needs next. Puts must not wait for such a slave.
-"""
+"""While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave."""
 _EVERYTHING = _MIX.with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK).with_optional(0.25, **_CLOCK)
 _ALONE_MIX = (
     _EVERYTHING.replace(endings=_ENDINGS)

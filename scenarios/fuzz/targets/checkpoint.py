@@ -1,4 +1,4 @@
-"""Target: the checkpoint, which has three times and then zeros up to the end of the page."""
+"""Target: the checkpoint file, which has three times, then zeros up to a page."""
 
 from struct import Struct
 

@@ -1,7 +1,7 @@
-"""Target: the commit log, as recovery, dispatch and lookups read it.
+"""Target: the commit log, read by recovery, dispatch and look-ups.
 
-The recovery scan and the oracle's reader must agree on the bytes of each record, and on which records they refuse.
-Encoding a decoded record again must give the same bytes. The keys and the tag of a record must be those in its
+The recovery scan and the oracle's reader must agree on the bytes of each record and on the refused records. Encoding a
+decoded record again must give the same bytes. The keys and the tag of a record must be the keys and the tag in its
 properties.
 """
 
@@ -61,7 +61,7 @@ class CommitLogTarget(Target):
 
 
 def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: ReadRecord) -> str:
-    """Compare what the scan, the decoder and the oracle's reader find in a record; return its kind."""
+    """Compare the results of the scan, the decoder and the oracle's reader for a record. Return the record's kind."""
     record = whole.record
     if scanned != record[: len(scanned)]:
         raise TargetViolation("scanned", record, scanned)

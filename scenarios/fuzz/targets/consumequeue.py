@@ -1,6 +1,6 @@
 """Targets: consume queues and their extensions.
 
-Any 20 bytes are an entry, so the target checks only which entries count as valid.
+Any 20 bytes form a queue entry, so the target checks only which entries count as valid.
 """
 
 from itertools import groupby
@@ -60,7 +60,7 @@ _UNITS_MAX = 4
 
 
 class ConsumeQueueExtTarget(Target):
-    """The beginning of a file."""
+    """Fuzzes the beginning of a queue extension file."""
 
     name = "consumequeue-ext"
     file = FILE

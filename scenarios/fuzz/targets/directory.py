@@ -1,8 +1,8 @@
-"""Target: a whole store directory, mutated before recovery.
+"""Target: recovery of a mutated store directory.
 
-Recovery must open the store, or raise an error that names the file and the fault. Each message that the open store
-returns must equal an intact record at the same log offset. Whole records before the first damage are kept. A second
-recovery changes nothing.
+Recovery must open the store, or raise an error that names the file and the fault. Each message that the store returns
+must equal an intact record at the same log offset. Recovery must keep all records before the first damage. A second
+recovery must change nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ class DirectoryTarget(Target):
 
 
 class _ContentDigests(NamedTuple):
-    """Data that a second recovery must not change."""
+    """The data that a second recovery must not change."""
 
     rows: str
     everything: str
@@ -82,18 +82,18 @@ def _contents_of(store: MessageStore) -> _ContentDigests:
 @dataclass(frozen=True, slots=True)
 class _RecoveredDirectory:
     ways: list[str]
-    """The kinds of damaged files, with the damaged fields."""
+    """Kinds of damaged files, with the damaged fields."""
     contents: _ContentDigests
     rows_may_change: bool
     """Whether a second recovery may change queues and log, for one of three reasons.
 
-    First, the log was truncated after a clean stop, so the clean exit covers less of it afterwards. Second, recovery
-    kept damage in the log. Queue entries for damaged records may then have addresses in a queue extension that lost its
+    First, recovery truncated the log after a clean stop, so the clean exit covers less of the log afterwards. Second,
+    recovery kept damage in the log. Then queue entries for damaged records may refer to a queue extension that lost its
     units. Third, the scan started after the beginning of the log. The next scan may start at another record and find
     more.
     """
     index_may_change: bool
-    """Whether recovery kept index files without reading them. A rebuilt index can differ from the kept files."""
+    """Whether recovery kept index files unread. A rebuilt index can differ from the kept files."""
 
 
 def _recover_directory(world: World, directory: DirectoryContent) -> _RecoveredDirectory:
@@ -124,7 +124,7 @@ def _load_store(world: World, directory: DirectoryContent) -> tuple[MessageStore
 
 
 def _check_second_recovery(image: Image, directory: DirectoryContent, found: _RecoveredDirectory) -> None:
-    """Recover a second time. The store must open again, and its data may change only for the reasons in `found`."""
+    """Recover a second time. The store must open, and its data may change only for the reasons in `found`."""
     try:
         again, _ = run_on_image(image, lambda world: _contents_of(_load_store(world, directory)[0]))
     except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
@@ -135,7 +135,7 @@ def _check_second_recovery(image: Image, directory: DirectoryContent, found: _Re
 
 
 def _kind_and_field(error: CorruptFileError | OSError, directory: DirectoryContent) -> str:
-    """Return the file kind and field that an error names. Raises TargetViolation if there is no such file."""
+    """Return the file kind and field that an error names. Raises TargetViolation if the named file does not exist."""
     file = error.file if isinstance(error, CorruptFileError) else str(error.filename)
     if not file.startswith(f"{ROOT}/"):
         raise TargetViolation("error-file", f"a path below {ROOT}", f"{file}: {error}")
@@ -161,7 +161,7 @@ class LogBeforeRecovery:
         self._reported = {base_offset_of(finding.file) for finding in report.findings if f"/{_LOG}" in finding.file}
 
     def check(self, raw: bytes, physical_offset: int, topic: str) -> None:
-        """Raise TargetViolation if the log has no intact record of the topic that equals a returned one."""
+        """Raise TargetViolation if a returned record equals no intact record of the topic in the log."""
         base = physical_offset - physical_offset % LOG_FILE_BYTES
         content, at = self._files.get(base, b""), physical_offset % LOG_FILE_BYTES
         if content[at : at + len(raw)] != raw:
@@ -183,7 +183,7 @@ class LogBeforeRecovery:
             raise TargetViolation("look-up", f"the record at {physical_offset}", found)
 
     def intact_end(self) -> int:
-        """Return the end offset of the consecutive intact records at the start of the log, or 0."""
+        """Return the end of the consecutive intact records at the start of the log."""
         base, end = min(self._files, default=0), 0
         while (content := self._files.get(base)) is not None and len(content) == LOG_FILE_BYTES:
             at = 0
@@ -198,7 +198,7 @@ class LogBeforeRecovery:
 
 
 def check_returned_messages(store: MessageStore, given: LogBeforeRecovery) -> int:
-    """Return the number of pulled messages."""
+    """Check pulled messages. Return their number."""
     pulled = 0
     for queue in store.queues.all_queues():
         topic, queue_id = queue.topic, queue.queue_id

@@ -1,7 +1,7 @@
-"""Target: the index, as lookups and recovery read it.
+"""Target: the index, read by look-ups and recovery.
 
-A look-up must end for any chain of entries, and return only offsets of entries with the requested hash. The entries of
-an undamaged file, put into a new file, must give the same bytes.
+A look-up must end for any chain of entries, and return only log offsets of entries with the requested hash. If the
+entries of an undamaged file are put into a new file, the bytes must be the same.
 """
 
 from struct import Struct
@@ -19,7 +19,7 @@ from ..target import InputOutcome, Target, TargetViolation, field_in_error
 FILE = "index/20200913122640123"
 ENTRIES_MAX = 10
 HASHES = (0, 3, 8, 79_072_524, 0x7FFFFFFF)
-"""Hashes of which some belong to the same slot."""
+"""Hashes, some with the same slot."""
 _NAME = FILE.rpartition("/")[2]
 _ENTRIES_AT = index_format.entries_position(SLOTS)
 _ENTRY_BYTES, _SLOT_BYTES = index_format.ENTRY_BYTES, index_format.SLOT_BYTES
@@ -48,7 +48,7 @@ def _open_index_file(raw: bytearray) -> index_file.IndexFile:
 
 
 class IndexTarget(Target):
-    """Fuzzes a whole file with few slots and entries. Shorter inputs are extended with zeros."""
+    """Fuzzes a file with few slots and entries. Shorter inputs are padded with zeros."""
 
     name = "index"
     file = FILE
@@ -82,7 +82,7 @@ class IndexTarget(Target):
 
 
 def _look_up(file: index_file.IndexFile, data: bytearray, key_hash: int, *, has_defects: bool) -> str:
-    """Return the number of found entries as text."""
+    """Look up keys. Return the number of found entries as text."""
     asked: list[int] = []
 
     def accept(physical_offset: int) -> bool:

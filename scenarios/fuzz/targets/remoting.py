@@ -1,6 +1,6 @@
-"""Target: remoting frames, a few in a row, as a connection receives them.
+"""Target: a few consecutive remoting frames from a connection.
 
-Encoding a decoded binary frame again must give the same bytes, a decoded JSON frame the same command.
+Encoding a decoded binary frame again must give the same bytes. A JSON frame must give the same command.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ class RemotingTarget(Target):
         return b"".join(frame.encode_frame(_draw_command(draw)) for _ in range(draw.randint(1, _FRAMES_MAX)))
 
     def shape(self, raw: bytes) -> Shape:
-        """Return the frames up to the first invalid length, and the fields of binary headers."""
+        """Return the frames up to the first invalid length, with the fields of binary headers."""
         fields: list[Field] = []
         parts, at = [], 0
         while at + 8 <= len(raw):
@@ -46,7 +46,7 @@ class RemotingTarget(Target):
         return Shape(tuple(fields), tuple(parts))
 
     def correct_checksums(self, data: bytearray) -> None:
-        """Correct the length of the first frame, so that fuzzing reaches the header's decoder."""
+        """Correct the length of the first frame, so that fuzzing reaches the header decoder."""
         if len(data) >= 8:
             data[0:4] = (len(data) - 4).to_bytes(4, "big")
             if int.from_bytes(data[5:8], "big") > len(data) - 8:

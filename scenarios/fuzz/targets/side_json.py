@@ -1,7 +1,7 @@
-"""Target: side files in RocketMQ's JSON, and broker.conf.
+"""Target: RocketMQ's JSON files, and broker.conf.
 
-An input is the name of a file, followed by its text. A side file must have the same content after it was read, written
-and read again. A manager must report an unreadable file as damaged, because there is no backup.
+An input is a file name followed by the file's text. A file must have the same content after it was read, written and
+read again. A manager must report an unreadable file as damaged, because the input has no backup file.
 """
 
 import json
@@ -54,7 +54,7 @@ _REPEATED_MAX = 1 << 14
 
 
 class SideJsonTarget(Target):
-    """Fuzzes a side file."""
+    """Fuzzes a JSON file or broker.conf."""
 
     name = "json"
     file = "config/"
@@ -67,7 +67,7 @@ class SideJsonTarget(Target):
         return f"{name}\n".encode() + _draw_content(name, draw)
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
-        """Mutate an input as usual, and insert pieces of JSON, sometimes one piece many times."""
+        """Mutate an input, and insert pieces of JSON, sometimes one piece many times."""
         data = bytearray(super().mutate(raw, shape, draw, others))
         if draw.chance(0.5):
             for _ in range(draw.randint(1, _PIECES_MAX)):

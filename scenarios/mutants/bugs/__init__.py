@@ -1,1 +1,1 @@
-"""Known bugs, one module for each component. `scenarios.mutants` collects them."""
+"""Known bugs, one module for each component."""

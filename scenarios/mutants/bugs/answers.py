@@ -1,4 +1,4 @@
-"""Bugs of single fields in stored messages and in answers to sends and pulls."""
+"""Bugs of single fields in stored messages and in replies to sends and pulls."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ _SENT_BACK = _LIVELY.replace(broker={"send_back_chance": (1.0,), "rest_ms_max": 
 def store_message_without_flag(
     self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
 ) -> Message:
-    """A broker stores a message without its client's flag."""
+    """A broker stores a message without the flag from its client."""
     bit(send.flag != 0)
     return store_message_without_flag.original(self, send._replace(flag=0), topic, body, channel)
 
@@ -55,13 +55,13 @@ def store_with_arrival_as_born_time(
     return store_with_arrival_as_born_time.original(self, send._replace(born_timestamp_ms=now_ms), topic, body, channel)
 
 
-# SQL filters read these properties.
+# SQL filters read the user's properties.
 @bug("send-loses-own-property", SendMessageProcessor, "_put_single", found_by=("PREFIX", "DUR", "VIS", "READ", "LIVE"))
 @needs(_LIVELY, consuming={"filtered": (True,)})
 def put_without_user_properties(
     self: SendMessageProcessor, message: Message, properties: dict[str, str], late: object
 ) -> object:
-    """A broker stores a message without the user's own properties."""
+    """A broker stores a message without the user's properties."""
     known = {name: value for name, value in properties.items() if name.isupper() or "_" in name}
     bit(len(known) < len(properties))
     return put_without_user_properties.original(self, message, known, late)
@@ -78,13 +78,13 @@ def committed_without_port(half: HalfMessage) -> Message | None:
     return message
 
 
-# Without an increasing count, the message is redelivered forever.
+# Without an increasing reconsumeTimes, the broker redelivers the message forever.
 @bug("sent-back-uncounted", SendMessageProcessor, "_retry_message", found_by=("PREFIX",))
 @needs(_SENT_BACK)
 def send_back_without_reconsume_count(
     self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
 ) -> Message:
-    """A message that is sent back keeps its reconsumeTimes."""
+    """A message that a consumer sends back keeps its reconsumeTimes."""
     bit()
     return replace(
         send_back_without_reconsume_count.original(self, record, topic, level), reconsume_times=record.reconsume_times
@@ -96,7 +96,7 @@ def send_back_without_reconsume_count(
 def send_back_with_new_born_time(
     self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
 ) -> Message:
-    """A message that is sent back gets a new born time."""
+    """A message that a consumer sends back gets a new born time."""
     now_ms = self._parts.world.clock.now_ms()
     bit(record.born_timestamp_ms != now_ms)
     return replace(send_back_with_new_born_time.original(self, record, topic, level), born_timestamp_ms=now_ms)
@@ -107,7 +107,7 @@ def send_back_with_new_born_time(
 def answer_with_end(
     self: SendMessageProcessor, request: RemotingCommand, queue_id: int, result: PutMessageResult
 ) -> RemotingCommand:
-    """A send is answered with the queue offset of the next message."""
+    """The reply to a send has the queue offset of the next message."""
     response = answer_with_end.original(self, request, queue_id, result)
     if not bit(result.append is not None):
         return response
@@ -125,7 +125,7 @@ def answer_with_end(
 def answer_with_record_end(
     self: SendMessageProcessor, request: RemotingCommand, queue_id: int, result: PutMessageResult
 ) -> RemotingCommand:
-    """A send is answered with a message id that contains the log offset of the next record."""
+    """The reply to a send has a message id with the log offset of the next record."""
     response, append = answer_with_record_end.original(self, request, queue_id, result), result.append
     if append is None:
         return response
@@ -134,7 +134,7 @@ def answer_with_record_end(
     return replace(response, ext_fields={**response.ext_fields, "msgId": message_id})
 
 
-# A client makes message ids from storeHost. With a slave's host, a look-up by id goes to the slave.
+# Clients make message ids from storeHost. With the slave's host, a look-up by id goes to the slave.
 @bug("pull-names-the-answering", PullMessageProcessor, "_pull", found_by=("READ",))
 @needs(
     _LIVELY,
@@ -160,7 +160,7 @@ def pull_with_own_store_host(
 def answer_without_times(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    """A pulled message has reconsumeTimes 0 although it was sent back."""
+    """A pulled message has reconsumeTimes 0 although a consumer has sent it back."""
     response = answer_without_times.original(request, code, broker_id, result)
     return replace(response, body=_rewritten(response.body, _RECONSUME_TIMES_AT, bytes(4)))
 
@@ -171,14 +171,14 @@ def answer_without_times(
 def answer_with_late_min_offset(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    """A pull is answered with its next offset as the minimum offset of the queue."""
+    """The reply to a pull has the next offset as the queue's minimum offset."""
     response = answer_with_late_min_offset.original(request, code, broker_id, result)
     bit(result.min_offset != result.next_begin_offset)
     return replace(response, ext_fields={**response.ext_fields, "minOffset": str(result.next_begin_offset)})
 
 
 _STORE_HOST_AT, _RECONSUME_TIMES_AT = 64, 72
-"""Positions in a record with IPv4 hosts. Simulated clients have IPv4 hosts."""
+"""Field offsets in a record with IPv4 hosts, as all simulated clients have."""
 
 
 def _rewritten(records: bytes, at: int, field: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Bugs of brokers: group offsets, tables, held pulls, and answers."""
+"""Bugs of brokers: group offsets, tables, long polling, and replies."""
 
 from collections.abc import Callable, Mapping
 
@@ -36,7 +36,7 @@ _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 def pull_and_commit(
     self: PullMessageProcessor, request: RemotingCommand, channel: Channel, *, may_hold: bool
 ) -> RemotingCommand | None:
-    """A group's offset advances when a consumer receives messages, not when it has processed them."""
+    """A group's offset advances when a consumer receives messages, before the consumer processes them."""
     response = pull_and_commit.original(self, request, channel, may_hold=may_hold)
     if response is not None and response.body:
         fields = ExtFields(request.ext_fields)
@@ -60,18 +60,18 @@ def forget_group(self: BrokerParts, group: str) -> None:
 @bug("header-fields-are-texts", JsonMembers, "texts", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, broker={"cpp_clients": (True,)})
 def accept_only_text_fields(self: JsonMembers) -> dict[str, str]:
-    """A JSON header with a field that is not a string, as from the C++ client, closes the connection."""
+    """A JSON header with a field of another type than string, as from the C++ client, closes the connection."""
     for name in self.names:
         if bit(not isinstance(self._members[name], str | None)):
             raise self._error(name, "a text", self._members[name])
     return dict(self._members)
 
 
-# The process keeps its port and directory, so no supervisor restarts it.
+# The process continues, so no supervisor restarts it.
 @bug("failed-server-stays-up", RemotingServer, "record_service_failure", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, network={"failed_poll_chance": (0.01,)})
 def fail_without_exit(self: RemotingServer, name: str, error: Exception) -> None:
-    """A process stays up after its server has lost its connections, and does not answer."""
+    """A broker without connections stays up and does not answer."""
     bit()
     self.failure = f"{name} has ended: {error}"
 
@@ -79,7 +79,7 @@ def fail_without_exit(self: RemotingServer, name: str, error: Exception) -> None
 @bug("flush-answers-all", LateAnswerService, "_answer_completed", found_by=("STATUS", "DUR"))
 @needs(_LIVELY, sync_flush=(True,), producers=(3,))
 def answer_all_waiting_sends(self: LateAnswerService) -> None:
-    """A sync answers every waiting send, including sends whose messages the sync did not cover."""
+    """A sync acknowledges every waiting send, even if the sync did not cover the message."""
     now_ns = self.world.clock.monotonic_ns()
     found = {number: self._waiting[number][1].poll(now_ns) for number in self._take_numbers_to_check(now_ns)}
     with self._lock:
@@ -93,7 +93,7 @@ def answer_all_waiting_sends(self: LateAnswerService) -> None:
         self._answer(request, late, result)
 
 
-# The content in memory changes before the write, so after a failed write the retry is skipped.
+# The content in memory changes before the write, so a failed write has no retry.
 @bug("side-file-failed-once", SideFile, "store", found_by=("META", "QUIET"))
 @needs(
     _LIVELY,
@@ -116,17 +116,18 @@ def store_counting_failed_write(self: SideFile, content: bytes) -> bool:
 def send_back_always_succeeds(
     self: SendMessageProcessor, request: RemotingCommand, topic: str, group: str, put: PutMessageResult
 ) -> RemotingCommand:
-    """A consumer that sends a message back gets SUCCESS although the put failed, and the message is lost."""
+    """A consumer that sends a message back gets SUCCESS although the put failed, so the message is lost."""
     if bit(put.status is not PutMessageStatus.PUT_OK):
         return success_response(request)
     return send_back_always_succeeds.original(self, request, topic, group, put)
 
 
-# A failure restores the old content in memory. If the old file is already renamed to its backup name, each retry fails.
+# After a failure, memory has the old content again. If the old file has already been renamed to its backup name, each
+# retry fails.
 @bug("side-file-goes-on-from-the-old", SideFile, "store", found_by=("QUIET", "META"))
 @needs(SCENARIOS["consumer-offset-durable"].ranges, faults={"failed_rename_chance": (0.3,)})
 def store_after_interrupted_replacement(self: SideFile, content: bytes) -> bool:
-    """After an interrupted replacement, every later replacement of a side file fails."""
+    """After an interrupted replacement of a side file, every later replacement fails."""
     old = self._content
     try:
         return store_after_interrupted_replacement.original(self, content)
@@ -136,11 +137,11 @@ def store_after_interrupted_replacement(self: SideFile, content: bytes) -> bool:
         raise
 
 
-# The producer's first request is refused and the next one is served. A crash then loses the topic.
+# The broker refuses the producer's first request and serves the next request. A crash then loses the topic.
 @bug("topic-seen-before-durable", VersionedTable, "_store_table", found_by=("META", "LIVE"))
 @needs(_LIVELY, faults={"failed_write_chance": (0.3,)})
 def publish_table_before_write(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
-    """A topic is used although its write failed."""
+    """Clients use a topic although its write to disk failed."""
     self._state = version, table
     try:
         self.file.store(self._encode_table(version, table))
@@ -160,7 +161,7 @@ def publish_table_before_write(self: VersionedTable, version: DataVersion, table
     faults={"failed_creation_chance": (0.3,)},
 )
 def commit_despite_refused_put(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
-    """A transaction counts as committed although the put of the committed message was refused."""
+    """A transaction counts as committed although the store refused the committed message."""
     half = self._claim_half_message(request)
     if isinstance(half, EndTransactionStatus):
         return EndTransactionResult(half)
@@ -175,18 +176,18 @@ def commit_despite_refused_put(self: TransactionalMessageService, request: EndTr
 def answer_with_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    """If a pull finds no matching message, the consumer skips messages that were not searched."""
+    """If a pull finds no matching message, the consumer skips messages beyond the searched range."""
     if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
         bit(result.next_begin_offset != result.max_offset)
         result.next_begin_offset = result.max_offset
     return answer_with_end.original(request, code, broker_id, result)
 
 
-# The pull is held and later retried from the same offset.
+# The broker holds the pull and later retries it at the same offset.
 @bug("no-match-waits", pull, "_response_code_of", found_by=("LIVE",))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
 def no_match_code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
-    """A consumer never advances past messages that its subscription does not match."""
+    """A consumer never gets past messages that do not match its subscription."""
     if bit(result.status is GetMessageStatus.NO_MATCHED_MESSAGE):
         return ResponseCode.PULL_NOT_FOUND
     return no_match_code_that_waits.original(result, offset)
@@ -205,7 +206,7 @@ _EXPIRING = _LIVELY.replace(
 def answer_moved_to_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    """If the next messages of a consumer have expired, it skips the rest of its queue."""
+    """A consumer whose next messages have expired skips the rest of its queue."""
     if result.status is GetMessageStatus.OFFSET_TOO_SMALL:
         bit(result.next_begin_offset != result.max_offset)
         result.next_begin_offset = result.max_offset
@@ -215,14 +216,13 @@ def answer_moved_to_end(
 @bug("expired-waits", pull, "_response_code_of", found_by=("LIVE",))
 @needs(_EXPIRING)
 def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> ResponseCode:
-    """If the next messages of a consumer have expired, it waits for them forever."""
+    """A consumer whose next messages have expired waits for them forever."""
     if bit(result.status is GetMessageStatus.OFFSET_TOO_SMALL):
         return ResponseCode.PULL_NOT_FOUND
     return code_that_waits_for_the_expired.original(result, offset)
 
 
-# The message arrives before the pull is registered. The pull waits for the next message or for the next periodic check
-# of all queues.
+# The pull is registered too late, so it waits for the next message or for the next periodic check of all queues.
 @bug("hold-without-second-look", PullRequestHoldService, "hold_pull", found_by=("LIVE",))
 @needs(
     _LIVELY,
@@ -238,7 +238,7 @@ def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> Re
     network={"latency_us_min": (500,), "latency_us_max": (500,), "late_chance": (0.0,)},
 )
 def hold_without_second_check(self: PullRequestHoldService, pull: HeldPull) -> bool:
-    """A message that arrives just before a pull is held does not wake that pull."""
+    """A message that arrives just before the broker holds a pull does not wake the pull."""
     config, held = self._config, self._held
     with self._lock:
         if self._is_released or held.count >= config.held_pulls_max:
@@ -258,12 +258,12 @@ def hold_without_second_check(self: PullRequestHoldService, pull: HeldPull) -> b
 @bug("arrival-one-short", ArrivalNotifier, "notify", found_by=("LIVE",))
 @needs(_LIVELY, broker={"suspend_ms": (5000,)})
 def notify_previous_offset(self: ArrivalNotifier, record: ScannedRecord) -> None:
-    """An arriving message wakes the pulls that wait for the previous message, not those that wait for itself."""
+    """An arriving message wakes only pulls that wait for the previous message."""
     bit()
     notify_previous_offset.original(self, record._replace(queue_offset=record.queue_offset - 1))
 
 
-# Each waiting consumer belongs to another group, and each group must get the message.
+# Each waiting consumer is in another group, and each group must get the message.
 @bug("arrival-ends-one-wait", PullRequestHoldService, "on_arriving", found_by=("LIVE",))
 @needs(_LIVELY, consumers=(1, 2), broker={"suspend_ms": (5000,), "tailing_consumers": (2,)})
 def wake_first_pull_only(self: PullRequestHoldService, arrival: MessageArrival) -> None:
@@ -282,7 +282,7 @@ def wake_first_pull_only(self: PullRequestHoldService, arrival: MessageArrival) 
 def change_stale_table(
     self: VersionedTable[Entry], changed: Callable[[dict[str, Entry]], dict[str, Entry]]
 ) -> Mapping[str, Entry]:
-    """If two topics are created at the same time, one of them is lost."""
+    """If two clients create topics at the same time, one topic is lost."""
     before = self._state[1]
     table = changed(before)
     has_changed = table != before
@@ -295,7 +295,7 @@ def change_stale_table(
     return table
 
 
-# Each write contains the whole table, so only the last change before a crash can be lost.
+# Each write contains the whole table, so a crash can lose only the last change.
 @bug("every-second-topic-in-memory", VersionedTable, "_store_table", found_by=("META",))
 @needs(_LIVELY)
 def store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]

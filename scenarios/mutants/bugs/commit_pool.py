@@ -13,7 +13,7 @@ from ..mutant import bit, bug, needs
 @bug("transient-fake-commit", BufferedSegment, "_write", found_by=("POS", "LIVE", "QUIET", "DUR"))
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)})
 def write_nothing(self: BufferedSegment, at: int, end: int) -> None:
-    """A commit moves the committed position without writing the bytes to the file."""
+    """A commit advances the committed position without a write to the file."""
     bit()
 
 
@@ -25,7 +25,7 @@ def write_nothing(self: BufferedSegment, at: int, end: int) -> None:
 )
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)}, consumers=(0, 1, 2))
 def init_with_wrote_readable(self: BufferedSegment, *given: Any, **named: Any) -> None:
-    """Readers see bytes of the buffer that are not in the file yet."""
+    """Readers see buffered bytes that are not in the file yet."""
     init_with_wrote_readable.original(self, *given, **named)
     self.readable = self.wrote
     bit()
@@ -50,7 +50,7 @@ def _max_wrote_offset(self: BufferedSegmentQueue) -> int:
     return 0 if last is None else last.base_offset + last.wrote.get()
 
 
-# Found in this store: on a sparse disk, blocks are allocated at the commit. A retry succeeds once the disk has space.
+# Found in this store: in a sparse file, the commit allocates blocks. A retry succeeds once the disk has space.
 @bug("full-disk-ends-commits", CommitRealTimeService, "commit", found_by=("LIVE", "QUIET", "STATUS"))
 @needs(
     sync_flush=(False,),
@@ -61,7 +61,7 @@ def _max_wrote_offset(self: BufferedSegmentQueue) -> int:
     endings=("stop",),
 )
 def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> bool:
-    """A commit on a full disk refuses puts for good and makes the stop unclean, although space returns."""
+    """After a commit on a full disk, the store refuses puts and stops uncleanly although space returns."""
     try:
         self._queue.commit(least_pages)
     except OSError as error:
@@ -85,7 +85,7 @@ def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> 
     endings=("stop in traffic",),
 )
 def shut_committer_down_first(self: MessageStore) -> bool:
-    """With the transient pool, a stop makes its last commit before the last put."""
+    """With the transient pool, the last commit of a stop comes before the last put."""
     if self.commit is not None:
         bit()
         self.commit.shutdown()

@@ -1,4 +1,4 @@
-"""Bugs of saved positions that lag, so that a later life repeats work."""
+"""Bugs of saved positions that lag, so that a restarted store repeats work."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from ..mutant import bit, bug, needs
 @bug("op-progress-stays", OpQueue, "forget_settled", found_by=("QUIET",))
 @needs(transactions={"chance": (0.5,)}, messages_each=(5,), heals=(True,))
 def keep_all_ops(self: OpQueue, is_settled: Callable[[int], bool]) -> None:
-    """The saved position in the op queue never advances, so every start reads all earlier decisions."""
+    """The saved position in the op queue never advances, so every start reads all earlier transaction decisions."""
     bit(any(all(map(is_settled, halves)) for halves in self._ops.values()))
 
 
@@ -36,7 +36,7 @@ def flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
 @bug("delay-progress-one-at-a-time", ScheduleMessageService, "persist", found_by=("QUIET", "REDEL"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,))
 def persist_one(self: ScheduleMessageService) -> bool:
-    """The durable progress of delayed delivery lags further and further behind."""
+    """The durable progress of delayed delivery lags more and more."""
     if self._undurable and self._undurable[0][0] <= self._commit_log.queue.flushed_where.get():
         _, level, offset = self._undurable.popleft()
         self._durable[level] = offset
@@ -54,7 +54,7 @@ def persist_one(self: ScheduleMessageService) -> bool:
     endings=("crash at rest", "crash in traffic"),
 )
 def oldest_trusted_segment(self: Recovery) -> int:
-    """After a crash the whole log is scanned, including the part that the checkpoint covers."""
+    """After a crash, recovery also scans the part of the log that the checkpoint covers."""
     if self._clean_exit:
         return max(0, self._begun_segments() - 3)
     limit_ms = self._checkpoint.trusted_timestamp_ms
@@ -69,7 +69,7 @@ def oldest_trusted_segment(self: Recovery) -> int:
 @bug("clean-exit-scans-all", Recovery, "_scan_from", found_by=("SCAN",))
 @needs(recover_whole_log=(False,), commit_log_bytes=(1024,), messages_each=(16,), endings=("stop",))
 def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> object:
-    """After a clean stop the whole log is scanned instead of its last segments."""
+    """After a clean stop, recovery scans the whole log instead of its last segments."""
     return scan_all_after_clean_exit.original(self, 0 if bit(self._clean_exit and first > 0) else first, trusted)
 
 
@@ -82,7 +82,7 @@ def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> objec
     endings=("stop",),
 )
 def begin_as_after_a_crash(self: IndexRecovery) -> object:
-    """After a clean stop, the newest index file is rebuilt from all its records in the log."""
+    """After a clean stop, recovery rebuilds the newest index file from the log."""
     bit(self._clean_exit)
     self._clean_exit = False
     return begin_as_after_a_crash.original(self)
@@ -107,7 +107,7 @@ def begin_as_after_a_crash(self: IndexRecovery) -> object:
     consume_queue_bytes=(100,),
 )
 def flush_then_read_positions(self: FlushConsumeQueueService) -> None:
-    """The checkpoint covers records that were dispatched during the sync of the queues."""
+    """The checkpoint covers records dispatched during the sync of the queues."""
     before = self._dispatch.reput_from.get()
     self._queues.make_durable()
     dispatched_to = self._dispatch.reput_from.get()

@@ -29,7 +29,7 @@ from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
 
-# No message of that level is delivered until the queue's end passes the old offset. Earlier messages are skipped.
+# Delivery of the level waits until the queue has grown past the saved offset, and so skips messages.
 @bug(
     "delay-offset-not-clamped",
     ScheduleMessageService,
@@ -45,7 +45,7 @@ from ..mutant import bit, bug, needs
     lives=(2, 3),
 )
 def load_offset_unlimited(self: ScheduleMessageService, level: int, offset: int) -> int:
-    """A saved delivery offset beyond the end of its delay queue is used without correction."""
+    """A saved delivery offset after the end of its delay queue is not corrected."""
     bit(load_offset_unlimited.original(self, level, offset) != offset)
     return offset
 
@@ -58,7 +58,7 @@ def load_offset_unlimited(self: ScheduleMessageService, level: int, offset: int)
     endings=("crash at rest", "stop"),
 )
 def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) -> int:
-    """A failed delivery of a delayed message is not retried."""
+    """A failed delivery of a delayed message has no retry."""
     self.last_answer = PutMessageStatus.PUT_OK
     wait_ms = deliver_once.original(self, level, entry)
     if wait_ms and bit(self.last_answer is not PutMessageStatus.PUT_OK):
@@ -66,12 +66,12 @@ def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) ->
     return wait_ms
 
 
-# Found in this store: if queue numbers were skipped, a pull can return messages put after the start of the pass. A
-# decision made during the pass is forgotten.
+# Found in this store: after skipped queue offsets, a pull can return messages put during the pass. A decision during
+# the pass is then forgotten.
 @bug("check-meets-what-it-put-back", transaction_check, "pull_from", found_by=("LIVE", "TX"))
 @needs(SCENARIOS["half-message-offset-gap"].ranges)
 def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledMessage]:
-    """A pass of the transaction check processes half messages that the same pass has put back."""
+    """A pass of the transaction check checks half messages that the same pass has put back."""
     at = begin - 1
     for at, record in pull_from(store, topic, begin, end):
         yield PulledMessage(at, record)
@@ -83,7 +83,7 @@ def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end:
 _RETRY_MS = 100
 
 
-# Found in this store: the copy of such a message is too large for a record, but its put is retried forever.
+# Found in this store: the copy of the message is too large for a record, but its put is retried forever.
 @bug("delay-rotten-copy-blocks-level", ScheduleMessageService, "_skip_or_retry_refused", found_by=("QUIET", "SCHED"))
 @needs(
     delay={"chance": (0.8,)},
@@ -97,7 +97,7 @@ _RETRY_MS = 100
     heals=(True,),
 )
 def retry_refused_put_forever(self: ScheduleMessageService, message: Message) -> int:
-    """A delayed message with a corrupted topic blocks all later messages of its level."""
+    """A delayed message with a corrupt topic blocks all later messages of its level."""
     wait_ms = retry_refused_put_forever.original(self, message)
     bit(wait_ms == 0)
     return _RETRY_MS
@@ -106,12 +106,13 @@ def retry_refused_put_forever(self: ScheduleMessageService, message: Message) ->
 @bug("resumed-is-given-up-again", transaction_service, "resumed_message", found_by=("TX",))
 @needs(SCENARIOS["transaction-check-resumed"].ranges)
 def resume_with_old_check_count(given_up: MessageRecord) -> Message:
-    """After an operator resumes the checks of a half message, the broker gives it up at once."""
+    """After an operator resumes the checks of a half message, the broker abandons the message at once."""
     bit()
     return copy_half_message(HalfMessage.from_record(given_up), HALF_TOPIC, {})
 
 
-# Found in this store: delivery waits for a restart to restore a zero entry, but on a dying disk no restart restores it.
+# Found in this store: delivery waits until a restart restores a zero entry. On a failing disk no restart restores the
+# entry.
 @bug("delay-hole-blocks-level", ScheduleMessageService, "_skip_or_retry_hole", found_by=("QUIET", "SCHED", "LIVE"))
 @needs(SCENARIOS["delayed-entry-corrupted"].ranges)
 def wait_for_lost_entry(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) -> int:
@@ -120,7 +121,7 @@ def wait_for_lost_entry(self: ScheduleMessageService, queue: ConsumeQueue, offse
     return _RETRY_MS
 
 
-# Found in this store: if the disk is full at the last delivery, a crash repeats all deliveries since the last write.
+# Found in this store: if the disk is full at the last delivery, a restart repeats all deliveries since the last write.
 @bug("delay-persist-failure-forgotten", ScheduleMessageService, "persist", found_by=("QUIET",))
 @needs(
     delay={"chance": (0.5,)},
@@ -130,7 +131,7 @@ def wait_for_lost_entry(self: ScheduleMessageService, queue: ConsumeQueue, offse
     endings=("stop", "crash at rest"),
 )
 def persist_once(self: ScheduleMessageService) -> bool:
-    """After a failed write, the progress of delayed delivery is not written again."""
+    """A failed write of the progress of delayed delivery has no retry."""
     try:
         return persist_once.original(self)
     except OSError:
@@ -143,7 +144,7 @@ def persist_once(self: ScheduleMessageService) -> bool:
 @bug("delayed-copy-born-anew", schedule, "message_to_deliver", found_by=("PREFIX",))
 @needs(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,))
 def delivered_from_store(record: MessageRecord) -> Message | None:
-    """The copy of a delayed message has the store's host instead of its client's."""
+    """The delivered copy of a delayed message has the store's host instead of the client's host."""
     message = message_to_deliver(record)
     if message is None:
         return None
@@ -154,8 +155,8 @@ def delivered_from_store(record: MessageRecord) -> Message | None:
 _HELD_UP_MS = 20
 
 
-# The clock is read twice. Virtual time does not pass while a task runs, so the mutant sleeps in between, as garbage
-# collection can stop any thread.
+# The check reads the clock twice. Virtual time does not pass while a task runs, so the mutant sleeps between the reads,
+# like a thread during garbage collection.
 @bug(
     "half-msg-immunity-double-clock", TransactionalMessageCheckService, "_check_half_message", found_by=("TX", "QUIET")
 )
@@ -193,21 +194,21 @@ _EVERYBODY_PAUSED = Ranges(
 )
 
 
-# The check reads the half message. Then retention removes the half message and its op message.
+# Retention removes the half message and its op message after the check has read the half message.
 @bug("expired-half-put-back", TransactionalMessageCheckService, "_has_expired", found_by=("TX", "CLEAN"))
 @needs(_EVERYBODY_PAUSED)
 def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
-    """A half message is put back and checked again although it and its decision have expired."""
+    """The check puts back a half message although the message and its decision have expired."""
     bit(half.record.physical_offset < self._store.min_phy_offset)
     return False
 
 
-# The check treats the end of the half queue as the end of the puts. The mutant also replaces `forget`, which would keep
-# decisions after the position of the check.
+# The check treats the end of the half queue as the last put. The mutant also replaces `forget`, which would keep
+# decisions after the check's position.
 @bug("decision-forgotten-before-dispatch", TransactionalMessageCheckService, "_is_settled", found_by=("TX",))
 @needs(_EVERYBODY_PAUSED)
 def settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: int) -> bool:
-    """A decision before the dispatch of its half message is forgotten, so a second decision is accepted."""
+    """The broker forgets a decision that precedes the dispatch of its half message, and accepts a second decision."""
     is_settled = settled_by_dispatch.original(self, half_offset)
     return is_settled or bool(bit(half_offset >= max(self._half_queue_end(), self._half_offset)))
 
@@ -218,20 +219,20 @@ def _forget_settled(self: TransactionDecisions, is_settled: Callable[[int], bool
     self._decided = {first for first in self._decided if not is_settled(first)}
 
 
-# The record is not readable before the commit. After fifteen checks the broker gives the message up.
+# A buffered record is readable only after its commit. After fifteen checks the broker abandons the message.
 @bug("question-before-commit", TransactionalMessageCheckService, "_is_in_file", found_by=("TX",))
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)}, transactions={"chance": (1.0,)})
 def is_asked_about_at_once(self: TransactionalMessageCheckService, record: MessageRecord) -> bool:
-    """The broker checks a half message that is still in a buffer, so the producer's answer finds no record."""
+    """The broker checks a half message that is still in a buffer, and then finds no record for the producer's reply."""
     bit(not is_asked_about_at_once.original(self, record))
     return True
 
 
-# The mutant treats an empty read of the op queue as a wrong offset and restarts the reader there.
+# The mutant treats an empty read of the op queue as a wrong offset, and restarts the reader at this offset.
 @bug("op-queue-overflow-one", OpQueue, "read", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8, 16), pauses={"ms_max": (1, 30)})
 def read_or_forget(self: OpQueue) -> None:
-    """A check that finds no new decisions forgets the decisions that it has read before."""
+    """A check without new decisions forgets all earlier decisions."""
     if self._read_to == self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID):
         bit(bool(self._ops or self._decided))
         self._ops.clear()
@@ -243,17 +244,18 @@ def read_or_forget(self: OpQueue) -> None:
 @bug("put-back-forgets-reconsume-times", half_message, "copy_half_message", found_by=("PREFIX",))
 @needs(transactions={"chance": (0.5,)}, commit_log_bytes=(8192, 16_384), sync_flush=(True,))
 def put_back_without_reconsume_times(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
-    """A half message that is put back loses its reconsumeTimes."""
+    """A half message loses its reconsumeTimes when the check puts it back."""
     message = copy_half_message(half, topic, added)
     bit(message.reconsume_times > 0)
     return replace(message, reconsume_times=0)
 
 
-# A crash can lose the messages that the pass put back. The next life then starts after their originals.
+# A crash can lose the half messages that a pass put back. The next start then continues after the original messages.
 @bug("tx-progress-outlives-log", TransactionalMessageCheckService, "_publish_progress", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(8,), pauses={"ms_max": (300,)})
 def publish_at_once(self: TransactionalMessageCheckService) -> None:
-    """After a crash the transaction check continues at a saved offset after messages that the crash has lost."""
+    """After a crash the transaction check continues at a saved offset after half messages whose copies the crash has
+    lost."""
     done = self._unpublished
     if done is None:
         return
@@ -269,7 +271,7 @@ def publish_at_once(self: TransactionalMessageCheckService) -> None:
 def verdict_beyond_limit(
     half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int
 ) -> HalfMessageVerdict:
-    """A half message is checked transactionCheckMax + 1 times."""
+    """The broker checks a half message transactionCheckMax + 1 times."""
     bit(half.check_times == config.transaction_check_max)
     return verdict_beyond_limit.original(
         half, now_ms, replace(config, transaction_check_max=_one_more(config)), reserved_ms
@@ -283,7 +285,7 @@ def _one_more(config: TransactionConfig) -> int:
 @bug("decided-again-once-passed", TransactionDecisions, "forget_settled", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8,))
 def forget_earlier_lives(self: TransactionDecisions, is_settled: Callable[[int], bool], passed: range) -> None:
-    """A transaction of an earlier life can be decided twice after the check has passed it."""
+    """After a restart, a transaction that the check has passed can be decided twice."""
     forget_earlier_lives.original(self, is_settled, passed)
     before, self._decided = self._decided, {first for first in self._decided if not is_settled(first)}
     bit(len(self._decided) < len(before))
@@ -292,7 +294,7 @@ def forget_earlier_lives(self: TransactionDecisions, is_settled: Callable[[int],
 @bug("delay-progress-outlives-copies", ScheduleMessageService, "persist", found_by=("SCHED",))
 @needs(delay={"chance": (0.8,)}, sync_flush=(False,), messages_each=(8,), pauses={"chance": (0.5,), "ms_max": (3000,)})
 def persist_undurable(self: ScheduleMessageService) -> bool:
-    """A crash loses copies of delayed messages that count as delivered."""
+    """A crash loses delayed messages that count as delivered."""
     flushed_where = self._commit_log.queue.flushed_where.get()
     bit(any(end > flushed_where for end, _, _ in self._undurable))
     self._undurable.clear()
@@ -311,11 +313,11 @@ def dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> No
     dispatch_light_once.original(self, record)
 
 
-# The last pass becomes durable only after the stop has persisted the check's offsets.
+# The stop persists the offsets of the transaction check before the last pass is durable.
 @bug("check-progress-lost-in-a-stop", TransactionalMessageCheckService, "finish_remaining_work", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(5,), endings=("stop",), lives=(2, 3))
 def finish_without_flush(self: TransactionalMessageCheckService) -> None:
-    """After a clean stop the check repeats its last pass and checks each transaction in it twice."""
+    """After a clean stop the check repeats its last pass, and so checks each transaction twice."""
     done = self._unpublished
     bit(done is not None and self._store.log.flushed_where.get() < done.log_offset)
     self._publish_progress()

@@ -22,17 +22,17 @@ _WITH_FAILED_WRITE_BACKS = Ranges(
 )
 
 
-# The kernel reports a write-back error once, so the next sync succeeds without a write.
+# The kernel reports a write-back error once. The next sync succeeds without a write.
 @bug("queue-sync-error-forgotten", FlushConsumeQueueService, "run_once", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(_WITH_FAILED_WRITE_BACKS)
 def step_and_forget(self: FlushConsumeQueueService) -> None:
-    """After a failed sync of a queue, the next successful one lets the checkpoint cover the lost entries."""
+    """After a failed sync of a queue, the next successful sync lets the checkpoint cover the lost entries."""
     step_and_forget.original(self)
     bit(self.last_error is not None)
     self.last_error = None
 
 
-# The error concerns data that an earlier process wrote. The retry does not write this data.
+# The error concerns data of an earlier process. The retry does not write this data.
 @bug("recovery-sync-error-retried", SegmentQueue, "make_durable", found_by=("POS", "DUR", "STATUS", "CKPT", "PREFIX"))
 @needs(
     sync_flush=(True,),
@@ -50,7 +50,7 @@ def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
         make_durable_in_two_tries.original(self, first)
 
 
-# Found by the broker swarm: if the kernel drops pages after a failed write, records and queue entries become zeros.
+# Found by the broker swarm: the kernel drops pages after a failed write, so records and queue entries become zeros.
 @bug("pull-after-failed-sync", QueuePuller, "get_message", found_by=("READ", "VIS"))
 @needs(
     SCENARIOS["broker-disk-errors"].ranges,
@@ -62,7 +62,7 @@ def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
 def pull_from_page_cache(
     self: QueuePuller, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
 ) -> GetMessageResult:
-    """After a failed sync, a pull reads the page cache and returns or skips lost messages."""
+    """After a failed sync, a pull returns or skips lost messages from the page cache."""
     for segments in (self._commit_log.queue, queue.queue):
         bit(segments.sync_error is not None)
         segments.sync_error = None
@@ -83,7 +83,7 @@ _FAILING = Ranges(
 )
 @needs(_FAILING)
 def none_if_unreadable(self: CommitLog, physical_offset: int, size_bytes: int, limit: int) -> bytes | None:
-    """A record that is temporarily unreadable counts as missing."""
+    """A temporarily unreadable record counts as missing."""
     try:
         return none_if_unreadable.original(self, physical_offset, size_bytes, limit)
     except OSError:
@@ -96,7 +96,7 @@ def none_if_unreadable(self: CommitLog, physical_offset: int, size_bytes: int, l
 )
 @needs(_FAILING)
 def damaged_if_unreadable(self: Recovery, segment: Segment, start: int, *, whole_log: bool) -> None:
-    """A segment that is temporarily unreadable counts as damaged, and the log is truncated there."""
+    """A temporarily unreadable segment counts as damaged, and recovery truncates the log there."""
     try:
         damaged_if_unreadable.original(self, segment, start, whole_log=whole_log)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Bugs of dispatch, and of services that end without a report."""
+"""Bugs of dispatch, and of services that end silently."""
 
 from ....store.config import FlushDiskType
 from ....store.errors import StoreError, is_disk_full
@@ -24,7 +24,7 @@ def readable_limit_of_appended(self: DispatchService) -> int:
 @bug("reput-dies-on-error", DispatchService, "run_once", found_by=("LIVE", "QUIET"))
 @needs(faults={"failed_creation_chance": (0.2,)})
 def step_without_os_errors(self: DispatchService) -> None:
-    """A failed file creation ends the dispatcher, and no new message becomes visible."""
+    """A failed file creation ends the dispatcher, so no new message becomes visible."""
     _dispatch(self, StoreError)
 
 
@@ -42,18 +42,18 @@ def _dispatch(self: DispatchService, *survived: type[StoreError] | type[OSError]
         self.signal.wait(None)
 
 
-# Unlike this mutant, reput-dies-on-error ends dispatch only after a failed file creation.
+# In the mutant reput-dies-on-error only a failed file creation ends dispatch.
 @bug("reput-never-retries", DispatchService, "run_once", found_by=("LIVE", "QUIET"))
 @needs(faults={"failed_map_chance": (0.1,)})
 def step_until_error(self: DispatchService) -> None:
-    """One disk error ends the dispatcher for good, although a retry would succeed."""
+    """One disk error ends the dispatcher although a retry would succeed."""
     if bit(self.last_error is not None and not is_disk_full(self.last_error)):
         self.signal.wait(None)
     else:
         _dispatch(self, StoreError, OSError)
 
 
-# Found in this store: the error count was reset only at the end of a segment.
+# Found in this store: only the end of a segment reset the error count.
 @bug("dispatch-adds-failures-up", DispatchService, "run_once", found_by=("STATUS",))
 @needs(
     faults={"failed_map_chance": (0.5,)},
@@ -65,7 +65,7 @@ def step_until_error(self: DispatchService) -> None:
     endings=("crash at rest",),
 )
 def step_counting_all_errors(self: DispatchService) -> None:
-    """After thirty errors in one life, dispatch ends and puts are refused, although each retry succeeded."""
+    """After thirty errors since the start, dispatch ends and the store refuses puts, although each retry succeeded."""
     before, error = self._failures, self.last_error
     step_counting_all_errors.original(self)
     if self.last_error is None or self.last_error is error or is_disk_full(self.last_error):
@@ -77,7 +77,7 @@ def step_counting_all_errors(self: DispatchService) -> None:
 @bug("service-dies-silently", Service, "_run_until_stopped", found_by=("LIVE", "QUIET", "STATUS"))
 @needs(memory={"error_chance": (0.5,)})
 def run_unguarded(self: Service) -> None:
-    """An unexpected error ends a service without a report, and the store continues without that service."""
+    """An unexpected error silently ends a service, and the store continues without the service."""
     try:
         while not self.is_stopping:
             self.run_once()

@@ -12,7 +12,7 @@ from ..mutant import bit, bug, needs
 @bug("ack-before-flush", GroupCommitService, "submit", found_by=("STATUS", "DUR"))
 @needs(sync_flush=(True,))
 def submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) -> None:
-    """A put is answered before its sync."""
+    """A put is acknowledged before its sync."""
     with self._lock:
         self._requests.append(request)
     self.signal.notify()
@@ -20,11 +20,12 @@ def submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) -> 
     request.complete(True)
 
 
-# The service flushes twice and computes the result before each flush. The first record of a segment needs both flushes.
+# The flush service flushes twice, and computes the result before each flush. The first record of a segment needs both
+# flushes.
 @bug("group-commit-stale-result", GroupCommitService, "commit", found_by=("STATUS",))
 @needs(sync_flush=(True,), commit_log_bytes=(2048, 4096))
 def commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommitRequest]) -> None:
-    """A put that opens a new segment is answered with a timeout although the second flush made it durable."""
+    """A put that opens a new segment fails with a timeout although the second flush made the record durable."""
     for request in requests:
         durable = False
         for _ in range(2):
@@ -38,11 +39,11 @@ def commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommi
     self.flush_to(self.queue.max_offset)
 
 
-# The producer reads the list attribute before it waits for the lock. The service may replace the list meanwhile.
+# The producer reads the list attribute before it waits for the lock. Meanwhile the service may replace the list.
 @bug("group-commit-swap-race", GroupCommitService, "submit", found_by=("LIVE", "QUIET"))
 @needs(sync_flush=(True,), producers=(3,))
 def submit_to_swapped_list(self: GroupCommitService, request: GroupCommitRequest) -> None:
-    """A request that is added to the previous round's list is never answered."""
+    """A flush request in the previous round's list never completes."""
     requests = self._requests
     with self._lock:
         closed = self._closed
@@ -68,7 +69,7 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
         requests.clear()
 
 
-# The service clears its signal after it has removed the requests. RocketMQ's polls every 10 ms would hide this bug.
+# The flush service clears its signal after it removes the requests. RocketMQ's poll every 10 ms would hide this bug.
 @bug("group-commit-lost-wakeup", GroupCommitService, "run_once", found_by=("LIVE", "QUIET"))
 @needs(
     sync_flush=(True,),
@@ -79,7 +80,7 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
     endings=("crash at rest",),
 )
 def step_clearing_notice_late(self: GroupCommitService) -> None:
-    """A put that arrives while the service takes its batch is not flushed until the next put."""
+    """A put that arrives while the service takes its batch waits until the next put."""
     self.signal.wait(None)
     requests = self.take_requests()
     bit(self.signal.wait(0))
@@ -90,11 +91,11 @@ _WITH_FAILED_SYNCS = Ranges(faults={"failed_sync_chance": (0.1,)})
 _SYNC_TRIES = 1_000
 
 
-# The kernel reports a write-back error once and marks the pages clean, so the second sync does not write them.
+# The kernel reports a write-back error once and marks the pages clean, so the retry writes no data.
 @bug("fsync-retry-acks", FlushCommitLogService, "_flush_once", found_by=("POS", "STATUS", "DUR"))
 @needs(_WITH_FAILED_SYNCS)
 def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bool:
-    """After a failed sync, a successful retry counts as durable although the kernel has dropped the data."""
+    """After a failed sync, a successful retry marks data as durable although the kernel has dropped the data."""
     for _ in range(_SYNC_TRIES):
         try:
             moved = self.queue.flush(least_pages)
@@ -125,7 +126,7 @@ def flush_despite_error(self: Segment, least_pages: int) -> int:
 @bug("flush-jumps-to-new-file", SegmentQueue, "flush", found_by=("POS", "STATUS", "DUR", "PREFIX"))
 @needs(commit_log_bytes=(2048,))
 def flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
-    """The end of a full segment is never synced after a newer segment exists."""
+    """The store never syncs the end of a full segment after a newer segment exists."""
     where, segment = self.flushed_where.get(), self.last_segment()
     if segment is None:
         return False
@@ -138,7 +139,7 @@ def flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
 
 
 class _GoingSegment(Segment):
-    """A segment that is marked for removal but still in use."""
+    """A segment that is still in use although it is marked for removal."""
 
     __slots__ = ()
 
@@ -150,7 +151,7 @@ class _GoingSegment(Segment):
 
 
 # RocketMQ advances the flushed position if a flush cannot acquire a reference to its segment. This store has no
-# reference counts, so the mutant marks the segment by its class until the next pass removes it.
+# reference counts. So the class of the segment marks it until the next pass removes it.
 @bug("flush-hold-failed-fakes-progress", CleanCommitLog, "_remove_first", found_by=("POS", "CLEAN", "CKPT", "DUR"))
 @needs(
     retention={"deletes_segments": (True,)},
@@ -163,7 +164,7 @@ class _GoingSegment(Segment):
     sync_ms_max=(10,),
 )
 def mark_first(self: CleanCommitLog) -> bool:
-    """A flush counts a segment that is marked for removal as durable."""
+    """A flush treats a segment that is marked for removal as durable."""
     first = self._log.segments[0]
     if self._log.flushed_where.get() >= first.end_offset:
         return mark_first.original(self)
@@ -171,8 +172,8 @@ def mark_first(self: CleanCommitLog) -> bool:
     return False
 
 
-# After a start the flushed position is 0, but retention has removed the segment at offset 0. The mutant also removes
-# this store's fallback to the next segment.
+# At a start the flushed position is 0, but retention has removed the segment at 0. The mutant also removes this store's
+# fallback to the next segment.
 @bug("flush-stuck-nonzero-base", Recovery, "_set_log_positions", found_by=("LIVE", "QUIET", "DUR", "STATUS"))
 @needs(
     retention={"deletes_segments": (True,)},
@@ -182,7 +183,7 @@ def mark_first(self: CleanCommitLog) -> bool:
     pauses={"chance": (0.5,)},
 )
 def set_flushed_to_zero(self: Recovery, trusted: int) -> None:
-    """A log is never synced if its first segment does not begin at 0."""
+    """The store never syncs a log whose first segment does not begin at offset 0."""
     set_flushed_to_zero.original(self, trusted)
     bit(self._log.min_offset > 0)
     self._log.flushed_where.set(0)

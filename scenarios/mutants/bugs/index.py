@@ -26,7 +26,7 @@ def first_key_of(properties: bytes) -> list[bytes]:
     return keys[:1]
 
 
-# The recovery scan starts at the first record that the queues need, not at the first that the index needs.
+# Recovery scans from the first record that the queues need. The index may need earlier records.
 @bug("index-file-dropped-on-crash", Recovery, "_scan_needed_segments", found_by=("IDX",))
 @needs(
     recover_whole_log=(False,),
@@ -39,7 +39,7 @@ def first_key_of(properties: bytes) -> list[bytes]:
     endings=("crash at rest", "crash in traffic"),
 )
 def scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | None:
-    """After a crash the newest index file is deleted, and only the records scanned for queues are indexed again."""
+    """After a crash, recovery deletes the newest index file, but indexes only the records that it scans for queues."""
     first = 0 if self._config.recover_whole_log else trusted
     if self.index is not None:
         bit(self._log.segment_index_of(self.index.start_offset) < first)
@@ -55,7 +55,7 @@ def scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | Non
 _ALL_KEYS = 1 << 31
 
 
-# A crash can persist the header without the entries, because they are in different sectors.
+# Header and entries are in different sectors, so a crash can persist the header only.
 @bug("index-header-ahead-of-entries", IndexRecovery, "_valid_end_of", found_by=("IDX",))
 @needs(
     index={"slots": (40,), "entries": (60, 200)},
@@ -64,7 +64,7 @@ _ALL_KEYS = 1 << 31
     endings=("crash at rest", "crash in traffic"),
 )
 def end_by_header(self: IndexRecovery, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
-    """After a crash an index file is kept up to the count in its header, without a check of its entries."""
+    """After a crash, recovery keeps an index file up to the count in its header, without a check of the entries."""
     if self._clean_exit:
         return end_by_header.original(self, file, begin)
     if file.header.next_entry == 1:
@@ -73,7 +73,7 @@ def end_by_header(self: IndexRecovery, file: IndexFile, begin: Place) -> tuple[P
     return (file.end_physical_offset, _ALL_KEYS), None
 
 
-# Only a thorough flush makes the queues durable up to the dispatch position.
+# Only a thorough flush syncs all queues up to the dispatch position.
 @bug(
     "index-roll-publishes-cq-checkpoint",
     FlushConsumeQueueService,
@@ -88,7 +88,7 @@ def end_by_header(self: IndexRecovery, file: IndexFile, begin: Place) -> tuple[P
     endings=("crash in traffic", "crash at rest"),
 )
 def flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
-    """A full index file writes the checkpoint, which then covers queue entries that are not durable."""
+    """When an index file is full, the store writes a checkpoint that covers queue entries which are not durable."""
     is_new = flush_and_vouch_for_queues.original(self)
     if bit(is_new):
         self._checkpoint.advance_queue_time(self._dispatch.dispatched_store_timestamp_ms)
@@ -98,7 +98,7 @@ def flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
 _WALK_ENTRIES_MAX = 32
 
 
-# A limit would protect look-ups from cycles in damaged chains.
+# The limit would protect look-ups from cycles in damaged chains.
 @bug("index-walk-bounded", IndexFile, "select_offsets", found_by=("IDX",))
 @needs(
     index={"slots": (3,), "entries": (200,), "keys_chance": (1.0,), "seekers": (1,)},
@@ -118,7 +118,7 @@ def select_in_few_steps(
     max_num: int,
     accept: Callable[[int], bool],
 ) -> None:
-    """A look-up follows only a limited number of entries in one file."""
+    """A look-up follows only a limited number of entries in a file."""
     room = min(max_num, len(found) + _WALK_ENTRIES_MAX)
     select_in_few_steps.original(self, key_hash, begin_ms, end_ms, found, room, accept)
     bit(len(found) == room < max_num)
@@ -129,7 +129,7 @@ def select_in_few_steps(
 def query_to_the_second(
     self: IndexService, topic: str, key: bytes, max_num: int, begin_ms: int, end_ms: int, accept: Callable[[int], bool]
 ) -> list[int]:
-    """A look-up by time does not reach an older file of the same second."""
+    """A look-up by time misses an older file from the same second."""
     hashed, max_num = key_hash(topic, key), min(max_num, self._max_num)
     found: list[int] = []
     for file in reversed(self.table.files):
@@ -144,11 +144,11 @@ def query_to_the_second(
 _YEAR_10000_MS = 253_402_300_800_000
 
 
-# The name of an index file is a time of 17 digits, and no later time has 17 digits.
+# An index file's name is a time of 17 digits. No later time has 17 digits.
 @bug("stray-name-ends-dispatch", IndexFiles, "load", found_by=("LIVE", "STATUS"))
 @needs(index={"slots": (5, 40)}, endings=("stop and strays",), lives=(2,))
 def load_and_count_odd_names(self: IndexFiles) -> list[CorruptFileError]:
-    """A stray file with the latest possible index file name ends dispatch when the index needs a new file."""
+    """A foreign file with the latest possible index file name ends dispatch when the index needs a new file."""
     odd = load_and_count_odd_names.original(self)
     times_ms = [parse_index_file_name(file_name_of(each.file)) or -1 for each in odd]
     self._last_local_ms = max([self._last_local_ms, *times_ms])

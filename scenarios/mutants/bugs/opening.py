@@ -1,4 +1,4 @@
-"""Bugs of opening a directory: its marker, its lock, and refused files."""
+"""Bugs of opening a store directory: its marker, its lock, and refused files."""
 
 from collections.abc import Callable
 
@@ -32,14 +32,14 @@ from ..mutant import bit, bug, needs
     endings=("crash in traffic", "crash at rest"),
 )
 def mark_without_sync(self: MessageStore) -> None:
-    """A power cut loses the marker of a running store, so the next start trusts the log as after a clean stop."""
+    """A power cut removes the unclean-exit marker, so the next start trusts the log as after a clean stop."""
     files = self.world.files
     files.sync_directory(self.config.store_path_root_dir)
     files.write(self.config.abort_path, b"")
     bit()
 
 
-# The second start treats the growing end of the log as crash damage and removes the preallocated segments.
+# The second process treats the growing end of the log as crash damage, and removes the preallocated segments.
 @bug(
     "second-instance-recovers-before-lock",
     MessageStore,
@@ -48,7 +48,7 @@ def mark_without_sync(self: MessageStore) -> None:
 )
 @needs(starts={"second": (True,)})
 def make_directory(self: MessageStore) -> None:
-    """A second store on a directory in use runs recovery before it acquires the lock."""
+    """A second process runs recovery on a directory in use before it acquires the lock."""
     self.world.files.make_directories(self.config.store_path_root_dir)
 
 
@@ -63,7 +63,7 @@ def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryRepor
     return report
 
 
-# Found in this store, with a text file in `consumequeue`, a directory whose name is no number, and a copied queue file.
+# Found in this store, with a text file in `consumequeue`, a directory with an invalid name, and a copied queue file.
 @bug("strays-refused", ConsumeQueueTable, "load", found_by=("START",))
 @needs(endings=("stop and strays",))
 def load_refusing_strays(
@@ -76,11 +76,11 @@ def load_refusing_strays(
     return []
 
 
-# Found in this store. A refusal is unnecessary, because the entries can be rebuilt from the log.
+# Found in this store. The store can rebuild the entries from the log.
 @bug("partial-queue-file-refused", QueueSegments, "is_expendable", found_by=("START",))
 @needs(consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load"))
 def is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> bool:
-    """A queue file that is too short, as after a crash in its allocation, prevents the store from opening."""
+    """A queue file that a crash in its allocation left too short prevents the store from opening."""
     status = self._world.files.status(self.path(base_offset))
     if status is None or status.is_directory:
         return False
@@ -92,7 +92,7 @@ def _never_extend(self: QueueSegments, base_offset: int) -> bool:
     return False
 
 
-# Found in this store: only the last name of a path is synced, and for a relative path `/` instead of the working
+# Found in this store: it synced only the last name of a path, and for a relative path `/` instead of the working
 # directory.
 @bug(
     "last-parent-synced-only",
@@ -102,7 +102,7 @@ def _never_extend(self: QueueSegments, base_offset: int) -> bool:
 )
 @needs(directories={"root": ("mq", "/data/new/store")}, sync_flush=(True,), disk=("strict-posix",))
 def sync_last_parent(files: Files, path: str, *, below: str = "", once_made: Callable[[], None] = lambda: None) -> None:
-    """A power cut removes a new directory on the root's path, and with it the store and its acknowledged messages."""
+    """A power cut removes a new parent directory of the store, and so all acknowledged messages."""
     files.make_directories(path)
     once_made()
     parent = path.rpartition("/")[0] or "/"
@@ -111,7 +111,7 @@ def sync_last_parent(files: Files, path: str, *, below: str = "", once_made: Cal
         bit(parent != directory_of(path) or parent != "/")
 
 
-# A process was killed between the creation of the root and the sync of its parent.
+# The process was killed between the creation of the store's directory and the sync of the parent.
 @bug(
     "existing-levels-trusted",
     message_store,
@@ -124,7 +124,7 @@ def sync_last_parent(files: Files, path: str, *, below: str = "", once_made: Cal
     disk=("strict-posix",),
 )
 def sync_new_levels(files: Files, path: str, *, below: str = "", once_made: Callable[[], None] = lambda: None) -> None:
-    """A power cut removes a root that a killed process created without a sync."""
+    """A power cut removes a store directory that a killed process created without a sync."""
     parents: list[str] = []
     level = path
     while (parent := directory_of(level)) not in (level, below):
@@ -137,7 +137,7 @@ def sync_new_levels(files: Files, path: str, *, below: str = "", once_made: Call
         files.sync_directory(parent)
 
 
-# If retention has removed all messages of the queue, its next offset is known only from the file.
+# If all messages of the queue have expired, only the queue file has the next offset.
 @bug(
     "short-queue-file-removed",
     QueueSegments,
@@ -160,18 +160,18 @@ def remove_short_queue_files(self: QueueSegments, base_offset: int) -> bool:
     return False
 
 
-# Found in this store: retention could free space, but it runs only in an open store.
+# Found in this store: retention could free space, but runs only in an open store.
 @bug("full-disk-ends-load", QueueReplay, "_overwrite_entries", found_by=("START",))
 @needs(SCENARIOS["full-disk-space-returns"].ranges)
 def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) -> None:
-    """A store does not open if the disk has no space for its queues."""
+    """A store without disk space for its queues does not open."""
     place_or_fail.original(self, queue_offset, raw)
     if self.lacks_room is not None:
         bit()
         raise self.lacks_room
 
 
-# Later messages in the log have these queue offsets already.
+# Messages in the log already have the queue offsets of the new messages.
 @bug(
     "counts-by-short-queue",
     Recovery,

@@ -1,7 +1,7 @@
 """Bugs of plain attributes: changes of shared tables that are not atomic.
 
-Such a change makes no call to the world between its steps, so only runs that switch tasks at attribute accesses find
-it.
+These changes make no system call between their steps, so only runs that switch tasks at attribute accesses find the
+bugs.
 """
 
 from ....store.log.allocate import WAIT_MS, AllocateMappedFileService
@@ -15,7 +15,7 @@ from ..mutant import bit, bug, needs
 @bug("allocate-table-without-lock", AllocateMappedFileService, "take_segment", found_by=("LIVE",))
 @needs(attribute_points=(True,), commit_log_bytes=(2048,), messages_each=(16,))
 def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> Segment | None:
-    """A put removes its segment from the table while the service iterates over it."""
+    """A put removes its segment from the table while the service iterates over the table."""
     with self._lock:
         request = self._register_request(base_offset, 2)
         assert request is not None, "there is no end of the budget"
@@ -29,7 +29,7 @@ def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> 
     return request.segment
 
 
-# The mutant reads the attribute with the list of segments four times instead of once.
+# The mutant reads the segment list attribute four times instead of once.
 @bug("row-read-by-index", SegmentQueue, "find", found_by=("LIVE", "STATUS", "CLEAN", "POS"))
 @needs(
     attribute_points=(True,),
@@ -44,7 +44,7 @@ def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> 
     starved_steps_max=(500,),
 )
 def find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
-    """A reader gets the wrong segment if retention removes the first segment after the index was computed."""
+    """A reader gets the wrong segment if retention removes the first segment after the reader computed the index."""
     if not self.segments:
         return None
     first_offset = self.segments[0].base_offset
@@ -63,7 +63,7 @@ def find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
 @bug("group-commit-copies-then-clears", GroupCommitService, "submit", found_by=("LIVE", "STATUS"))
 @needs(attribute_points=(True,), sync_flush=(True,), producers=(3,))
 def submit_without_lock(self: GroupCommitService, request: GroupCommitRequest) -> None:
-    """A put is never answered if it arrives between the copying and the clearing of a round's requests."""
+    """A put between the copying and the clearing of a round's requests never completes."""
     if self._closed:
         request.complete(self.flush_to(request.end_offset))
     else:
@@ -84,7 +84,7 @@ def _copy_then_clear(self: GroupCommitService) -> list[GroupCommitRequest]:
 @bug("commit-to-stale-table", ConsumerOffsetManager, "commit_offset", found_by=("REDEL", "META", "QUIET"))
 @needs(attribute_points=(True,), consuming={"commits_offsets": (True,)}, consumers=(2,), endings=("stop",))
 def commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
-    """If two groups commit at the same time, one of the two commits is lost."""
+    """If two groups commit at the same time, one commit is lost."""
     key, before = f"{topic}@{group}", self._offsets
     unpointed = vars(self)  # access without a scheduling point
     commits = unpointed.get("commits", 0)

@@ -34,13 +34,13 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import Mutant, bit, bug, needs
 
 
-# Queue entries and the offsets in records disagree after a refused put.
+# After a refused put, queue entries and the queue offsets in records disagree.
 @bug("failed-put-burns-queue-offset", CommitLog, "begin_put", found_by=("CQ-VALID", "CQ-COMPLETE", "QOFF"))
 @needs(commit_log_bytes=(2048,), messages={"body_bytes_max": (2500,)})
 def put_burning_offset(
     self: CommitLog, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
 ) -> PutMessageResult | PutWait:
-    """A refused message uses up a queue offset."""
+    """A refused message consumes a queue offset."""
     result = put_burning_offset.original(self, message, on_known)
     if bit(result.append is None):
         head = message.head if isinstance(message, MessageBatch) else message
@@ -50,7 +50,7 @@ def put_burning_offset(
     return result
 
 
-# The put locks the message's own queue, but messages of other queues go to the same light queue.
+# A put locks the message's queue, but messages of several queues go to the same light queue.
 @bug("lmq-offset-lock-split", CommitLog, "append", found_by=("QOFF", "CQ-COMPLETE", "READ", "VIS"))
 @needs(
     light_queues={"chance": (0.9,)},
@@ -80,10 +80,10 @@ def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> 
     return self.encode(self._properties_with(self.offsets))
 
 
-# After recovery, dispatch repeats the records from the start of the scan.
+# After recovery, dispatch replays the records from the start of the scan.
 @bug("cq-redispatch-duplicates", MessageStore, "recover", found_by=("CQ-COMPLETE", "READ", "CQ-VALID", "CKPT"))
 def recover_and_redispatch(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
-    """Records that are replayed after a crash are in their queues twice."""
+    """Records that dispatch replays after a crash are in their queues twice."""
     report = recover_and_redispatch.original(self, clean_exit=clean_exit)
     self.dispatch.reput_from.set(report.start_offset)
     return report
@@ -109,7 +109,7 @@ def _put_beyond_mark(
     self.max_physical_offset = physical_offset + size_bytes
 
 
-# After a power cut, the newest file can have its full size but no content.
+# After a power cut, the newest file can have its full size without content.
 @bug("cq-empty-tail-file", recovery, "truncate_to_trusted_entries", found_by=("CQ-VALID",))
 @needs(
     disk=("ext4-ordered", "strict-posix"),
@@ -130,7 +130,7 @@ def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     return changed
 
 
-# The put lock is released too early. A put during the removal starts the queue at 0 before the removal forgets it.
+# The removal releases the put lock too early. A put then starts the queue at 0, and the removal discards this queue.
 @bug("queue-removed-beside-a-put", CleanConsumeQueue, "_remove_queue", found_by=("CQ-COMPLETE", "READ", "CLEAN"))
 @needs(
     sync_flush=(False,),
@@ -148,7 +148,7 @@ def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     pauses={"chance": (0.5,), "ms_max": (30, 100)},
 )
 def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: int) -> None:
-    """A put during the removal of its queue is answered OK, but its message is unreadable until a restart."""
+    """A put during the removal of its queue returns OK, but its message is unreadable until a restart."""
 
     def remove() -> bool:
         queue.remove()
@@ -164,7 +164,7 @@ def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: i
             self._queues.remove_directories(queue)
 
 
-# RocketMQ 4.9.8 treats such an entry as expired. For a blank entry it skips the first segment.
+# RocketMQ 4.9.8 treats an entry without a record as expired. For a blank entry it skips the first segment.
 @bug("hole-hides-segment", QueuePuller, "_examine_entries", found_by=("READ",))
 @needs(SCENARIOS["queue-offset-gap"].ranges)
 def scan_over_holes(
@@ -197,7 +197,7 @@ def scan_over_holes(
 def _tag_code(id_: str) -> Callable[[Callable[[str], int]], Mutant]:
     """Return a decorator for a function that computes the tag code of a queue entry.
 
-    Entries of delayed messages have a time instead of a tag code, which the mutant does not change.
+    Entries of delayed messages have a time instead of a tag code. The mutant does not change the time.
     """
 
     def make(code_of: Callable[[str], int]) -> Mutant:
@@ -232,7 +232,7 @@ def hash_of_trimmed(tag: str) -> int:
     return java_hash(tag.strip())
 
 
-# Such a queue keeps the positions from its load, which treats every file as full.
+# Without a record, the queue keeps the end from its load, which treats every file as full.
 @bug(
     "silent-queue-not-recovered",
     recovery,
@@ -251,12 +251,12 @@ def hash_of_trimmed(tag: str) -> int:
     messages={"body_bytes_max": (300, 700)},
 )
 def keep_all_loaded_slots(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
-    """If the recovery scan finds no record of a queue, all slots of the queue's last file count as entries."""
+    """If the recovery scan finds no record of a queue, all slots of the last queue file count as entries."""
     bit(queue.queue.last_segment() is not None)
     return False
 
 
-# Between two thorough flushes most queues fill less than one file, but the busiest queue fills more.
+# Between two thorough flushes only the busiest queue fills more than one file.
 @bug("hot-queue-flushed-in-part", ConsumeQueue, "flush", found_by=("CKPT", "QUIET", "CQ-COMPLETE", "CQ-VALID"))
 @needs(
     recover_whole_log=(False,),
@@ -266,12 +266,12 @@ def keep_all_loaded_slots(queue: ConsumeQueue, log_offset: int, skipped: Skipped
     flush={"thorough_interval_ms": (2000,)},
 )
 def flush_one_file(self: ConsumeQueue, least_pages: int) -> None:
-    """The checkpoint covers all entries of a queue although only one of its files was synced."""
+    """The checkpoint covers all entries of a queue after a sync of only one of its files."""
     self.queue.flush(least_pages)
     bit(not least_pages and self.queue.flushed_where.get() < self.queue.max_offset)
 
 
-# Java's trim keeps such spaces.
+# Java's trim keeps non-ASCII spaces.
 @bug("tags-trimmed-like-python", message_filter, "java_trim", found_by=("READ",))
 @needs(consuming={"filtered": (True,)}, consumers=(2,), messages={"equal_sizes": (False,)}, messages_each=(16,))
 def strip_unicode_whitespace(text: str) -> str:
@@ -281,11 +281,11 @@ def strip_unicode_whitespace(text: str) -> str:
     return stripped
 
 
-# RocketMQ acts like the mutant until a pass of retention removes the file.
+# RocketMQ acts like the mutant until retention removes the file.
 @bug("queue-begins-in-first-file", ConsumeQueue, "correct_min_offset", found_by=("CLEAN",))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def correct_in_first_file(self: ConsumeQueue, log_min_offset: int) -> None:
-    """If all messages of a queue's first file have expired, the queue begins with expired messages."""
+    """A queue begins with expired messages if all messages of its first file have expired."""
     segments, before = self.queue.segments, self.min_logic_offset
     correct_in_first_file.original(self, log_min_offset)
     if len(segments) > 1 and bit(self.min_logic_offset >= segments[1].base_offset):

@@ -1,4 +1,4 @@
-"""Bugs of records: wrong values of fields, and limits of sizes."""
+"""Bugs of records: wrong field values, and size limits."""
 
 import struct
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def encode_without_flag(head: Message, sys_flag: int, flag: int, body: bytes, pr
 @bug("longest-body-refused", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(messages={"limit_bytes": (200,), "body_bytes_max": (300,), "equal_sizes": (False,)})
 def encode_shorter(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
-    """A message with a body of exactly the longest allowed size is refused."""
+    """A put refuses a body of exactly the maximum size."""
     if bit(len(message.body) == self._config.max_message_size):
         return PutMessageStatus.MESSAGE_ILLEGAL
     return encode_shorter.original(self, message)
@@ -92,7 +92,7 @@ def encode_shorter(self: PutEncoder, message: Message) -> EncodedPut | PutMessag
 @bug("longest-topic-refused", put_encoder, "_topic_bytes", found_by=("STATUS",))
 @needs(messages={"illegal_chance": (0.1,), "equal_sizes": (False,)})
 def bytes_of_shorter_topic(topic: str) -> bytes | None:
-    """A message with a topic of exactly the longest allowed size is refused."""
+    """A put refuses a topic of exactly the maximum size."""
     raw = bytes_of_shorter_topic.original(topic)
     return None if bit(raw is not None and len(raw) == MAX_TOPIC_BYTES) else raw
 
@@ -100,7 +100,7 @@ def bytes_of_shorter_topic(topic: str) -> bytes | None:
 @bug("number-that-does-not-fit-raises", PutEncoder, "encode", found_by=("LIVE",))
 @needs(messages={"illegal_chance": (0.1,)})
 def encode_or_raise(self: PutEncoder, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
-    """A put raises an error, instead of refusing the message, if a number does not fit its field."""
+    """A put raises an error instead of refusing a message whose number does not fit its field."""
     try:
         if isinstance(message, MessageBatch):
             return self._encode_batch(message)
@@ -124,7 +124,7 @@ _WITH_LONGEST = Ranges(
 @bug("longest-properties-refused", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(_WITH_LONGEST)
 def encode_shorter_properties(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
-    """A message with properties of exactly the longest allowed size is refused."""
+    """A put refuses properties of exactly the maximum size."""
     if bit(len(message.properties.encode()) == MAX_PROPERTIES_BYTES):
         return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
     return encode_shorter_properties.original(self, message)
@@ -134,7 +134,7 @@ def encode_shorter_properties(self: PutEncoder, message: Message) -> EncodedPut 
 @bug("properties-length-overflows", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(_WITH_LONGEST)
 def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
-    """The length of too long properties is truncated to the two bytes of its field."""
+    """The length of overlong properties is truncated to its two-byte field."""
     properties = message.properties.encode()
     size_bytes = len(properties)
     if size_bytes <= MAX_PROPERTIES_BYTES:
@@ -156,7 +156,7 @@ def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMess
 def encode_batch_as_it_fits(
     units: bytes, *, shared_properties: bytes, **given: Any
 ) -> tuple[bytearray, tuple[int, ...]]:
-    """A message of a batch with too many properties is stored with only as many as fit."""
+    """A message of a batch loses properties that do not fit."""
     joined = [
         unit._replace(properties=join_properties(unit.properties, shared_properties)) for unit in decode_batch(units)
     ]

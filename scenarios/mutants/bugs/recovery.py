@@ -12,7 +12,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# If a new record ends exactly at the start of a truncated record, the next recovery also reads the truncated records.
+# If a new record ends where a truncated record starts, the next recovery also reads the truncated records.
 @bug("stale-tail-after-truncate", Recovery, "truncate_log", found_by=("PREFIX", "QOFF"))
 @needs(
     sync_flush=(False,),
@@ -60,7 +60,7 @@ def finish_with_entries_found(self: Recovery) -> None:
         queue.correct_min_offset(max(self._log.min_offset, 0))
 
 
-# New records are written at the log offsets to which the old entries refer.
+# Queue entries of truncated records then refer to new records at the same log offsets.
 @bug("normal-recovery-keeps-dirty-cq", Recovery, "finish_queues", found_by=("CQ-VALID", "CQ-COMPLETE"))
 @needs(endings=("stop and damage",))
 def finish_without_cutting(self: Recovery) -> None:
@@ -74,11 +74,11 @@ def finish_without_cutting(self: Recovery) -> None:
         finish_without_cutting.original(self)
 
 
-# The stop removes the unclean-exit marker before dispatch is complete.
+# The stop removes the unclean-exit marker before the end of dispatch.
 @bug("clean-exit-with-backlog", DispatchService, "finish_remaining_work", found_by=("CQ-COMPLETE",))
 @needs(sync_flush=(True,), messages={"no_wait_chance": (0.5,)}, sync_ms_max=(10,), endings=("stop",))
 def end_at_once(self: DispatchService) -> None:
-    """A stop with undispatched records counts as clean, and the next start does not dispatch them."""
+    """A stop with undispatched records counts as clean, so the next start does not dispatch the records."""
 
 
 @end_at_once.also(MessageStore, "is_clean")
@@ -116,11 +116,11 @@ def recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> Recov
 _WITH_SKIPPED_NUMBERS = SCENARIOS["queue-offset-gap"].ranges
 
 
-# A restart of RocketMQ 4.9.8 skips queue offsets without a record in the log.
+# At a restart RocketMQ 4.9.8 skips queue offsets without a record in the log.
 @bug("numbering-gap-refused", QueueReplay, "_index_of_doubted", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_without_gaps(self: QueueReplay, doubted: _DoubtfulRecord, following: int | None) -> int | None:
-    """Messages after a gap in the queue's offsets lose their entries."""
+    """Messages after a gap in the queue offsets lose their entries."""
     entry = self.queue.entry(self.next)
     is_here = entry is not None and entry.physical_offset == doubted.physical_offset
     if is_here or following == self.next + 1:
@@ -130,7 +130,7 @@ def place_without_gaps(self: QueueReplay, doubted: _DoubtfulRecord, following: i
     return place
 
 
-# No checksum covers queueOffset.
+# The checksums of a record do not cover queueOffset.
 @bug("wrong-number-blanks-entry", QueueReplay, "_index_of_doubted", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_by_own_number(self: QueueReplay, doubted: _DoubtfulRecord, following: int | None) -> int | None:
@@ -143,7 +143,7 @@ def place_by_own_number(self: QueueReplay, doubted: _DoubtfulRecord, following: 
     return own
 
 
-# Found in this store: a record's queueOffset is believed if it is the next one, even if the entry has another offset.
+# Found in this store: it accepted a record's queueOffset as the next one even if the entry had another offset.
 @bug("next-number-believed", QueueReplay, "_move_last_record", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def keep_last_record_in_place(self: QueueReplay) -> None:
@@ -154,7 +154,7 @@ def keep_last_record_in_place(self: QueueReplay) -> None:
         bit(place is not None and place >= self.next)
 
 
-# Found in this store: the queueOffset of the next record is believed more than the entry of this record.
+# Found in this store: it trusted the queueOffset of the next record more than the entry of the record itself.
 @bug("next-number-denies-gap", QueueReplay, "_index_of_doubted", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_by_next_number(self: QueueReplay, doubted: _DoubtfulRecord, following: int | None) -> int | None:
@@ -165,7 +165,7 @@ def place_by_next_number(self: QueueReplay, doubted: _DoubtfulRecord, following:
     return place
 
 
-# If the clock was set back, the checkpoint covers new records, which have earlier times, before any sync.
+# If the clock was set back, new records have earlier times, so the checkpoint covers them before any sync.
 @bug("checkpoint-ahead-of-log", StoreCheckpoint, "limit_to_log_end", found_by=("CKPT",))
 @needs(
     endings=("stop and damage",),
@@ -174,11 +174,11 @@ def place_by_next_number(self: QueueReplay, doubted: _DoubtfulRecord, following:
     pauses={"chance": (0.5,), "ms_max": (3000,)},
 )
 def keep_checkpoint_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> None:
-    """After the log has lost its end, the checkpoint covers new records that are not durable."""
+    """After the loss of the log's end, the checkpoint covers new records that are not durable."""
     bit(max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms)
 
 
-# Found in this store: a load that dies before it creates the marker has written entries without a sync.
+# Found in this store: a load that died before the marker existed had written entries without a sync.
 @bug("dead-load-vouches-for-queues", Recovery, "_scan_needed_segments", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(
     recover_whole_log=(False,),

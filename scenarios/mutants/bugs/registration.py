@@ -1,4 +1,4 @@
-"""Bugs of registration: name servers, members of groups, and copied tables."""
+"""Bugs of registration: name servers, consumer group members, and copied tables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ _CLUSTER = BROKER.replace(
 @bug("registers-once", BrokerRegistration, "run_once", found_by=("QUIET", "LIVE"))
 @needs(_CLUSTER)
 def register_at_start(self: BrokerRegistration) -> None:
-    """A broker registers only at its start, so a restarted name server does not list it."""
+    """A broker registers only at its start, so a restarted name server does not know the broker."""
     if not self.registered:
         register_at_start.original(self)
         return
@@ -40,7 +40,7 @@ def register_at_start(self: BrokerRegistration) -> None:
     self.signal.wait(self._parts.config.register_name_server_period_ms)
 
 
-# Clients then send messages and offsets to a slave, which loses them.
+# The slave then loses the messages and offsets of clients.
 @bug("slave-listed-as-master", name_server, "_broker_datas", found_by=("META", "LIVE", "QUIET"))
 @needs(_CLUSTER)
 def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, dict[str, Any]]:
@@ -68,11 +68,11 @@ def synchronize_without_progress(self: SlaveSynchronize) -> None:
     self.synchronized += 1
 
 
-# The loss becomes visible when the slave restarts as the master.
+# The loss of tables is visible when the slave restarts as the master.
 @bug("slave-tables-in-memory", VersionedTable, "replace", found_by=("META",))
 @needs(_CLUSTER, broker={"slave_takes_over": (True,)})
 def replace_in_memory(self: VersionedTable, members: JsonMembers) -> bool:  # type: ignore[type-arg]
-    """A slave that becomes the master has lost the topics and groups that it had copied."""
+    """A slave that becomes the master has lost its copied topics and groups."""
     version, table = self._parse_members(members)
     with self._lock:
         if not bit(version != self.version):
@@ -83,7 +83,7 @@ def replace_in_memory(self: VersionedTable, members: JsonMembers) -> bool:  # ty
     return True
 
 
-# No consumer reads the dead client's queues for two minutes.
+# For two minutes no consumer reads the dead client's queues.
 @bug("heartbeat-of-the-dead", ClientManageProcessor, "heartbeat", found_by=("LIVE",))
 @needs(SCENARIOS["slave-reads"].ranges)
 def heartbeat_without_second_look(
@@ -108,7 +108,7 @@ def heartbeat_without_second_look(
 @bug("version-ahead-of-its-table", VersionedTable, "_store_table", found_by=("REP",))
 @needs(SCENARIOS["slave-reads"].ranges)
 def store_version_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
-    """If a slave's disk fails during a copy of a table, the table counts as copied."""
+    """A table counts as copied although the slave's disk failed during the copy."""
     bit(table != self.table)
     self._state = version, self._state[1]
     self.file.store(self._encode_table(version, table))
@@ -118,7 +118,7 @@ def store_version_first(self: VersionedTable, version: DataVersion, table: dict)
 @bug("table-one-change-behind", VersionedTable, "_store_table", found_by=("META",))
 @needs(broker={"serves": (True,)}, consumers=(1,))
 def store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
-    """The newest topic or group is written to disk only when the next one is created."""
+    """The newest topic or group reaches the disk only with the next new topic or group."""
     self.file.store(self._encode_table(*self._state))
     bit()
     self._state = version, dict(table)

@@ -1,4 +1,4 @@
-"""Bugs of replication: reports, streams and dispatch of masters and slaves."""
+"""Bugs of replication between masters and slaves: reports, streams and dispatch."""
 
 from ....store.config import FlushDiskType
 from ....store.errors import DivergedError, MisplacedRecordError
@@ -14,7 +14,7 @@ from ...claims.catalogue.clusters import CLUSTER, TROUBLED
 from ..mutant import bit, bug, needs
 
 
-# The master acknowledges new puts before it has sent them to a slave.
+# The master acknowledges new puts before it sends them to a slave.
 @bug("ha-ack-beyond-master", HAConnection, "_process_first_report", found_by=("REP", "DUR"))
 @needs(
     CLUSTER,
@@ -25,7 +25,8 @@ from ..mutant import bit, bug, needs
     cluster={"slaves": (1,), "sync_master": (True,), "gathers": (True,)},
 )
 def trust_first_report(self: HAConnection, report: int) -> bool:
-    """A master that lost the end of its log treats the report of a longer slave as an acknowledgement of new puts."""
+    """A master that lost the end of its log treats an offset report of a slave with a longer log as an acknowledgement
+    of new puts."""
     if report <= self._readable_limit():
         return trust_first_report.original(self, report)
     bit()
@@ -45,7 +46,7 @@ def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -
     return end_offset <= self._reported.get()
 
 
-# No checksum covers queueOffset. Blank entries up to a wrong queueOffset exhaust memory or disk.
+# No checksum covers queueOffset. Filling the queue up to a wrong queueOffset exhausts memory or disk.
 @bug("slave-dispatch-unbounded", ConsumeQueue, "_check_queue_offset", found_by=("LIVE", "QUIET", "CQ-COMPLETE"))
 @needs(CLUSTER, cluster={"flipped_bit_chance": (0.5,)})
 def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int) -> None:
@@ -80,18 +81,18 @@ def send_what_is_written(self: HAConnection) -> bool:
 @bug("slave-reports-undurable", HAClient, "_durable_log_offset", found_by=("REP", "DUR"))
 @needs(CLUSTER, cluster={"slave_sync_flush": (True,)})
 def written_offset(self: HAClient) -> int:
-    """A slave with sync flush reports data that is only in its page cache."""
+    """A slave with sync flush acknowledges data that is only in its page cache."""
     log = self._store.log
     end_offset = log.max_offset
     bit(log.flushed_where.get() < end_offset and self._config.flush_disk_type is FlushDiskType.SYNC_FLUSH)
     return end_offset
 
 
-# Found by the cluster swarm: RocketMQ masters treat the offset at which a slave starts as a report of durable data.
+# Found by the cluster swarm: RocketMQ masters treat the start offset of a slave as an acknowledgement of durable data.
 @bug("slave-begins-at-undurable", ReplicaLog, "start_stream", found_by=("REP",))
 @needs(TROUBLED, cluster={"slave_sync_flush": (True,)}, messages_each=(16,), faults={"failed_sync_chance": (0.1,)})
 def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
-    """A slave with sync flush starts replication after data that may not be durable."""
+    """A slave with sync flush starts replication at an offset after data that may not be durable."""
     begin = begin_at_last_record.original(self, self._log.max_offset)
     bit(begin > max(kept_offset, self._log.min_offset, 1))
     return begin
@@ -100,7 +101,7 @@ def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
 @bug("gone-slave-takes-others", GroupTransfer, "remove_replica", found_by=("QUIET",))
 @needs(TROUBLED, heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)})
 def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
-    """After a slave disconnects, acknowledgements of the other slaves do not count until they reconnect."""
+    """After one slave disconnects, the master ignores acknowledgements of other slaves until they reconnect."""
     with self._lock:
         bit(len(self.replicas) > (replica in self.replicas))
         self.replicas = ()
@@ -116,7 +117,7 @@ def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
     faults={"failed_map_chance": (0.3,), "slow_sync_chance": (0.5,), "slow_sync_ms_max": (12_000,)},
 )
 def leave_early_segments(self: AllocateMappedFileService, base_offset: int) -> bool:
-    """A slave that restarts replication at a later offset keeps the empty segments that it preallocated before."""
+    """A slave that restarts replication at a later offset keeps its empty preallocated segments."""
     bit(any(early < base_offset for early in self._requests))
     return True
 
@@ -125,10 +126,10 @@ def _log_nothing(master: str, error: DivergedError) -> None:
     bit()
 
 
-# Only a request for the slave's runtime state would reveal the stop.
+# Without the log message, only the slave's runtime state shows the stop.
 @bug("slave-diverges-in-silence", HAClient, "_replicate_from", found_by=("REP",))
 @needs(CLUSTER, lives=(2, 3), heals=(True,), cluster={"slaves": (1,)})
 def follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLog, address: str) -> None:
-    """A slave stops because its log differs from its master's, but does not log this."""
+    """A slave whose log differs from its master's stops replication without a log message."""
     self.on_diverged = _log_nothing
     follow_in_silence.original(self, connection, replica, address)

@@ -1,4 +1,4 @@
-"""Bugs of retention: wrong removals of files, and puts refused for too long."""
+"""Bugs of retention: wrong removals, and puts refused for too long."""
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC
@@ -19,7 +19,7 @@ _DELETING = Ranges(
 )
 
 
-# Narrow ranges seldom reach this bug.
+# Scenarios with narrow ranges rarely reach this bug.
 @bug(
     "segment-removed-half-dispatched",
     CleanCommitLog,
@@ -28,7 +28,7 @@ _DELETING = Ranges(
 )
 @needs(SCENARIOS["retention-oldest-first"].ranges)
 def remove_when_begun(self: CleanCommitLog) -> bool:
-    """A segment is removed although only its first queue entries are durable."""
+    """Retention removes a segment although only its first queue entries are durable."""
     first = self._log.segments[0]
     durable_to = self._flush_queues.durable_to.get()
     if durable_to <= first.base_offset or not bit(durable_to < first.end_offset):
@@ -41,7 +41,7 @@ def remove_when_begun(self: CleanCommitLog) -> bool:
 @bug("clean-pass-never-repeated", CleanConsumeQueue, "remove_expired", found_by=("CLEAN",))
 @needs(SCENARIOS["retention-oldest-first"].ranges, heals=(True,), faults={"failed_removal_chance": (0.1,)})
 def run_once(self: CleanConsumeQueue) -> None:
-    """A failed removal of expired queue and index files is not retried."""
+    """A failed removal of expired queue and index files has no retry."""
     log_min_offset, cleaned_to = self._log.min_offset, self._cleaned_to
     try:
         run_once.original(self)
@@ -64,7 +64,7 @@ def run_once(self: CleanConsumeQueue) -> None:
     endings=("stop", "crash at rest"),
 )
 def measure_below_used_ratio(self: DiskWatermark) -> RemovalPressure:
-    """After the disk was full, puts are refused for longer than necessary."""
+    """After the disk was full, the store refuses puts for longer than necessary."""
     was_full = self._flags.bits & RefusalReason.DISK_FULL
     pressure = measure_below_used_ratio.original(self)
     if was_full and pressure.delete and not self._flags.bits & RefusalReason.DISK_FULL:
@@ -73,7 +73,7 @@ def measure_below_used_ratio(self: DiskWatermark) -> RemovalPressure:
     return pressure
 
 
-# Command 306 removes the half queue, as in RocketMQ. A new half queue starts at offset 0 beside the old op messages.
+# Command 306 removes the half queue, as in RocketMQ. The new half queue starts at 0, but the old op messages remain.
 @bug("transaction-queues-removed", cleaning, "is_numbered_elsewhere", found_by=("TX", "CLEAN"))
 @needs(
     transactions={"chance": (0.35,)},
@@ -89,6 +89,6 @@ def measure_below_used_ratio(self: DiskWatermark) -> RemovalPressure:
     lives=(3,),
 )
 def only_delayed_are_numbered_elsewhere(topic: str) -> bool:
-    """The queue of half messages is removed, so old decisions apply to new half messages."""
+    """The removal of the half message queue applies old decisions to new half messages."""
     bit(topic in (HALF_TOPIC, OP_TOPIC))
     return topic == SCHEDULE_TOPIC

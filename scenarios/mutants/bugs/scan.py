@@ -13,7 +13,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# After a crash, sectors after the end of the log can contain records of a deleted segment.
+# After a crash, sectors after the log's end can contain records of a deleted segment.
 @bug("foreign-offset-record-accepted", recovery, "scan_records", found_by=("PREFIX", "CQ-VALID", "QOFF", "DUR"))
 @needs(
     endings=("crash on old blocks",),
@@ -25,7 +25,7 @@ from ..mutant import bit, bug, needs
 def scan_foreign_records(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
 ) -> Iterator[ScannedRecord]:
-    """Records that a deleted segment left in the same sectors count as records of the log."""
+    """Records of a deleted segment in reused sectors count as records of the log."""
     at, shift = start, 0
     while True:
         records = scan_records(view, at, end, file=file, base_offset=base_offset + shift, check_crc=check_crc)
@@ -42,13 +42,13 @@ def scan_foreign_records(
             return
 
 
-# A blank record has zeros in the position of physicalOffset.
+# A blank record has zeros in place of physicalOffset.
 @bug("blank-marker-offset-check", recovery, "scan_records", found_by=("DUR", "PREFIX"))
 @needs(commit_log_bytes=(2048, 4096))
 def scan_checking_blanks(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
 ) -> Iterator[ScannedRecord]:
-    """The blank record at the end of a full segment fails a check for messages, so the log is truncated there."""
+    """The blank record at the end of a full segment fails a check for messages, so recovery truncates the log there."""
     at = start
     for record in scan_records(view, start, end, file=file, base_offset=base_offset, check_crc=check_crc):
         yield record
@@ -62,7 +62,7 @@ def scan_checking_blanks(
 _TURNS_MAX = 1000
 
 
-# A length of 0 never advances the scan, so the mutant raises an error after a thousand iterations.
+# A length of 0 never advances the scan, so the mutant gives up after a thousand iterations.
 @bug("bad-length-trusted", recovery, "scan_records", found_by=("START", "LIVE"))
 def scan_trusting_lengths(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
@@ -97,7 +97,7 @@ def scan_trusting_lengths(
     endings=("crash in traffic", "crash at rest"),
 )
 def records_without_crc(self: Recovery, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
-    """A record whose body lost a sector counts as intact."""
+    """A record without one sector of its body counts as intact."""
     view = segment.file.view(0, segment.size_bytes)
     file, base = segment.file.path, segment.base_offset
     for record in scan_records(view, start, segment.size_bytes, file=file, base_offset=base, check_crc=False):
@@ -123,7 +123,7 @@ def _is_whole(view: memoryview, at: int, file: str, base_offset: int) -> bool:
     endings=("crash in traffic", "crash at rest"),
 )
 def no_torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str | None:
-    """A record that lost the sectors with its properties counts as intact."""
+    """A record without the sectors of its properties counts as intact."""
     bit(no_torn_properties.original(topic, properties, properties_at) is not None)
     return None
 
@@ -140,11 +140,11 @@ def scan_up_to_empty_body(
         yield record
 
 
-# Existing queue entries stay. Rebuilt queues get no entries after the damage.
+# Existing queue entries remain, but rebuilt queues get no entries after the damage.
 @bug("damage-ends-segment", Recovery, "_skip_damage", found_by=("CQ-COMPLETE", "CQ-VALID", "VIS", "READ"))
 @needs(SCENARIOS["corrupt-record"].ranges)
 def give_up_segment(self: Recovery, segment: Segment, offset: int) -> int | None:
-    """When queues are rebuilt, a damaged record hides the later records of its segment."""
+    """In rebuilt queues, a damaged record hides the later records of its segment."""
     bit()
     self._skipped.add(offset, segment.end_offset)
     return None

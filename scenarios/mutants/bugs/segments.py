@@ -9,11 +9,11 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# A flush between the two steps counts unwritten bytes as durable.
+# A flush before the write counts unwritten bytes as durable.
 @bug("append-advances-before-write", Segment, "append", found_by=("POS", "STATUS", "DUR", "LIVE", "QUIET", "PREFIX"))
 @needs(sync_flush=(True,), producers=(3,), messages_each=(16,), messages={"no_wait_chance": (0.5,)})
 def advance_then_append(self: Segment, position: int, data: bytes | bytearray) -> None:
-    """The write position covers bytes that are not written yet."""
+    """The write position advances before the bytes are written."""
     self.wrote.set(position + len(data))
     bit()
     self.file.store(position, data)
@@ -27,12 +27,12 @@ def advance_then_append(self: Segment, position: int, data: bytes | bytearray) -
 )
 @needs(disk=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,))
 def sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
-    """A power cut removes the directory entry of a new segment, and with it acknowledged messages."""
+    """A power cut removes the directory entry of a new segment, and so acknowledged messages."""
     self.world.files.sync(path)
     bit()
 
 
-# A crash between the creation and the extension of a segment's file leaves an empty file.
+# A crash between the creation and the extension of a segment leaves an empty file.
 @bug("zero-length-trailing-file", SegmentQueue, "is_expendable", found_by=("START",))
 @needs(commit_log_bytes=(2048,), endings=("crash in traffic",))
 def is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
@@ -50,7 +50,7 @@ def is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
 @bug("load-stops-on-odd-file", SegmentQueue, "load", found_by=("DUR", "START", "CLEAN"))
 @needs(commit_log_bytes=(2048,), messages={"body_bytes_max": (300, 900)}, endings=("stop and odd file",))
 def load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
-    """A segment of the wrong size and all later segments are ignored without an error."""
+    """A load silently ignores a segment of the wrong size and all later segments."""
     files, segments = self._world.files, []
     for base in self._find_base_offsets():
         path = self.path(base)
@@ -66,7 +66,7 @@ def load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] |
 _RESERVED_MS = 72 * 3_600_000
 
 
-# Found in this store: if a restored backup lacks one segment, the load removes all earlier segments.
+# Found in this store: if a restored backup lacks a segment, the load removes all earlier segments.
 @bug("old-front-removed", SegmentQueue, "load", found_by=("DUR",))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
@@ -83,7 +83,7 @@ def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None
                 self.remove_file(segment.base_offset)
 
 
-# RocketMQ falls back to a search if the computed index has another segment.
+# If the computed index has another segment, RocketMQ falls back to a search.
 @bug("gap-not-looked-for", SegmentQueue, "find", found_by=("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS", "QUIET"))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
@@ -97,8 +97,8 @@ def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
     return found
 
 
-# When the log grows, the old files become part of it again. In RocketMQ, a reader with a reference to the segment
-# prevents the removal. The mutant removes no segment.
+# When the log grows, the old files become part of the log again. In RocketMQ, a reader with a reference prevents the
+# removal of a segment. The mutant removes no segment.
 @bug(
     "truncate-forgets-undeleted-file",
     SegmentQueue,
@@ -115,7 +115,7 @@ def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
     endings=("crash in traffic", "crash at rest"),
 )
 def forget_last(self: SegmentQueue) -> bool:
-    """Truncated segments stay on the disk, and their records reappear."""
+    """Truncated segments remain on the disk, and their records reappear."""
     segment = self.segments[-1]
     dirty = bit(first_nonzero(segment.file.view(0, segment.size_bytes)) is not None)
     self.segments = self.segments[:-1]
@@ -131,7 +131,7 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
     return self._wrap_in_segment(file, base_offset)
 
 
-# The killed recovery's zeros are only in the page cache, and the next recovery does not sync them. A power cut then
+# The zeros of the killed recovery are only in the page cache. The next recovery does not sync the zeros, so a power cut
 # restores the old bytes.
 @bug("cut-believes-zeros", Segment, "zero_from", found_by=("POS",))
 @needs(SCENARIOS["queue-offset-gap"].ranges)

@@ -1,4 +1,4 @@
-"""Bugs of side files: the checkpoint, and files with progress."""
+"""Bugs of side files: the checkpoint, and files with offsets."""
 
 from ....store.delivery.schedule import ScheduleMessageService
 from ....store.errors import CorruptFileError
@@ -32,7 +32,7 @@ def flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
     self._queues.make_durable()
 
 
-# Found in this store, with a negative time and with a file that was too short for its three times.
+# Found in this store, with both kinds of file.
 @bug("damaged-checkpoint-refused", StoreCheckpoint, "load", found_by=("START",))
 @needs(endings=("stop and strays",))
 def load_or_refuse(self: StoreCheckpoint) -> None:
@@ -49,7 +49,7 @@ def load_or_refuse(self: StoreCheckpoint) -> None:
     self.trusted_timestamp_ms = self.recovery_timestamp_ms
 
 
-# After a power cut, the name can refer to an empty or half-written file.
+# After a power cut, the file can be empty or incomplete.
 @bug("config-rename-without-sync", SideFile, "_write_temporary", found_by=("META",))
 @needs(
     consuming={"commits_offsets": (True,)},
@@ -59,13 +59,13 @@ def load_or_refuse(self: StoreCheckpoint) -> None:
     endings=("crash in traffic", "crash at rest"),
 )
 def write_aside_unsynced(self: SideFile, content: bytes) -> None:
-    """A new version of a side file replaces the old version before the new data is durable."""
+    """A new version of a side file replaces the old version before the new version is durable."""
     self._files.write(self.temporary_path, content)
     bit()
 
 
-# The mutant copies the file to its backup without a check, and rewrites the file in place. After a crash only the
-# backup is intact.
+# The mutant copies the file to its backup unchecked, and rewrites the file in place. After a crash only the backup is
+# intact.
 @bug("config-inplace-bak-pollution", SideFile, "store", found_by=("META",))
 @needs(
     consuming={"commits_offsets": (True,)},
@@ -95,11 +95,12 @@ def store_in_place(self: SideFile, content: bytes) -> bool:
     return True
 
 
-# After a crash before the next persist, the old offsets return. By then the queues may have grown past them.
+# After a crash before the next write of the offsets, the old offsets return. By then the queues may have grown past
+# these offsets.
 @bug("clamp-in-memory", ConsumerOffsetManager, "clamp_to_queues", found_by=("META",))
 @needs(_PROGRESS, sync_flush=(False,), disk=("strict-posix", "ext4-ordered"), endings=("crash in traffic",))
 def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
-    """A start corrects consumer offsets beyond the end of their queues, but the next crash undoes the correction."""
+    """A start corrects consumer offsets after the end of their queues, but the next crash undoes the correction."""
     clamped = 0
     with self._lock:
         for key, offsets in self._offsets.items():
@@ -122,8 +123,8 @@ def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: st
         of_topic[queue_id] = offset
 
 
-# Found in this store after one flipped bit. The log contains the copies of all delivered messages, from which the
-# progress can be recovered.
+# Found in this store after one flipped bit. Recovery could find the progress from the copies of delivered messages in
+# the log.
 @bug("damaged-progress-counts-as-zero", ScheduleMessageService, "_advance_to_logged_copies", found_by=("REDEL",))
 @needs(
     delay={"chance": (0.8,)},
@@ -133,5 +134,5 @@ def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: st
     lives=(2,),
 )
 def take_nothing_from_log(self: ScheduleMessageService) -> None:
-    """After delayOffset.json is damaged, every delayed message in the store is delivered again."""
+    """After damage to delayOffset.json, the broker delivers every delayed message again."""
     bit()

@@ -10,7 +10,7 @@ from ..mutant import bit, bug, needs
 _STOPS = Ranges(endings=("stop",), disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"))
 
 
-# RocketMQ 4.9 syncs an index file only when it starts the next file.
+# RocketMQ 4.9 syncs an index file only at the start of the next file.
 @bug("stop-leaves-index-unsynced", FlushConsumeQueueService, "finish_remaining_work", found_by=("IDX",))
 @needs(_STOPS, index={"slots": (5, 40)})
 def finish_without_index(self: FlushConsumeQueueService) -> None:
@@ -22,7 +22,7 @@ def finish_without_index(self: FlushConsumeQueueService) -> None:
         self.last_error = error
 
 
-# The next start repairs entries of the last three segments, so this bug needs a longer log.
+# The next start repairs entries of the last three segments, so the bug needs a longer log.
 @bug(
     "stop-leaves-queues-unsynced",
     FlushConsumeQueueService,
@@ -48,7 +48,7 @@ def finish_without_queues(self: FlushConsumeQueueService) -> None:
         self.last_error = error
 
 
-# RocketMQ acts like the mutant. The next start treats the stop as a crash.
+# RocketMQ acts like the mutant. A power cut makes the next start treat the stop as a crash.
 @bug("stop-leaves-marker-removal-unsynced", MessageStore, "_mark_stopped", found_by=("START",))
 @needs(_STOPS)
 def mark_stopped_unsynced(self: MessageStore) -> bool:

@@ -1,4 +1,4 @@
-"""Bugs of timers, timeouts and clocks that are set back."""
+"""Bugs of timers, timeouts, and clocks that were set back."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,13 +21,13 @@ from ...claims.catalogue.clusters import TROUBLED
 from ..mutant import bit, bug, needs
 
 _TIMES = 10
-"""The factor by which the mutants below lengthen an interval."""
+"""Factor by which mutants lengthen an interval."""
 
 
 @bug("queue-flush-ten-times-too-slow", FlushConsumeQueueService, "run_once", found_by=("QUIET",))
 @needs(heals=(True,), flush={"thorough_interval_ms": (2000,)})
 def step_ten_intervals(self: FlushConsumeQueueService) -> None:
-    """Queues and checkpoint are flushed only every ten intervals."""
+    """The store flushes queues and checkpoint only every ten intervals."""
     config, since_ns = self._config, self._thorough_ns
     longer_ms = config.flush_consume_queue_thorough_interval_ms * _TIMES
     self._config = replace(config, flush_consume_queue_thorough_interval_ms=longer_ms)
@@ -48,7 +48,7 @@ def step_ten_intervals(self: FlushConsumeQueueService) -> None:
     endings=("crash at rest",),
 )
 def persist_ten_times_later(self: ConsumerOffsetManager) -> None:
-    """Consumer offsets are persisted only every ten intervals."""
+    """The broker persists consumer offsets only every ten intervals."""
     if not self.signal.wait(self.flush_interval_ms):
         bit()
         self.signal.wait(self.flush_interval_ms * (_TIMES - 1))
@@ -82,7 +82,7 @@ def clean_and_rest(self: RetentionService) -> None:
 @bug("delay-waits-for-last-level", ScheduleMessageService, "deliver_due", found_by=("SCHED",))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)})
 def deliver_and_wait_for_last(self: ScheduleMessageService) -> int | None:
-    """A delayed message is delivered late, because it waits for a later message of another level."""
+    """A delayed message waits for a later message of another level."""
     waits_ms = [wait_ms for level in self._delays_ms if (wait_ms := self._deliver_level(level)) is not None]
     bit(len(set(waits_ms)) > 1)
     return max(waits_ms, default=None)
@@ -91,7 +91,7 @@ def deliver_and_wait_for_last(self: ScheduleMessageService) -> int | None:
 @bug("transaction-check-ten-times-too-slow", TransactionalMessageCheckService, "run_once", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(5,))
 def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
-    """Transactions are checked only every ten intervals."""
+    """The broker checks transactions only every ten intervals."""
     if not self.signal.wait(self.config.transaction_check_interval_ms):
         bit()
         self.signal.wait(self.config.transaction_check_interval_ms * (_TIMES - 1))
@@ -102,7 +102,7 @@ def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
 @bug("levels-behind-one-that-waits", ScheduleMessageService, "deliver_due", found_by=("SCHED", "QUIET"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)})
 def deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:
-    """While one delay level waits, no message of a higher level is delivered."""
+    """While one delay level waits, the broker delivers no message of a higher level."""
     for number, level in enumerate(self._delays_ms):
         wait_ms = self._deliver_level(level)
         if wait_ms is not None:
@@ -145,8 +145,8 @@ def _wait_in_seconds(self: GroupCommitRequest) -> PutMessageStatus:
     return status
 
 
-# The mutant reads the store time from the wall clock, as RocketMQ does. Recovery starts at the newest segment whose
-# first record is older than the checkpoint.
+# Like RocketMQ, the mutant reads the store time from the wall clock. Recovery starts at the newest segment whose first
+# record is older than the checkpoint.
 @bug("store-time-falls-with-the-clock", CommitLog, "append", found_by=("PREFIX", "CQ-COMPLETE", "CKPT", "DUR"))
 @needs(
     recover_whole_log=(False,),
@@ -158,7 +158,7 @@ def _wait_in_seconds(self: GroupCommitRequest) -> PutMessageStatus:
     lives=(1, 2),
 )
 def append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
-    """After the clock is set back, new records have earlier store times, so recovery starts too late in the log."""
+    """After the clock was set back, new records have earlier store times, so recovery starts too late in the log."""
     with self._put_lock:
         if self._closed:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
@@ -172,11 +172,11 @@ def append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageRe
             self.begin_time_in_lock_ms = 0
 
 
-# If bit rot put a far future time into a record, the wall clock never reaches it.
+# If bit rot put a far future time into a record, the wall clock never reaches this time.
 @bug("log-time-stands-still", LogTime, "_lower_bound_ms", found_by=("QUIET",))
 @needs(disturbances={"clock_step_chance": (0.5,)}, delay={"chance": (0.5,)}, heals=(True,), lives=(1, 2))
 def least_ms_of_the_newest(self: LogTime, now_ns: int) -> int:
-    """While the newest record's time is in the future, the log's time does not advance, and delayed messages wait."""
+    """While the newest record's time is in the future, the store time stands still, and delayed messages wait."""
     since_ms, _ = self._since
     bit(since_ms > self._clock.now_ms() and least_ms_of_the_newest.original(self, now_ns) > since_ms)
     return since_ms
@@ -185,13 +185,13 @@ def least_ms_of_the_newest(self: LogTime, now_ns: int) -> int:
 _asked = WeakKeyDictionary[GroupCommitService, list[GroupCommitRequest]]()
 
 
-# Semi-synchronous replication of databases degrades in the same way, but reports it.
+# Semi-synchronous replication of databases degrades likewise, but with a report.
 @bug("sync-timeout-degrades", GroupCommitService, "start_durability_wait", found_by=("STATUS", "DUR"))
 @needs(sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (200,)}, producers=(2, 3))
 def begin_durable_but_once(
     self: GroupCommitService, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
 ) -> GroupCommitRequest | None:
-    """After one put's sync times out, later puts are answered without a sync until the disk has caught up."""
+    """After one sync timeout, the store acknowledges puts without a sync until the disk has caught up."""
     durable_to = self.queue.flushed_where.get()
     asked = _asked[self] = [each for each in _asked.get(self, ()) if each.end_offset > durable_to]
     if bit(any(each._gave_up for each in asked)):
@@ -211,7 +211,7 @@ _without_slave_to = WeakKeyDictionary[GroupTransfer, int]()
 def submit_without_slave(
     self: GroupTransfer, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
 ) -> GroupTransferRequest:
-    """After one put's replication times out, later puts are answered without a slave until a slave has caught up."""
+    """After one replication timeout, the master acknowledges puts without a slave until a slave has caught up."""
     behind = _without_slave_to.get(self, 0)
     request = submit_without_slave.original(self, start_offset, end_offset, on_known)
     if behind and not any(replica.has_range(behind - 1, behind) for replica in self.replicas):

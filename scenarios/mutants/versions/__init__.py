@@ -1,8 +1,7 @@
 """Real versions of RocketMQ: all bugs of a version, applied together.
 
 A version has three kinds of mutants: the whole version, each of its bugs alone, and the version without one bug
-(`rocketmq-4.9.8-without-stale-tail-after-truncate`). Comparing the runs of these mutants finds the cause of a broken
-promise.
+(`rocketmq-4.9.8-without-stale-tail-after-truncate`). Comparing runs of these mutants reveals the cause of a violation.
 """
 
 from functools import cache

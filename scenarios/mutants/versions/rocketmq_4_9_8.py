@@ -1,8 +1,8 @@
-"""RocketMQ 4.9.8: lists which bugs of the catalogue this version has, with sources.
+"""RocketMQ 4.9.8: lists its bugs from the catalogue, with sources.
 
 A bug counts as present only if 4.9.8 has the same mechanism, not only the same symptom. Sources are the versions named
-in RocketMQ's issues and fixes, the source code of 4.9.8 ("by reading"), and runs of the real 4.9.8 ("observed"). An
-uncertain bug is not switched on.
+in RocketMQ's issues and fixes, the source code of 4.9.8 ("by reading"), and runs of the real 4.9.8 ("observed").
+Uncertain bugs are disabled.
 """
 
 from .. import MUTANTS
@@ -126,7 +126,7 @@ _LEFT_OUT = {
     "stop-leaves-marker-removal-unsynced": "a marker that reappears causes a longer recovery but loses no message",
     "damaged-progress-counts-as-zero": "the mutant only disables recovery from the log, which 4.9.8 does not have",
 }
-"""Bugs of the version that are not switched on, with the reasons."""
+"""Disabled bugs of the version, with the reasons."""
 _TABLES = {BugPresence.HAS: _HAS, BugPresence.HAS_NOT: _HAS_NOT, BugPresence.UNCERTAIN: _UNCERTAIN}
 _OTHERS = sorted(MUTANTS.keys() - _HAS.keys() - _HAS_NOT.keys() - _UNCERTAIN.keys())
 
@@ -145,6 +145,6 @@ ROCKETMQ_4_9_8 = Version(
     "the store with the bugs that Apache RocketMQ 4.9.8 has for certain",
     _FACTS,
     tuple(each for each in vars(deviations).values() if isinstance(each, Mutant)),
-    # 4.9.8 has no setting for a scan of the whole log.
+    # 4.9.8 cannot scan the whole log.
     lambda ranges: ranges.replace(recover_whole_log=(False,)),
 )

@@ -1,10 +1,10 @@
-"""Deviations of RocketMQ 4.9.8 that the catalogue lacks.
+"""Deviations of RocketMQ 4.9.8 that are not in the catalogue.
 
-Observed: in a store directory, 4.9.8 syncs only the lock file, and never a directory. The catalogue has the bugs for
-the names of segments and of the marker, this module those for all other names.
+Observed: in a store directory, 4.9.8 syncs only the lock file, never a directory. The catalogue has the bugs for
+directory entries of segments and marker, this module for all other directory entries.
 
 To replace a side file, 4.9.8 writes a temporary file, copies the current file over `.bak` unchecked, deletes the
-current file and renames the temporary file. Before the rename there is no current file, and no step is durable. A
+current file and renames the temporary file. Until the rename the current file is missing, and no step is durable. A
 damaged file can replace an intact backup.
 """
 
@@ -51,7 +51,7 @@ def _skip_marker() -> None: ...
 )
 @needs(lives=(2, 3), endings=("crash in traffic", "crash at rest"))
 def set_log_positions(self: Recovery, trusted: int) -> None:
-    """Data that recovery could read counts as durable although it may be only in the page cache."""
+    """Data that recovery reads counts as durable although it may be only in the page cache."""
     for segment in self._log.segments:
         wrote = min(self._report.end_offset - segment.base_offset, segment.size_bytes)
         segment.set_positions(wrote, wrote)
@@ -66,7 +66,7 @@ def _write_again(self: Recovery) -> None:
 
 @set_log_positions.also(SegmentQueue, "make_durable")
 def _sync_nothing(self: SegmentQueue, first: int) -> None:
-    """No-op instead of a sync."""
+    """No-op in place of a sync."""
 
 
 @bug(
@@ -102,7 +102,7 @@ _FLUSHES_AT_STOP = 3
     pauses={"chance": (0.5,)},
 )
 def remove(self: SegmentQueue, path: str) -> None:
-    """A power cut restores some of the removed segments but not all, which leaves gaps."""
+    """A power cut restores some removed segments, which leaves gaps."""
     self._world.files.unlink(path)
 
 
@@ -127,7 +127,7 @@ def make_durable(self: ConsumeQueueTable) -> None:
 @bug("queue-pass-flushes-one-file", ConsumeQueue, "flush", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(_WITH_CHECKPOINTS, consume_queue_bytes=(100,), messages_each=(16,))
 def flush(self: ConsumeQueue, least_pages: int) -> None:
-    """A pass flushes one file of each queue, and the checkpoint then covers all of them."""
+    """A pass flushes one file of each queue, but the checkpoint then covers all files."""
     if self.ext is not None:
         self.ext.queue.flush_all(least_pages)
     self.queue.flush(least_pages)
@@ -156,7 +156,7 @@ def sync_names(self: IndexFiles) -> None:
     endings=("crash in persist", "crash in traffic"),
 )
 def store(self: SideFile, content: bytes) -> bool:
-    """A side file is deleted before its next version is renamed, and its backup is never synced."""
+    """A side file is deleted before the rename of its next version, and its backup is never synced."""
     files = self._files
     files.make_directories(self._directory)
     self._write_temporary(content)
@@ -170,7 +170,7 @@ def store(self: SideFile, content: bytes) -> bool:
 @bug("delay-levels-after-recovery", Recovery, "__init__", found_by=("SCHED", "CQ-VALID"))
 @needs(delay={"chance": (0.8,)}, endings=("crash in traffic",))
 def init(self: Recovery, *given: Any, clean_exit: bool, **others: Any) -> None:
-    """After a crash, delayed messages with rebuilt queue entries are delivered at once."""
+    """After a crash, the broker delivers delayed messages with rebuilt queue entries at once."""
     init.original(self, *given, clean_exit=clean_exit, **others)
     if not clean_exit:
         self._delays_ms = {}
@@ -178,7 +178,7 @@ def init(self: Recovery, *given: Any, clean_exit: bool, **others: Any) -> None:
 
 @init.also(QueueReplay, "add")
 def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
-    """Keep existing entries of the schedule topic. A replay does not add entries that the queue has already."""
+    """Keep existing entries of the schedule topic. A replay does not add existing entries again."""
     if self.queue.topic == SCHEDULE_TOPIC:
         there = self.queue.entry(queue_offset)
         if there is not None and there[:2] == (physical_offset, size_bytes):
@@ -212,12 +212,12 @@ def persist(self: ScheduleMessageService) -> bool:
     endings=("stop and damage", "crash in load", "crash in traffic"),
 )
 def persist_correction(self: ScheduleMessageService) -> None:
-    """Corrected progress of a delay queue is not persisted, so the next crash skips messages."""
+    """The corrected progress of a delay queue is not persisted, so a crash skips messages."""
 
 
 @bug("commit-time-of-last-put", BufferedSegment, "readable_store_timestamp_ms", found_by=("CKPT",))
 def readable_store_timestamp_ms(self: BufferedSegment) -> int:
-    """The checkpoint's log time is that of the last put, whose record may be only in memory."""
+    """The checkpoint's log time is the time of the last put, whose record may be only in memory."""
     return self.store_timestamp_ms
 
 

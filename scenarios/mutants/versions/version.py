@@ -1,4 +1,4 @@
-"""Real version of RocketMQ: its known bugs, as mutants, and its other deviations from this store."""
+"""Real version of RocketMQ: its known bugs and other deviations, as mutants."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class BugInVersion:
     id: str
     verdict: BugPresence
     reason: str
-    """Why the version has the bug or not, and the source: RocketMQ's code, its issues, or an observation."""
+    """The reason for the status and its source: RocketMQ's code, an issue, or an observation."""
     left_out: str = ""
-    """Why the bug is not switched on although the version has the bug."""
+    """The reason why a bug of the version is disabled."""
 
     @property
     def is_present(self) -> bool:
@@ -35,12 +35,12 @@ class BugInVersion:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version to run: its certain bugs from the catalogue, and its other deviations."""
+    """A version to run: its certain bugs from the catalogue and its other deviations."""
 
     id: str
     summary: str
     facts: tuple[BugInVersion, ...]
-    """One fact for every bug of the catalogue."""
+    """One fact for each bug of the catalogue."""
     deviations: tuple[Mutant, ...]
     """Bugs of the version that are not in the catalogue."""
     narrow: Callable[[Ranges], Ranges]

@@ -1,16 +1,16 @@
-"""Invariants: checkers that read a store, yield every violation, and change no state.
+"""Invariants: checkers that read a store and yield every violation. They change no state.
 
-CHECKERS judge a store after each recovery. Other checks run during a run:
+CHECKERS check a store after each recovery. Other checks happen during a run:
 
-    pos, status, side_files  compare with the simulated disk
-    live, consumers          judge answers to users
-    quiescence               judges cursors after users are done
-    iso                      judges a second instance
-    clean                    also judges each removal by retention
-    scan                     judges how much of the log a start reads
-    rep                      judges slaves and their master
+    pos, status, side_files  compare the store with the simulated disk
+    live, consumers          check answers to users
+    quiescence               checks that services finish their work after the last request
+    iso                      checks a second instance on the same directory
+    clean                    also checks each removal by retention
+    scan                     checks how much of the log recovery reads
+    rep                      compares slaves with their master
 
-START and IDEMPOTENT are in `scenarios.runs`, the kernel's reports under LIVE in `oracle.judge`.
+START and IDEMPOTENT are in `scenarios.runs`. `oracle.judge` reports the kernel's errors as LIVE.
 """
 
 from ..evidence import Invariant

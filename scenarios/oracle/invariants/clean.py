@@ -1,13 +1,13 @@
-"""CLEAN: retention removes only the oldest segments, and no segment that is needed.
+"""CLEAN: retention removes only the oldest segments, and no segment that the store still needs.
 
-Each removal is judged before the file is removed. A removed segment must be the first of the log, but not the only one.
-The segment must have expired, or the disk must be too full. All bytes of the segment must be durable and dispatched. A
-queue file may be removed after all of its messages were removed from the log. If progress files or ops use the queue's
-offsets, the last file of a queue must stay.
+Each removal is checked before the file is removed. The segment must be the first of the log, but not the only one. The
+segment must have expired, or the disk must be too full. All bytes of the segment must be durable and dispatched. A
+queue file may be removed after all of its messages were removed. If progress files or ops contain offsets of a queue,
+the last file of the queue must stay.
 
-After a recovery the log must not begin after the last removed segment, and no queue may begin after an existing record.
-After a bounded time, all removable files must be gone, and requests for removed messages must be answered as
-such. QOFF judges whether a queue continues to count.
+After a recovery, the log must begin at the first segment that retention left, and no queue may begin after an existing
+record. After a bounded time, all removable files must be gone, and requests for removed messages must be answered as
+such. `check_queue_offsets` checks that queue offsets continue.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _HOUR_MS = 3_600_000
 
 
 def check_log_start(evidence: Evidence) -> Iterator[Violation]:
-    """Yield a log that lost more of its start than retention removed, and each queue that begins at a wrong entry."""
+    """Yield a log that lost more segments than retention removed, and each wrong first entry of a queue."""
     store, ledger = evidence.store, evidence.ledger
     lost_front = store.min_offset > ledger.expired_to and _has_put_before(ledger, store.min_offset)
     if lost_front or (store.min_offset < 0 < ledger.expired_to):
@@ -63,7 +63,7 @@ def check_log_start(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _has_put_before(ledger: Ledger, log_offset: int) -> bool:
-    """The log may have had no first segment."""
+    """Return whether the log had an earlier put. The first segment may have been missing."""
     return any(put.physical_offset is not None and put.physical_offset < log_offset for put in ledger.puts)
 
 
@@ -71,9 +71,9 @@ def _has_put_before(ledger: Ledger, log_offset: int) -> bool:
 
 
 def passes_ms_max(store: MessageStore, work_ms: int) -> int:
-    """Return the time limit until all expired files are removed. A pass removes a limited number of segments.
+    """Return the time limit until all expired files are removed. One pass removes a limited number of segments.
 
-    The first pass begins up to FIRST_CLEAN_MS after the start, and has no effect if queues are not yet durable.
+    The first pass begins up to FIRST_CLEAN_MS after the start, and has no effect while queues are not durable.
     work_ms: the disk's time for one pass.
     """
     config = store.config
@@ -85,7 +85,7 @@ def passes_ms_max(store: MessageStore, work_ms: int) -> int:
 
 
 def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: bool) -> Iterator[Violation]:
-    """Yield every error in a removal of a log segment, before it happens.
+    """Yield each error in a removal of a log segment, before it happens.
 
     asked: whether the segment has expired, or the disk is too full.
     """
@@ -111,9 +111,9 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
 def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: str | None) -> Iterator[Violation]:
     """Yield each error in a removal of a queue file, before it happens.
 
-    No entry may point at an existing record, and the name of the next file must be durable. following: the path of the
-    next file, None for the last file. A queue without files restarts at 0, so a user of its old offsets would take new
-    messages for old ones.
+    No entry may point at an existing record, and the name of the next file must be durable. A queue without files
+    restarts at offset 0, so a consumer with an old offset would confuse new messages with old ones.
+    following: the path of the next file, None if there is none.
     """
     record_tried("CLEAN")
     topic, queue_id = path.split("/")[-3:-1]
@@ -121,7 +121,7 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
         yield _clean_violation("a queue goes that others know by its numbers", path, "removal", "none", "one")
     queue = store.queues.find(topic, int(queue_id))
     newest = None if queue is None else queue.entry(queue.max_offset - 1)
-    # Without records all files may be removed.
+    # if the log has no records, all queue files may be removed
     has_records = newest is not None and newest.physical_offset >= max(store.log.min_offset, 0)
     if following is not None and has_records and not disk.is_name_durable(following):
         yield _clean_violation("a queue may have no file after a crash", following, "name", "durable", "not synced")
@@ -134,11 +134,11 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
             return
 
 
-# -- when there are no more puts ---------------------------------------------------------------------
+# -- after the last put ----------------------------------------------------------------------------
 
 
 def check_queues(store: MessageStore) -> Iterator[Violation]:
-    """Yield every queue that begins with removed messages, after the time of a retention pass."""
+    """Yield each queue that still begins with removed messages after a retention pass."""
     log_min_offset = store.log.min_offset
     for queue in store.queues.all_queues():
         first = None if queue.min_offset >= queue.max_offset else queue.entry(queue.min_offset)
@@ -152,10 +152,11 @@ def _begins_with_removed(topic: str, queue_id: int, log_min_offset: int, physica
 
 
 def check_leading_files(store: MessageStore) -> Iterator[Violation]:
-    """Yield every file of a queue or of the index, except the newest, that points only at removed messages.
+    """Yield each file of a queue or of the index, except the newest, that points only at removed messages.
 
-    A pass checks queues once for each start offset of the log. If a queue got its second file later, the first file
-    stays until the next pass. A second file whose first entry is for a removed message existed at the last pass.
+    A pass checks queues only if the start offset of the log has changed. So a queue that got its second file later
+    keeps its first file until the next pass. If the first entry of the second file points at a removed message, the
+    file existed at the last pass.
     """
     log_min_offset = store.log.min_offset
     for queue in store.queues.all_queues():
@@ -179,7 +180,7 @@ def check_leading_files(store: MessageStore) -> Iterator[Violation]:
 def check_expired_segments(store: MessageStore) -> Iterator[Violation]:
     """Yield the log's first segment if it has expired and is not needed, after the time of a retention pass.
 
-    An operator has requested deletion after the segment expired. After a failed sync no file is removed until the next
+    An operator has requested deletion after the expiry. After a failed sync the store removes no file until the next
     start.
     """
     if store.flags.has_failed or store.flush_queues.last_error is not None or not store.log.first_is_removable:
@@ -192,10 +193,10 @@ def check_expired_segments(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
-    """Yield every queue that an operator's removal has left although all of its messages had been removed.
+    """Yield each queue that an operator's removal has left although retention had removed all its messages.
 
-    log_min_offset: the first offset of the log at that time. Queues with offsets in progress files or ops stay. A queue
-    that the store has removed must have no files.
+    log_min_offset: the first offset of the log at that time. Queues whose offsets are in progress files or ops stay. A
+    queue that the store has removed must have no files.
     """
     yield from _check_no_leftovers(store)
     for queue in store.queues.all_queues():
@@ -204,7 +205,7 @@ def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[V
         if newest is None or queue.topic in _NUMBERED_ELSEWHERE or counted_to != queue.max_offset:
             continue
         if not is_valid(newest):
-            continue  # an entry for a skipped queue offset, without a message
+            continue  # the entry fills a skipped queue offset and has no message
         if newest.physical_offset < log_min_offset:
             yield _clean_violation(
                 "a queue that leads nowhere was not removed",
@@ -229,7 +230,7 @@ def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
-    """Request removed messages by pull, log offset and key, and yield wrong answers."""
+    """Request removed messages by pull, log offset and key, and yield each wrong answer."""
     for queue in store.queues.all_queues():
         yield from _check_pull_below(store, queue)
     gone_to = store.log.min_offset
@@ -252,7 +253,7 @@ def _check_pull_below(store: MessageStore, queue: ConsumeQueue) -> Iterator[Viol
         return
     result = store.get_message(queue.topic, queue.queue_id, low - 1)
     if result.min_offset != low:
-        return  # the minimum has just changed
+        return  # the minimum offset has just changed
     if result.status is not GetMessageStatus.OFFSET_TOO_SMALL or result.next_begin_offset != low:
         yield _clean_violation(
             "a pull of what was removed is not turned to what is there",

@@ -1,4 +1,4 @@
-"""Consume queues against the log: CQ-COMPLETE (records), CQ-VALID (entries) and QOFF (numbering)."""
+"""Consume queues against the log: CQ-COMPLETE (records), CQ-VALID (entries), QOFF (queue offsets)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -23,11 +23,11 @@ _EMPTY_BYTES = (0, BLANK_ENTRY_SIZE)
 
 
 def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
-    """CQ-COMPLETE: yield every record without exactly one entry in its queue, at its queueOffset.
+    """CQ-COMPLETE: yield each record that does not have exactly one entry in its queue, at its queueOffset.
 
-    A record that is no longer delayed also needs an entry in each light queue that it names, at the offset in its
-    properties. Damaged records, records that a power cut may have misfiled, and records with the queue offset of a
-    misfiled one may lack their entry.
+    A record whose delay has ended also needs an entry in each light queue that its properties name, at the offset
+    there. Three kinds of records may lack their entry: damaged records, records whose queue a power cut may have
+    changed, and records with the queue offset of such a record.
     """
     store = evidence.store
     queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
@@ -66,7 +66,7 @@ def _entry_at(queue: FoundQueue | None, index: int) -> tuple[int, int, int] | No
 
 
 def _may_be_torn(evidence: Evidence, found: FoundRecord, entry: tuple[int, int, int] | None) -> bool:
-    """Return whether a record, or the record to which its entry points, may be misfiled."""
+    """Return whether a torn sector may have moved a record, or the record of its entry, to another queue."""
     tears = evidence.ledger.tears
     others = () if entry is None else (evidence.store.by_offset.get(entry[0]),)
     return any(one is not None and may_be_misfiled(one.position, tears=tears) for one in (found, *others))
@@ -104,12 +104,12 @@ def _missing_entry_violation(
 
 
 def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
-    """CQ-VALID: yield every entry that points at no record of its queue, or has a wrong size or tag.
+    """CQ-VALID: yield each entry that points at no record of its queue, or has a wrong size or tag.
 
-    Entries may point before the log's first segment, or into a missing segment, which may be restored. A blank entry
-    needs a known hole at its queue offset. An entry must not be rebuilt for a damaged record. A record belongs to each
-    light queue for which its properties contain an offset. The tagsCode of a delayed message is its due time; its copy
-    has the hash of the tag.
+    Entries may point before the log's first segment, or into a missing segment, which may be restored. Only an entry at
+    a queue offset that is known to have no record may be blank. No entry may be rebuilt for a damaged record. A record
+    belongs to each light queue for which its properties contain an offset. The tagsCode of a delayed message is its due
+    time; that of its copy is the hash of the tag.
     """
     store, ledger = evidence.store, evidence.ledger
     found_at, put_of, unfit = store.by_offset.get, ledger.by_properties.get, ledger.known_damage.unfit
@@ -165,7 +165,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             if put is None:
                 if record_topic == SCHEDULE_TOPIC:
                     continue
-                wanted = tag_code_of(properties)  # a record of the store itself, or the ledger has only clients' puts
+                wanted = tag_code_of(properties)  # the ledger lacks the store's own records
             elif record_topic == SCHEDULE_TOPIC and put.delay_ms is not None:
                 wanted = found.record.store_timestamp_ms + put.delay_ms
             else:
@@ -175,11 +175,11 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
 
 
 def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
-    """QOFF: yield every record whose queueOffset repeats, follows a gap, or differs from the one its producer received.
+    """QOFF: yield each record whose queueOffset repeats, follows a gap, or differs from the one its producer received.
 
-    Light queues, whose offsets are in a record's properties, must have no gaps either. After retention removed
-    messages, their queue continues to count, unless the whole queue was removed. A misfiled record may have the offset
-    of another record, or one that its queue has not reached.
+    Light queues, whose offsets are in a record's properties, must have no gaps either. After a removal by retention,
+    queue offsets continue, unless the whole queue was removed. A torn sector may give a record the offset of another
+    record, or an offset that its queue has not reached.
     """
     expected: dict[tuple[str, int], int] = {}
     ledger = evidence.ledger
@@ -223,10 +223,10 @@ def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
 def check_answered_place(
     ledger: Ledger, put: PutEntry, *, host: tuple[bytes, int], queue_id: int, queue_offset: int, physical_offset: int
 ) -> Iterator[Violation]:
-    """QOFF: yield every error in a broker's answer to a put, before the ledger records its queue and offsets.
+    """QOFF: yield each error in a broker's answer to a put, before the ledger records queue and offsets.
 
     Queue and offsets must equal those that a consumer or a recovery found. No other put may have the same offset. A put
-    that was answered before the judged put was requested must have a smaller offset.
+    answered before this put was requested must have a smaller offset.
     """
     record_tried("QOFF")
     for field, expected, found in (
@@ -237,7 +237,7 @@ def check_answered_place(
     ):
         if expected is not None and expected != found:
             yield _misnumbered(f"{put.name} was answered with a wrong place", "", -1, field, f"{expected}", f"{found}")
-    kept = () if ledger.tears else ledger.promised.values()  # a torn record has another queue offset than its put
+    kept = () if ledger.tears else ledger.promised.values()  # a torn record may have another queue offset than its put
     for other in {each.name: each for each in (*kept, *ledger.puts_of_this_life())}.values():
         if other is put or other.place != put.place or other.queue_offset is None:
             continue

@@ -1,6 +1,6 @@
-"""Consumers: READ (all matching messages, once each, in queue order) and VIS (consumed messages stay).
+"""Consumers: READ (each matching message once, in queue order) and VIS (consumed messages stay).
 
-Tags with equal hashes would pass the store's filter. The workload has no such tags.
+The workload has no two tags with equal hashes, because the store's filter does not distinguish them.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,13 +19,13 @@ from ..recovered import RecoveredStore
 _AFTER_EVERY_QUEUE = 1_000_000
 
 _TRIMMED = "".join(map(chr, range(0x21)))
-"""Trimmed from the ends of a tag in a subscription."""
+"""The characters that RocketMQ trims from both ends of a tag in a subscription."""
 
 
 def check_queue_walks(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
-    """READ: yield every walk over a queue in this life with a missing, repeated or unwanted message.
+    """READ: yield each pass over a queue since the last start with a missing, repeated or non-matching message.
 
-    A damaged record may be read or not. store: the store at the end of the same life, before a crash.
+    A damaged record may be missing. store: the store before the next stop or crash.
     """
     for pull in ledger.pulls:
         record_tried("READ")
@@ -51,9 +51,9 @@ def unknown_record_violation(shown: str) -> Violation:
 
 
 def check_received(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator[Violation]:
-    """READ: yield every field of a consumed record that differs from its put.
+    """READ: yield each field of a consumed record that differs from its put.
 
-    The record is the put's own or a copy. The caller found the put by body and properties.
+    The record is the put's own record or a copy. The caller found the put by body and properties.
     """
     record_tried("READ")
     is_committed = put.detour is not None and put.delay_ms is None
@@ -83,14 +83,14 @@ def check_pull_bounds(
 ) -> Iterator[Violation]:
     """READ: yield wrong offsets in the answer to a pull with messages.
 
-    given: the offsets requested, of the first message, and after the last message. passes_over: whether the answer may
-    skip messages that do not match the subscription.
+    given: the requested offset, that of the first message, and that after the last message. passes_over: whether the
+    answer may skip messages that do not match the subscription.
     """
     record_tried("READ")
     (low, going_on, high), (position, begin, following) = bounds, given
     is_next = going_on >= following if passes_over else going_on == following
-    begins = low <= begin or ledger.expired_to > 0  # otherwise messages may expire while they are read
-    # The store reads maxOffset before the entries, and may skip the first entries: other tags, or expired messages.
+    begins = low <= begin or ledger.expired_to > 0  # otherwise messages may expire while a consumer reads them
+    # The store reads maxOffset before the entries, and may skip the first entries because of other tags or expiry.
     if not (begins and is_next and position < high):
         expected = f"minOffset <= {begin}, nextBeginOffset {'>= ' * passes_over}{following}, maxOffset > {position}"
         found = f"{low}, {going_on}, {high}"
@@ -100,7 +100,8 @@ def check_pull_bounds(
 def check_skipped_messages(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterator[Violation]:
     """CLEAN: yield the first unexpired message in [begin, end) of a queue that an answer skipped.
 
-    The answer must be from the present life: one from an earlier life may lack later changes of the queue.
+    The caller passes only answers since the last start, because an older answer may not contain later changes of the
+    queue.
     """
     record_tried("CLEAN")
     owed = {
@@ -119,9 +120,9 @@ def check_skipped_messages(ledger: Ledger, queue: Queue, begin: int, end: int) -
 def check_all_handled(
     ledger: Ledger, group: GroupDelivery, store: RecoveredStore, wants: Callable[[bytes], bool]
 ) -> Iterator[Violation]:
-    """LIVE: yield every matching message in the log that no member of the group has handled.
+    """LIVE: yield each matching message in the log that no member of the group has processed.
 
-    wants: whether a message with these properties matches.
+    wants: returns whether a message with these properties matches.
     """
     for place, found in user_places(store.records):
         record_tried("LIVE")
@@ -146,7 +147,7 @@ def _wanted_messages(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[
         if offset is None or record.physical_offset in ledger.known_damage.unreadable:
             continue
         put = ledger.put_seen_in(record)
-        # PREFIX has checked the records of earlier lives; those of this life are all puts
+        # `check_log_prefix` has checked the records from before the last start, and all later ones are puts
         assert put is not None, record
         if ledger.may_be_removed(put):
             continue
@@ -156,7 +157,7 @@ def _wanted_messages(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[
 
 
 def check_pull_after_end(store: MessageStore, topic: str, queue_id: int) -> Iterator[Violation]:
-    """READ: pull after the end of a queue; yield an answer with messages or with a next offset after the end."""
+    """READ: pull after the end of a queue. Yield an answer with messages or with a next offset after the end."""
     record_tried("READ")
     result = store.get_message(topic, queue_id, _AFTER_EVERY_QUEUE)
     ends = (0, store.get_max_offset_in_queue(topic, queue_id))
@@ -173,7 +174,7 @@ def check_pull_after_end(store: MessageStore, topic: str, queue_id: int) -> Iter
 
 
 def check_look_up(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterator[Violation]:
-    """READ: yield a missing or different record at the log offset in the answer to a put."""
+    """READ: yield a missing or different record at the log offset with which a put was answered."""
     offset = put.physical_offset
     if offset is None or put.name in ledger.gone:
         return
@@ -199,7 +200,7 @@ def _wrong_record(put: PutEntry, field: str, expected: str, found: str) -> Viola
 
 
 def check_visibility(evidence: Evidence) -> Iterator[Violation]:
-    """VIS: yield every consumed message that is missing or replaced, unless retention or a fault excuses it."""
+    """VIS: yield each missing or replaced consumed message, unless retention or a fault permits the loss."""
     store = evidence.store
     if evidence.ledger.stable:
         record_tried("VIS")

@@ -1,8 +1,7 @@
-"""Delivery: judges delayed messages (SCHED), redelivery (REDEL) and offsets of groups (META).
+"""Delivery: checks delayed messages (SCHED), redelivery (REDEL) and offsets of groups (META).
 
-After each recovery the copies of delayed messages are compared with the original records. Consumers check the delay of
-each message by the consumer's clock. The offset of a group is compared with its commits at each start and in each
-answer.
+After each recovery, copies of delayed messages are compared with the original records. Each consumer measures the delay
+of a message with its own clock. At each start and in each answer, a group's offset is compared with its commits.
 """
 
 from bisect import bisect_left
@@ -17,15 +16,15 @@ from ..recovered import FoundRecord
 from ..returned import RETURNED
 
 _OTHER_PUT_MS = 40
-"""Another put may need a segment: a few syncs of the slowest disk."""
+"""The time limit for another put that may need a segment: a few syncs of the slowest disk."""
 
 
 def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
-    """SCHED: yield every delivered copy that has no delayed record or is too early, and every record without a copy.
+    """SCHED: yield each delivered copy that is early or has no delayed record, and each record that lacks its copy.
 
-    A copy must be after its record in the log, and stored at least the delay later, unless the clock was set back. A
-    record before the level's progress must have a copy. LIVE checks that progress reaches the end of each level, PREFIX
-    the content of copies, and REDEL their number.
+    A copy must be after its record in the log. The copy's store time must be later by at least the delay, unless the
+    clock was set back. Each record before the level's progress must have a copy. LIVE checks that progress reaches the
+    end of each level, PREFIX checks the content of copies, and REDEL their number.
     """
     if not any(topic == SCHEDULE_TOPIC for topic, _ in evidence.store.queues):
         return
@@ -70,7 +69,7 @@ def _check_late_copy(
 ) -> Iterator[Violation]:
     """Yield a copy that was stored late without a reason.
 
-    stored_ms: the store times of all records up to the copy. Lateness counts from the due time, or from a later start
+    stored_ms: the store times of all records up to the copy. The limit counts from the due time, or from a later start
     of the store. Each put since then may have needed a segment.
     """
     delivery = ledger.deliveries[ledger.delivery_of(found.record.physical_offset)] if ledger.deliveries else None
@@ -85,9 +84,9 @@ def _check_late_copy(
 
 
 def check_all_delivered(evidence: Evidence) -> Iterator[Violation]:
-    """SCHED: yield every delayed message without a delivery, and every returned message without a redelivery.
+    """SCHED: yield each delayed message that was not delivered, and each returned message that was not redelivered.
 
-    All delays must have ended.
+    The caller waits until all delays have ended.
     """
     ledger, records = evidence.ledger, evidence.store.records
     delivered = {put.name for one in records if (put := ledger.put_copied_by(one.record)) is not None}
@@ -114,7 +113,7 @@ def check_all_delivered(evidence: Evidence) -> Iterator[Violation]:
 
 
 def check_not_seen_early(put: PutEntry, now_ns: int) -> Iterator[Violation]:
-    """SCHED: yield a delayed message that is consumed before its delay has ended."""
+    """SCHED: yield a message that was consumed before its delay ended."""
     assert put.delay_ms is not None, put.name
     record_tried("SCHED")
     waited_ms = now_ns // 1_000_000 - put.asked_ns // 1_000_000  # store times are whole ms
@@ -124,10 +123,10 @@ def check_not_seen_early(put: PutEntry, now_ns: int) -> Iterator[Violation]:
 
 
 def check_redelivery(evidence: Evidence) -> Iterator[Violation]:
-    """REDEL: yield every delayed message that was delivered again without need, or will be.
+    """REDEL: yield each delayed message that was delivered again, or will be, without a reason.
 
-    Each life makes at most one copy of a message, and none of a message before the progress at its start. Progress that
-    a clean stop persisted is after all deliveries. META checks progress after a crash.
+    After each start, the store makes at most one copy of a message, and none if the message is before the loaded
+    progress. A clean stop persists progress after all deliveries. META checks progress after a crash.
     """
     ledger, store = evidence.ledger, evidence.store
     if not any(topic == SCHEDULE_TOPIC for topic, _ in store.queues):
@@ -144,7 +143,7 @@ def check_redelivery(evidence: Evidence) -> Iterator[Violation]:
         put = ledger.put_copied_by(record)
         own = None if put is None else waiting.get(put.name)
         if put is None or own is None:
-            continue  # SCHED reports a copy without a record
+            continue  # SCHED reports a copy that has no record
         life = ledger.delivery_of(record.physical_offset)
         lives = delivered_in.setdefault(put.name, set())
         level, offset = own.record.queue_id + 1, own.record.queue_offset
@@ -173,8 +172,8 @@ def check_group_offset(
 ) -> Iterator[Violation]:
     """META, REDEL: yield a wrong offset of a consumer group in an answer, or at a start.
 
-    asked_in: the broker's life that received the request. A late answer lacks later commits and recoveries. If asked_in
-    is None, a slave, which may lag at any time, received the request.
+    asked_in: the number of the broker start before the request. A late answer does not show later commits and
+    recoveries. None means that a slave, which may lag, received the request.
     """
     record_tried("META")
     is_of_now = asked_in == commits.life

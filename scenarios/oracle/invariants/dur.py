@@ -1,6 +1,6 @@
-"""DUR: every promised message is present in the log with all of its bytes.
+"""DUR: every put that must survive is in the log with all of its bytes.
 
-`oracle.guarantees` decides which puts are promised. A put that retention was about to remove may be missing if the log
+`oracle.guarantees` decides which puts must survive. A put that retention was about to remove may be missing if the log
 begins after it.
 """
 
@@ -13,7 +13,7 @@ _broken = partial(Violation, "DUR")
 
 
 def check_durable_puts(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every promised put that is missing or changed, and every message sent back that was not stored again."""
+    """Yield each missing or changed put that must survive, and each message sent back that was not stored again."""
     yield from _check_puts(evidence)
     yield from _check_returned(evidence)
 

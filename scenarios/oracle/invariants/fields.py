@@ -1,12 +1,12 @@
-"""Checked fields: the fields that each invariant compares, and the kinds of runs in which it does.
+"""Checked fields: the fields that each invariant compares, and the kinds of runs that do so.
 
-A field of a record that is missing here is not checked. Field names are those of the format.
+No invariant checks a record's field that is missing here. Field names are those of the format.
 """
 
 from typing import NamedTuple
 
 STORE, CLUSTER, BROKER = "store", "cluster", "broker"
-"""A store alone, a master with slaves, and brokers with clients on a network."""
+"""A single store, a master with slaves, and brokers with clients on a network."""
 RUNS = (STORE, CLUSTER, BROKER)
 
 MESSAGE = ("topic", "queueId", "body", "properties")

@@ -1,11 +1,11 @@
-"""IDX: the index has every key of every record once, and lookups agree.
+"""IDX: the index has each key of each record exactly once, and lookups agree.
 
-After each recovery the files are compared byte for byte with the expected ones: entries in the order of the log, links,
-slots and headers. Every file except the last must be full. Entries may point at removed or missing segments, and the
-times of such entries are not checked. File names are not judged.
+After each recovery every byte of the index files, except file names, is compared with expected files: entries in log
+order, links, slots and headers. Every file except the last must be full. Times are not checked in entries that point at
+removed or missing segments.
 
-Each key of the log is looked up right after a recovery. During traffic a message must be found after its dispatch; the
-delay is not judged.
+Each key in the log is looked up right after a recovery. During traffic a lookup must find each dispatched message;
+dispatch may take any time.
 """
 
 from collections import Counter
@@ -45,7 +45,7 @@ _RawEntry = tuple[int, int, int, int]
 
 
 def check_index(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every missing, repeated or unknown key, and every wrong field of a file."""
+    """Yield each missing, repeated or unknown key, and each wrong field of a file."""
     index, store = evidence.store.index, evidence.store
     if index is None:
         return
@@ -74,7 +74,6 @@ def _counted_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
 
 
 def _key_places(index: FoundIndex, min_offset: int, damage: KnownDamage) -> Iterator[_Place]:
-    """Yield log offset and key hash of each entry, except entries of removed records."""
     for _, content in index.files:
         for hashed, physical_offset, _, _ in _counted_entries(content, index):
             if not 0 <= physical_offset < min_offset and not damage.is_missing(physical_offset):
@@ -92,7 +91,6 @@ def _matches_log(index: FoundIndex, store: RecoveredStore, damage: KnownDamage) 
 
 
 def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage) -> Iterator[Violation]:
-    """Compare entries with keys in log order. Only after a difference, search for missing and surplus entries."""
     if _matches_log(index, store, damage):
         return
     here = list(_key_places(index, store.min_offset, damage))
@@ -121,14 +119,14 @@ def _expected_header_and_entries(
 ) -> tuple[FoundIndexHeader, list[ModelEntry]]:
     """Return the expected header and entries, with the stored times of removed records.
 
-    front_end_ms: the end time of the previous file, 0 if there was none, _UNKNOWN if it is no longer known.
+    front_end_ms: the end time of the previous file, 0 if there was none, _UNKNOWN if no longer known.
     """
     first_offset, last_offset, record_at = entries[0][1], entries[-1][1], store.by_offset.get
     begin, end = record_at(first_offset), record_at(last_offset)
     begin_ms = header.begin_timestamp_ms if begin is None else begin.record.store_timestamp_ms
     end_ms = header.end_timestamp_ms if end is None else end.record.store_timestamp_ms
     timed = []
-    counted_from_ms = front_end_ms  # the seconds of the first entry count from the time in the header at that moment
+    counted_from_ms = front_end_ms  # the first entry's seconds count from the header's time at that moment
     for hashed, physical_offset, seconds, _ in entries:
         found = record_at(physical_offset)
         if found is not None and counted_from_ms != _UNKNOWN:
@@ -150,7 +148,7 @@ def _compare_file(path: str, content: bytes, model: bytes, slots: int) -> Iterat
 
 
 def check_stopped_index(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """After a clean stop, yield every index file that is not durable. File names are not checked."""
+    """After a clean stop, yield each index file that is not durable."""
     for file in () if store.index is None else store.index.table.files:
         record_tried("IDX")
         if not disk.is_durable(file.file.path, 0, file.file.size_bytes):
@@ -170,11 +168,11 @@ _TOLERANCE_MS = 999  # an entry has whole seconds
 
 
 def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violation]:
-    """Yield every key for which a lookup after a recovery does not return exactly the messages with the key.
+    """Yield each key for which a lookup after a recovery does not return exactly the messages with the key.
 
     Each key is looked up over all times, and at the millisecond of its newest message. If store times in the log
-    decrease, the second lookup is omitted, because a lookup by time then ends early. Store times, which no checksum
-    covers, decrease after a power cut has torn a store time.
+    decrease, a lookup by time ends early, so the second lookup is omitted. No checksum covers store times, so a power
+    cut that tears a store time makes store times decrease.
     """
     if store.index is None:
         return
@@ -206,10 +204,10 @@ def check_lookup_answer(
     *,
     may_miss: bool = False,
 ) -> Iterator[Violation]:
-    """Yield every error in the answer to a lookup by topic and key during traffic.
+    """Yield each error in the answer to a lookup by topic and key during traffic.
 
-    dispatched_to: the log offset up to which all records were dispatched before the request. may_miss: whether the
-    answer may lack messages because the disk lost stored data.
+    dispatched_to: the log offset before which all records were dispatched before the request. may_miss: whether the
+    answer may lack messages because the disk lost data.
     """
     record_tried("IDX")
     (topic, key), offsets = asked, result.physical_offsets
@@ -244,12 +242,11 @@ def _check_record(
 
 
 def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, dispatched_to: int) -> set[int]:
-    """Return the offsets of acknowledged puts with a key that are dispatched and not removed."""
     if store.index is None:
         return set()
     if (
         store.flags.bits & RefusalReason.WRITE_INDEX_FILE_ERROR
-    ):  # no more index files could be created, so the index does not grow
+    ):  # the store could create no more index files, so the index does not grow
         dispatched_to = min(dispatched_to, store.index.last_update[1])
     min_offset = store.min_phy_offset
     return {

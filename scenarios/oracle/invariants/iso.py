@@ -1,6 +1,6 @@
-"""ISO: a second instance on an open directory is refused and changes no file.
+"""ISO: the store refuses a second instance on an open directory, and the attempt changes no file.
 
-The second instance's file system wrapper counts no changes by the first instance.
+The file system wrapper of the second instance does not count changes by the first.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ _CHANGES_BYTES = ("store", "pwrite")
 
 
 def check_second_instance(store: MessageStore) -> Iterator[Violation]:
-    """Load a second instance on the directory of an open store, and yield every error in the result."""
+    """Load a second instance on an open store's directory, and yield each error in the result."""
     record_tried("ISO")
     root = store.config.store_path_root_dir
     files = RecordingFiles(store.world.files)
@@ -37,7 +37,7 @@ def check_second_instance(store: MessageStore) -> Iterator[Violation]:
 
 
 class RecordingProxy:
-    """Wraps an object and records calls of some of its methods."""
+    """Wraps an object and records calls of some methods."""
 
     def __init__(self, inner: Any, noted: tuple[str, ...], changes: list[str]) -> None:
         self._inner = inner

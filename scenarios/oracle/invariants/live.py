@@ -1,6 +1,6 @@
-"""LIVE: without faults, every put is answered and every record becomes visible within a bounded time.
+"""LIVE: without faults, each put is answered and each record becomes visible within a bounded time.
 
-The kernel also reports deadlocks, runs without progress and services that die.
+The kernel also reports deadlocks, runs without progress and dead services.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,35 +26,34 @@ if TYPE_CHECKING:
     from ....store.broker.long_polling import HeldPull
 
 _MOMENT_MS = 20
-"""Time for tasks that wait for each other, in addition to syncs. Computing takes no virtual time."""
+"""How long tasks wait for each other, in addition to syncs. Computing takes no virtual time."""
 _REQUEST_MS = 1_000
-"""For a request to a broker, in addition to timeouts. A heartbeat may have to make topics durable."""
+"""The time limit for a request to a broker, without timeouts. A heartbeat may have to make topics durable."""
 _SYNCS_PER_FILE = 2
 """Syncs per file: one for the file, one for its directory."""
 _FILES_BESIDE = 10
-"""An upper bound for the number of other files: the checkpoint, the abort file, side files and their directories."""
+"""The maximum number of other files: the checkpoint, the abort file, side files and their directories."""
 
 RETRY_MS_MAX = 2 * DISPATCH_RETRY_MS + DELIVERY_RETRY_MS
-"""The additional time after errors, for the back-off before each retry."""
+"""Additional time after errors: the back-off before each retry."""
 
 _STEPS_BACK_MAX = 10
-"""The sum of all backward steps of a clock, in units of the longest step."""
+"""The maximum total of a clock's backward steps, in units of the longest step."""
 _CHANCES = {field.name for field in fields(FaultPlan) if field.name.endswith("_chance")}
 _slowing_chances = attrgetter(*(kind.row.knob for kind in FaultKind if kind.row.excuses and kind.row.knob in _CHANCES))
 _disturbing = attrgetter(*(path for kind in FaultKind if Excuse.PAUSE in kind.row.excuses for path in paths_of(kind)))
 
 
 def answer_ms_max(plan: Plan) -> int | None:
-    """Return the limit for a put without pauses; None if the plan makes the disk fail or slow.
+    """Return the time limit for a put, pauses not counted; None if the plan makes the disk fail or slow.
 
-    Every earlier put and every new segment may cost a few syncs. For puts that overtake the judged put see
-    `segment_ms_max`.
+    Each earlier put and each new segment may need a few syncs. `segment_ms_max` covers puts that overtake.
     """
     return None if may_slow_operations(plan) else calm_answer_ms_max(plan)
 
 
 def calm_answer_ms_max(plan: Plan) -> int:
-    """Return the limit for a put in a life without disk faults, whatever the plan has for other lives."""
+    """Return the time limit for a put while the disk has no faults, even if the plan has faults at other times."""
     return _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1) + _slave_ms_max(plan)
 
 
@@ -63,7 +62,7 @@ def is_calm(plan: Plan) -> bool:
 
 
 def start_ms_max(plan: Plan) -> int:
-    """Return the time limit from a store's recovery until its services run, or for the creation of a file."""
+    """Return the time limit from recovery until the services run, or for the creation of a file."""
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * _FILES_BESIDE
 
 
@@ -72,7 +71,6 @@ def _slave_ms_max(plan: Plan) -> int:
 
 
 def may_slow_operations(plan: Plan) -> bool:
-    """Return whether a plan has failed or slow operations, or forced branches that cost time."""
     return plan.memory.error_chance > 0 or plan.forced_branch_chance > 0 or any(_slowing_chances(plan.faults))
 
 
@@ -81,13 +79,13 @@ def may_disturb(plan: Plan) -> bool:
 
 
 def clock_ms_max(plan: Plan) -> int:
-    """Return how much a wall clock that was set back may delay a step."""
+    """Return how long a step back of the wall clock may delay a step of the store."""
     disturbances = plan.disturbances
     return _STEPS_BACK_MAX * disturbances.clock_step_ms_max if disturbances.clock_step_chance else 0
 
 
 def work_ms_max(plan: Plan, store: MessageStore) -> int:
-    """Return how long a store without faults may take for pending work: a sync of each of its files."""
+    """Return how long a store without faults may need to sync all of its files."""
     index_files = 0 if store.index is None else len(store.index.table.files)
     files = (
         len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all_queues()) + index_files
@@ -98,25 +96,22 @@ def work_ms_max(plan: Plan, store: MessageStore) -> int:
 def delivery_ms_max(plan: Plan) -> int:
     """Return the limit for the lateness of a delayed message's copy, without the time for other puts.
 
-    Delivery starts first, reads the queue entry, and then puts the copy like any message.
+    Delivery starts, reads the queue entry, and puts the copy like any message.
     """
     return calm_answer_ms_max(plan) + start_ms_max(plan)
 
 
 def held_up_ms_max(plan: Plan) -> int:
-    """Return the additional delay by slow operations and pauses."""
     slow_ms = pauses_ms_max(plan)
     return ALLOCATE_WAIT_MS + slow_ms if slow_ms else 0
 
 
 def paused_ms_max(plan: Plan) -> int:
-    """Return how long a task's pause may continue after disturbances have ended."""
     disturbances = plan.disturbances
     return disturbances.paused_task_ms_max if disturbances.paused_task_chance else 0
 
 
 def pauses_ms_max(plan: Plan) -> int:
-    """Return how long a slow disk and pauses may delay a step of a store."""
     faults, disturbances = plan.faults, plan.disturbances
     return int(
         (faults.slow_sync_chance and faults.slow_sync_ms_max)
@@ -128,29 +123,28 @@ def pauses_ms_max(plan: Plan) -> int:
 
 
 def request_ms_max(plan: Plan) -> int:
-    """Return the limit for a request, without the time for which the request itself waits."""
+    """Return the time limit for a request, in addition to the time for which the broker holds it."""
     return pauses_ms_max(plan) + _REQUEST_MS
 
 
 def overtaken_ms_max(plan: Plan) -> int:
-    """The additional delay of a check request for each half message that is put back before.
+    """Return the additional delay of a check request for each half message that the store puts back before it.
 
-    Each put back may need a new segment after another one, with a sync for the file and one for its name.
+    Such a put may need a new segment, with a sync for the file and one for its name.
     """
     return 2 * segment_ms_max(plan)
 
 
 def segment_ms_max(plan: Plan) -> int:
-    """The additional delay of a put for each new segment of the log.
+    """Return the additional delay of a put for each new segment of the log.
 
-    The put lock is not fair, so half messages that are put back and delayed messages may overtake. Some of these
-    messages need a segment.
+    The put lock is not fair, so delayed messages and half messages that the store puts back may overtake. Some need a
+    segment.
     """
     return plan.sync_ms_max * _SYNCS_PER_FILE
 
 
 def check_answer_time(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Sequence[Violation]:
-    """limit_ms: the result of answer_ms_max. more_ms: additional time for the segments of other puts."""
     if limit_ms is None or put.answered_ns is None:
         return ()
     record_tried("LIVE")
@@ -165,8 +159,8 @@ def check_answer_time(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> 
 def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms: int) -> Sequence[Violation]:
     """Return a violation if a put, just answered, waited for its flush longer than the timeout, also on a slow disk.
 
-    Not checked in runs with clock steps and for a put that opens a segment, which waits twice. now_ms: the wall clock
-    without pauses.
+    Runs with clock steps are not checked, and neither are puts that open a segment, because they wait twice.
+    now_ms: the wall clock without pauses.
     """
     append = result.append
     if append is None or not put.wait or not plan.sync_flush or plan.disturbances.clock_step_chance:
@@ -201,7 +195,7 @@ def check_left_over_put(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[
 def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:
     """Yield each send that a broker leaves unanswered for longer than any disk or slave may take.
 
-    asked_ns: the times of sends without an answer. now_ns: a time at which the broker was running.
+    asked_ns: the times of unanswered sends. now_ns: a time at which the broker was running.
     """
     limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + request_ms_max(plan)
     for each_ns in asked_ns:
@@ -213,7 +207,7 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
 
 
 def violation_of_time_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
-    """Yield a consumer's request that was not answered in time although all faults had ended."""
+    """Yield a consumer's request that timed out after the last fault."""
     record_tried("LIVE")
     if isinstance(error, TimeoutError):
         summary = f"a request of a consumer is not answered in {timeout_ms} ms"
@@ -221,9 +215,9 @@ def violation_of_time_out(timeout_ms: int, error: OSError) -> Iterator[Violation
 
 
 def check_held_pull(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
-    """Yield a pull that a master has just begun to delay although dispatch is past a message for it.
+    """Yield a pull that a master has just begun to hold although it has dispatched a message for the pull.
 
-    Dispatch wakes the pulls for a record once, before the next record. The check is atomic, reads no records, and
+    Dispatch wakes the held pulls once per record, before the next record. The check is atomic, reads no records, and
     yields no violation if the disk cannot be read.
     """
     queue = store.queues.find(*pull.queue)

@@ -1,8 +1,8 @@
-"""POS: segment positions are in order, and flushed data is durable.
+"""POS: the positions in each segment are in order, and flushed data is durable.
 
-The order is flushed <= readable <= committed <= wrote <= size, without gaps between segments. The simulated disk must
-confirm that flushed data is durable. In a segment with a write buffer, committed data must be in the page cache as
-complete records, unless a failed sync has reverted it.
+The order is flushed <= readable <= committed <= wrote <= size, without gaps between segments. Flushed data must be
+durable on the simulated disk. In a segment with a write buffer, committed data must be complete records in the page
+cache, unless a failed sync has reverted them.
 """
 
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ _broken = partial(Violation, "POS")
 
 
 def check_positions(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
-    """Yield every wrong position of a store at this moment.
+    """Yield each wrong position of a store now.
 
-    With a ledger, segments that retention may have removed from the disk but not yet from memory are skipped.
+    With a ledger, segments that retention may have removed from disk but not yet from memory are skipped.
     """
     expected_base = None
     for segment in store.log.segments:
         where = store.log.flushed_where.get()
         flushed, readable, file = segment.flushed.get(), segment.readable.get(), segment.file.path
         committed = segment.committed.get() if isinstance(segment, BufferedSegment) else readable
-        wrote = segment.wrote.get()  # read last: each position may move during the reads
+        wrote = segment.wrote.get()  # read last, because each position may advance during the reads
         if ledger is not None and segment.end_offset <= ledger.expired_to:
             continue
         record_tried("POS")
@@ -77,9 +77,9 @@ def _is_known_gap(ledger: Ledger | None, begin: int, segment: Segment) -> bool:
 
 
 def check_truncated_bytes(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield every file in which a power cut right after recovery may restore truncated bytes.
+    """Yield each file in which a power cut right after recovery may restore truncated bytes.
 
-    Readers would regard a restored entry or record as a new one. Two cases are excused because no store can notice
+    Readers would take a restored entry or record for a new one. Two cases are permitted because no store can notice
     them: clean pages whose write-back failed, and an earlier start, after a clean exit, that crashed during truncation.
     """
     assert store.last_recovery is not None, "it has not been loaded"

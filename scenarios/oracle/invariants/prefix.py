@@ -1,10 +1,10 @@
 """PREFIX: the recovered log is a prefix of the appended records.
 
-The log has no holes, no unknown records, and no truncated record that reappears. A client that repeats a send makes
+The log has no gaps, no unknown records, and no truncated record that reappears. A client that repeats a send makes
 another put, so both records may be present. Unanswered puts may be present in any order, each at most once and equal
-byte for byte. The same applies to the store's copies of delayed and transactional messages and to its bookkeeping
-records. SCHED and TX judge when and how often copies are made. The order of properties in a redirected message is not
-judged. Only records in a removed segment may reappear after a crash.
+byte for byte. The same applies to the store's own records and copies of delayed and transactional messages; SCHED and
+TX check when and how often the store copies. The order of properties in a redirected message is not checked. After a
+crash, only records in a removed segment may reappear.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ _broken = partial(Violation, "PREFIX")
 
 
 def check_log_prefix(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every hole, and every record that was never put, is present twice or reappeared."""
+    """Yield each gap, and each record that no producer put, that is present twice, or that reappeared."""
     store, ledger = evidence.store, evidence.ledger
     if store.damage is not None:
         error = store.damage
@@ -84,11 +84,11 @@ def _may_be_misfiled(evidence: Evidence, put: PutEntry, found: FoundRecord) -> b
 
 
 def _differences_of_bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDifference]:
-    """Return the wrong fields of the store's own record: an op, or a half message that was put back."""
+    """Return the wrong fields of the store's own record: an op, or a half message that the store put back."""
     if found.record.topic == OP_TOPIC:
         return differences_of_op(found.record, found.body)
     put = evidence.ledger.put_named_by(found.record)
-    # TX reports a record without a put.
+    # The TX check reports a record without a put.
     return () if put is None else put.differences(found.record, tears=evidence.ledger.tears)
 
 
@@ -126,7 +126,7 @@ def _hole_violations(evidence: Evidence, elsewhere: set[str]) -> Iterator[Violat
         at = put.physical_offset
         if at is None:
             continue
-        found = found_at(at)  # found for nearly every put, so this saves a call
+        found = found_at(at)  # nearly every put is found, so this saves a call
         if found is not None and found.record.properties == put.properties:
             continue
         if put.name in elsewhere or put.name in gone:

@@ -1,6 +1,6 @@
-"""QUIET: after users are done and faults have ended, every cursor reaches its end.
+"""QUIET: after the last request and the last fault, every cursor reaches its target.
 
-    cursor             its end                                 time limit, by the settings
+    cursor             its target                              time limit, by the settings
     commit             the end of the puts                     an interval of committing
     dispatch           the readable end                        no interval: puts wake it
     flush              the readable end                        an interval of the thorough flush, under ASYNC_FLUSH
@@ -12,8 +12,8 @@
     half, op           the ends of their queues                two passes of the check, then the flush
     slave              its master's last record, reported      until a silence is noticed and another connection made
 
-Each limit counts from the last change of the end, and includes the disk's time for the work. The caller waits, and
-decides which disk errors excuse a cursor. After all faults have ended, no error excuses a cursor.
+Each limit counts from the last change of the target, and includes the disk's time for the work. The caller waits, and
+decides which disk errors permit a late cursor. After the last fault, no cursor may be late.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ from . import live
 
 
 class Cursor(NamedTuple):
-    """One cursor at one moment."""
+    """The state of one cursor."""
 
     name: str
     service: str
@@ -47,7 +47,7 @@ class Cursor(NamedTuple):
     at: object
     end: object
     within_ms: int
-    """Counted from the last change of `end`."""
+    """The time limit since the last change of `end`."""
     file: str = ""
 
     @property
@@ -56,7 +56,6 @@ class Cursor(NamedTuple):
 
 
 def check_cursor(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Violation]:
-    """Yield a violation for a cursor that has not reached its end in time."""
     assert cursor.is_behind, cursor
     summary = f"{cursor.name} does not come to its end"
     known = "\n".join(filter(None, (services_text(store, cursor.service), detail)))
@@ -64,11 +63,11 @@ def check_cursor(cursor: Cursor, store: MessageStore, detail: str = "") -> Itera
     yield Violation("QUIET", summary, *facts, known)
 
 
-# -- the log and what leads into it ------------------------------------------------------------------
+# -- the log and the files derived from it ------------------------------------------------------------
 
 
 def reading_cursors(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int) -> Iterator[Cursor]:
-    """Yield the cursors between a put and its readers: commit and dispatch. Positions after these ends are not late."""
+    """Yield the cursors between a put and its readers: commit and dispatch. A position after its target is not late."""
     record_tried("QUIET")
     work_ms = live.work_ms_max(plan, store)
     config = store.config
@@ -100,7 +99,7 @@ def _durable_ms_max(store: MessageStore, plan: Plan) -> int:
 
 
 def derived_file_cursors(store: MessageStore, plan: Plan, disk: Disk, readings: Known) -> Iterator[Cursor]:
-    """Yield the cursors of queues, checkpoint and index, which save recovery from reading the whole log."""
+    """Yield the cursors of queues, checkpoint and index."""
     config = store.config
     work_ms, interval_ms = live.work_ms_max(plan, store), config.flush_consume_queue_thorough_interval_ms
     queues_ms = interval_ms + config.flush_interval_consume_queue_ms + work_ms
@@ -116,18 +115,18 @@ def derived_file_cursors(store: MessageStore, plan: Plan, disk: Disk, readings: 
         log_ms, queues_at_ms, _ = decode_checkpoint(raw, file=config.checkpoint_path)
         known_ms, path = last.store_timestamp_ms, config.checkpoint_path
         within_ms = _durable_ms_max(store, plan) + queues_ms
-        # After the log lost its end, the checkpoint is ahead until new records reach its times.
+        # after the log lost its last records, the checkpoint is ahead until new records reach its times
         yield Cursor("physicMsgTimestamp", service, min(log_ms, known_ms), known_ms, within_ms, path)
         yield Cursor("logicsMsgTimestamp", service, min(queues_at_ms, known_ms), known_ms, within_ms, path)
     if store.index is not None:
         keyed = _last_record(store, readings, keyed=True)
         end = 0 if keyed is None else keyed.physical_offset
-        indexed = min(store.index.last_update[1], end)  # it may be a removed record after `end`
+        indexed = min(store.index.last_update[1], end)  # the record may have been removed, and be after `end`
         yield Cursor("index", store.dispatch.name, indexed, end, 2 * work_ms)
 
 
 def _is_put_after_load(store: MessageStore, record: LogRecord) -> bool:
-    """Opening a store moves no checkpoint time, as in RocketMQ."""
+    """As in RocketMQ, opening a store changes no time in the checkpoint."""
     return store.last_recovery is None or record.physical_offset >= store.last_recovery.end_offset
 
 
@@ -146,7 +145,7 @@ def _records(segment: Segment, readings: Known) -> Iterator[LogRecord]:
         for record, _ in read_records(view, end, file=path, base_offset=base_offset, known=readings):
             yield record
     except UnreadableError:
-        return  # PREFIX reports the error
+        return  # `check_log_prefix` reports the error
 
 
 # -- files next to the log ---------------------------------------------------------------------------
@@ -181,14 +180,14 @@ def consumer_progress_cursors(
 
 
 def _without_white_space(raw: bytes) -> bytes:
-    """Damage that turns one white space into another is not repaired."""
+    """Remove white space, because the store does not repair damage that turns one white space into another."""
     return raw.translate(None, b" \t\n\r")
 
 
 def transaction_cursors(
     store: MessageStore, plan: Plan, offsets: ConsumerOffsetManager, config: TransactionConfig
 ) -> Iterator[Cursor]:
-    """Yield the cursors of the transaction check in half messages and ops, after all transactions are settled."""
+    """Yield the cursors of the transaction check in half messages and ops, after the last transaction has ended."""
     within_ms = 2 * config.transaction_check_interval_ms + _durable_ms_max(store, plan) + live.work_ms_max(plan, store)
     within_ms += live.clock_ms_max(plan)
     for topic, name in ((HALF_TOPIC, "half messages"), (OP_TOPIC, "ops")):
@@ -207,14 +206,14 @@ def replication_cursors(
     """Yield the cursors of a slave's log and of its report to the present master.
 
     A slave does not receive a blank record at the end of the log, which recovery of the master would truncate. The
-    slave's log may have such a blank from before a crash that lost the records after the blank.
+    slave's log may have such a blank record if a crash lost the records after it.
     """
     end = master.log.max_offset
     has_all = slave.log.max_offset == end
     if not has_all and end % master.log.segment_bytes == 0 and (last := _last_record(master, {})) is not None:
         end = last.physical_offset + last.size_bytes
     if master.log.min_offset == end and not slave.log.segments:
-        return  # the first offset of an empty log is known only after the next put
+        return  # the first offset of an empty log is unknown until the next put
     yield Cursor(f"log of {host}", service, slave.log.max_offset, end, within_ms)
     yield Cursor(f"report of {host}", service, end if end in reports else -1, end, within_ms)
 

@@ -1,10 +1,11 @@
 """REP: a slave's log equals its master's log and has all data that the slave acknowledged.
 
 The logs are compared byte for byte, from the slave's first byte on. A slave diverges if its master lost data that the
-slave has, or has other data at the same offset. A diverged slave must report the divergence and change no file. Any
+slave has, or has other data at the same offset. A diverged slave must report the divergence and change no file; any
 other slave must continue. Only a slave with ASYNC_FLUSH that loses power may lose reported bytes.
 
-Not judged: zeros in a record's times and hosts that recovery cannot notice. Other invariants judge the slave's queues.
+Zeros in a record's times and hosts are not checked, because recovery cannot notice them. Other invariants check the
+slave's queues.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,7 @@ def check_slave_acknowledged(
 ) -> Sequence[Violation]:
     """Return a put that a SYNC_MASTER answered OK although no slave has reported the put's bytes.
 
-    The master may have lost these bytes since: a failed fsync may revert them while a slave's report is in flight.
+    A failed fsync may have reverted the bytes on the master while a slave's report was in flight.
     """
     if result.status is not PutMessageStatus.PUT_OK or not put.wait or result.append is None:
         return ()
@@ -92,7 +93,7 @@ def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iter
 def check_first_request(host: str, slave: MessageStore, offset: int) -> Iterator[Violation]:
     """Yield a request of a slave with SYNC_FLUSH for data after its durable data.
 
-    The offset is at least 1, because 0 would mean an empty log, and not before the slave's first segment.
+    The offset must be at least 1, because 0 means an empty log, and not before the slave's first segment.
     """
     kept = slave.log.flushed_where.get()
     if slave.config.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
@@ -106,7 +107,7 @@ def check_first_request(host: str, slave: MessageStore, offset: int) -> Iterator
 def check_reported_data_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> Iterator[Violation]:
     """Yield data that a slave reported, had to keep, and lost.
 
-    A blank record at the end of a segment may be lost if no record follows: recovery ends the log before it.
+    A blank record at the end of a segment may be lost if no record follows, because recovery ends the log before it.
     """
     if held is None or not held.data:
         return
@@ -129,13 +130,14 @@ def check_slave_settled(
 ) -> Iterator[Violation]:
     """Yield a slave that follows another log, does not follow an equal one, or stops without a report.
 
-    diverged: why it follows no master; None if it follows. is_logged: whether its broker's log says so.
+    diverged: why the slave follows no master; None if it follows one. is_logged: whether its broker's log has this
+    reason.
     """
     record_tried("REP")
     first, end = max(slave.log.min_offset, master.log.min_offset, 0), slave.log.max_offset
     found, own = log_bytes(slave.log, first, end), whole_log(master.log)
-    # Retention at the master removed the data that the slave needs next. The slave's data may end in a blank that its
-    # own recovery did not count.
+    # Retention at the master removed the data that the slave needs next. The slave's data may end in a blank record
+    # that its own recovery did not count.
     is_left_behind, may_be_left_behind = 0 < end < first, 0 < end <= first
     fits = common_bytes(own, first, found) == len(found) and not is_left_behind
     if found == own[first:end] and not may_be_left_behind and diverged is not None:
@@ -150,7 +152,7 @@ def check_slave_settled(
 
 
 def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator[Violation]:
-    """Yield acknowledged puts that no slave has. Only for slaves that must keep reported data."""
+    """Yield acknowledged puts that no slave has, although all slaves must keep reported data."""
     found = {
         put.name: record.body
         for slave in slaves
@@ -167,7 +169,7 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
 
 
 def check_table(name: str, own: "VersionedTable[Any]", other: "VersionedTable[Any]") -> Iterator[Violation]:
-    """Yield a slave's table that differs from its master's at the same version, so that it would never be copied."""
+    """Yield a slave's table that differs from its master's at the same version, and so is never copied."""
     if own.version != other.version:
         return
     record_tried("REP")

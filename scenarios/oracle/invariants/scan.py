@@ -2,13 +2,13 @@
 
     state              start of the scan
     recoverWholeLog    the log's beginning
-    a clean exit       the last three segments, if the checkpoint knows of queues; otherwise the log's beginning
+    a clean exit       the last three segments if the checkpoint has a time for queues, otherwise the log's beginning
     a crash            the newest segment whose first record is older than the checkpoint, less its margin
     an index, too      the last record of the kept index files, if that is earlier: after a clean exit all files
                        are kept, after a crash the first ones that are full and covered by the checkpoint
 
 Recovery may read the whole log if entries before that start are missing, if a queue's first file is missing, or if
-files were changed while the store was off. The caller excludes runs with such changes.
+files were changed while the store was off. The caller omits runs with such changes.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ _SEGMENTS_AFTER_CLEAN_EXIT = 3
 
 
 class ScanBounds(NamedTuple):
-    """The state of the disk before a load that limits how much of the log must be read."""
+    """The state of the disk before a load, which limits how much of the log recovery may read."""
 
     is_clean: bool
     checkpoint: CheckpointValues
@@ -55,7 +55,7 @@ def can_check_scan(plan: Plan) -> bool:
 
 
 def read_scan_bounds(disk: Disk, config: StoreConfig) -> ScanBounds:
-    """Must be called before the store is loaded."""
+    """Read the state of the disk. Must be called before the store is loaded."""
     raw = disk.content(config.checkpoint_path)
     checkpoint = CheckpointValues(0, 0, 0)
     if len(raw) >= CHECKPOINT_BYTES and not is_creation_interrupted(raw):
@@ -66,7 +66,6 @@ def read_scan_bounds(disk: Disk, config: StoreConfig) -> ScanBounds:
 
 
 def check_scan_start(store: MessageStore, before: ScanBounds) -> Iterator[Violation]:
-    """Yield a violation if the load read the log from an earlier offset than necessary."""
     report, segments = store.last_recovery, store.log.segments
     if report is None or store.config.recover_whole_log or store.queues.lost_entries or not segments:
         return
@@ -102,7 +101,7 @@ def _has_lost_first_file(store: MessageStore, before: ScanBounds) -> bool:
 def _first_segment_to_scan(store: MessageStore, before: ScanBounds) -> int:
     segments, number = store.log.segments, 0
     if before.is_clean:
-        begun = sum(segment.wrote.get() > 0 for segment in segments)  # without those created in advance
+        begun = sum(segment.wrote.get() > 0 for segment in segments)  # segments created in advance do not count
         if before.checkpoint.logics_msg_timestamp_ms > 0:  # otherwise a load that rebuilt queues may have crashed
             number = max(0, begun - _SEGMENTS_AFTER_CLEAN_EXIT)
     else:
@@ -123,7 +122,7 @@ def _first_segment_to_scan(store: MessageStore, before: ScanBounds) -> int:
 
 
 def _first_stored_ms(store: MessageStore, number: int) -> int:
-    """Return 0 if no record can be read."""
+    """Return the store time of a segment's first record, 0 if no record can be read."""
     segment = store.log.segments[number]
     view, end = segment.file.view(0, segment.size_bytes), segment.wrote.get()
     try:

@@ -1,7 +1,7 @@
-"""Side files: judges progress files (META) and the checkpoint (CKPT).
+"""Side files: checks progress files (META) and the checkpoint (CKPT).
 
-A side file is always replaced as a whole. Loaded offsets must be limited to the range of their queues before the
-offsets are first used. A load must fail if no complete version is readable. Other content of the files is not checked.
+A side file is always replaced as a whole. Before their first use, loaded offsets must be limited to the range of their
+queues. A load must fail if no complete version is readable. The other content of side files is not checked.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -45,7 +45,6 @@ class WatchedSideFile(SideFile):
         return loaded
 
     def store(self, content: bytes) -> bool:
-        """Record the version as begun, then as durable."""
         versions = self._versions
         if content != versions.durable:
             self._on_begin()
@@ -93,7 +92,7 @@ def check_damage_reported(store: MessageStore, ledger: Ledger) -> Iterator[Viola
 
 
 def check_delay_levels(store: MessageStore) -> Iterator[Violation]:
-    """META: yield every delay level with progress outside of its queue, after a load."""
+    """META: after a load, yield each delay level with progress outside of its queue."""
     for level, offset in store.schedule.offsets.items():
         queue = store.queues.find(SCHEDULE_TOPIC, level - 1)
         least, most = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
@@ -112,7 +111,7 @@ def check_delay_levels(store: MessageStore) -> Iterator[Violation]:
 def check_clamped_offsets(
     store: MessageStore, found: Mapping[Group, int], clamped: Mapping[Group, int]
 ) -> Iterator[Violation]:
-    """META: yield every offset that was not lowered to its queue's end, or was changed without need."""
+    """META: yield each offset that the load did not lower to its queue's end, or changed without need."""
     for group, offset in found.items():
         name, topic, queue_id = group
         wanted = min(offset, store.get_max_offset_in_queue(topic, queue_id))
@@ -125,11 +124,11 @@ def check_clamped_offsets(
 
 
 def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
-    """CKPT: yield every time in the checkpoint that covers data that is not durable.
+    """CKPT: yield each time in the checkpoint that covers data that is not durable.
 
-    The checkpoint's times in memory are judged, because write-back may persist them at any moment. Names of files need
-    not be durable. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of seconds.
-    With a ledger, segments that retention may have removed from the disk are not checked.
+    The checkpoint's times in memory are checked, because write-back may persist them at any time. File names need not
+    be durable. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of seconds. With a
+    ledger, segments that retention may have removed from the disk are not checked.
     """
     claimed = store.checkpoint.values
     if any(claimed):
@@ -168,7 +167,6 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
 
 
 def _is_durable(segment: Segment, disk: Disk) -> bool:
-    """Most segments are durable as a whole, which saves a read of the log."""
     return disk.is_durable(segment.file.path, 0, segment.size_bytes)
 
 
@@ -180,7 +178,7 @@ def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -
     for segment in store.log.segments:
         content = disk.content(segment.file.path)
         if not content:
-            end = segment.end_offset  # removed a moment ago, so all entries of its records are durable
+            end = segment.end_offset  # the segment was just removed, so all entries of its records are durable
             continue
         try:
             end_position, file = segment.wrote.get(), segment.file.path
@@ -189,7 +187,7 @@ def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -
                     return end
                 end = record.physical_offset + record.size_bytes
         except UnreadableError:
-            return end  # PREFIX reports the error
+            return end  # `check_log_prefix` reports the error
     return end
 
 
@@ -228,9 +226,9 @@ def check_topic(ledger: Ledger, topic: str) -> Iterator[Violation]:
 
 
 def check_tables(ledger: Ledger, topics: Mapping[str, int], groups: Container[str]) -> Iterator[Violation]:
-    """META: yield every topic and group that a broker created for a client and that is missing after a load.
+    """META: yield each topic and group that a broker created for a client and that is missing after a load.
 
-    topics: each with its number of queues.
+    topics: topic -> number of queues.
     """
     for topic, queue_id in sorted(ledger.topics.items()):
         record_tried("META")

@@ -1,8 +1,8 @@
-"""STATUS: each answer to a put is true when it is sent, and a store that must refuse puts does so.
+"""STATUS: each answer to a put is true when it is sent, and a store that must refuse puts refuses them.
 
-OK under SYNC_FLUSH means that every byte is durable on the simulated disk. A timeout as the answer means that the time
-had passed, or that a sync failed. An error needs a fault as a reason. A store refuses puts permanently only after an
-error other than a full disk, and dispatch gives up only after repeated errors.
+OK under SYNC_FLUSH means that every byte is durable on the simulated disk. A timeout means that the time had passed, or
+that a sync failed. An error needs a fault as a reason. The store refuses puts permanently only after an error other
+than a full disk. Dispatch gives up only after repeated errors.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ from ..evidence import Violation, error_text, record_tried
 from ..put_entry import PutEntry
 
 LOOK_MS_MAX = 15_000
-"""For a store to notice free space on its disk: an interval, and a pass of retention."""
+"""The time limit for a store to notice free space: an interval, and a retention pass."""
 _LENGTH_BYTES = 4
 _UNUSED_TOPIC = "nobody's"
 
@@ -37,10 +37,10 @@ def check_put_status(
     expired_to: int = 0,
     stopping: bool = False,
 ) -> Sequence[Violation]:
-    """Return the violations of one answer to a put, at the moment of the answer.
+    """Return the violations in one answer to a put, when it is sent.
 
     refusal: the required refusal, None for a message that can be stored. room: the capacity of a limited disk.
-    expired_to: log offset up to which segments may be removed; CLEAN has checked that they were durable. stopping:
+    expired_to: log offset before which segments may be removed; CLEAN has checked that they were durable. stopping:
     whether a stop has begun.
     """
     record_tried("STATUS")
@@ -85,7 +85,7 @@ def check_put_status(
 
 
 def check_refusal(put: PutEntry, refusal: PutMessageStatus | None, status: PutMessageStatus) -> Sequence[Violation]:
-    """An invalid message must not be stored, and a valid one not be refused with a final status."""
+    """Check that no invalid message is stored, and no valid message is refused with a final status."""
     record_tried("STATUS")
     if refusal is not None and status is PutMessageStatus.PUT_OK:
         return _wrong_status_violation(put, "a message no record can hold was taken", refusal.value, status)
@@ -104,7 +104,6 @@ def check_response(
     *,
     expired_to: int,
 ) -> Iterator[Violation]:
-    """log_offsets: log offsets of the stored records."""
     record_tried("STATUS")
     if status is PutMessageStatus.PUT_OK and plan.sync_flush:
         for log_offset in log_offsets:
@@ -127,7 +126,7 @@ def check_busy_state(store: MessageStore) -> Sequence[Violation]:
 
 
 def check_full_disk_refused(store: MessageStore) -> Sequence[Violation]:
-    """Precondition: the disk was too full for longer than LOOK_MS_MAX."""
+    """The caller knows that the disk was too full for longer than LOOK_MS_MAX, so puts must be refused."""
     if not store.flags.is_writeable:
         return ()
     summary = "puts are taken although the disk is too full"
@@ -135,7 +134,7 @@ def check_full_disk_refused(store: MessageStore) -> Sequence[Violation]:
 
 
 def check_room_accepted(store: MessageStore) -> Sequence[Violation]:
-    """Precondition: the disk has had room for longer than LOOK_MS_MAX."""
+    """The caller knows that the disk had free space for longer than LOOK_MS_MAX, so puts must be accepted."""
     record_tried("STATUS")
     if not store.flags.bits & RefusalReason.DISK_FULL:
         return ()
@@ -150,20 +149,20 @@ def check_permanent_refusal(store: MessageStore, disk: Disk) -> Iterator[Violati
         yield Violation("STATUS", "puts are refused for good without an error", "", -1, "flags", "writeable", reasons)
     given_up = store.flags.bits & RefusalReason.WRITE_LOGICS_QUEUE_ERROR
     if given_up and not allowances.needs_restart(disk) and not disk.damage:
-        # Each attempt fails with a chance of its own. About thirty attempts in a row never all fail.
+        # Each attempt to put fails by chance. About thirty attempts in a row never all fail.
         summary, last = "dispatch has given up although each error it met could pass", store.dispatch.last_error
         found = "set" if last is None else f"set; last met: {error_text(last)}"
         yield Violation("STATUS", summary, "", -1, "flags", "without WRITE_LOGICS_QUEUE_ERROR", found)
 
 
 def check_stopped_store(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """A cleanly stopped store has no abort file and does not answer.
+    """Yield a violation if a cleanly stopped store has an abort file or answers a request.
 
     The abort file would cause a needless recovery. An answer would read closed memory-mapped files.
     """
     record_tried("STATUS")
     marker = store.config.abort_path
-    with disk.with_faults(failed_lookup_chance=0.0):  # the judge's look-ups must not fail
+    with disk.with_faults(failed_lookup_chance=0.0):  # the check's look-ups must not fail
         if store.world.files.status(marker) is not None:
             yield Violation("STATUS", "a clean stop left the marker", marker, 0, "file", "none", "there")
     try:
@@ -183,7 +182,7 @@ def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool
 
 
 def _is_explained_by_full_disk(status: PutMessageStatus, put: PutEntry, room: DiskRoom) -> bool:
-    """A full disk explains a refusal also until the store measures the disk again."""
+    """A full disk may cause a refusal until the store measures the disk again."""
     if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
         return room.was_limited(put.asked_ns, LOOK_MS_MAX * 1_000_000)
     return status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and room.was_limited(put.asked_ns)
@@ -218,7 +217,7 @@ def _answer_too_early(name: str, log_offset: int) -> Violation:
 def _early_time_out(
     plan: Plan, disk: Disk, name: str, status: PutMessageStatus, waited_ms: int, *, stopping: bool = False
 ) -> Sequence[Violation]:
-    """A failed sync excuses an early disk timeout, a stop a slave timeout."""
+    """A failed sync permits an early disk timeout; a stop permits an early slave timeout."""
     limit_ms, excused = plan.cluster.slave_timeout_ms, stopping
     if status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
         limit_ms, excused = plan.flush.sync_timeout_ms, allowances.count_sync_errors(disk) > 0

@@ -1,13 +1,13 @@
 """TX: a transaction is checked until it is decided or given up, and is never lost.
 
-After each recovery, every committed copy needs a commit request and a half message, and every promised copy is present.
-Every op needs a request, and the op of a commit needs a copy. No transaction may be given up early. During a run, one
-service executes each decision once and accepts valid requests. The check must not ask a producer too early, too often,
-or about a half message that was put back after its decision. After all faults have ended, every transaction must be
-decided or given up.
+After each recovery, every committed copy needs a commit request and a half message, and every copy that must survive is
+present. Every op needs a request, and the op of a commit needs a copy. The store must not give up a transaction early.
+During a run, the service executes each decision once and accepts valid requests. The service must not ask a producer
+too early, too often, or about a half message that the store put back after its decision. After all faults have ended,
+every transaction must be decided or given up.
 
-A second decision after a restart of the service may take effect, so it is not judged. PREFIX judges bodies, properties
-and queues of copies, and CQ-COMPLETE their queue entries.
+A second decision after a restart may take effect, so it is not checked. PREFIX checks bodies, properties and queues of
+copies, and CQ-COMPLETE their queue entries.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,6 @@ _ANSWERS = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
 def check_transaction_records(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every transaction record that contradicts the requests of producers."""
     transactions = evidence.ledger.transactions.by_name
     if not transactions:
         return
@@ -97,14 +96,14 @@ def _check_times(name: str, found: FoundTransaction, times_max: int) -> Iterator
 
 def _check_times_of(found: FoundRecord) -> int:
     text = properties_of(found.record.properties).get(_CHECK_TIMES, "0")
-    return int(text) if text.isdecimal() else 0  # a disk may have changed it
+    return int(text) if text.isdecimal() else 0  # a disk may have changed the text
 
 
 def _transaction_violation(found: FoundRecord, summary: str, field: str, expected: str, seen: str) -> Violation:
     return Violation("TX", summary, found.file, found.position, field, expected, seen)
 
 
-# -- as the run goes -------------------------------------------------------------------------------
+# -- during the run --------------------------------------------------------------------------------
 
 
 def check_check_request(
@@ -119,17 +118,17 @@ def check_check_request(
     may_come_late: bool = False,
     timeout_ms: int = TRANSACTIONS.transaction_timeout_ms,
 ) -> Iterator[Violation]:
-    """Yield every error in a check request to a producer. record: the half message, put back for the request.
+    """Yield each error in a check request to a producer. record: the half message, put back for the request.
 
-    Runs of a lone store set all limits. In broker runs the network may lose and repeat the request or its answer, so
+    Runs of a single store set all limits. In broker runs the network may lose and repeat the request or its answer, so
     asks_once is False. Another client may decide while the request is in flight, so may_come_late is True.
 
     now_ms: the clock that decides when the request is due. Store times never decrease and may be ahead of it. began_ms:
-    the store time at which this life began to check. late_ms_max: the limit for the lateness of the first request, None
-    for no check; later requests may wait for younger half messages. may_be_early: whether the clock was set back, so
-    that the request may have been due before. asks_once: whether no two requests have the same number; False on a disk
-    that may change the number. timeout_ms: the required age of a half message without a CHECK_IMMUNITY_TIME_IN_SECONDS
-    of its own.
+    the store time at which the check began after the last start. late_ms_max: the limit for the lateness of the first
+    request, None for no check; later requests may wait for younger half messages. may_be_early: whether the clock was
+    set back, so that the request may have been due before. asks_once: whether no two requests have the same number;
+    False on a disk that may change the number. timeout_ms: the required age of a half message without its own
+    CHECK_IMMUNITY_TIME_IN_SECONDS.
     """
     record_tried("TX")
     at = record.physical_offset
@@ -147,7 +146,7 @@ def check_check_request(
     if age_ms < wanted_ms and not may_be_early:
         yield _check_request_violation(f"{name} is asked about early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")
     late_ms = min(age_ms - wanted_ms, record.store_timestamp_ms - began_ms)
-    if transaction.behaviour.immunity_s:  # the half message was put back and may wait for younger ones before it
+    if transaction.behaviour.immunity_s:  # the store put the half message back, where it may wait for younger ones
         late_ms -= TRANSACTIONS.transaction_timeout_ms
     times = properties_of(record.properties.encode(errors="surrogateescape")).get(_CHECK_TIMES)
     if asks_once and times in transaction.asked_times and not transaction.may_be_asked_again:
@@ -172,10 +171,10 @@ def check_decision_answer(
     can_be_found: bool,
     may_be_slow: bool = False,
 ) -> Iterator[Violation]:
-    """Yield every error in the answer to a commit or rollback request.
+    """Yield each error in the answer to a commit or rollback request.
 
-    can_be_found: whether the half message was readable in the log at the request. may_be_slow: whether the store was
-    slow, which may cause refused puts.
+    can_be_found: whether the half message was readable in the log at the request. may_be_slow: whether a slow store may
+    have refused puts.
     """
     record_tried("TX")
     name, status = decision.transaction.name, decision.status
@@ -200,7 +199,7 @@ def _decision_answer_violation(summary: str, field: str, expected: str, found: s
     return Violation("TX", summary, "", -1, field, expected, found)
 
 
-# -- in the end ------------------------------------------------------------------------------------
+# -- after the last request ------------------------------------------------------------------------
 
 
 def unsettled_transactions(ledger: Ledger, store: RecoveredStore) -> list[str]:
@@ -211,7 +210,7 @@ def unsettled_transactions(ledger: Ledger, store: RecoveredStore) -> list[str]:
 
 
 def unsettled_violations(names: list[str], waited_ms: int) -> Iterator[Violation]:
-    """Yield the transactions that are not settled after a time without faults."""
+    """Yield transactions that are neither decided nor given up in time."""
     for name in names:
         yield Violation(
             "TX",
@@ -223,9 +222,9 @@ def unsettled_violations(names: list[str], waited_ms: int) -> Iterator[Violation
 
 
 def check_committed(evidence: Evidence, *, resumed: bool) -> Iterator[Violation]:
-    """Yield every transaction without a committed copy although its producer decides to commit, once all are settled.
+    """Yield each transaction whose producer decides to commit and that has no committed copy at the end.
 
-    A transaction that was given up is excused, unless its check was resumed. resumed: whether all checks were resumed.
+    A transaction that was given up may lack its copy, unless its check was resumed. resumed: whether all checks were.
     """
     log = TransactionLog.read(evidence.ledger, evidence.store)
     for name, transaction in evidence.ledger.transactions.by_name.items():

@@ -1,7 +1,6 @@
-"""Broker account: the oracle's knowledge of one broker, and of the slave that replaces it.
+"""Broker account: the oracle's data about one broker and the slave that replaces it.
 
-The account adds the consumer group's progress, and the earliest answers to pulls, to the ledger of requests and
-answers.
+The account has the ledger, the consumer group's progress, and the earliest answers to pulls.
 """
 
 from collections import Counter
@@ -18,7 +17,7 @@ from .message_options import EVERYTHING, Subscription, message_name_of
 
 @dataclass(slots=True)
 class BrokerAccount:
-    """Invariant: the lives of all parts begin and end together."""
+    """Invariant: all parts record each start, stop and crash together."""
 
     ledger: Ledger
     sync_flush: bool
@@ -31,18 +30,17 @@ class BrokerAccount:
     group: GroupDelivery = field(default_factory=GroupDelivery)
 
     def is_readable_now(self, put: PutEntry) -> bool:
-        """Return whether a put that was just answered can be consumed at once and matches the subscription."""
+        """Return whether a just answered put matches the subscription and is due."""
         return (put.wait or not self.sync_flush) and self.subscription.wants(put.properties)
 
     def note_stop(self, *, keeps_progress: bool = True) -> None:
-        """keeps_progress: whether the broker could persist the progress of groups."""
         guarantees.note_stop(self.ledger)
         self.ledger.commits.note_stop(is_kept=keeps_progress)
         self.ledger.progress_is_final = keeps_progress and self.ledger.delay_progress.is_persisted
         self._end_life()
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
-        """Record a crash, after the judge has recorded it in the ledger. Arguments: see `GroupCommits`."""
+        """Record a crash, after the ledger has recorded it."""
         self.ledger.commits.note_crash(persisted_within_ms, died_ns)
         self.ledger.progress_is_final = False
         self._end_life()

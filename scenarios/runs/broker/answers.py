@@ -1,11 +1,12 @@
-"""Answers to sends: each response of a broker is recorded in the ledger and judged.
+"""Answers to sends: each response of a broker is recorded in the ledger and checked.
 
     SUCCESS                 the put is stored, and as durable as the settings promise
     timeout, no slave       the put is stored, and may not be durable
     busy, illegal, no room  the put is not stored
     any other code          the put may be stored or not
 
-A response of an earlier life of the broker may arrive late. Under ASYNC_FLUSH such a response promises no durability.
+A response from before the broker's last start may arrive late. Under ASYNC_FLUSH a late response promises no
+durability.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +49,7 @@ def note_answer(
 ) -> Iterator[Violation]:
     """Record the response to the puts of one send, and yield its violations.
 
-    asked_in: the broker's life that received the send. refusal: the required refusal, if any.
+    asked_in: the number of the broker start before the send. refusal: the required refusal, if any.
     """
     ledger, fields, first = account.ledger, response.ext_fields, puts[0]
     is_late, is_stored = asked_in != ledger.life, response.code == ResponseCode.SUCCESS

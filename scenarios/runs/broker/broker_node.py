@@ -1,4 +1,4 @@
-"""Broker nodes: the machines of at least one master, and of slaves."""
+"""Broker nodes: the machines of masters and slaves."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -44,21 +44,20 @@ from .watched_requests import WatchedRequests
 
 PORT = 10911
 REGISTER_MS = 10_000
-"""Interval of registrations with other name servers. RocketMQ's brokers use 30 s, and at least 10 s."""
+"""The interval of registrations with other name servers. RocketMQ's brokers use 30 s, and at least 10 s."""
 _FIRST = "master"
 _REMEMBERED_BYTES = 200
-"""If slaves are read: the size of the log in memory. Consumers that lag by more bytes are redirected to a slave."""
+"""The log size in memory if slaves are read. Consumers that lag by more bytes are redirected to a slave."""
 _POOL_BUFFERS = 4
 """The log always uses two buffers. A broker without a free buffer refuses sends."""
 TRANSACTION_CHECKS = 15
-"""The number of check requests before a half message is given up."""
+"""The number of check requests before the broker gives up a half message."""
 
 
 class BrokerIdentity(NamedTuple):
     """One broker of a run."""
 
     name: str
-    """The name of the node, its machines and its disks."""
     address: BrokerAddress
     host: str
 
@@ -79,7 +78,7 @@ def identities_of(plan: Plan) -> list[BrokerIdentity]:
 
 
 class BrokerNode(Node):
-    """One broker over all its lives."""
+    """One broker over all its restarts."""
 
     def __init__(
         self,
@@ -92,7 +91,7 @@ class BrokerNode(Node):
         history: MasterHistory,
         lasting: DiskLifecycle,
     ) -> None:
-        """settling, account, history: of the broker or of its master; lasting: the node's disk."""
+        """settling, account and history belong to the broker or its master. lasting: the node's disk."""
         super().__init__(identity.name, identity.host, lasting)
         self.account = account
         self.settling = settling
@@ -107,18 +106,18 @@ class BrokerNode(Node):
         }
         self._limits = ServerLimits(pools)
         self.died_ns = 0
-        """Virtual time at which the newest life of the node ended. The run notices the end later."""
+        """Virtual time of the node's last stop or crash, which the run notices later."""
         self.is_put_away = True
-        """Whether the disk of the newest life has been kept."""
+        """Whether the machine is off and its disk is kept for the next start."""
         self._has_shut_down = False
-        """Whether the store of the newest life has closed its files."""
+        """Whether the store has closed its files since the last start."""
         self._server: RemotingServer | None = None
         self._broker: Broker | None = None
         self._operators: dict[str, tuple[Task, Signal]] = {}
         self._requests: WatchedRequests | None = None
-        """The value is None before the broker accepts requests."""
+        """The value is None until the broker accepts requests."""
         self._closed_ns: dict[Channel, int] = {}
-        """When the broker had handled the end of each connection of its newest life, in virtual time."""
+        """Connection since the last start -> virtual time at which the broker had handled its end."""
         self._logged: list[DivergedError] = []
 
     def _set_identity(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
@@ -149,14 +148,13 @@ class BrokerNode(Node):
         )
 
     def set_other_brokers(self, others: Sequence[BrokerIdentity]) -> None:
-        """Set the other brokers, which the broker's routes must contain from now on."""
         self._others = others
         self._names: dict[str, dict[int, str]] = {}
         for address in sorted(each.address for each in (self.identity, *others)):
             self._names.setdefault(address.broker, {})[address.broker_id] = address.address
 
     def take_over(self, others: Sequence[BrokerIdentity]) -> None:
-        """Make a slave the master from the next life on. others: the remaining brokers."""
+        """Make a slave the master from the next start on. others: the remaining brokers."""
         master = self.identity.address._replace(broker_id=MASTER_ID)
         self._set_identity(self.identity._replace(address=master), others)
 
@@ -173,7 +171,7 @@ class BrokerNode(Node):
     def _note_death(self) -> None:
         self.died_ns = self._kernel.now_ns
 
-    # -- tasks of its machine ----------------------------------------------------------------------
+    # -- tasks of the machine ---------------------------------------------------------------------
 
     def boot(self) -> None:
         machine, disk, endpoint = self.life
@@ -245,7 +243,7 @@ class BrokerNode(Node):
         self.account.hits["check resumed"] += count
 
     def resume_all(self) -> None:
-        """End the operator, and resume the check of all half messages that were given up."""
+        """End the operator, and resume all checks that were given up."""
         broker, store = self._loaded_store
         self._stop_operator("resuming operator")
         self._note_resumed(operators.resume_all(store, broker.transactions))
@@ -275,17 +273,17 @@ class BrokerNode(Node):
         self.settling.await_retention(self.loaded, self.life.disk)
 
     def record_expired_before(self, log_offset: int) -> None:
-        """Record that segments before a log offset are about to be removed. Slaves may still have these segments."""
+        """Record that segments before a log offset are about to be removed. Slaves may still have them."""
         self.record_log()
         self.account.ledger.record_expired_before(log_offset)
 
     def record_queue_end(self, place: tuple[str, int]) -> None:
-        """Report that the broker is about to remove a queue's last file, which no operator requested."""
+        """Report that the broker is about to remove a queue's last file without an operator's request."""
         summary = f"the queue {place[0]}/{place[1]} goes"
         self._judge.report_and_stop("CLEAN", summary, "files", "at least one", "none")
 
     def cursors(self) -> Iterator[Cursor]:
-        """Yield the cursors of a master's broker, without those of its store."""
+        """Yield the cursors of a broker without those of its store."""
         (broker, store), (_, disk, _) = self._loaded_store, self.life
         offsets, plan = broker.offsets, self._plan
         yield from quiescence.consumer_progress_cursors(store, plan, disk, offsets, CONSUMER_OFFSET_INTERVAL_MS)
@@ -296,7 +294,7 @@ class BrokerNode(Node):
             yield from quiescence.transaction_cursors(store, plan, offsets, broker.transactions.config)
 
     def route_cursors(self) -> Iterator[Cursor]:
-        """Yield a cursor for the broker's routes as a name server, which must contain all brokers. All must be on."""
+        """Yield a cursor for the broker's routes as a name server. All brokers must run."""
         broker, _ = self._loaded_store
         known, wanted = broker.name_server.cluster_info()["brokerAddrTable"], self._names
         at = {name: each["brokerAddrs"] for name, each in known.items()}
@@ -304,15 +302,12 @@ class BrokerNode(Node):
         yield Cursor(f"routes at {self.name}", BrokerRegistration.name, at, wanted, within_ms)
 
     def slave_cursors(self, master: "BrokerNode") -> Iterator[Cursor]:
-        """Yield the cursors of a slave's log, tables and offsets.
-
-        The ends of these cursors are those of the slave's master.
-        """
+        """Yield the cursors of a slave's log, tables and offsets. Each target is the value at the slave's master."""
         (slave, store), (broker, own) = self._loaded_store, master._loaded_store
         assert slave.ha is not None, "there is a network"
         assert slave.ha.client is not None, "it is a slave"
         assert broker.ha is not None, "there is a network"
-        # reading the reported offsets is a scheduling point, so it comes first
+        # the read of reported offsets is a scheduling point, so it comes first
         reports = [
             each.reported_offset for each in broker.ha.connections if each.remote_address.startswith(f"{self.host}:")
         ]
@@ -332,7 +327,7 @@ class BrokerNode(Node):
 
     @property
     def has_expired_behind(self) -> bool:
-        """Return whether a slave cannot follow, because its master's retention removed the next segment."""
+        """Return whether a slave cannot follow because its master's retention removed the next segment."""
         return self._plan.retention.deletes_segments and self._diverged_violation is not None
 
     @property
@@ -348,7 +343,7 @@ class BrokerNode(Node):
         return rep.check_slave_settled(self.name, store, own, why, is_logged=is_logged)
 
     def check_life(self, master: "BrokerNode") -> Iterator[Violation]:
-        """Yield violations of the newest life. master: the master of its cluster."""
+        """Yield violations since the last start. master: the master of the node's cluster."""
         if self._requests is None:
             return  # the broker has not accepted requests
         now_ns = self._kernel.now_ns if self.is_alive else self.died_ns
@@ -367,20 +362,18 @@ class BrokerNode(Node):
         return self._broker, self.loaded
 
     def record_log(self) -> None:
-        """Record the log, which slaves may have. A closed store is not read."""
         if self.store is not None and not self.is_slave and not self._has_shut_down:
             self._history.extend(self.store.log)
 
     @property
     def has_kept_progress(self) -> bool:
-        """Return whether the last attempt to persist consumer offsets succeeded."""
         assert self._broker is not None, "it has been started"
         return self._broker.offsets.last_error is None
 
     def load_and_judge(self, machine: Machine, disk: Disk, *, settled: bool, shown: bool) -> None:
-        """Load the store again without starting it, and judge it.
+        """Load the store again without starting it, and check it.
 
-        settled: whether all transactions must be settled; shown: whether consumers must have all messages.
+        settled: whether all transactions must be decided or given up; shown: whether consumers must have all messages.
         """
         broker = self._load_store_of_life(world_of(machine, disk), disk, machine)
         self._judge_recovery(broker, disk)

@@ -1,7 +1,7 @@
 """Client machine: dies at critical moments of its client, and is then replaced.
 
-A client exists longer than each of its machines. The client keeps persistent state, such as messages to send, and loses
-state in memory, such as its position in a queue.
+A client outlives its machines: it keeps persistent state, such as messages to send, and loses state in memory, such as
+its position in a queue.
 """
 
 from collections import Counter
@@ -17,12 +17,12 @@ from ...claims.machine import world_of
 
 CLIENT_DEATH = "client death"
 _UNTIL_DEATH_MS = (0, 0, 1, 10, 100, 1_000)
-"""0: death at the next scheduling point, possibly before the next request."""
+"""0 means death at the next scheduling point, possibly before the next request."""
 _OFF_MS = (1, 100, 2_000, 10_000)
 
 
 class ClientMachine:
-    """The present machine of one client. Invariant: while the machine is off, a task exists that will switch it on.
+    """The present machine of one client. Invariant: while it is off, a task exists that will switch it on.
 
     director: the machine that controls the run and never dies.
     """
@@ -38,9 +38,8 @@ class ClientMachine:
         host: str,
         death_chance: float,
     ) -> None:
-        """death_chance: the chance of death at each call of `die_by_chance`."""
         self.begin: Callable[[World], None] = lambda world: None
-        """Starts the client in the world of a new machine, including the first."""
+        """Starts the client on each new machine."""
         self.on_death: Callable[[], None] = lambda: None
         self.host = host
         self.injected: Counter[str] = Counter()
@@ -54,7 +53,7 @@ class ClientMachine:
         self.lives = 0
         self._life: tuple[Machine, HostNetwork] | None = None
         self._death: SimTask | None = None
-        """The task that kills the machine and switches it on again. An ended task is kept."""
+        """The task that kills the machine and switches it on again, kept after its end."""
 
     def switch_on(self) -> None:
         self.lives += 1
@@ -68,13 +67,12 @@ class ClientMachine:
         return self._life is not None and self._life[0].alive
 
     def die_by_chance(self, moment: str) -> None:
-        """With the death chance, let the machine die now or later. moment: the step of the client."""
+        """With probability death_chance, let the machine die now or later. moment: the step of the client."""
         is_dying = self._death is not None and not self._death.ended
         if not is_dying and self._stream.chance(self._death_chance, f"dies {moment}"):
             self._death = self._kernel.spawn(self._director, f"death of {self._name}", self._power_off)
 
     def stop_deaths(self) -> None:
-        """Prevent further deaths, and wait until the machine is on."""
         self._death_chance = 0.0
         if self._death is not None:
             self._death.join(None)

@@ -19,7 +19,7 @@ from .message_options import Subscription
 PRODUCER_GROUP = GROUP
 CONSUMER_GROUP = "consumers"
 HEARTBEAT_MS = 3_000
-"""RocketMQ's clients use 30 s, and its brokers drop a client after 120 s without a heartbeat."""
+"""RocketMQ's clients use 30 s. RocketMQ's brokers drop a client after 120 s without a heartbeat."""
 TRANSACTION_MS = 1_000
 """The age at which a broker first asks a producer about a half message, and the interval of check requests."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
@@ -62,7 +62,6 @@ def waits_for_durability(send: RemotingCommand) -> bool:
 
 
 def sent_properties(draft: Draft, name: str) -> str:
-    """Return the properties of a message that is sent alone, without WAIT."""
     unique = () if draft.behaviour is None else (f"UNIQ_KEY\1{name}",)
     return draft.messages[0].properties(name, *unique)
 
@@ -70,7 +69,6 @@ def sent_properties(draft: Draft, name: str) -> str:
 def end_transaction_command(
     name: str, queue_offset: int, log_offset: int, decision: int, *, asked: bool
 ) -> RemotingCommand:
-    """asked: whether the request answers a check request of the broker."""
     fields = {
         "producerGroup": PRODUCER_GROUP,
         "tranStateTableOffset": str(queue_offset),
@@ -111,7 +109,6 @@ def pull_command(
     commit: bool = False,
     group: str = CONSUMER_GROUP,
 ) -> RemotingCommand:
-    """commit: whether the pull also commits its offset."""
     fields = {
         "consumerGroup": group,
         "topic": topic,
@@ -142,7 +139,7 @@ def update_offset_command(topic: str, queue_id: int, offset: int) -> RemotingCom
 
 
 def send_back_command(topic: str, log_offset: int, delay_level: int) -> RemotingCommand:
-    """delay_level: 0 lets the broker choose the level."""
+    """delay_level: 0 lets the broker choose."""
     fields = {
         "group": CONSUMER_GROUP,
         "offset": str(log_offset),
@@ -160,7 +157,7 @@ def route_command(topic: str) -> RemotingCommand:
 
 
 def pulled_records(body: bytes) -> Iterator[ReadRecord]:
-    """Yield the records in the answer to a pull. Raises UnreadableError for any other content."""
+    """Yield the records in the answer to a pull. Raises UnreadableError for other content."""
     at = 0
     while at < len(body):
         reading = read(body, at, len(body), file="answer to a pull")
@@ -175,7 +172,7 @@ def _group_fields(topic: str, queue_id: int) -> dict[str, str]:
 def cpp_frame(command: RemotingCommand) -> bytes:
     """Encode a command as RocketMQ's C++ client does.
 
-    Numbers and booleans are JSON values; the Java client writes strings. The header ends with a line break.
+    Numbers and booleans are JSON values, not strings as in the Java client. The header ends with a line break.
     """
     header = {
         "code": command.code,

@@ -1,7 +1,7 @@
 """Broker consumer: pulls a set of queues as RocketMQ's push consumer does.
 
-The consumer's machine may die while it handles messages. After such a death, the consumer's next machine, or another
-member of the group, continues at the committed offset.
+The consumer's machine may die while it processes messages. The consumer's next machine, or another group member,
+then continues at the committed offset.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,20 +42,20 @@ from .routes import BROKER, BrokerAddress, Routes
 
 RETRY_MS = 100
 _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
-"""Back-off between two pulls without messages. The back-off doubles, because most pulls of a run find no message."""
+"""The back-off between two pulls without messages. The back-off doubles, because most pulls find no message."""
 PATIENCE_MS = 3_000
-"""The limit for an answer, in addition to the time for which a pull is held."""
+"""The time limit for an answer, in addition to the time for which a pull is held."""
 PULLED = (
     ResponseCode.SUCCESS,
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 )
-"""Answers after which a broker has stored the commit offset of the pull."""
+"""If the answer has one of these codes, the broker has stored the commit offset of the pull."""
 
 
 class BrokerQueue(NamedTuple):
-    """A queue of a topic at one broker and its slaves."""
+    """A queue at one broker and its slaves."""
 
     broker: str
     topic: str
@@ -70,7 +70,7 @@ class BrokerQueue(NamedTuple):
 
 
 class BrokerConsumer:
-    """Pulls each queue in a task of its own from the committed offset on, and commits its position."""
+    """Pulls each queue in its own task from the committed offset on, and commits its position."""
 
     def __init__(
         self,
@@ -82,11 +82,11 @@ class BrokerConsumer:
         stream: Stream,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """accounts: by name of the broker; stream: draws redeliveries."""
+        """accounts: by name of the broker; stream: decides which messages are sent back."""
         self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
-        """The next offset to pull; None before the committed offset is known."""
+        """The next offset to pull; None while the committed offset is unknown."""
         self.insists = False
-        """Whether each request of the consumer must be answered in time from now on."""
+        """Whether each request must be answered in time from now on."""
         self._plan = plan
         self._machine = machine
         self._make_routes = routes
@@ -108,7 +108,7 @@ class BrokerConsumer:
             for name, account in accounts.items()
         }
         self._pulling_in = 0
-        """The life of the machine in which all pull tasks were started."""
+        """The number of the machine on which all pull tasks were started."""
         machine.begin = self._begin_on_machine
         machine.switch_on()
 
@@ -141,18 +141,16 @@ class BrokerConsumer:
         self._world.tasks.spawn(f"pull {queue}", partial(self._consume_queue, queue))
 
     def restart_at_committed(self) -> None:
-        """Drop all positions, and continue at the committed offsets."""
         for queue in self.positions:
             self.positions[queue] = None
 
     def hand_over_queues(self, other: "BrokerConsumer") -> None:
-        """Move the queues of a machine that is off to another member of the group."""
         queues = list(self.positions)
         self.positions.clear()
         for queue in queues:
             other.positions[queue] = None
             if other._machine.is_on and other._pulling_in == other._machine.lives:
-                with suppress(MachineDied):  # the death was between two queues; the next life starts with all queues
+                with suppress(MachineDied):  # the machine died between two queues; the next one starts with all queues
                     other._start_pulling(queue)
 
     def _consume_queue(self, queue: BrokerQueue) -> None:
@@ -163,10 +161,7 @@ class BrokerConsumer:
             self._pull_repeatedly(queue, position)
 
     def _find_position(self, queue: BrokerQueue) -> int:
-        """Query the committed offset until an answer arrives.
-
-        A slave may answer with an older offset than its master.
-        """
+        """Query the committed offset until an answer arrives. A slave's answer may be older."""
         account = self._accounts[queue.broker]
         while True:
             asked_in, asked = account.ledger.life, self._routes.broker_for_offsets(queue.broker, queue.topic)
@@ -210,7 +205,8 @@ class BrokerConsumer:
             account.hits["pulled from a slave"] += is_slave
             self._handle_answer(queue, position, response, asked_in)
             return
-        if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made and not is_slave:  # is_made: at the request
+        # `is_made` tells whether the topic existed at the request.
+        if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made and not is_slave:
             self._report(check_topic(ledger, queue.topic))
         if response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
             following = int(response.ext_fields["nextBeginOffset"])
@@ -253,9 +249,9 @@ class BrokerConsumer:
         return commits.committing((CONSUMER_GROUP, *queue.queue), offset, self._world.clock.monotonic_ns)
 
     def _send_back(self, queue: BrokerQueue, given: Iterable[ReadRecord], asked_in: int) -> None:
-        """Send some messages back to the master, once each. Without an answer a message does not count as sent back.
+        """Send some messages back to the master, once each. An unanswered message does not count as sent back.
 
-        A request contains the log offset of its message. After a crash another record may be there.
+        A request contains the log offset of its message. After a crash another record may be at this offset.
         """
         account, chance = self._accounts[queue.broker], self._plan.broker.send_back_chance
         for record, _ in given:
@@ -282,7 +278,7 @@ class BrokerConsumer:
             raise
 
     def _set_position(self, queue: BrokerQueue, before: int, after: int) -> None:
-        """Change a position, unless a restart has reset the position since the pull."""
+        """Change a position, unless a restart has reset it since the pull."""
         if self.positions[queue] == before:
             self.positions[queue] = after
 
@@ -294,7 +290,7 @@ class BrokerConsumer:
     def _send_timed_request(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand | None, int]:
-        """Return a broker's answer, or None without an answer, and the time of the request."""
+        """Return a broker's answer, None if there is none, and the time of the request."""
         insisted = self.insists
         if broker is None:
             return None, 0

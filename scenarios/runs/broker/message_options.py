@@ -1,6 +1,6 @@
 """Subscriptions: select messages for a consumer group by tag and tier.
 
-Subscriptions are evaluated on the properties of a message, without the store's filters.
+The code evaluates subscriptions on a message's properties, without the store's filters.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from ...oracle.reader import property_of
 
 
 class Subscription(NamedTuple):
-    """The subscription of a group, the same for every topic."""
+    """A group's subscription, the same for every topic."""
 
     kind: str
     text: str

@@ -1,6 +1,6 @@
 """Broker producer: sends over a network.
 
-If the machine of a producer dies in a send, the next machine repeats the send.
+If the machine of a producer dies during a send, the next machine repeats the send.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ from .transaction_listener import TransactionListener
 
 
 class ProducerClient(Producer):
-    """A producer on a machine of its own."""
+    """A producer with its own machine."""
 
     def __init__(
         self,
@@ -32,10 +32,9 @@ class ProducerClient(Producer):
         streams: Callable[[str], Stream],
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """accounts: by name of the broker."""
         super().__init__(plan, streams(f"producer-{number}"))
         self.answered_us: list[int] = []
-        """Durations of sends answered SUCCESS."""
+        """The duration of each send with answer SUCCESS."""
         self._number = number
         self._machine = machine
         self._make_routes = routes
@@ -47,7 +46,7 @@ class ProducerClient(Producer):
         machine.switch_on()
 
     def add_messages(self, names: Iterable[str], skew: Skew) -> None:
-        """Add messages to send. With an even skew, queues take turns."""
+        """With an even skew, the producer uses its queues in rotation."""
         self.names += names
         self._drawing.skew = skew
         self._more.notify()

@@ -1,7 +1,7 @@
-"""Remoting door: sends drafts to brokers over a network, which may lose or delay requests.
+"""Remoting sender: sends drafts to brokers over a network, which may lose or delay requests.
 
-Each send of a message is a put with its own name. The broker stores properties in the order of a Java map, adds
-CLUSTER, and removes WAIT from a single message, but not from a batch.
+Each send is a put with its own name. The broker stores properties in the order of a Java map, adds CLUSTER, and removes
+WAIT from a message that is not in a batch.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -33,7 +33,7 @@ _WAITS_CHANCE = 0.3
 
 
 def draw_behaviour(stream: Stream) -> TransactionBehaviour:
-    """Draw how a client handles a transaction: it decides at once, or waits for a check request."""
+    """Choose at random how a client handles a transaction: it decides at once, or waits for a check request."""
     commits = not stream.chance(_ROLLBACK_CHANCE, "is rolled back")
     waits = stream.chance(_WAITS_CHANCE, "waits to be asked")
     return TransactionBehaviour(commits, None if waits else 0, False, 0, 0, 0)
@@ -41,17 +41,17 @@ def draw_behaviour(stream: Stream) -> TransactionBehaviour:
 
 @dataclass(slots=True)
 class SentState:
-    """The state of a producer that survives the death of the producer's machine."""
+    """The state of a producer that survives the death of its machine."""
 
     turn: int
-    """Selects the next queue or broker in turn."""
+    """A counter that selects the next queue or broker in rotation."""
     failed: str = ""
     """The broker whose last answer was not SUCCESS, else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemotingSender:
-    """The door of one producer's machine."""
+    """Sends the messages of one producer from one machine."""
 
     plan: Plan
     producer: Producer
@@ -61,20 +61,15 @@ class RemotingSender:
     machine: ClientMachine
     routes: Routes
     accounts: Mapping[str, BrokerAccount]
-    """The accounts, by name of the broker."""
     listener: TransactionListener | None
     report: Callable[[Iterable[Violation]], None]
     answered_us: list[int]
-    """Durations of sends answered SUCCESS."""
 
     def draw(self, stream: Stream, name: str) -> Draft:
         return self.drawing.draw(stream, name, self.world.clock.now_ms())
 
     def put(self, draft: Draft) -> bool:
-        """Send a draft once, to the draft's queue or to the next queue in turn.
-
-        Return False if the draft must be sent again.
-        """
+        """Send a draft once, to its queue or to the next queue in rotation; return False if it must be sent again."""
         clock, state = self.world.clock, self.state
         broker = self.routes.broker_to_send_to(draft.topic, state.turn, state.failed)
         if broker is None:
@@ -122,7 +117,6 @@ class RemotingSender:
     def _make_put(
         self, draft: Draft, message: DrawnMessage, queue_id: int, now_ns: int, hosts: tuple[Host, Host]
     ) -> PutEntry:
-        """hosts: of client and broker."""
         name = put_name(message.name, draft.sends)
         if draft.in_batch:
             shared = in_java_map_order({"WAIT": "true" if draft.wait else "false", **_CLUSTER}).decode()

@@ -1,11 +1,11 @@
 """Routes: the brokers known to a client, and the choice of a broker for each request.
 
-    send                a master; after a failure another master, if there is one
+    send                a master; after a failure another master, if any
     pull                the broker suggested in the last answer, at first the master; another if that has no route
     offset of a group   the master, or a slave while no route has a master
 
 A client queries one name server until that fails, then the next. A client keeps its routes until a query returns new
-routes. A client of a single broker has a fixed address and queries no name server.
+ones. A client of a single broker has a fixed address and queries no name server.
 Source: RocketMQ MQClientInstance.findBrokerAddressInSubscribe, findBrokerAddressInAdmin,
 updateTopicRouteInfoFromNameServer, NettyRemotingClient.getAndCreateNameserverChannel.
 """
@@ -27,12 +27,12 @@ from .commands import route_command
 
 BROKER = "broker-a"
 ROUTES_MS = 6_000
-"""Interval of route queries. RocketMQ's clients use 30 s."""
+"""The interval of route queries. RocketMQ's clients use 30 s."""
 NAME_SERVER_MS = 3_000
 
 
 class BrokerAddress(NamedTuple):
-    """The address of one broker. The id tells master and slaves apart."""
+    """The address of one broker. The id distinguishes master and slaves."""
 
     broker: str
     broker_id: int
@@ -55,10 +55,10 @@ class Routes:
         lone: BrokerAddress | None = None,
         encode: Encode = encode_frame,
     ) -> None:
-        """lone: the only broker, in a run without name servers. hits: counts marks."""
+        """lone: the only broker, in a run without name servers. hits: counts rare states, see `runs.marks`."""
         self.lone = lone
         self.on_request: OnRequest | None = None
-        """Called with the requests of a broker. Applies to new connections."""
+        """Called with the requests of a broker. A change affects only new connections."""
         self._encode = encode
         self._world = world
         self._hits = hits
@@ -67,13 +67,12 @@ class Routes:
         self._addresses: dict[str, dict[int, str]] = {}
         """Broker name -> broker id -> address."""
         self._writeable: dict[str, list[str]] = {}
-        """Topic -> names of the brokers that accept sends to this topic."""
+        """Topic -> names of the brokers that accept sends to it."""
         self._clients: dict[str, RemotingClient] = {}
         if lone is not None:
             self._addresses[lone.broker] = {lone.broker_id: lone.address}
 
     def start(self, topics: Sequence[str]) -> None:
-        """Query the routes of topics regularly, except in a run with a single broker."""
         if self.lone is None:
             for topic in topics:
                 self._writeable[topic] = []
@@ -85,7 +84,7 @@ class Routes:
     def send_request(
         self, broker: BrokerAddress, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand, int]:
-        """Return a broker's answer, and the time of the request in ns, after the connection was made.
+        """Return a broker's answer, and the time in ns at which the request was sent, after the connection was made.
 
         Raises OSError if the broker cannot be reached or does not answer in time.
         """
@@ -96,7 +95,6 @@ class Routes:
     # -- choice of a broker ------------------------------------------------------------------------
 
     def broker_to_send_to(self, topic: str, turn: int, avoided: str) -> BrokerAddress | None:
-        """Return the next master in turn, if possible not the avoided master."""
         if self.lone is not None:
             return self.lone
         if not self._masters(topic):

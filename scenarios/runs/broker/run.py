@@ -1,12 +1,12 @@
-"""Broker run: brokers and their clients on a network. Machines of brokers and clients die and restart.
+"""Broker run: brokers and their clients on a network. The machines of both die and restart.
 
-    draw a plan → lives: all machines that are off start, producers get messages, one machine ends → heal: every message
-    must be answered, consumed, replicated, and found after a clean stop
+    draw a plan → repeat: start all machines that are off, give producers messages, end one machine → heal: every
+    message must be answered, consumed, replicated, and found after a clean stop
 
-Usually there is one broker. A plan may add slaves of it, and other masters of the same cluster, each a name server.
-Clients outlive the broker, and repeat unanswered requests. An additional machine, the director, controls the run. The
-broker's disk may return errors until all faults end. The broker's disk never lies about syncs or loses data; other runs
-cover that.
+Usually there is one broker. A plan may add slaves, and other masters of the same cluster, each a name server.
+Clients keep running while a broker restarts, and repeat unanswered requests. An additional machine, the director,
+controls the run. The broker's disk may return errors until all faults end, but never lies about syncs or loses data;
+other runs cover that.
 """
 
 from collections import Counter
@@ -45,9 +45,9 @@ from .tailing_consumer import TailingConsumer
 PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
 """The last byte of the address of the first client of each kind."""
 DECIDED_MS = (TRANSACTION_CHECKS + 5) * TRANSACTION_MS
-"""The time limit until half messages are decided or given up."""
+"""The time limit for a half message to be decided or given up."""
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
-"""The time limit until delayed messages are delivered. Delivery checks each level ten times a second."""
+"""The time limit for the delivery of a delayed message. Delivery checks each level ten times a second."""
 _LOOK_MS = 100
 _LOOK_CLOSELY_MS = 10
 
@@ -55,8 +55,8 @@ _LOOK_CLOSELY_MS = 10
 def _step_ms_max(plan: Plan) -> int:
     """Return how long clients may make no progress after all faults have ended.
 
-    A producer may pause first. A request to an earlier life may get no answer, so the client waits until the timeout.
-    The next request needs a new connection, and may wait for a flush.
+    A producer may pause first. A request from before a restart may get no answer, so the client waits until the
+    timeout. The next request needs a new connection, and may wait for a flush.
     """
     broker, pauses = plan.broker, plan.pauses
     patience_ms = max(broker.send_timeout_ms, broker.suspend_ms + PATIENCE_MS) + CONNECT_MS
@@ -189,7 +189,7 @@ class BrokerRun(NetworkRun):
         if others and self._choices.stream("group").chance(0.5, "another takes over"):
             dead.hand_over_queues(self._choices.stream("group").choice(others, "who takes over"))
 
-    # -- lives -------------------------------------------------------------------------------------
+    # -- starts and stops --------------------------------------------------------------------------
 
     def _run_life(self, number: int, life: Life) -> None:
         self._number = number
@@ -210,14 +210,14 @@ class BrokerRun(NetworkRun):
                 self._end_broker(node, life if node is victim else OFF)
 
     def _wait_for_a_send(self, victim: BrokerNode) -> None:
-        """Wait until only a drawn number of messages has no answer, or the victim has died."""
+        """Wait until a random number of messages has no answer, or the victim has died."""
         stream, given = self._choices.stream("stops"), self._unanswered_count
         left = stream.randint(1, given, "messages left at a stop") if given else 0
         while victim.is_alive and self._unanswered_count > left:
             self._director.tasks.sleep(_LOOK_CLOSELY_MS)
 
     def _wait_for_clients(self, victim: BrokerNode) -> None:
-        """Wait until producers are done and a pause has passed, or the victim has died."""
+        """Wait until producers have finished and a pause has passed, or the victim has died."""
         while victim.is_alive and self._unanswered_text():
             self._director.tasks.sleep(_LOOK_MS)
         rest = self._choices.stream("rests")
@@ -236,8 +236,7 @@ class BrokerRun(NetworkRun):
             producer.add_messages(skew.names_to_put(index, names), skew)
 
     def _boot_broker(self, node: BrokerNode, number: int, life: Life | None) -> None:
-        """life: how the machine will end, None after all faults."""
-        if not node.is_put_away:  # its machine died of a disk error between lives of other brokers
+        if not node.is_put_away:  # a disk error killed its machine while other brokers restarted
             self._end_broker(node, OFF)
         prefix = "" if node.identity.is_first else f"{node.name}/"
         disk = node.lasting.find_disk(f"{prefix}disk-{number}", faulty=life is not None)
@@ -265,7 +264,7 @@ class BrokerRun(NetworkRun):
         self._judge.report(found)
         if node.is_alive and life.is_stop:
             self._run_on_machine(machine, "stop", node.stop)
-        if node.is_alive and life.is_stop:  # still alive, so the stop was clean
+        if node.is_alive and life.is_stop:  # the machine still runs, so the stop was clean
             endpoint.dies_silently = False
             self._kernel.kill(machine)
             self._marks.note_end(life, disk, crashed=False, recovered=True)
@@ -293,10 +292,10 @@ class BrokerRun(NetworkRun):
             return None
         return CONSUMER_OFFSET_INTERVAL_MS + 2 * live.start_ms_max(self._plan)
 
-    # -- in the end --------------------------------------------------------------------------------
+    # -- after all faults --------------------------------------------------------------------------
 
     def _finish_run(self) -> None:
-        """In a liveness run, end all faults and wait until every message is consumed. At the end, judge every disk."""
+        """In a liveness run, end all faults and wait until every message is consumed. Then check every disk."""
         number = self._number = len(self._lives)
         self._disturbances.stop()
         if self._plan.heals:
@@ -320,7 +319,6 @@ class BrokerRun(NetworkRun):
             )
 
     def _await_all_consumed(self, number: int) -> None:
-        """Send more messages, and wait until all are consumed and replicated."""
         self._give_messages(number, HEAL_MESSAGES_EACH)
         self._await_no_work_left(self._unanswered_text, "sends are not answered", "producers", "all done")
         if self._plan.transactions.chance:
@@ -336,10 +334,7 @@ class BrokerRun(NetworkRun):
 
     @property
     def _has_complete_slave(self) -> bool:
-        """Return whether the first slave has its master's whole log.
-
-        A slave that began empty may have only the end of the log.
-        """
+        """Return whether the first slave has its master's whole log. A slave that began empty may have only the end."""
         if self._used_nodes[1].has_expired_behind:
             return False
         master, slave = self._used_nodes[0].loaded, self._used_nodes[1].loaded
@@ -348,7 +343,7 @@ class BrokerRun(NetworkRun):
     def _replace_master_by_slave(self, number: int) -> None:
         lost, heir, *others = self._used_nodes
         lost.account.ledger.commits.note_stop()
-        lost.account.ledger.delay_progress.is_known = False  # the slave has a delayOffset.json of its own
+        lost.account.ledger.delay_progress.is_known = False  # the slave has its own delayOffset.json
         lost.life.endpoint.dies_silently = False
         self._end_broker(lost, OFF)
         self._end_broker(heir, HEAL)
@@ -382,7 +377,7 @@ class BrokerRun(NetworkRun):
         return allowances.has_any_fault(node.life.disk) or self._plan.capacity_bytes > 0
 
     def _await_no_work_left(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
-        """Wait until `left` returns an empty text. A text that stays the same for `_step_ms_max` breaks LIVE."""
+        """Wait until `left` returns an empty text. A text that stays the same for `_step_ms_max` violates LIVE."""
         step_ns, before, since_ns = _step_ms_max(self._plan) * 1_000_000, "", 0
         while found := left():
             if found != before:
@@ -394,7 +389,8 @@ class BrokerRun(NetworkRun):
     def _await_idle(self) -> None:
         """Wait until brokers have no work left, and slaves have all of their master's data.
 
-        The last wait is for the first slave, which may take over afterwards: consumers commit during the other waits.
+        The last wait is for the first slave, which may take over afterwards, because consumers commit during the other
+        waits.
         """
         sleep = self._director.tasks.sleep
         master, *others = self._used_nodes

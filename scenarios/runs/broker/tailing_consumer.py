@@ -1,7 +1,7 @@
 """Tailing consumer: follows one queue from its end, in a group of its own, without commits.
 
-Pulls of a tailing consumer wait for the same messages as pulls of other consumers. Each pull must be answered when the
-message arrives.
+The pulls of a tailing consumer wait for the same messages as other pulls. Each pull must be answered when the message
+arrives.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ from .consumer import PATIENCE_MS, PULLED, RETRY_MS, BrokerQueue
 from .routes import BrokerAddress, Routes
 
 _SUSPEND_MS = 5_000
-"""How long a pull is held. Long, because most pulls of a run find no message."""
+"""How long the broker holds a pull. The time is long, because most pulls of a run find no message."""
 
 
 class TailingConsumer:
@@ -36,7 +36,6 @@ class TailingConsumer:
         group: str,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """account: of the queue's broker."""
         self._most = plan.broker.pull_messages_max
         self._topics = [topic_of_users(number) for number in range(plan.topics)]
         self._make_routes = routes

@@ -1,6 +1,6 @@
 """Transaction listener: commits or rolls back the half messages of one producer.
 
-The listener decides at once, or when the broker sends a check request. The decision is drawn before the message is sent
+The listener decides at once, or when the broker sends a check request. The decision is made at random before the send
 and never changes. The request with the decision may be lost.
 """
 
@@ -22,7 +22,7 @@ _ANSWER_MS = 3_000
 
 
 class TransactionListener:
-    """Every member of the producer group gives the same answer."""
+    """Each member of the producer group gives the same answer."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class TransactionListener:
         account: BrokerAccount,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """broker: a lone broker, which sends check requests over the producer's connection."""
+        """A single broker sends check requests over the producer's connection."""
         self._world = world
         self._client_id = client_id
         self._account = account
@@ -48,7 +48,7 @@ class TransactionListener:
         self._world.tasks.spawn(f"decide {self._client_id}", self._send_decisions)
 
     def _on_request(self, request: RemotingCommand) -> None:
-        """Queue a check request of the broker. The receiving task must not wait."""
+        """Queue a check request of the broker, because the task that receives it must not wait."""
         if request.code == RequestCode.CHECK_TRANSACTION_STATE:
             self._asked.append(request)
             self._more.notify()
@@ -82,11 +82,10 @@ class TransactionListener:
             self.decide(fields["transactionId"], *offsets, asked=True)
 
     def _judge_check_request(self, name: str, body: bytes) -> None:
-        """Judge a check request.
+        """Check a check request of the broker.
 
-        The number of a check request may repeat, because the network can lose a request or its answer.
-
-        A request after a decision is no violation: the decision may have been late or lost.
+        The number of a check request may repeat, because the network can lose a request or its answer. A request after
+        a decision is no violation, because the decision may have been late or lost.
         """
         found = tx.check_check_request(
             self._account.ledger.transactions.by_name.get(name),

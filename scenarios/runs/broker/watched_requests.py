@@ -1,7 +1,7 @@
-"""Watched requests: judges each answer of a broker's processors before it is sent.
+"""Watched requests: checks each answer of a broker's processors before it is sent.
 
 Under SYNC_FLUSH, SUCCESS for a send means that the record is durable; a timeout means that the time has passed or a
-sync has failed. While a pull is held, its queue has no message for the pull. A server turns every exception of a
+sync has failed. While the broker holds a pull, its queue has no message for it. A server turns every exception of a
 processor into an answer, so unexpected exceptions are reported here.
 """
 
@@ -29,7 +29,7 @@ _FORESEEN = (RequestRefusedError, StoreError, OSError)
 
 
 class WatchedRequests:
-    """The requests of one life of a broker. Invariant: `_waiting` has the sends with a pending late answer."""
+    """The requests since the broker's last start. Invariant: `_waiting` has the sends with a pending late answer."""
 
     def __init__(
         self,
@@ -40,7 +40,6 @@ class WatchedRequests:
         report: Callable[[Iterable[Violation]], None],
         expired_to: Callable[[], int],
     ) -> None:
-        """expired_to: returns the log offset before which segments may have been removed."""
         self._kernel = kernel
         self._store = store
         self._disk = disk
@@ -48,10 +47,9 @@ class WatchedRequests:
         self._expired_to = expired_to
         self._plan = plan
         self._waiting: dict[LateResponse, int] = {}
-        """When each request arrived, in virtual time."""
+        """Pending answer -> arrival of its request, in virtual time."""
 
     def judged_routes(self, routes: Routes, held: Callable[[Channel], Iterable[HeldPull]]) -> Routes:
-        """held: returns the held pulls of a connection."""
         judges: dict[Pool, Callable[..., Response]] = {
             Pool.SEND_MESSAGE: self._process_send,
             Pool.PULL_MESSAGE: partial(self._process_pull, held),
@@ -116,7 +114,6 @@ class WatchedRequests:
             raise
 
     def check_waiting(self, now_ns: int) -> Iterator[Violation]:
-        """now_ns: a time when the broker was alive."""
         return live.check_waiting(self._plan, self._waiting.values(), now_ns)
 
     def _judge_answer(self, request: RemotingCommand, answer: RemotingCommand, asked_ns: int) -> None:
@@ -134,5 +131,5 @@ class WatchedRequests:
             self._report_in_task(found)
 
     def _report_in_task(self, found: list[Violation]) -> None:
-        """Report in a task of its own, because a server turns the exceptions of a processor into answers."""
+        """Report in a separate task, because a server turns the exceptions of a processor into answers."""
         self._store.world.tasks.spawn("judge of an answer", lambda: self._report(found))

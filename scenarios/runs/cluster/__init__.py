@@ -1,1 +1,1 @@
-"""Cluster runs: a master and its slaves, each with a disk of its own, on a network."""
+"""Cluster runs: a master and its slaves, each with its own disk, on a network."""

@@ -28,7 +28,7 @@ class ClusterNode(Node):
         self.config = config
         self.ha: HAService | None = None
         self.has_logged_divergence = False
-        """Whether the newest life of the slave has logged that its log diverges from its master's log."""
+        """Whether the slave has logged, since its last start, that its log diverges from its master's."""
 
     @property
     def is_master(self) -> bool:

@@ -1,9 +1,9 @@
-"""Cluster run: a master and its slaves. One machine ends at a time while all other machines keep running.
+"""Cluster run: a master and its slaves. One machine ends at a time while all others keep running.
 
-    draw a plan → lives: all machines that are off start, traffic at the master, one machine ends → heal: slaves catch
-    up, or report a reason → the master's disk is lost: each slave is opened as a master
+    draw a plan → repeat: start all machines that are off, send traffic to the master, end one machine → heal: slaves
+    catch up, or report a reason → the master's disk is lost: each slave is opened as a master
 
-The master is judged like a single store. A slave that dies during traffic restarts during traffic. An additional
+The master is checked like a single store. A slave that dies during traffic restarts during traffic. An additional
 machine, the referee, controls the run.
 """
 
@@ -42,7 +42,7 @@ _DISPATCH_MS_MAX = 20_000
 _LOOK_MS = 200
 _FLIPPED_BIT = "flipped bit"
 _BITS = (40, 62, 63)
-"""Bits of which each makes queueOffset greater than in any possible log; 63 is the sign bit."""
+"""Each of these bits makes queueOffset greater than in any possible log; 63 is the sign bit."""
 _RECORDS_MAX = 8
 
 
@@ -68,7 +68,7 @@ class ClusterRun(NetworkRun):
         self._finish_run()
         self._open_all_alone()
 
-    # -- lives -------------------------------------------------------------------------------------
+    # -- starts and stops --------------------------------------------------------------------------
 
     def _run_life(self, number: int, life: Life) -> None:
         victim = self._used_nodes[life.node % len(self._used_nodes)]
@@ -89,7 +89,7 @@ class ClusterRun(NetworkRun):
         self._end_machine(victim, life)
         for node in self._used_nodes:
             if node is not victim and not node.is_alive:
-                self._record_end(node, OFF)  # a disk error killed it during the load
+                self._record_end(node, OFF)  # a disk error killed the machine during the load
 
     def _arm_crash(self, node: ClusterNode, life: Life) -> None:
         node.set_connection_end_mode(life)
@@ -103,7 +103,7 @@ class ClusterRun(NetworkRun):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _run_users(self, number: int, life: Life, victim: ClusterNode) -> None:
-        """Run users at the master until the users are done or the master dies. A slave that dies restarts."""
+        """Run users at the master until they have finished or the master dies. A slave that dies restarts."""
         if not self._master.is_alive:
             return
         store, disk, machine = self._master.running
@@ -141,7 +141,7 @@ class ClusterRun(NetworkRun):
     def _await_dispatch(self, store: MessageStore) -> None:
         """Wait until the queues have all puts, because the transaction check reads earlier decisions from them.
 
-        After a load the queues are complete. Dispatch may lag on a master that was not restarted.
+        After a load the queues are complete. On a master that was not restarted, dispatch may lag.
         """
         due_ns = self._kernel.now_ns + _DISPATCH_MS_MAX * 1_000_000
         while self._kernel.now_ns < due_ns and self._master.is_alive:
@@ -198,7 +198,6 @@ class ClusterRun(NetworkRun):
     # -- machines ----------------------------------------------------------------------------------
 
     def _boot_node(self, node: ClusterNode, number: int, life: Life | None, again: str = "") -> None:
-        """life: how the machine will end, None if the plan does not say."""
         is_in_traffic = number < len(self._plan.lives)
         disk = node.lasting.find_disk(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
         machine = self._switch_on(node, f"{node.name}{again}-life-{number}", disk)
@@ -236,7 +235,7 @@ class ClusterRun(NetworkRun):
         if removals is not None:
             removals.store = store
         if network is not None and not node.is_master and self._plan.recover_whole_log:
-            # the next load must read the record again, which a load that trusts the checkpoint does not
+            # the next load must read the record again, and a load that trusts the checkpoint would not
             stream = self._choices.stream(f"{machine.name}/flipped bit")
             _flip_queue_offset_bit(store.dispatch, self._plan.cluster.flipped_bit_chance, stream, disk.injected)
         if node.is_master:
@@ -246,13 +245,10 @@ class ClusterRun(NetworkRun):
             self._witness.slave_recovered(node, store, disk)
         return store
 
-    # -- in the end --------------------------------------------------------------------------------
+    # -- after all faults --------------------------------------------------------------------------
 
     def _finish_run(self) -> None:
-        """In a safety run, switch all machines off.
-
-        In a liveness run, end all faults, use the cluster, and stop the cluster.
-        """
+        """In a safety run, switch all machines off. In a liveness run, end all faults, and use and stop the cluster."""
         self._number = len(self._lives)
         if not self._plan.heals:
             for node in self._used_nodes:
@@ -274,13 +270,13 @@ class ClusterRun(NetworkRun):
             self._end_machine(node, HEAL)
 
     def _switch_off_failed(self) -> None:
-        """Switch off machines with disk errors, some of which last until a restart."""
+        """Switch off machines with disk errors, because some errors last until a restart."""
         for node in self._used_nodes:
             if node.is_alive and allowances.has_any_fault(node.life.disk):
                 self._end_machine(node, OFF)
 
     def _await_settled(self, slave: ClusterNode) -> None:
-        """Wait until a slave has all of its master's log, or reports a divergence; judge the result."""
+        """Wait until a slave has its master's whole log or reports a divergence; check the result."""
         store, disk, machine = slave.running
         self._settling.await_idle(
             store,
@@ -296,7 +292,7 @@ class ClusterRun(NetworkRun):
     def _slave_cursors(self, slave: ClusterNode) -> Iterator[Cursor]:
         store, end = slave.running[0], self._master.running[0].log.max_offset
         within_ms = quiescence.following_ms_max(store, self._plan, end)
-        # reading the reported offsets is a scheduling point, so it comes first
+        # the read of reported offsets is a scheduling point, so it comes first
         own, connections = f"{slave.host}:", self._master.service.connections
         reports = [each.reported_offset for each in connections if each.remote_address.startswith(own)]
         yield from quiescence.replication_cursors(

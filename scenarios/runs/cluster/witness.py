@@ -22,13 +22,13 @@ _Sending = Callable[[bytes], None]
 
 
 class ReplicationJudge:
-    """Records reported offsets, and reports false ones to the judge."""
+    """Records reported offsets, and reports false ones as violations."""
 
     def __init__(self, judge: Judge, ledger: Ledger) -> None:
         self.replicas = Replicas()
         self.history = MasterHistory()
         self._sent_to = 0
-        """The log offset up to which the master has sent bytes that must survive any crash of it."""
+        """The log offset before which the master has sent bytes that must survive any crash of it."""
         self._judge = judge
         self._ledger = ledger
 
@@ -37,7 +37,7 @@ class ReplicationJudge:
         return _WatchedNetwork(endpoint, answering, asking)
 
     def _record_frame(self, node: ClusterNode, data: bytes) -> None:
-        """Record the master's log before each frame, and judge whether the master may send this frame."""
+        """Record the master's log before each frame, and check whether the master may send it."""
         if node.is_master and node.store is not None:
             self.history.extend(node.store.log)
             store, disk, _ = node.running
@@ -51,10 +51,10 @@ class ReplicationJudge:
                         self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
 
     def _judge_reports_of(self, node: ClusterNode) -> _Sending:
-        """Judge each report on a new connection of a slave.
+        """Check each report on a new connection of a slave.
 
         The first report only requests a start offset. RocketMQ's masters also count it as a confirmation; this master
-        does not, even if the report is repeated.
+        does not, even if it is repeated.
         """
         first: int | None = None
 
@@ -81,7 +81,7 @@ class ReplicationJudge:
         self.replicas.record_slave_recovery(node.host, store)
 
     def slave_crashed(self, node: ClusterNode, profile: CrashProfile, *, sync_flush: bool) -> None:
-        """Record the end of a slave's machine. A power cut or a failed write may lose unconfirmed data."""
+        """Record the end of a slave's machine, after which unconfirmed data may be lost."""
         flushed_where = 0 if node.store is None else node.store.log.flushed_where.get()
         cache_survives = profile.page_cache_survives and not allowances.has_reverted_data(node.life.disk)
         self.replicas.record_slave_crash(node.host, keeps_all=cache_survives or sync_flush, flushed_where=flushed_where)
@@ -98,7 +98,7 @@ class _WatchedConnection:
         self._connection = connection
         self._sending = sending
         self._left_bytes = 0
-        """Number of bytes of the last send that the network has not accepted yet."""
+        """The bytes of the last send that the network has not accepted yet."""
 
     @property
     def local_address(self) -> str:
@@ -139,7 +139,7 @@ class _WatchedListener:
 
 
 class _WatchedNetwork:
-    """Observes sends. Pollers are not watched."""
+    """Observes sends, but not pollers."""
 
     def __init__(self, network: Network, answering: _Sending, asking: Callable[[], _Sending]) -> None:
         """answering: observes sends on accepted connections; asking: makes an observer for each outgoing connection."""

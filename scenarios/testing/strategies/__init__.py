@@ -1,6 +1,6 @@
 """Hypothesis strategies for a store and its runs (docs/hypothesis.md).
 
-Needs Hypothesis, which `pip install '.[test]'` installs.
+Hypothesis comes with `pip install '.[test]'`.
 """
 
 from .choices import choices as choices

@@ -1,7 +1,7 @@
-"""Drawn choices: Hypothesis draws, shrinks and stores each decision of a run.
+"""Random choices of a run that Hypothesis makes, shrinks and stores.
 
-By convention 0 is the harmless outcome of a draw, and Hypothesis shrinks towards 0. So in a shrunk failure only the
-decisions that cause the failure differ from 0.
+The value 0 is the harmless outcome of a choice, and Hypothesis shrinks towards 0. So in a shrunk failure only the
+choices that cause the failure differ from 0.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ _POINTS_MAX, _OTHERS_MAX, _DEVIATIONS_MAX = 60, 3, 8
 _BOLDEST, _SEEDS = 4, 1 << 16
 
 DrawBelow = Callable[[int], int]
-"""Draws 0 <= x < options."""
+"""Returns a random number x, 0 <= x < options."""
 Surprise = tuple[int, int]
-"""How many of four draws are unusual on average, and a seed for the positions and values of the unusual draws."""
+"""How many of four values are unusual on average, and a seed for positions and values of the unusual ones."""
 NONE: Surprise = (0, 0)
 
 
 class DrawnStream(ReplayedStream):
-    """A stream of choices whose draws come from a function."""
+    """A stream of choices whose values come from a function."""
 
     __slots__ = ("_draw",)
 
@@ -35,7 +35,7 @@ class DrawnStream(ReplayedStream):
         self._draw = draw
 
     def chance(self, probability: float, label: str) -> bool:
-        """Return True with about the given probability. Draws nothing for 0 and 1."""
+        """Return True with about the given probability. Probabilities 0 and 1 need no random value."""
         if not 0.0 < probability < 1.0:
             return probability >= 1.0
         least = min(_CHANCES - 1, ceil(_CHANCES * (1.0 - probability)))
@@ -54,7 +54,7 @@ class DrawnStream(ReplayedStream):
 
 
 class DrawnChoices(Choices):
-    """The streams of one run, all drawn by one function. `decisions()` returns the unusual draws for a replay."""
+    """The streams of one run, with values from one function. `decisions()` returns the unusual values for a replay."""
 
     def __init__(self, draw: DrawBelow) -> None:
         super().__init__("")
@@ -71,16 +71,15 @@ class DrawnChoices(Choices):
 
 @st.composite
 def choices(draw: st.DrawFn) -> Choices:
-    """Return choices that draw while the test runs, for code with a parameter of the type `sim.choices.Choices`."""
+    """Return choices that Hypothesis makes while the test runs, for code with a `sim.choices.Choices` parameter."""
     return DrawnChoices(lambda options: draw(_below(options)))
 
 
 class UnusualDraws:
-    """Draws 0, or unusual values that the step's surprise determines.
+    """Returns 0, or unusual values that the step's surprise determines.
 
-    Hypothesis stores two numbers for all draws of a step.
-
-    Hypothesis can drop only a few draws at once from a test case, so it could not drop a step with dozens of draws.
+    Hypothesis stores two numbers for all values of a step. Hypothesis can drop only a few values at once from a test
+    case, so it could not drop a step with dozens of values.
     """
 
     def __init__(self) -> None:
@@ -97,7 +96,7 @@ class UnusualDraws:
 
 
 def surprises() -> st.SearchStrategy[Surprise]:
-    """Return surprises: unusual draws for one step of a run. The simplest surprise has none."""
+    """Return surprises: unusual values for one step of a run. The simplest surprise has no unusual value."""
     return st.tuples(st.integers(0, _BOLDEST), st.integers(0, _SEEDS - 1))
 
 

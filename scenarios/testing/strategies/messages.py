@@ -27,7 +27,7 @@ def tags() -> st.SearchStrategy[str]:
 
 
 def keys() -> st.SearchStrategy[str]:
-    """Return KEYS properties: words separated by spaces. Some words are in several messages or have the same hash."""
+    """Return KEYS properties: words separated by spaces. Some words repeat between messages or have the same hash."""
     word = st.sampled_from((*_SAME_HASH, "order-1")) | st.text(_WORD, min_size=1, max_size=12)
     return st.lists(word, max_size=4).map(" ".join)
 

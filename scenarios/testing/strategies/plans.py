@@ -31,11 +31,10 @@ _MS_MAX = 5_000
 
 
 def plans(ranges: Ranges | None = None) -> st.SearchStrategy[Plan]:
-    """Return plans drawn from ranges.
+    """Return plans from ranges.
 
-    Put the simplest option of each range first, because Hypothesis shrinks to the first option.
-
-    Run a plan with `tornlog.scenarios.runs.store_run.Run(plan, choices).execute()`.
+    Put the simplest option of each range first, because Hypothesis shrinks to it. Run a plan with
+    `tornlog.scenarios.runs.store_run.Run(plan, choices).execute()`.
     """
     wanted = Ranges() if ranges is None else ranges
     return choices().map(lambda drawn: draw_plan(drawn.stream("plan"), wanted))
@@ -62,17 +61,14 @@ class DrawnDirectory:
     config: StoreConfig
 
     def export(self, directory: Path) -> StoreConfig:
-        """Write the files into an existing directory.
-
-        Returns the settings with which a store opens the exported directory.
-        """
+        """Write the files into an existing directory, and return the settings with which a store opens it."""
         export_image(self.image, ROOT, directory)
         return replace(self.config, store_path_root_dir=str(directory))
 
 
 @st.composite
 def store_directories(draw: st.DrawFn, ranges: Ranges | None = None) -> DrawnDirectory:
-    """Return a store's directory after one of its lives. The plan of the run is drawn from ranges."""
+    """Return a store's directory after one of its stops or crashes. The plan of the run is from the ranges."""
     plan = draw(plans(_RANGES if ranges is None else ranges))
     images = _images_of(plan, draw(choices()), draw(schedules()))
     return DrawnDirectory(draw(st.sampled_from(images)), config_of(plan))

@@ -1,8 +1,7 @@
-"""Session: runs one store through its lives, step by step.
+"""Session: starts, uses, stops and kills one store, step by step.
 
-The caller opens, uses, stops and kills the store. Each step is a task on the store's machine, and no time passes
-between two steps. A ledger records the store's answers. The checks of the scenarios run at each answer, at each crash
-and after each recovery.
+Each step is a task on the store's machine, and no time passes between two steps. A ledger records the store's answers.
+The checks of the scenarios run at each answer, at each crash and after each recovery.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,11 +37,11 @@ _AT_ONCE = SyncTiming(0, 0)
 
 
 class StoreBroke(AssertionError):
-    """The store has broken a promise. The text names the promise and the place, and compares expected with found."""
+    """The store has broken a promise. The text names promise and file position, and compares expected with found."""
 
 
 class StoreSession:
-    """A store on a simulated disk. `open` begins a life, which a stop or a crash ends.
+    """A store on a simulated disk, between `open` and a stop or crash.
 
     Each step that uses the store returns whether the machine is still on. A broken promise raises StoreBroke, after
     which the session is unusable.
@@ -74,10 +73,9 @@ class StoreSession:
         return self._machine is not None
 
     def close(self) -> None:
-        """End all tasks, without the final checks."""
         self._kernel.close()
 
-    # -- lives -------------------------------------------------------------------------------------
+    # -- starts ------------------------------------------------------------------------------------
 
     def open(self, power_fails_after: int | None = None, moment: str = MOMENTS[0]) -> bool:
         """Switch the machine on and open the store. power_fails_after: `after` of `fail_power`."""
@@ -168,7 +166,6 @@ class StoreSession:
         return self._run_step(lambda: self._settling.flush(self._opened_store(), disk))
 
     def catch_up(self) -> bool:
-        """Wait until all durable messages are visible, and check the consumers."""
         disk = self._disk
         assert disk is not None, "it is running"
         return self._run_step(lambda: self._settling.await_visible(self._opened_store(), disk))
@@ -176,7 +173,7 @@ class StoreSession:
     # -- one step ----------------------------------------------------------------------------------
 
     def _run_step(self, body: Callable[[], None]) -> bool:
-        """Run `body` as a task on the store's machine, and wait. Returns whether the machine is still alive."""
+        """Run `body` as a task on the store's machine, and wait. Return whether the machine is still on."""
         machine = self._machine
         assert machine is not None, "it is running"
         self._steps += 1
@@ -203,7 +200,7 @@ class StoreSession:
             ) from None  # the steps of the session explain the failure, this traceback does not
 
     def _end_in_a_crash(self) -> None:
-        """Draw the crash image and record which data must survive. After a process kill the disk stays mounted."""
+        """Choose a crash image at random, and record which data must survive. A process kill keeps the disk mounted."""
         disk = self._disk
         assert disk is not None, "it was running"
         disk_model = DISK_MODELS[self._plan.disk]

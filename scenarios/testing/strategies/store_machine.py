@@ -5,10 +5,10 @@
     TestStore = StoreMachine.TestCase
 
 The steps are put, pull, look-up, query, passing time, flush, power cut, recovery and stop. The model is the ledger,
-which records the store's answers. Draws within a step, such as the size of a message or the data lost in a power cut,
-are 0 except for a few unusual draws of the step. The schedule of tasks has a few deviations. A failed test prints the
-unusual draws and the deviations. Only one user runs at a time, concurrently with the store's tasks. Use `plans` for
-concurrent users.
+which records the store's answers. Random values within a step, such as the size of a message or the data lost in a
+power cut, are 0 except for a few unusual ones. The schedule of tasks has a few deviations. A failed test prints the
+unusual values and the deviations. Only one user runs at a time, concurrently with the store's tasks. For concurrent
+users see `plans`.
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize(surprise=surprises(), schedule=schedules())
     def begin(self, surprise: Surprise, schedule: Policy) -> None:
-        """Set up a store on an empty disk. surprise: unusual draws of sizes and settings."""
+        """Set up a store on an empty disk. surprise: unusual sizes and settings."""
         self._surprises.set_surprise(surprise)
         plan = draw_plan(self._choices.stream("plan"), self.ranges)
         self._session = StoreSession(plan, self._choices, schedule)
@@ -97,12 +97,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        """Wait until all puts are durable and visible, and check the consumers."""
         self._run_step(lambda session: session.flush() and session.catch_up())
 
     @rule(surprise=surprises())
     def crash(self, surprise: Surprise) -> None:
-        """Cut the power between two steps. surprise: unusual draws of the lost data."""
+        """Cut the power between two steps. surprise: unusual choices of the lost data."""
         self._run_step(StoreSession.crash, surprise)
 
     @rule()
@@ -111,7 +110,6 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(after=st.integers(0, _OPERATIONS_IN_USE), moment=st.sampled_from(MOMENTS))
     def power_will_fail(self, after: int, moment: str) -> None:
-        """Cut the power at a file operation in the next step or in a later step."""
         self._run_step(lambda session: session.fail_power(after, moment))
 
     @rule(
@@ -140,7 +138,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self._session
 
     def _run_step(self, step: Callable[[StoreSession], object], surprise: Surprise = NONE) -> None:
-        """Run a step, and first open the store if necessary. Because of this, shrinking can drop any earlier step."""
+        """Run a step, and first open the store if necessary. So shrinking can drop any earlier step."""
         session = self._started_session
         self._surprises.set_surprise(surprise)
         with applied_mutant(self.mutant):

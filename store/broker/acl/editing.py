@@ -1,7 +1,7 @@
-"""Editor of plain_acl.yml: changes accounts and white lists while a broker runs.
+"""Editor of plain_acl.yml: changes accounts and white lists.
 
-The whole text is generated from the parsed file, so comments are lost, as with RocketMQ. The caller must check the
-result before use. Values in the YAML file are read as strings, so that a key made of digits stays a string.
+The editor generates the whole text from the parsed file, so comments are lost, as in RocketMQ. The caller must check
+the result before use. The editor reads YAML values as strings, so that a key made of digits stays a string.
 Source: RocketMQ PlainPermissionManager.updateAccessConfig, deleteAccessConfig, updateGlobalWhiteAddrsConfig.
 """
 
@@ -21,7 +21,7 @@ class NoSuchAccountError(LookupError):
 
 
 def put_account_in_text(text: str, account: Mapping[str, str | Sequence[str]], version: DataVersion) -> str:
-    """Replace the given fields of an account. A new account is appended."""
+    """Replace the given fields of an account, or append a new account."""
     root, key = _yaml_root(text), account["accessKey"]
     accounts = root.setdefault(_ACCOUNTS, None) or []
     known = next((each for each in accounts if each.get("accessKey") == key), None)

@@ -1,4 +1,4 @@
-"""Parser of plain_acl.yml, and access control that reloads the file on change.
+"""Access control: parses plain_acl.yml, and reloads the file after a change.
 
     globalWhiteRemoteAddresses:
     - 10.10.103.*
@@ -15,8 +15,8 @@
       groupPerms:
       - groupA=DENY
 
-The parser is strict: it raises an error with a line number for an entry that RocketMQ ignores or reads as DENY. The
-parser ignores a dataVersion, which RocketMQ's tools write. PyYAML is an optional dependency; only its node API gives
+For an invalid entry, which RocketMQ would ignore or read as DENY, the parser raises an error with the line number. The
+parser ignores the dataVersion that RocketMQ's tools write. PyYAML is an optional dependency; only its node API gives
 line numbers. Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms,
 AclFileWatchService.
 """
@@ -45,7 +45,6 @@ from .rules import (
 )
 
 KEY_CHARACTERS_MIN = 7
-"""As in RocketMQ."""
 _KEYS = ("globalWhiteRemoteAddresses", "accounts", "dataVersion")
 _PERM_KEYS = ("defaultTopicPerm", "defaultGroupPerm", "topicPerms", "groupPerms")
 _ACCOUNT_KEYS = ("accessKey", "secretKey", "whiteRemoteAddress", "admin", *_PERM_KEYS)
@@ -57,7 +56,7 @@ WATCH_INTERVAL_MS = 5_000
 
 
 class PlainAclError(ValueError):
-    """An invalid file. The message has the line, the expected and the found value."""
+    """An invalid file. The message contains the line, the expected and the found value."""
 
     def __init__(self, line: int, name: str, expected: str, found: str) -> None:
         super().__init__(f"line {line}: {name}: expected {expected}, found {found}")
@@ -65,7 +64,7 @@ class PlainAclError(ValueError):
 
 
 def read_plain_acl(text: str) -> AccessRules:
-    """Raises PlainAclError, or ModuleNotFoundError if PyYAML is not installed."""
+    """Raises PlainAclError, or ModuleNotFoundError without PyYAML."""
     root = _compose_yaml(text)
     if root is None:
         return AccessRules({})
@@ -163,7 +162,7 @@ def _sequence_items(node: _Node, name: str) -> list[_Node]:
 
 
 def _scalar_text(node: _Node, name: str) -> str:
-    """Return a scalar as it is written in the file, so that a key made of digits stays a string."""
+    """Return the text of a scalar, so that a key made of digits stays a string."""
     if node.id != "scalar":
         raise PlainAclError(_line_number(node), name, "a text", f"a {node.id}")
     return str(node.value)
@@ -186,7 +185,7 @@ def _parse_choice(node: _Node, name: str, values: Mapping[str, _Value], default:
 
 
 class AccessControl(Service):
-    """Access control by one plain_acl.yml. While the file is unreadable or invalid, the last valid rules apply.
+    """Applies the rules of a plain_acl.yml. While the file is unreadable or invalid, the last valid rules apply.
 
     Source: RocketMQ AclFileWatchService.
     """
@@ -202,7 +201,7 @@ class AccessControl(Service):
         self._emit = emit
         self._interval_ms = interval_ms
         self._disk_fault = ""
-        """The read error of the last poll, or empty. A repeated error is not logged again."""
+        """The read error of the last poll, or empty. Only a different error is logged."""
         self._seen = self._file_state()
         self.rules = self._read_rules()
 
@@ -218,17 +217,17 @@ class AccessControl(Service):
             raise PlainAclError(1, "file", "UTF-8", str(error)) from error
 
     def edit_file(self, edit: Callable[[str], str]) -> None:
-        """Edit the file durably, then apply its rules.
+        """Edit the file durably, then apply the new rules.
 
         If the text is invalid before or after the edit, raises PlainAclError and changes nothing. Errors of `edit` and
-        OSErrors of the disk propagate.
+        of the disk propagate.
         """
         with self._lock:
             before = self.read_text()
             read_plain_acl(before)
             changed = edit(before)
             rules = read_plain_acl(changed)
-            self._file.load(lambda raw, _: raw)  # loading makes `store` keep the old text as `.bak`
+            self._file.load(lambda raw, _: raw)  # after a load, `store` keeps the old text as `.bak`
             self._file.store(changed.encode())
             self.rules, self._seen = rules, self._file_state()
         self._emit(f"{self.path}: changed by an administrator, {len(rules.accounts)} accounts")
@@ -243,7 +242,7 @@ class AccessControl(Service):
                 self._emit(f"{self.path}: read again, {len(self.rules.accounts)} accounts")
         except PlainAclError as error:
             self._emit(warning_line(f"{self.path}: {error}; the rules stay as they were"))
-        except OSError as error:  # each poll retries; only a new error is logged
+        except OSError as error:  # the next poll retries
             fault, seen = str(error), None
             if fault != self._disk_fault:
                 self._emit(warning_line(f"{self.path}: {error}; the rules stay as they were"))

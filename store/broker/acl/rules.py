@@ -3,19 +3,19 @@
 White lists are patterns of IP addresses:
 
     (blank)                 no address
-    *  *.*.*.*              every address, as is *:*:*:*:*:*:*:*
+    *  *.*.*.*              every address, also *:*:*:*:*:*:*:*
     10.0.0.7                one address
-    10.0.0.7,10.0.0.8       several
-    10.0.0.{7,8}            several that differ in their last part
+    10.0.0.7,10.0.0.8       several addresses
+    10.0.0.{7,8}            addresses that differ in their last part
     10.0.*.*  10.0.0-5.*    ranges: after the first range, all parts must be *
     ::1  fe80::{1,2}  2001:db8:*:*:*:*:*:*  2001:db8:0-ff:*:*:*:*:*      IPv6 in the same way, parts in hex
 
-RocketMQ ignores the parts after the first range. After a range, this parser accepts only * as a part.
+RocketMQ ignores the parts after the first range. After a range, this parser accepts only *.
 
 A signature covers the values of all ext fields except the signature, sorted by field name, followed by the body.
 Source: RocketMQ RemoteAddressStrategyFactory, AclClientRPCHook, AclSigner, PlainAccessValidator.parse,
-PlainPermissionManager.validate, checkPerm, Permission. Stricter than RocketMQ: batches (320) and replies (324, 325)
-need the permissions of single messages, and every change of a broker needs an administrator.
+PlainPermissionManager.validate, checkPerm, Permission. Unlike RocketMQ, batches (320) and replies (324, 325) need the
+permissions of single messages, and only administrators may change a broker.
 """
 
 import base64
@@ -59,7 +59,7 @@ PERMISSIONS: Mapping[str, Permission] = {
 
 
 class RequiredPermission(NamedTuple):
-    """One permission that a request requires. The resource of a group is the name of its retry topic."""
+    """A permission that a request requires. The resource of a group is the name of its retry topic."""
 
     resource: str
     permission: Permission
@@ -102,10 +102,10 @@ ADMIN_CODES = frozenset(
 )
 
 OPEN_CODES = frozenset((RequestCode.GET_ROUTEINFO_BY_TOPIC,))
-"""Need no access key. If a route query were denied, the client would report a missing topic."""
+"""Requests without an access key. Clients report a denied route query as a missing topic."""
 
 _SEND_LONG = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
-_SEND_SHORT = (  # these requests have field names of one letter
+_SEND_SHORT = (  # requests with field names of one letter
     RequestCode.SEND_MESSAGE_V2,
     RequestCode.SEND_BATCH_MESSAGE,
     RequestCode.SEND_REPLY_MESSAGE_V2,
@@ -119,7 +119,7 @@ _SUBSCRIBED: Mapping[int, tuple[str | None, str | None]] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: (None, "group"),
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: (None, "consumerGroup"),
 }
-"""Request code -> fields that name a topic and a group. The request needs SUB for topic and group."""
+"""Request code -> fields with a topic and a group, for which the request needs SUB."""
 
 
 def group_resource(group: str) -> str:
@@ -145,7 +145,7 @@ def required_permissions(command: RemotingCommand) -> list[RequiredPermission]:
 
 
 def _permissions_to_send(topic: str | None) -> list[RequiredPermission]:
-    """SUB is enough for a retry topic: a consumer sends a message there to receive it again."""
+    """Sends to a retry topic need only SUB, because consumers send a message there to receive it again."""
     if not topic:
         return []
     permission = Permission.SUB if topic.startswith(RETRY_GROUP_PREFIX) else Permission.PUB
@@ -170,24 +170,24 @@ class AddressPatternError(ValueError):
 
 
 def address_parts(host: str) -> Parts | None:
-    """Return the four or eight numbers of an IP address, or None for any other text. Brackets are ignored."""
+    """Return the four or eight numbers of an IP address, or None for other text. Ignore brackets."""
     try:
         address = ip_address(host.strip("[]"))
     except ValueError:
         return None
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is None:
-            groups = address.exploded.partition("%")[0].split(":")  # ignores the zone of a link-local address
+            groups = address.exploded.partition("%")[0].split(":")  # without the zone of a link-local address
             assert len(groups) == 8, groups
             return tuple(int(group, 16) for group in groups)
-        address = address.ipv4_mapped  # the form in which a dual-stack socket reports an IPv4 client
+        address = address.ipv4_mapped  # a dual-stack socket reports IPv4 clients like this
     assert isinstance(address, IPv4Address)
     return tuple(address.packed)
 
 
 @dataclass(frozen=True, slots=True)
 class AddressPattern:
-    """Rows of the values allowed in each part. One row must match; None matches every address."""
+    """A pattern of IP addresses. Each row lists the allowed values per part. None matches every address."""
 
     rows: tuple[tuple[Container[int], ...], ...] | None
 
@@ -264,7 +264,7 @@ def _parse_number(text: str, base: int, most: int, pattern: str) -> int:
 
 
 def hmac_signature(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
-    """Return the HmacSHA1 signature in base 64. The signature does not cover an existing signature field."""
+    """Return the HmacSHA1 signature in base 64, without an existing signature field."""
     values = "".join(fields[name] for name in sorted(fields) if name != SIGNATURE)
     digest = hmac.new(secret_key.encode(), values.encode(), hashlib.sha1)
     digest.update(body)
@@ -272,10 +272,9 @@ def hmac_signature(fields: Mapping[str, str], body: bytes, secret_key: str) -> s
 
 
 def has_valid_signature(command: RemotingCommand, secret_key: str) -> bool:
-    """Compare in constant time.
+    """Check the signature in constant time.
 
-    RocketMQ clients of some versions also sign the field _UNIQUE_KEY_QUERY. Signatures with and without this field are
-    accepted.
+    Some RocketMQ clients also sign the field _UNIQUE_KEY_QUERY, so a signature may include this field or not.
     """
     found = command.ext_fields.get(SIGNATURE, "").encode()
     signed = hmac.compare_digest(found, hmac_signature(command.ext_fields, command.body, secret_key).encode())
@@ -288,7 +287,6 @@ def has_valid_signature(command: RemotingCommand, secret_key: str) -> bool:
 def make_signer(
     access_key: str, secret_key: str, security_token: str | None = None
 ) -> Callable[[RemotingCommand], RemotingCommand]:
-    """Return a function that adds a signature to commands."""
     own = {ACCESS_KEY: access_key} | ({} if security_token is None else {SECURITY_TOKEN: security_token})
 
     def sign(command: RemotingCommand) -> RemotingCommand:
@@ -301,12 +299,12 @@ def make_signer(
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Account of one access key. `perms` is keyed by topic; a group has the key of its retry topic."""
+    """Account of an access key. `perms` has topics as keys; the key of a group is its retry topic."""
 
     access_key: str
     secret_key: str = field(repr=False)
     white_remote_address: AddressPattern = NOBODY
-    """Requests from these addresses need no signature and no permission."""
+    """Addresses whose requests need neither signature nor permission."""
     admin: bool = False
     default_topic_perm: Permission = Permission.DENY
     default_group_perm: Permission = Permission.DENY
@@ -339,7 +337,7 @@ class AccessRules:
             raise _access_denied_error(f"No acl config for {access_key}")
         if account.white_remote_address.matches(parts):
             return
-        # The signature is checked first, because errors of permission checks reveal the account's permissions.
+        # Check the signature first, because errors about permissions reveal the account's permissions.
         if not has_valid_signature(command, account.secret_key):
             raise _access_denied_error(f"Check signature failed for accessKey={access_key}")
         if command.code in ADMIN_CODES and not account.admin:

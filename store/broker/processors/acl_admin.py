@@ -1,9 +1,9 @@
-"""Processor of requests about access control: accounts and white lists.
+"""ACL admin: processor of requests about accounts and white lists.
 
     UPDATE_AND_CREATE_ACL_CONFIG  DELETE_ACL_CONFIG  UPDATE_GLOBAL_WHITE_ADDRS_CONFIG
     GET_BROKER_CLUSTER_ACL_INFO  GET_BROKER_CLUSTER_ACL_CONFIG
 
-A change is durable and applied before the answer is sent.
+A change is durable and effective before the answer.
 Source: RocketMQ AdminBrokerProcessor, CreateAccessConfigRequestHeader, GetBrokerAclConfigResponseHeader,
 GetBrokerClusterAclConfigResponseBody.
 """
@@ -45,7 +45,7 @@ class AclAdminProcessor:
         return access
 
     def update_account(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """An existing account keeps the other fields."""
+        """Change the given fields of an account, or create it."""
         fields = ExtFields(request.ext_fields)
         account: dict[str, str | list[str]] = {"accessKey": fields.text("accessKey")}
         account |= {name: text for name in _TEXTS if (text := fields.text(name, ""))}
@@ -95,7 +95,7 @@ class AclAdminProcessor:
         return success_response(request, **fields)
 
     def all_accounts(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return all accounts with their secret keys; for administrators only."""
+        """Return all accounts with their secret keys. Only administrators may send this request."""
         white, accounts = accounts_as_json(self._require_access_control.read_text())
         return success_response(request, {"globalWhiteAddrs": white, "plainAccessConfigs": accounts})
 

@@ -54,7 +54,7 @@ class BrokerAdminProcessor:
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Remove a topic.
 
-        The topic's messages stay until they expire; a topic created again under this name has them.
+        Its messages stay until they expire; a new topic of this name contains them.
         """
         self._parts.topics.remove(self._require_changeable_topic(ExtFields(request.ext_fields)))
         return success_response(request)
@@ -69,7 +69,6 @@ class BrokerAdminProcessor:
         return topic
 
     def topic_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return offsets and last store time of each queue."""
         parts, topic = self._parts, ExtFields(request.ext_fields).text("topic")
         table = {}
         for queue_id in range(parts.require_topic(topic).write_queue_nums):
@@ -97,7 +96,7 @@ class BrokerAdminProcessor:
     def runtime_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         parts = self._parts
         store, config = parts.own_store, parts.config
-        # RocketMQ reports INT_MAX if there is no pool.
+        # Without a pool RocketMQ reports INT_MAX.
         buffers_left = INT_MAX if store.pool is None else store.pool.available
         table = {
             **parts.store.runtime_info(),
@@ -119,21 +118,20 @@ class BrokerAdminProcessor:
         return success_response(request, {"table": table})
 
     def clean_expired_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove queues without messages in the log, even if their topic exists.
+        """Remove queues without messages in the log, also of existing topics.
 
-        CLEAN_UNUSED_TOPIC has the same effect. Queues of a removed topic remain while the log has messages of them.
-        Without these queues, a new topic of the same name would use their offsets a second time.
+        CLEAN_UNUSED_TOPIC does the same. Queues of a removed topic with messages in the log remain, otherwise a new
+        topic of this name would use their offsets again.
         """
         self._parts.store.clean_expired_consumer_queue()
         return success_response(request)
 
     def delete_expired_log(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Delete expired log segments now, at any hour of the day."""
+        """Delete expired log segments now, independent of the configured hour."""
         self._parts.store.execute_delete_files_manually()
         return success_response(request)
 
     def resume_check(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Check a given-up half message again."""
         fault = self._parts.transactions.resume(ExtFields(request.ext_fields).message_offset("msgId"))
         refuse_request_if(None if fault is None else f"msgId: {fault}")
         return success_response(request)
@@ -152,14 +150,15 @@ def _lock_held_ms(parts: BrokerParts) -> int:
 
 
 def _first_store_time_ms(parts: BrokerParts) -> int:
-    """Return -1 if the log has no message.
+    """Return the store time of the first message, or -1 for an empty log.
 
-    RocketMQ returns -1 while the log is shorter than twice the largest message; tools show that as 50 years of age.
+    RocketMQ also returns -1 while the log is shorter than twice the largest message. Tools show -1 as an age of 50
+    years.
     """
     store = parts.own_store
     try:
         record = store.look_message_by_offset(store.min_phy_offset)
-    except StoreError:  # the record is unreadable; the other figures are still returned
+    except StoreError:  # the record is unreadable; return the other figures nevertheless
         return -1
     return -1 if record is None else record.store_timestamp_ms
 

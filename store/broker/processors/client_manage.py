@@ -1,4 +1,4 @@
-"""Processor of clients' requests: heartbeats, group members, offsets, queue locks.
+"""Client management: processor of heartbeats, members, offsets and queue locks.
 
     HEART_BEAT  UNREGISTER_CLIENT  CHECK_CLIENT_CONFIG
     GET_CONSUMER_LIST_BY_GROUP  QUERY_CONSUMER_OFFSET  UPDATE_CONSUMER_OFFSET
@@ -24,7 +24,7 @@ _LOCKED_QUEUES_MAX = 65_536
 
 
 class LockRequest(NamedTuple):
-    """The body of a request to lock or unlock queues."""
+    """Body of a request to lock or unlock queues."""
 
     group: str
     client_id: str
@@ -42,7 +42,7 @@ class LockRequest(NamedTuple):
 
 
 class ClientManageProcessor:
-    """Processor of heartbeats and of requests from group members."""
+    """Processor of requests from clients."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -59,7 +59,7 @@ class ClientManageProcessor:
             self._register_consumer(consumer, ClientChannelInfo(*who))
         for group in heartbeat.producer_groups:
             parts.producers.register(group, ClientChannelInfo(*who))
-        if not channel.is_open:  # if the connection ended before the registration, nobody else removes the client
+        if not channel.is_open:  # otherwise a client whose connection ended before the registration would stay
             parts.channel_closed(channel)
         return success_response(request)
 
@@ -87,7 +87,6 @@ class ClientManageProcessor:
         return success_response(request)
 
     def check_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Refuse a subscription whose filter the broker does not support."""
         subscription = SubscriptionData.from_json_members(
             decode_json_body(request.body).inner_object("subscriptionData")
         )
@@ -103,7 +102,7 @@ class ClientManageProcessor:
         return success_response(request, {"consumerIdList": info.client_ids})
 
     def query_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """The answer for a group without an offset is 0 if the queue still begins at 0 with a message in memory."""
+        """For a group without an offset, return 0 if the queue begins at 0 and its first message is in memory."""
         fields = ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id = fields.int32("queueId")
@@ -122,7 +121,7 @@ class ClientManageProcessor:
         return not parts.store.get_message(topic, queue_id, 0, 1).suggest_pulling_from_slave
 
     def update_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """The new offset may be lower than the old one."""
+        """Commit an offset, which may be lower than the old one."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id, offset = fields.int32("queueId"), fields.int64("commitOffset")
@@ -136,7 +135,6 @@ class ClientManageProcessor:
         return success_response(request)
 
     def lock_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the queues that the client has locked after the call."""
         wish = LockRequest.from_request(request)
         existing = [queue for queue in wish.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
         locked = self._parts.locks.try_lock(wish.group, existing, wish.client_id)

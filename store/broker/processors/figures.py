@@ -1,4 +1,4 @@
-"""Processor of monitoring requests: statistics, consumer lag, queue entries.
+"""Figures: processor of requests for statistics, consumer lag and queue entries.
 
     VIEW_BROKER_STATS_DATA  GET_BROKER_CONSUME_STATS  QUERY_CONSUME_TIME_SPAN  QUERY_CORRECTION_OFFSET
     QUERY_CONSUME_QUEUE
@@ -36,7 +36,7 @@ class StatisticsProcessor:
         return success_response(request, found)
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return each group's progress, in ordered topics only (isOrder) or in all other topics."""
+        """Return each group's progress, either in ordered topics (isOrder) or in other topics."""
         parts = self._parts
         is_order = ExtFields(request.ext_fields).boolean("isOrder", False)
         listed, behind = [], 0
@@ -53,14 +53,14 @@ class StatisticsProcessor:
         return success_response(request, body)
 
     def _consumed_topics(self, group: str) -> list[TopicConfig]:
-        """Return a group's topics; a connected group must also subscribe to each topic."""
+        """Return the topics where a group has offsets; of a connected group only those to which it subscribes."""
         parts, info = self._parts, self._parts.consumers.find_group(group)
         topics = (parts.topics.get(topic) for topic in parts.offsets.topics_of(group))
         wanted = None if info is None or not info.subscriptions else info.subscriptions
         return [each for each in topics if each is not None and (wanted is None or each.topic in wanted)]
 
     def time_span(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the first and last store time of each queue, and the delay of a group."""
+        """Return each queue's first and last store time, and the group's delay."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, group = fields.text("topic"), fields.text("group")
         config, now_ms = parts.require_topic(topic), parts.world.clock.now_ms()
@@ -81,7 +81,7 @@ class StatisticsProcessor:
         return success_response(request, {"consumeTimeSpanSet": spans})
 
     def correction_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the lowest offset of all groups per queue; LONG_MAX if that of `compareGroup` is lower."""
+        """Return the lowest offset of all groups per queue, or LONG_MAX if the offset of `compareGroup` is lower."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, compared = fields.text("topic"), fields.text("compareGroup", "")
         left_out = set(map(java_trim, fields.text("filterGroups", "").split(",")))
@@ -96,7 +96,6 @@ class StatisticsProcessor:
         return success_response(request, {"correctionOffsets": least})
 
     def query_queue_entries(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return raw entries and a group's subscription."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, queue_id, group = fields.text("topic"), fields.int32("queueId"), fields.text("consumerGroup", "")
         queue = parts.own_store.queues.find(topic, queue_id)
@@ -124,7 +123,7 @@ def _raw_entries(queue: ConsumeQueue, index: int, count: int) -> list[dict[str, 
     entries = []
     for offset in range(max(index, queue.min_offset), min(index + count, queue.max_offset)):
         entry = queue.entry(offset)
-        if entry is None:  # the entry has expired since the check of the bounds
+        if entry is None:  # the entry has expired since the bounds check
             break
         entries.append(
             {

@@ -1,11 +1,12 @@
-"""Processor of requests about groups: settings, members, offsets, consumer calls.
+"""Group admin: processor of requests about settings, members and offsets of groups.
 
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP  GET_ALL_SUBSCRIPTIONGROUP_CONFIG  DELETE_SUBSCRIPTIONGROUP
     GET_CONSUMER_CONNECTION_LIST  GET_PRODUCER_CONNECTION_LIST  GET_ALL_PRODUCER_INFO  QUERY_TOPIC_CONSUME_BY_WHO
     GET_CONSUME_STATS  INVOKE_BROKER_TO_RESET_OFFSET  GET_ALL_CONSUMER_OFFSET  GET_ALL_DELAY_OFFSET
     GET_CONSUMER_RUNNING_INFO  CONSUME_MESSAGE_DIRECTLY  CLONE_GROUP_OFFSET  INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 
-Slaves also send some of these requests, to copy offsets. An answer of a called consumer is returned unchanged.
+Slaves also send some of these requests, to copy offsets. The broker returns the response of a called consumer
+unchanged.
 Source: RocketMQ AdminBrokerProcessor, ConsumerConnection, ProducerConnection, GroupList, ProducerTableInfo,
 Broker2Client.resetOffset and getConsumeStatus, ConsumeStats, ResetOffsetBody, GetConsumerStatusBody,
 GetConsumerRunningInfoRequestHeader.
@@ -39,7 +40,7 @@ from ..topics import QUEUES_MAX, SubscriptionGroupConfig
 _NS_PER_MS = 1_000_000
 
 NOW = -1
-"""Timestamp that means the end of the queue."""
+"""Timestamp that stands for the end of the queue."""
 
 
 class GroupAdminProcessor:
@@ -101,18 +102,18 @@ class GroupAdminProcessor:
             "clientId": client.client_id,
             "language": client.json_members["language"],
             "lastUpdateTimestamp": clock.now_ms() - silent_ms,
-            "remoteIP": f"/{client.channel.remote_address}",  # Java writes a socket address with a slash
+            "remoteIP": f"/{client.channel.remote_address}",  # as Java writes a socket address
             "version": client.version,
         }
 
     def groups_consuming_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return a topic's groups, including groups that only have offsets in the topic."""
+        """Return the groups that subscribe to a topic or have offsets in it."""
         topic = ExtFields(request.ext_fields).text("topic")
         groups = {*self._parts.consumers.groups_of(topic), *self._parts.offsets.groups_of(topic)}
         return success_response(request, {"groupList": sorted(groups)})
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Without a topic, use all topics where the group has offsets."""
+        """Return the group's progress in one topic, or in all topics where it has offsets."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic", "")
         info = parts.consumers.find_group(group)
@@ -127,7 +128,7 @@ class GroupAdminProcessor:
         return success_response(request, {"consumeTps": given_per_second, "offsetTable": table})
 
     def reset_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Move a group to the messages stored at a given time, forwards only if `isForce` is set."""
+        """Move a group to the messages stored at a given time. Without `isForce`, move only backwards."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, group = fields.text("topic"), fields.text("group")
         timestamp_ms, is_forced = fields.int64("timestamp"), fields.boolean("isForce", False)
@@ -151,7 +152,6 @@ class GroupAdminProcessor:
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
     def clone_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Copy a group's offsets to another group, in one topic or in all topics."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         source, target = fields.text("srcGroup"), fields.text("destGroup")
         refuse_request_if(parts.group_name_fault(target))
@@ -165,7 +165,7 @@ class GroupAdminProcessor:
         return success_response(request)
 
     def consumer_status(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Ask the members of a group for their offsets. Members that do not respond are missing from the result."""
+        """Ask a group's members for their offsets. The result lacks members that do not respond."""
         fields = ExtFields(request.ext_fields)
         topic, group, only = fields.text("topic"), fields.text("group"), java_trim(fields.text("clientAddr", ""))
         clients = {each.channel: each.client_id for each in self._group_with_members(group).clients.values()}
@@ -191,7 +191,6 @@ class GroupAdminProcessor:
         return response_to(request, answer.code, answer.remark, answer.ext_fields, answer.body)
 
     def consume_message_directly(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Send one message to a consumer for immediate processing, and return the result."""
         fields = ExtFields(request.ext_fields)
         record = self._parts.store.look_message_by_offset(fields.message_offset("msgId"))
         if record is None:

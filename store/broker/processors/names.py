@@ -1,4 +1,4 @@
-"""Processor of requests to a name server: routes, registrations, settings.
+"""Names: processor of name server requests about routes, brokers and settings.
 
     GET_ROUTEINFO_BY_TOPIC  GET_BROKER_CLUSTER_INFO  GET_ALL_TOPIC_LIST_FROM_NAMESERVER  GET_TOPICS_BY_CLUSTER
     GET_SYSTEM_TOPIC_LIST_FROM_NS  GET_UNIT_TOPIC_LIST and its like  DELETE_TOPIC_IN_NAMESRV
@@ -26,9 +26,9 @@ from ..topics import UNIT_FLAG, UNIT_SUB_FLAG, TopicConfig
 from ..versioned_table import DataVersion
 
 STANDARD_JSON_VERSION = 401
-"""Version of V4_9_4, the first whose clients accept only quoted JSON keys."""
+"""MQVersion of V4_9_4, the first version whose clients accept only quoted JSON keys."""
 TOPICS_MAX = 65_536
-"""Per registered broker."""
+"""Maximum number of topics per registered broker."""
 _DISTANT_ADDRESS_CHARACTERS_MAX = 255
 
 
@@ -80,7 +80,7 @@ class NameServerProcessor:
             channel,
         )
         master = self._name_server.register(broker)
-        if not channel.is_open:  # if the connection ended before the registration, nobody else removes the broker
+        if not channel.is_open:  # otherwise a broker whose connection ended before the registration would stay
             self._name_server.channel_closed(channel)
         is_slave = master is not None and broker.broker_id != MASTER_ID
         known = {"haServerAddr": master.ha_address, "masterAddr": master.address} if master and is_slave else {}
@@ -93,7 +93,7 @@ class NameServerProcessor:
         return success_response(request)
 
     def query_version(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return whether the topics of a broker have changed since the broker registered."""
+        """Return whether a broker's topics have changed since its registration."""
         fields = ExtFields(request.ext_fields)
         theirs = DataVersion.from_json_members(decode_json_body(request.body))
         known = self._name_server.version_of(fields.text("brokerName"), fields.int64("brokerId"))

@@ -27,9 +27,9 @@ SUSPEND_FLAG = 2
 SUBSCRIPTION_FLAG = 4
 CLASS_FILTER_FLAG = 8
 MESSAGES_MAX = 1024
-"""Per pull. RocketMQ's own clients have the same limit."""
+"""Maximum number of messages per pull, as in RocketMQ's clients."""
 HELD_CHARACTERS_MAX = 4096
-"""The fields of a held pull stay in memory. A larger pull is answered at once."""
+"""A pull with longer fields is not held, because a held pull's fields stay in memory."""
 _BROADCASTING = "BROADCASTING"
 _NS_PER_MS = 1_000_000
 
@@ -43,11 +43,11 @@ _CODES = {
     GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
 }
 _SCANNED = (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE, GetMessageStatus.MESSAGE_WAS_REMOVING)
-"""Statuses of pulls that read queue entries. All other statuses follow from the bounds of a queue."""
+"""Statuses after the pull has read queue entries. Other statuses follow from a queue's bounds."""
 
 
 class PullMessageProcessor:
-    """Processor of new pulls and of held pulls."""
+    """Processor of new and held pulls."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -86,11 +86,11 @@ class PullMessageProcessor:
             return self._redirect_to_master(request, (topic, queue_id), offset)
         most = min(max(1, most), MESSAGES_MAX)
         result = parts.store.get_message(topic, queue_id, offset, most, wanted=wanted)
-        # A held pull must not commit again, because its client may have committed a later offset since then.
+        # A held pull must not commit its offset again, because the client may have committed a later one.
         if may_hold and sys_flag & COMMIT_OFFSET_FLAG and not parts.is_slave and commit_offset >= 0:
             parts.offsets.commit_offset(group_name, topic, queue_id, commit_offset)
         if parts.is_slave and not parts.store.config.offset_check_in_slave and result.status not in _SCANNED:
-            result.next_begin_offset = offset  # the slave's queue may end before the master's
+            result.next_begin_offset = offset  # the master's queue may be longer
         if result.records:
             parts.statistics.count_delivered(topic, group_name, result.records)
         code = _response_code_of(result, offset)
@@ -144,7 +144,7 @@ class PullMessageProcessor:
         return subscription.message_filter(None if filters is None else filters.find(topic, group.group))
 
     def _registered_subscription(self, group: SubscriptionGroupConfig, topic: str, version: int) -> SubscriptionData:
-        """Refuse the pull unless a heartbeat of the group has arrived."""
+        """Return the subscription from the group's heartbeat, or refuse the pull without a heartbeat."""
         info, name = self._parts.consumers.find_group(group.group), f"group {group.group!r}"
         unknown = ResponseCode.SUBSCRIPTION_NOT_EXIST
         if info is None:
@@ -160,9 +160,9 @@ class PullMessageProcessor:
         return found
 
     def _redirect_to_master(self, request: RemotingCommand, queue: Queue, offset: int) -> RemotingCommand:
-        """The redirected consumer continues at the offset of its request.
+        """Redirect the consumer, which continues at the offset of its request.
 
-        RocketMQ's answer makes the consumer skip messages that the slave found but did not return.
+        RocketMQ's answer contains a later offset, so the consumer skips messages that the slave found.
         """
         first, end = self._parts.min_offset(*queue), self._parts.max_offset(*queue)
         nothing = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, first, end)
@@ -175,7 +175,7 @@ class PullMessageProcessor:
         return group.which_broker_when_consume_slowly if is_slow else group.broker_id
 
     def _store_offset_moved_event(self, group: str, queue: Queue, offset: int, result: GetMessageResult) -> None:
-        """A failed put does not affect the answer."""
+        """Store an event about a corrected offset. A failed put does not affect the answer to the pull."""
         topic, queue_id = queue
         event = {
             "consumerGroup": group,
@@ -186,7 +186,7 @@ class PullMessageProcessor:
         message = Message.create(OFFSET_MOVED_EVENT, encode_json_body(event), tags=group, keys=group)
         message.born_timestamp_ms = self._parts.world.clock.now_ms()
         message.born_host = message.store_host = self._parts.config.store_host
-        message.wait_store_ok = False  # the pull must not wait for the disk
+        message.wait_store_ok = False  # do not wait for the disk
         try:
             self._parts.store.put_message(message)
         except (StoreError, OSError):

@@ -1,9 +1,9 @@
-"""Processor of queries: messages by key or offset, and bounds of queues.
+"""Queries: processor of requests for messages by key or offset, and queue bounds.
 
     QUERY_MESSAGE  VIEW_MESSAGE_BY_ID
     GET_MAX_OFFSET  GET_MIN_OFFSET  SEARCH_OFFSET_BY_TIMESTAMP  GET_EARLIEST_MSG_STORETIME
 
-A query about a missing queue is answered as for an empty queue.
+The answer for a missing queue is the same as for an empty queue.
 Source: RocketMQ QueryMessageProcessor, AdminBrokerProcessor.
 """
 
@@ -14,7 +14,7 @@ from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to
 from ..router import Channel
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
-"""Field of a query, true if the key is a client's message id. The broker then ignores maxNum."""
+"""Field of a query. If true, the key is a client's message id, and the broker ignores maxNum."""
 _NOT_FOUND = "no message of the topic has the key, or its index is not made yet"
 
 
@@ -25,7 +25,7 @@ class QueryMessageProcessor:
         self._parts = parts
 
     def query_message(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the newest messages with a key."""
+        """Return the newest messages with the key."""
         store, fields = self._parts.store, ExtFields(request.ext_fields)
         topic, key, most = fields.text("topic"), fields.text("key"), fields.int32("maxNum")
         if fields.text(UNIQUE_KEY_QUERY, "").lower() == "true":
@@ -58,7 +58,7 @@ class QueryMessageProcessor:
         return success_response(request, offset=self._parts.offset_by_time(*queue, timestamp_ms))
 
     def earliest_time(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return -1 without a message."""
+        """Return the store time of the first message, or -1 without a message."""
         queue = _topic_and_queue_id(request)
         return success_response(request, timestamp=self._parts.store_time(*queue, self._parts.min_offset(*queue)))
 

@@ -1,17 +1,17 @@
-"""Processor of sends: messages, transaction decisions, sent-back messages, replies.
+"""Sends: processor of messages, transaction decisions, retries and replies.
 
     SEND_MESSAGE  SEND_MESSAGE_V2  SEND_BATCH_MESSAGE
     END_TRANSACTION                a producer's decision about a half message
-    CONSUMER_SEND_MSG_BACK         a consumer could not process a message and asks for a later retry
-    SEND_REPLY_MESSAGE(_V2)        a consumer's reply to a producer that waits for it
+    CONSUMER_SEND_MSG_BACK         a consumer could not process a message and requests a retry
+    SEND_REPLY_MESSAGE(_V2)        a consumer's reply to a waiting producer
 
-The broker stores the properties of the request, with CLUSTER added and WAIT removed, in the order of a Java map. The
-broker stores a sent-back message in the group's retry topic, with a longer delay after each retry. After too many
-retries, or if the delay level is negative, the broker stores the message in the group's dead letter topic.
+The broker adds the property CLUSTER, removes WAIT, and stores properties in the order of a Java map. A message sent
+back goes to the group's retry topic, with a longer delay after each retry. After too many retries, or with a negative
+delay level, it goes to the group's dead letter topic.
 
-The broker pushes a reply to the producer with the client id in REPLY_TO_CLIENT (PUSH_REPLY_MESSAGE_TO_CLIENT). By
-default the broker also stores the reply. If the push succeeds, the answer is SUCCESS even if storing fails. The answer
-to a send always has msgId, queueId and queueOffset, because clients need these fields.
+The broker pushes a reply to the client named in REPLY_TO_CLIENT (PUSH_REPLY_MESSAGE_TO_CLIENT), and by default also
+stores it. After a successful push the answer is SUCCESS even if the store refuses the reply. The answer to a send
+always has msgId, queueId and queueOffset, because clients need these fields.
 Source: RocketMQ SendMessageProcessor, asyncConsumerSendMsgBack, EndTransactionProcessor, ReplyMessageProcessor,
 ReplyMessageRequestHeader.
 """
@@ -73,14 +73,13 @@ _DONE = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
 class SendMessageProcessor:
-    """Processor of sends. The answer is sent after the message is as durable as the settings require."""
+    """Processor of sends. Answers when the message is as durable as the settings require."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
         self._checks = SendChecks(parts)
 
     def send(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
-        """Store one message or a batch."""
         return self._send_calling_hooks(request, channel, self._send)
 
     def _send_calling_hooks(
@@ -120,7 +119,7 @@ class SendMessageProcessor:
         topic = self._checks.find_or_create_topic(send)
         message = self._checks.build_message(send, topic, request.body, channel)
         properties = decode_properties(send.properties)
-        if not send.topic.startswith(RETRY_GROUP_PREFIX):  # messages in a retry topic were accepted earlier
+        if not send.topic.startswith(RETRY_GROUP_PREFIX):  # the broker accepted these messages earlier
             refuse_timer_properties(send.properties)
         if send.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
             late = LateResponse(partial(self._make_send_response, request, message.queue_id))
@@ -156,7 +155,7 @@ class SendMessageProcessor:
         return self._parts.store.begin_put(batch, late.notify)
 
     def _retry_or_dead_letter(self, request: RemotingCommand, send: SendRequest, message: Message) -> Message:
-        """Readdress the message to the dead letter topic after too many retries."""
+        """After too many retries, readdress the message to the dead letter topic."""
         group = send.topic.removeprefix(RETRY_GROUP_PREFIX)
         most = self._parts.require_group(group).retry_max_times
         if request.version >= MAX_RECONSUME_TIMES_VERSION and send.max_reconsume_times != NO_LIMIT:
@@ -227,11 +226,11 @@ class SendMessageProcessor:
         return topic
 
     def _retry_message(self, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
-        """Delay level 0 means no delay."""
+        """Return the message for the retry topic. Delay level 0 means no delay."""
         assert level >= 0, level
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         properties = decode_properties(text)
-        # Keep the original topic and id: after the first retry the record's topic is the retry topic.
+        # Keep the original topic and id, because after the first retry the record's topic is the retry topic.
         properties.setdefault(PROPERTY_RETRY_TOPIC, record.topic)
         own_id = encode_message_id(record.store_host, record.physical_offset)
         properties.setdefault(PROPERTY_ORIGIN_MESSAGE_ID, own_id)
@@ -250,7 +249,7 @@ class SendMessageProcessor:
         )
 
     def end_transaction(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
-        """A request with an unknown state gets no answer; the check asks again."""
+        """A request with an unknown state gets no answer, and the check asks again."""
         fields = ExtFields(request.ext_fields)
         decision, group = fields.int32("commitOrRollback"), fields.text("producerGroup")
         named = EndTransaction(group, fields.int64("tranStateTableOffset"), fields.int64("commitLogOffset"))
@@ -272,7 +271,6 @@ class SendMessageProcessor:
         return response_to(request, PUT_CODES[result.put.status], put_status_remark(result.put.status))
 
     def send_reply(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
-        """Push a reply to the producer that waits for it, and store the reply."""
         return self._send_calling_hooks(request, channel, self._reply)
 
     def _reply(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> RemotingCommand:
@@ -287,14 +285,14 @@ class SendMessageProcessor:
         return success_response(request, msgId=put.message_id, queueId=message.queue_id, queueOffset=put.queue_offset)
 
     def _put_reply(self, message: Message, properties: dict[str, str]) -> AppendMessageResult | None:
-        """Store a reply; return None on failure."""
+        """Return None on failure."""
         properties.pop(PROPERTY_WAIT, None)
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
         message.properties = rebuild_properties(properties)
         try:
             return self._parts.store.put_message(message).append
         except (StoreError, OSError):
-            return None  # the producer has already received the reply
+            return None  # the producer already has the reply
 
     def _push_reply_to_requester(
         self, request: RemotingCommand, send: SendRequest, properties: dict[str, str], channel: Channel

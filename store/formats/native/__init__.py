@@ -1,7 +1,4 @@
-"""Native core: the optional C module, loaded by `store.real.native`.
-
-`store.formats.columns` describes the functions of the core.
-"""
+"""Native core: the optional C module. `store.formats.columns` describes its functions."""
 
 INTERFACE = 5
-"""Version of the core's interface. When a function of the core changes, increase the number here and in records.c."""
+"""Version of the core's functions. If a function changes, increase the number here and in records.c."""

@@ -10,27 +10,26 @@ Big-endian, signed.
     9       4      flag
     13      4      remarkLength R   0 for none
     17      R      remark           UTF-8
-    17+R    4      extFieldsLength  E, of all fields together
-    21+R    E      extFields        one after the other:
+    17+R    4      extFieldsLength  E, of all fields
+    21+R    E      extFields        each as follows:
 
     0       2      keyLength K
     2       K      key              UTF-8
     2+K     4      valueLength V
     6+K     V      value            UTF-8
 
-There is no checksum. RocketMQ ignores duplicate names and bytes after the last field. Here such duplicates and bytes
-are errors, so that a header has only one encoding. An empty remark is read as no remark.
+A header has no checksum. RocketMQ ignores duplicate names and bytes after the last field; this decoder refuses both, so
+that a header has only one encoding. An empty remark counts as no remark.
 
     a JSON header
     {"code":310,"extFields":{"a":"group","e":"3"},"flag":0,"language":"JAVA","opaque":7,"remark":"text",
      "serializeTypeCurrentRPC":"JSON","version":409}
 
-Like RocketMQ, the encoder sorts members by name, adds no blanks and omits members without a value. The decoder accepts
-the same text as `fastjson`: any order and layout, and numbers and booleans instead of strings, as C++ clients write
-them. Unknown members and null fields of extFields are ignored. Missing numbers are 0 and a missing language is JAVA,
-but code and opaque are required. So a header that is decoded from JSON and encoded again may have different bytes.
-Source: RocketMQ RemotingCommand, LanguageCode, SerializeType; RocketMQSerializable; RemotingCommand.headerEncode,
-RemotingSerializable, fastjson's order of members.
+Like RocketMQ, the JSON encoder sorts members by name, adds no blanks and omits members without a value. The decoder
+accepts any order and layout, and numbers and booleans instead of strings, which C++ clients write. The decoder ignores
+unknown members and null fields of extFields. Missing numbers are 0 and a missing language is JAVA, but code and opaque
+are required. Source: RocketMQ RemotingCommand, LanguageCode, SerializeType; RocketMQSerializable;
+RemotingCommand.headerEncode, RemotingSerializable, fastjson's order of members.
 """
 
 import re
@@ -49,12 +48,12 @@ from .json_body import JsonMembers
 RESPONSE_FLAG = 0x1
 ONE_WAY_FLAG = 0x2
 LANGUAGES = ("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST")
-"""The index is the code of the language."""
+"""Names of languages. The index of a name is the code of the language."""
 OTHER_LANGUAGE = LANGUAGES.index("OTHER")
 _LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
 
 HEADER_BYTES_MIN = 21
-_FIXED = Struct(">hbhiii")  # fields up to remarkLength
+_FIXED = Struct(">hbhiii")  # layout of the fields up to remarkLength
 _LENGTH = Struct(">i")
 _KEY_LENGTH = Struct(">h")
 _REMARK_LENGTH_AT = 13
@@ -63,13 +62,13 @@ assert _FIXED.size + _LENGTH.size == HEADER_BYTES_MIN
 
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 _CAREFUL_BYTES_MAX = 32 << 10
-"""Size limit of a header in a JSON dialect. Decoding this size takes up to 8 ms, during which all clients wait."""
+"""Size limit of a header that is not plain JSON. Decoding takes up to 8 ms, during which all clients wait."""
 _HALF_CHARACTER = re.compile(rb"\\u[dD]")
-"""A possible escape of an unpaired surrogate. A wrong match only makes decoding slower."""
+"""Pattern of a possible unpaired surrogate. A wrong match only makes decoding slower."""
 
 
 class _JsonHeader(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Members in fastjson's order. A member that is None is omitted."""
+    """A JSON header. Members have fastjson's order. A member that is None is omitted."""
 
     code: int
     extFields: dict[str, str | int | bool | None] | None = None  # noqa: N815
@@ -87,7 +86,7 @@ _decode = msgspec.json.Decoder(_JsonHeader).decode
 
 
 class HeaderForm(IntEnum):
-    """Encoding of a header, with its code in the frame."""
+    """Encoding of a header. The value is the code in the frame."""
 
     JSON = 0
     ROCKETMQ = 1
@@ -95,18 +94,15 @@ class HeaderForm(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemotingCommand:
-    """A request or response. Numbers are signed. In the binary form code and version have 16 bits, other numbers 32."""
+    """A request or response. In the binary form code and version have 16 bits, other numbers 32."""
 
     code: int
-    """The kind of a request, or the result in a response."""
+    """The type of a request, or the result in a response."""
     opaque: int
-    """The response to a request has the same id."""
+    """Id of a request. The response has the same id."""
     flag: int = 0
     language: int = 0
-    """An index in LANGUAGES.
-
-    The binary form also encodes numbers outside LANGUAGES; in the JSON form these become OTHER.
-    """
+    """An index in LANGUAGES. In the JSON form, numbers outside LANGUAGES become OTHER."""
     version: int = 0
     remark: str | None = None
     ext_fields: Mapping[str, str] = field(default_factory=dict)
@@ -119,7 +115,7 @@ class RemotingCommand:
 
     @property
     def is_one_way(self) -> bool:
-        """Whether the sender expects no response."""
+        """Whether the request has no response."""
         return bool(self.flag & ONE_WAY_FLAG)
 
 
@@ -140,7 +136,7 @@ def decode_text_field(raw: bytes, field_name: str, *, file: str, offset: int) ->
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:
-    """Raise ValueError with the name of a field that is too long or too large."""
+    """Encode a binary header. Raises ValueError with the name of a field that does not fit."""
     remark = (command.remark or "").encode()
     fields = _encode_fields(command.ext_fields)
     check_numbers(command, code=16, language=8, version=16, opaque=32, flag=32)
@@ -159,7 +155,7 @@ def _encode_fields(fields: Mapping[str, str]) -> bytes:
 
 
 def decode_binary_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
-    """Raise CorruptFileError at the first wrong field. The header begins at `offset`."""
+    """Decode the binary header at `offset`. Raises CorruptFileError."""
     if len(raw) < HEADER_BYTES_MIN:
         raise CorruptFileError(file, offset, "headerLength", f"at least {HEADER_BYTES_MIN} bytes", f"{len(raw)} bytes")
     code, language, version, opaque, flag, remark_bytes = _FIXED.unpack_from(raw)
@@ -211,7 +207,7 @@ def _decode_fields(raw: bytes, at: int, file: str, offset: int) -> dict[str, str
 def _length_prefixed_end(
     raw: bytes, at: int, after: int, length: int, name: str, file: str, offset: int, length_bytes: int = 4
 ) -> int:
-    """At least `after` bytes must follow the length-prefixed value."""
+    """Return the end of a value, after which at least `after` bytes must follow."""
     begin = at + length_bytes
     most = len(raw) - begin - after
     if not 0 <= length <= most:
@@ -220,7 +216,7 @@ def _length_prefixed_end(
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
-    """Raise ValueError with the name of a number that is too large."""
+    """Encode a JSON header. Raises ValueError with the name of a number that does not fit."""
     check_numbers(command, code=32, version=32, opaque=32, flag=32)
     known = 0 <= command.language < len(LANGUAGES)
     header = _JsonHeader(
@@ -237,7 +233,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
 
 
 def decode_json_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
-    """Raise CorruptFileError with the wrong byte or member. The header begins at `offset`."""
+    """Decode the JSON header at `offset`. Raises CorruptFileError with the wrong byte or member."""
     plain = _decode_plain_json(raw, body)
     if plain is not None:
         return plain
@@ -248,7 +244,7 @@ def decode_json_header(raw: bytes, body: bytes, *, file: str, offset: int) -> Re
 
 
 def _decode_plain_json(raw: bytes, body: bytes) -> RemotingCommand | None:
-    """Decode a plain header in a third of the time of `_decode_any_json`. Returns None for other headers."""
+    """Decode a plain JSON header, three times as fast as `_decode_any_json`. Returns None for other headers."""
     if _HALF_CHARACTER.search(raw) is not None:
         return None
     try:

@@ -12,9 +12,9 @@ r"""Fastjson dialect: reads the JSON of RocketMQ headers and bodies.
 
 If a name occurs twice in an object, the last member counts. Fastjson also converts values between types, for example a
 number to a string. Clients in C++, PHP and Python need this for numbers and booleans. Fastjson also accepts `new
-Date(1)`, `Set[1]`, hex strings, and floats with a suffix. No client writes these. This reader refuses these forms,
+Date(1)`, `Set[1]`, hex strings, and floats with a suffix, which no client writes. This reader refuses these forms,
 unpaired surrogates, bytes that are not UTF-8, integers out of range, and nesting deeper than DEPTH_MAX. Source:
-fastjson 1.2.69 JSONScanner, DefaultJSONParser, TypeUtils; `tests/golden/fastjson` has fastjson's own answers.
+fastjson 1.2.69 JSONScanner, DefaultJSONParser, TypeUtils; `tests/golden/fastjson` has fastjson's results.
 """
 
 import re
@@ -26,7 +26,7 @@ from ...errors import CorruptFileError
 from ..side_json import DEPTH_MAX, decimal_of, decode_side_json
 
 DIALECT_BYTES_MAX = 256 << 10
-"""Size limit of a text that is not plain JSON, because this reader is 30 times slower."""
+"""Size limit of a text that is not plain JSON, which is read 30 times slower."""
 
 _BLANK = re.compile(r"(?:[ \t\r\n\f\b]|//[^\n]*|/\*.*?\*/)*+", re.S)
 _SEPARATOR = re.compile(r"(?:[ \t\r\n\f\b,]|//[^\n]*|/\*.*?\*/)*+", re.S)
@@ -41,18 +41,18 @@ _ESCAPES = (
 )
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "Y": True, "N": False, "T": True, "F": False}
 _NO_VALUE = ("", "null", "NULL")
-"""Fastjson reads these strings as a missing number or boolean."""
+"""Strings that fastjson reads as a missing number or boolean."""
 _DIGITS_MAX = 20
-"""A 64-bit integer has fewer digits. Checked before a huge exponent would be expanded."""
+"""More digits than any 64-bit integer has. The limit prevents the expansion of a huge exponent."""
 
 
 def decode_fastjson(raw: bytes, *, file: str, offset: int = 0) -> dict[str, Any]:
-    """Decode an object at `offset` of the file. Raises CorruptFileError at the byte where parsing stops.
+    """Decode an object at `offset` of the file. Raises CorruptFileError.
 
     A number that is not a 64-bit integer becomes a Decimal with all its digits.
     """
     try:
-        return decode_side_json(raw, file=file, file_offset=offset)  # the common case, in C
+        return decode_side_json(raw, file=file, file_offset=offset)  # decodes plain JSON in C
     except CorruptFileError:
         if len(raw) > DIALECT_BYTES_MAX:
             raise
@@ -185,7 +185,7 @@ def _unescape(escape: re.Match[str]) -> str:
 
 
 def integer_of(value: Any) -> int | None:
-    """Return None if the value counts as missing. Raises ValueError if fastjson would fail."""
+    """Convert a value. Returns None for a missing value. Raises ValueError if fastjson would fail."""
     if isinstance(value, str):
         if value in _NO_VALUE:
             return None
@@ -194,14 +194,14 @@ def integer_of(value: Any) -> int | None:
             raise ValueError
         return int(value.partition(".")[0])
     if isinstance(value, Decimal) and value.adjusted() >= _DIGITS_MAX:
-        raise ValueError  # before a huge exponent is expanded
+        raise ValueError  # `int` would expand a huge exponent
     if isinstance(value, Mapping | list):
         raise ValueError
     return None if value is None else int(value)
 
 
 def boolean_of(value: Any) -> bool | None:
-    """Return None if the value counts as missing. Raises ValueError if fastjson would fail."""
+    """Convert a value. Returns None for a missing value. Raises ValueError if fastjson would fail."""
     if isinstance(value, str) and value not in _NO_VALUE:
         found = _BOOLEANS.get(value, _BOOLEANS.get(value.lower()))
         if found is None:

@@ -1,17 +1,16 @@
-"""Remoting frame: the envelope of a command in a connection's stream. Big-endian.
+"""Remoting frame: the bytes of one command in a connection's stream. Big-endian.
 
     offset  bytes  field
-    0       4      length        i32  all that follows: 4 + H + B
+    0       4      length        i32  of the rest: 4 + H + B
     4       1      headerForm         0 JSON, 1 binary
     5       3      headerLength  u24  H
     8       H      header             see command
     8+H     B      body
 
 A frame has at most FRAME_BYTES_MAX bytes, including its length field, and a header of at most HEADER_BYTES_MAX bytes;
-RocketMQ accepts headers of 16 MiB. If the length of a frame is too large, the frame is refused before any of it is
-buffered. There is no checksum. A binary header has only one encoding, so a frame that is decoded and encoded again has
-the same bytes. The JSON header of a frame can change its member order and layout. `CommandReader` splits a stream into
-commands. Source: RocketMQ RemotingCommand.encode and decode, NettyDecoder.
+RocketMQ accepts headers of 16 MiB. The reader refuses a longer frame before it buffers the frame. A frame has no
+checksum. Binary headers have only one encoding; in JSON headers, member order and layout can vary.
+Source: RocketMQ RemotingCommand.encode and decode, NettyDecoder.
 """
 
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ from .command import (
 
 FRAME_BYTES_MAX = 16_777_216  # RocketMQ NettyDecoder.FRAME_MAX_LENGTH
 HEADER_BYTES_MAX = 256 * 1024
-"""A message has at most 32,767 bytes of properties, and each character has at most 6 bytes in JSON."""
+"""Maximum size of a header. Properties have at most 32,767 bytes, and each character at most 6 bytes in JSON."""
 LENGTH_BYTES = 4
 _HEADER_WORD_AT = 4
 _HEADER_AT = 8
@@ -64,11 +63,9 @@ def frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0
 def decode_frame(
     view: bytes | memoryview, at: int, end: int, *, file: str, offset: int = 0
 ) -> tuple[RemotingCommand, int]:
-    """Decode the frame at `at`, which must end by `end`.
+    """Decode the frame at `at`, which must end by `end`. Returns the command and the position of the frame's end.
 
-    Returns the command of the frame and the position of the frame's end.
-
-    The view begins at `offset` of the file. Raises CorruptFileError at the first wrong field.
+    The view begins at `offset` of the file. Raises CorruptFileError.
     """
     if end - at < _HEADER_AT:
         raise CorruptFileError(
@@ -90,7 +87,7 @@ def decode_frame(
 
 
 def encode_frame(command: RemotingCommand) -> bytes:
-    """Raise ValueError if header or frame are too long."""
+    """Encode a frame. Raises ValueError if header or frame are too long."""
     is_binary = command.form is HeaderForm.ROCKETMQ
     header = encode_binary_header(command) if is_binary else encode_json_header(command)
     size_bytes = _HEADER_AT + len(header) + len(command.body)
@@ -105,8 +102,8 @@ def encode_frame(command: RemotingCommand) -> bytes:
 class CommandReader:
     """Splits a stream into commands. `name` is the name of the stream in errors.
 
-    Invariant: one of the buffers `_data` and `_part` is empty. `_data` from `_at` on is not searched for frames yet.
-    `_part` is the start of one frame; received bytes are appended to it without a copy.
+    Invariant: `_data` or `_part` is empty. `_data` contains unread frames from `_at` on. `_part` is the start of one
+    frame; received bytes are appended to it without a copy.
     """
 
     __slots__ = ("_at", "_data", "_offset", "_part", "name")
@@ -139,8 +136,7 @@ class CommandReader:
     def take(self) -> tuple[RemotingCommand, int] | None:
         """Return the next command and the size of its frame, or None if no frame is complete.
 
-        Raises CorruptFileError with the offset in the stream, which cannot be used afterwards. An impossible frame
-        length is reported before the frame is buffered.
+        Raises CorruptFileError with the offset in the stream. After an error the stream cannot be used.
         """
         data, at, end = self._data, self._at, len(self._data)
         assert at <= end, (at, end)
@@ -166,7 +162,7 @@ class CommandReader:
             yield taken
 
     def _is_whole_frame(self, part: bytearray) -> bool:
-        """An impossible length counts as complete."""
+        """Return whether a frame is complete, or its length is impossible."""
         if len(part) < LENGTH_BYTES:
             return False
         try:

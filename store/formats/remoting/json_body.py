@@ -1,14 +1,13 @@
 r"""JSON bodies: requests and responses in fastjson's layout.
 
-No blanks; members are sorted by name.
+Bodies contain no blanks, and members are sorted by name.
 
     {"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a","cluster":"C"}}}
     {"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:{"maxOffset":3,"minOffset":0}}}
 
-Map keys are strings or, unlike in standard JSON, unquoted integers or message queues as objects. Only
-`decode_queue_offsets` reads message queues as keys, because no request contains them. Members without a value are
-omitted. `fastjson` reads all other deviations from JSON. Source: RocketMQ RemotingSerializable, fastjson's
-JSON.toJSONString, and answers of a 4.9 broker.
+Unlike in JSON, a map key can be an unquoted integer, or a message queue as an object. Only `decode_queue_offsets` reads
+message queues as keys, because no request contains them. Members without a value are omitted. Source: RocketMQ
+RemotingSerializable, fastjson's JSON.toJSONString, and responses of a 4.9 broker.
 """
 
 import json
@@ -24,9 +23,9 @@ from .fastjson import boolean_of, decode_fastjson, integer_of
 BODY = "body"
 _SHOWN_CHARACTERS = 80
 _MEMBERS_MAX = 64
-"""An object with more members is not searched for other spellings of a name. RocketMQ's classes have fewer."""
+"""In an object with more members, only exact names are found. RocketMQ's classes have fewer members."""
 _QUEUE_KEY = re.compile(r"([{,]\s*+)(\{[^{}]*+\})(?=\s*+:)")
-"""A message queue as a map key. No topic or broker name contains braces."""
+"""Pattern of a message queue as a map key. No topic or broker name contains braces."""
 
 
 _Value = TypeVar("_Value", str, int, bool)
@@ -69,12 +68,12 @@ def _encode_value(value: Any) -> str:
 
 
 def decode_json_body(raw: bytes) -> "JsonMembers":
-    """Raise CorruptFileError at the wrong byte."""
+    """Decode a JSON body. Raises CorruptFileError at the wrong byte."""
     return JsonMembers(decode_fastjson(raw, file=BODY), "")
 
 
 def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
-    """Decode the map of offsets by queue in the member `name`.
+    """Decode the map from queues to offsets in the member `name`.
 
     >>> decode_queue_offsets(b'{"table":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:7}}', "table")
     {MessageQueue(topic='T', broker_name='broker-a', queue_id=0): 7}
@@ -92,7 +91,7 @@ def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
 class JsonMembers:
     """The members of one object, converted like in fastjson. A CorruptFileError has the path of the member.
 
-    If no member has exactly the requested name, names are compared without case, `_` and `-`.
+    If no member has exactly the requested name, the comparison ignores case, `_` and `-`.
     """
 
     __slots__ = ("_file", "_members", "_offset", "_path")
@@ -113,7 +112,6 @@ class JsonMembers:
         return self._convert_value(name, _text_of, "a text", default)
 
     def optional_text(self, name: str) -> str | None:
-        """Return None if the member is missing."""
         return _text_of(self._value_of(name))
 
     def texts(self) -> dict[str, str]:
@@ -129,13 +127,13 @@ class JsonMembers:
         return value
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
-        """Return a boolean. The number 1 is true, and any other number is false."""
+        """Return a boolean. Of all numbers, only 1 is true."""
         return self._convert_value(name, boolean_of, "true or false", default)
 
     def choice(self, name: str, choices: Sequence[str], default: str, other: str | None = None) -> str:
-        """Return a member that is one of `choices`, or its index in `choices`, as C++ clients write it.
+        """Return one of `choices`. C++ clients write its index.
 
-        Returns `default` for a missing member and `other` for an unknown name, or `default` if `other` is None.
+        Returns `default` for a missing member, and `other` or else `default` for an unknown name.
         """
         found = self._value_of(name)
         if found is None:
@@ -148,11 +146,11 @@ class JsonMembers:
         return named if named in choices else default if other is None else other
 
     def inner_object(self, name: str) -> "JsonMembers":
-        """Return an empty object if the member is missing."""
+        """Return an object, which is empty if the member is missing."""
         return self._sub_members(name, self._require_type(name, dict, "an object", {}))
 
     def objects(self, name: str, most: int) -> Iterator["JsonMembers"]:
-        """Yield the objects of a list with at most `most` objects, or a single object, or none if missing."""
+        """Yield the objects of a list of up to `most`. The member may be a single object or missing."""
         found = self._value_of(name)
         values = [found] if isinstance(found, dict) else self._require_type(name, list, "a list", [])
         if len(values) > most:
@@ -163,7 +161,7 @@ class JsonMembers:
             yield self._sub_members(f"{name}[{at}]", value)
 
     def table(self) -> Iterator[tuple[str, "JsonMembers"]]:
-        """Yield name and object of each member. All members must be objects."""
+        """Yield name and value of each member. All values must be objects."""
         for name, value in self._members.items():
             if not isinstance(value, dict):
                 raise self._error(name, "an object", value)

@@ -1,4 +1,4 @@
-"""The recorder's C core, if it was built. `tracing.core` loads and describes it."""
+"""The recorder's optional C core. `tracing.core` loads and documents the core."""
 
 INTERFACE = 2
-"""Version of the core's functions. Increment it here and in stops.c when a function changes."""
+"""Version of the C functions. Increment it here and in stops.c when a function changes."""
