@@ -1,6 +1,6 @@
 """Durability report: lists the effects that were not durable when the program made a promise.
 
-A group has the effects of one kind and one source line, on files whose names differ only in numbers, and names the
+A group has the effects of one kind and one source line, on files with names that differ only in numbers, and names the
 missing sync. Disks with equal rules share the replay, and the report shows groups that are equal on several disks once.
 
 If the page cache survives the crash, as after a process kill, the crash loses no effect, and the report omits the disk.
@@ -56,7 +56,7 @@ class DurabilityReport:
     disks: tuple[str, ...]
     """The disks that lose their page cache in a crash."""
     kept_caches: tuple[str, ...]
-    """The disks whose page cache survives the crash."""
+    """The disks on which the page cache survives the crash."""
     at_promises: dict[UnsyncedGroup, tuple[str, ...]]
     """Groups of effects that were not durable at a promise. Empty if the run has no promise."""
     at_end: dict[UnsyncedGroup, tuple[str, ...]]

@@ -110,7 +110,7 @@ class CommitLog:
         return PutWait(result, flush, slaves, transfer)
 
     def _append_plain(self, message: Message, store_record: StoreRecord) -> AppendMessageResult | None:
-        """Append a message with one call of the C core. Returns None, without a change, if `append` must do it.
+        """Append a message with one call of the C core. Returns None, with an unchanged log, if `append` must do it.
 
         begin_time_in_lock_ms remains 0. The core keeps the interpreter lock while it writes, so no other thread could
         detect a stall of the disk.

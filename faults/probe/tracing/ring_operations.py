@@ -51,8 +51,8 @@ PROVIDE_BUFFERS, REMOVE_BUFFERS, extended attributes, and FIXED_FD_INSTALL.
 """
 _FILLS_SLOT = {13, 45, 62}  # ACCEPT, SOCKET, PIPE
 _ENDS_CHAIN = {*_READS, *_WRITES, OPENAT, OPENAT2, CLOSE, SPLICE}
-"""Operations whose error cancels the rest of a chain of linked requests. Contrary to the manual, a failed sync or
-rename cancels nothing in Linux 6.18. A request with an invalid file always cancels the rest.
+"""Operations with an error that cancels the rest of a chain of linked requests. Contrary to the manual, a failed sync
+or rename cancels no request in Linux 6.18. A request with an invalid file always cancels the rest.
 """
 _POSITION = 2**64 - 1
 _DATA_ONLY = 1
@@ -260,7 +260,7 @@ class RingOperations:
         return EquivalentCall(name, arguments, finish)
 
     def _record_direct_open(self, ring: Ring, slot: int, flags: int, place: ResolvedPath | None) -> None:
-        """Record an open whose result is a slot, not a descriptor."""
+        """Record an open that returns a slot instead of a descriptor."""
         former = ring.files.pop(slot, None)
         if former is not None:
             self._files.unregister(former)
