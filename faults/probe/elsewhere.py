@@ -5,6 +5,7 @@ image, which can be long. Both sides enumerate states in the same order, which t
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from ...sim.choices import Choices
@@ -62,7 +63,7 @@ class StateFinder:
             # New choices, because the old stream would continue after the random values of an earlier visit.
             states = states_of_disk(self._replayer, place.point, place.disk, self._job.limit, Choices("probe"))
             self._states[place.disk] = states
-        state = next((state for number, state in enumerate(states) if number == place.number), None)
+        state = next(islice(states, place.number, None), None)
         found = None if state is None else state.key
         if state is None or found != place.key:
             raise RecordError(f"state {place.number} of {place.disk}: expected key {place.key}, found {found}")
