@@ -174,13 +174,13 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
     for put in ledger.puts:
         if put.name in here:
             continue
+        ledger.promised.pop(put.name, None)
         if ledger.may_still_be_stored(put):
             # the client still waits, so the restarted store may store the lost put elsewhere
             put.physical_offset = put.queue_offset = put.stored_ms = None
             continue
         if not ledger.has_expired(put.physical_offset, store.min_offset):  # an expired segment may reappear
             ledger.gone[put.name] = put
-        ledger.promised.pop(put.name, None)
 
 
 class Promise(Enum):

@@ -164,7 +164,10 @@ def test_a_put_that_a_recovery_does_not_find_must_not_reappear(ledger: Ledger, q
 def test_a_lost_put_whose_client_still_waits_has_no_known_offset(ledger: Ledger, quiet_plan: Plan) -> None:
     waiting = puts_named(ledger, "in flight")[0]
     waiting.physical_offset, waiting.over_in = 800, None
+    ledger.promise(waiting)  # retention has removed its record since
     guarantees.note_recovery(ledger, recovered_store(puts_named(ledger, *STORED)), durable=True)
+
+    assert "in flight" not in ledger.promised
 
     assert waiting.physical_offset is None, "the new life may store another record at 800, and this put elsewhere"
     assert "in flight" not in ledger.gone
