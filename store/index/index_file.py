@@ -73,6 +73,8 @@ class IndexFile:
         self._next = header.next_entry
         self.count = tasks.cell(f"index {name}.count", self._next)
         """Readers use only entries with numbers below `count`."""
+        self.is_full = self._next >= entries_max
+        """Whether all entries, slots and the header of a full file are written. In a batch, `count` is set earlier."""
 
     @property
     def header(self) -> IndexHeader:
@@ -84,10 +86,6 @@ class IndexFile:
             self._used_slots,
             self.count.get(),
         )
-
-    @property
-    def is_full(self) -> bool:
-        return self.count.get() >= self._entries_max
 
     def entry(self, number: int) -> IndexEntry:
         """Return the entry with a number from 1 to `count` - 1."""
@@ -151,6 +149,7 @@ class IndexFile:
         if not self.is_building:
             self._write_buffered_entries()
             self._store_header(self._next)
+            self.is_full = self._next >= self._entries_max
         elif len(self._unwritten) >= _BUILT_BYTES_MAX:
             self._write_buffered_entries()
         return end - begin
@@ -185,6 +184,7 @@ class IndexFile:
         assert not self._unwritten, len(self._unwritten)
         self._store_header(self._next)
         self.count.set(self._next)
+        self.is_full = self._next >= self._entries_max
 
     def _store_header(self, number: int) -> None:
         """Write the header, which is in one sector, so that a crash cannot split it."""

@@ -124,13 +124,14 @@ class IndexFiles:
     def _sync(self, due: list[IndexFile]) -> None:
         if not due:
             return
+        full = [file for file in due if file.is_full]  # read before the sync, which may not include later entries
         for file in due:
             file.flush()
         if not self._names_are_durable:
             self._names_are_durable = True
             self.sync_names()
-        for file in due:
-            file.is_durable = file.is_full  # a file that can change must be synced again
+        for file in full:
+            file.is_durable = True
 
     def sync_names(self) -> None:
         self._world.files.sync_directory(self._directory)
