@@ -51,6 +51,11 @@ class SimMappedFile:
             raise self._out_of_bounds_error(start, end)
         return self._inode.readable[start:end]
 
+    @property
+    def pages(self) -> "MapPages":
+        """Return the map as writable pages."""
+        return MapPages(self)
+
     def store(self, at: int, data: Buffer) -> None:
         """Write through the map. Readers see the bytes at once, but the bytes become durable later."""
         # `pause` and `begin` of the injector and `Inode.write` are inlined, because the calls would dominate the cost.
@@ -167,6 +172,22 @@ class SimMappedFile:
         if self._limit < 0:
             return ValueError(f"{self.path}: the map is closed")
         return ValueError(f"{self.path}: [{start}, {end}) is not within [0, {self.size_bytes})")
+
+
+class MapPages:
+    """A map as a sequence of bytes. An assignment to a slice is one store through the map."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: SimMappedFile) -> None:
+        self._file = file
+
+    def __len__(self) -> int:
+        return self._file.size_bytes
+
+    def __setitem__(self, where: slice, data: Buffer) -> None:
+        assert where.stop - where.start == len(data), (where, len(data))
+        self._file.store(where.start, data)
 
 
 class ReclaimedMappedFile(SimMappedFile):

@@ -9,12 +9,14 @@ from ...faults.disk.image import Image
 from ...faults.simulation.simulation import WorldTrace
 from ...sim.machine import Machine
 from ...store.config import MIB, FlushDiskType, StoreConfig
+from ...store.formats.columns import NativeCore
 from ...store.formats.delay_level import parse_delay_levels
 from ...store.network import Network
 from ...store.services.transaction_check import TransactionConfig
 from ...store.world import Files, Tasks, World
 from .features import DirectoryPlan
 from .plan import Plan
+from .simulated_core import SimulatedCore
 
 ROOT = "/store"
 CONFIG = f"{ROOT}/config"
@@ -26,11 +28,15 @@ CONSUMER_OFFSET_INTERVAL_MS = 1_000
 TRANSACTIONS = TransactionConfig(transaction_timeout_ms=300, transaction_check_max=3, transaction_check_interval_ms=100)
 
 
-def world_of(machine: Machine, disk: Disk, network: Network | None = None) -> World:
+def world_of(machine: Machine, disk: Disk, network: Network | None = None, *, core: NativeCore | None = None) -> World:
     tasks, files, trace = cast(Tasks, machine.tasks), cast(Files, disk.mount(machine)), disk.kernel.trace
     if isinstance(trace, WorldTrace):
         tasks, files = trace.watch(machine, disk, tasks, files)
-    return World(machine.clock, tasks, files, network)
+    return World(machine.clock, tasks, files, network, core)
+
+
+def core_of(plan: Plan) -> NativeCore | None:
+    return cast(NativeCore, SimulatedCore(plan.batch_records)) if plan.batch_records else None
 
 
 def initial_image_of(plan: Plan) -> Image | None:

@@ -119,6 +119,11 @@ class Plan:
     """Tasks also switch at accesses to plain attributes of the store, as threads can."""
     forced_branch_chance: float = knob_field(0.0, plain=0.0, in_sessions=False)
     """The chance that a rare branch in `FORCIBLE` is taken although its condition is false."""
+    batch_records: int = knob_field(0, 0, 0, 2, 8, plain=0)
+    """The largest number of records that the store reads at once, through a `SimulatedCore`. 0: a store without core.
+
+    Chosen after the lives, so that seeds of the time before this knob keep the rest of their plans.
+    """
     starts: features.StartPlan = features.StartPlan()
     directories: features.DirectoryPlan = features.DirectoryPlan()
     errors_stop: bool = knob_field(True)

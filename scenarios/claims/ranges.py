@@ -20,7 +20,10 @@ _OF_LIVES: dict[str, Options] = {
 }
 _FEATURES_DRAWN_LAST = ("faults", "rot", "disturbances", "cluster", "network", "broker")
 """The knobs of each feature are chosen in the order of their names."""
-_DRAWN_FIRST = tuple(path for path in KNOBS if path.partition(".")[0] not in _FEATURES_DRAWN_LAST)
+_DRAWN_AFTER_LIVES = ("batch_records",)
+_DRAWN_FIRST = tuple(
+    path for path in KNOBS if path.partition(".")[0] not in (*_FEATURES_DRAWN_LAST, *_DRAWN_AFTER_LIVES)
+)
 _DRAWN_LAST = tuple(
     path for feature in _FEATURES_DRAWN_LAST for path in sorted(KNOBS) if path.startswith(f"{feature}.")
 )
@@ -180,6 +183,7 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
         _draw_life(stream, ranges, drawn, disk_model.crashes, first=number == 0)
         for number in range(stream.choice(ranges["lives"], "lives"))
     )
+    drawn |= {path: stream.choice(ranges[path], path) for path in _DRAWN_AFTER_LIVES}
     if drawn["directories.killed_in_creation"]:
         operation = stream.randbelow(_OPERATIONS_IN_CREATION, "operation in creation")
         moment = stream.choice(MOMENTS, "moment in creation")

@@ -19,7 +19,7 @@ from ...sim.errors import MachineDied
 from ...sim.machine import Machine
 from ...store.message_store import MessageStore
 from ...store.world import Files
-from ..claims.machine import config_of, initial_image_of, world_of
+from ..claims.machine import config_of, core_of, initial_image_of, world_of
 from ..claims.plan import Life, LifeEnding
 from ..oracle import allowances, guarantees
 from ..oracle.disk_space import DiskRoom, WatchedRemovals
@@ -171,7 +171,7 @@ class Run(Execution):
         self, disk: Disk, machine: Machine, number: int, recovered: str | None, room: DiskRoom
     ) -> MessageStore:
         self._store = None
-        world = world_of(machine, disk)
+        world = world_of(machine, disk, core=core_of(self._plan))
         if self._plan.memory.error_chance and recovered is None:
             stream = self._choices.stream(f"{machine.name}/memory")
             world = world_out_of_memory(world, self._plan.memory.error_chance, stream, disk.injected)
@@ -226,7 +226,7 @@ class Run(Execution):
         self._progress.begin_life()
 
         def body() -> str:
-            store = MessageStore(world_of(machine, disk), self._config)
+            store = MessageStore(world_of(machine, disk, core=core_of(self._plan)), self._config)
             self._load_and_judge(store, disk, machine)
             if judge is not None:
                 judge(store, disk)

@@ -284,7 +284,7 @@ class OfflineFaults:
         machine = self.kernel.create_machine(name)
 
         def body() -> None:
-            other = MessageStore(world_of(machine, disk), self.config)
+            other = MessageStore(world_of(machine, disk, core=store.world.core), self.config)
             try:
                 other.load()
             except CorruptFileError:

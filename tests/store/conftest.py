@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +19,7 @@ from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
+from tornlog.scenarios.claims.simulated_core import SimulatedCore
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import TaskFailedError
 from tornlog.sim.kernel import Kernel
@@ -35,9 +36,21 @@ RESERVED_HOURS = 300_000
 """34 years: golden stores never expire during tests, however full the disk is."""
 
 
+@pytest.fixture(scope="session", params=["C", "simulated"])
+def core(request: pytest.FixtureRequest) -> NativeCore:
+    """The C core, and its replacement for simulated disks.
+
+    With `make sanitize`, the C core is the sanitized build. In CI the C core must exist, because CI has a compiler.
+    """
+    return load_c_core() if request.param == "C" else cast(NativeCore, SimulatedCore())
+
+
 @pytest.fixture(scope="session")
-def core() -> NativeCore:
-    """The C core; with `make sanitize`, the sanitized build. In CI the core must exist, because CI has a compiler."""
+def c_core() -> NativeCore:
+    return load_c_core()
+
+
+def load_c_core() -> NativeCore:
     if path := os.environ.get("SANITIZED_CORE"):
         name = "tornlog.store.formats.native._records"
         spec = spec_from_file_location(name, path)

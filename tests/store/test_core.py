@@ -328,9 +328,9 @@ def test_the_core_finds_a_record_by_topic_key_and_time(
 
 
 @pytest.mark.parametrize(("base_offset", "codes"), [(-1, None), (0, {1}), (0, [1])], ids=["offset", "set", "list"])
-def test_the_core_refuses_invalid_arguments_of_a_pull(core: NativeCore, base_offset: int, codes: Any) -> None:
+def test_the_core_refuses_invalid_arguments_of_a_pull(c_core: NativeCore, base_offset: int, codes: Any) -> None:
     with pytest.raises(ValueError, match="base_offset is below 0, or codes is no frozenset"):
-        core.pull(memoryview(bytes(ENTRY_BYTES)), memoryview(b""), base_offset, 0, codes, 1, 1)
+        c_core.pull(memoryview(bytes(ENTRY_BYTES)), memoryview(b""), base_offset, 0, codes, 1, 1)
 
 
 @pytest.mark.parametrize(("readable", "taken"), [(30, [b"b" * 20, b"c" * 10]), (29, [b"b" * 20]), (19, [])])

@@ -22,7 +22,7 @@ from ....store.errors import DivergedError
 from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
 from ....store.world import Files, Signal, Task, World
-from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, config_of, world_of
+from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, config_of, core_of, world_of
 from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.disk_space import DiskRoom, WatchedRemovals
@@ -175,7 +175,7 @@ class BrokerNode(Node):
 
     def boot(self) -> None:
         machine, disk, endpoint = self.life
-        world = world_of(machine, disk, endpoint)
+        world = world_of(machine, disk, endpoint, core=core_of(self._plan))
         server = self._server = RemotingServer(world, self._limits)
         server.on_failure = self._end_process
         server.listen([self.identity.address.address])
@@ -375,7 +375,7 @@ class BrokerNode(Node):
 
         settled: whether all transactions must be decided or given up; shown: whether consumers must have all messages.
         """
-        broker = self._load_store_of_life(world_of(machine, disk), disk, machine)
+        broker = self._load_store_of_life(world_of(machine, disk, core=core_of(self._plan)), disk, machine)
         self._judge_recovery(broker, disk)
         if self.is_slave or not settled:
             return

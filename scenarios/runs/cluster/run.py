@@ -24,7 +24,7 @@ from ....store.message_store import MessageStore
 from ....store.network import Network
 from ....store.queues.dispatch import Dispatcher, DispatchService
 from ....store.world import Files, World
-from ...claims.machine import world_of
+from ...claims.machine import core_of, world_of
 from ...claims.plan import Life
 from ...oracle import allowances, guarantees
 from ...oracle.disk_space import DiskRoom, WatchedRemovals
@@ -217,9 +217,9 @@ class ClusterRun(NetworkRun):
 
     def _load_node(self, node: ClusterNode, machine: Machine, disk: Disk, network: Network | None) -> MessageStore:
         if node.is_master:  # a timeline shows the master's files only
-            world = world_of(machine, disk, network)
+            world = world_of(machine, disk, network, core=core_of(self._plan))
         else:
-            world = World(machine.clock, machine.tasks, disk.mount(machine), network)
+            world = World(machine.clock, machine.tasks, disk.mount(machine), network, core_of(self._plan))
         removals = None
         if node.is_master and self._plan.retention.deletes_segments:  # slaves remove no segments
             room = DiskRoom(self._kernel, disk, self._disturbances.paused_ns)

@@ -19,7 +19,7 @@ from ....sim.machine import Machine
 from ....sim.policies import Policy
 from ....store.message_store import MessageStore
 from ...claims.disk_models import DISK_MODELS
-from ...claims.machine import config_of, initial_image_of, world_of
+from ...claims.machine import config_of, core_of, initial_image_of, world_of
 from ...claims.plan import KNOBS, Plan
 from ...oracle import guarantees
 from ...oracle.evidence import place_of
@@ -85,7 +85,7 @@ class StoreSession:
         self._machine = self._kernel.create_machine(f"life-{self.lives}")
         self.lives += 1
         self._store, self._puts = None, 0
-        store = MessageStore(world_of(self._machine, disk), self._config)
+        store = MessageStore(world_of(self._machine, disk, core=core_of(self._plan)), self._config)
         if power_fails_after is not None:
             self.fail_power(power_fails_after, moment)
         return self._run_step(lambda: self._open(store, disk))

@@ -137,25 +137,25 @@ def test_the_compiled_core_places_records_like_python(
 
 
 @pytest.mark.parametrize("start", [-1, 937, 1000, 2**40])
-def test_placing_at_a_start_without_room_for_a_record_is_refused(core: NativeCore, start: int) -> None:
+def test_placing_at_a_start_without_room_for_a_record_is_refused(c_core: NativeCore, start: int) -> None:
     with pytest.raises(ValueError, match="in front of a record"):
-        core.place(bytearray(1000), (start,), 0, 0, 0, False)
+        c_core.place(bytearray(1000), (start,), 0, 0, 0, False)
 
 
 @pytest.mark.parametrize(
     "change", [{"body": None}, {"born_host": (b"1234",)}, {"topic": "t"}, {"store_host": Host(b"12345", 1)}]
 )
 def test_the_compiled_core_refuses_wrong_types_and_declines_hosts_of_unusual_length(
-    core: NativeCore, change: dict[str, Any]
+    c_core: NativeCore, change: dict[str, Any]
 ) -> None:
     host = Host(b"1234", 1)
     arguments: dict[str, Any] = {"topic": b"t", "properties": b"", "body": b"", "queue_id": 0, "flag": 0, "sys_flag": 0}
     arguments |= {"born_ms": 0, "born_host": host, "store_host": host, "reconsume_times": 0, "prepared_at": 0} | change
     if "store_host" in change:
-        assert core.encode(*arguments.values()) is None
+        assert c_core.encode(*arguments.values()) is None
     else:
         with pytest.raises(TypeError):
-            core.encode(*arguments.values())
+            c_core.encode(*arguments.values())
 
 
 PLAIN_TEXTS = st.text(st.sampled_from("aé\x01\x02.DELAY"), min_size=1, max_size=9)
@@ -265,21 +265,21 @@ def is_plain(message: Message) -> bool:
     ],
 )
 def test_the_compiled_core_stores_no_message_with_fields_of_other_types(
-    core: NativeCore, change: dict[str, Any]
+    c_core: NativeCore, change: dict[str, Any]
 ) -> None:
     found = bytearray(1000)
     message = Message("T", b"body")
-    assert core.store(*arguments_of(message, memoryview(found), 0, 0, 0, 0)) > 0
+    assert c_core.store(*arguments_of(message, memoryview(found), 0, 0, 0, 0)) > 0
     found[:] = bytes(1000)
-    assert core.store(*arguments_of(dataclasses.replace(message, **change), memoryview(found), 0, 0, 0, 0)) == 0
+    assert c_core.store(*arguments_of(dataclasses.replace(message, **change), memoryview(found), 0, 0, 0, 0)) == 0
     assert found == bytes(1000)
 
 
-def test_the_compiled_core_stores_nothing_in_read_only_or_released_pages(core: NativeCore) -> None:
+def test_the_compiled_core_stores_nothing_in_read_only_or_released_pages(c_core: NativeCore) -> None:
     released = memoryview(bytearray(1000))
     released.release()
     for pages, error in ((memoryview(bytes(1000)), BufferError), (released, ValueError)):
         with pytest.raises(error):
-            core.store(*arguments_of(Message("T"), pages, 0, 0, 0, 0))
+            c_core.store(*arguments_of(Message("T"), pages, 0, 0, 0, 0))
     with pytest.raises(TypeError, match="expected 17 arguments, found 16"):
-        core.store(*arguments_of(Message("T"), released, 0, 0, 0))
+        c_core.store(*arguments_of(Message("T"), released, 0, 0, 0))

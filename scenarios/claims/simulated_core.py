@@ -1,0 +1,354 @@
+"""SimulatedCore: the functions of the C core in Python, for stores on simulated disks.
+
+With a core, a store dispatches, recovers, indexes, pulls and puts by other code than without one. This class runs that
+code in simulations, with the same results on machines with and without the C core. The C core itself would write to
+memory without the knowledge of the simulated disk. `NativeCore` documents all functions.
+"""
+
+import struct
+from array import array
+from collections.abc import Iterator
+from sys import byteorder
+
+from ...faults.disk.mapped_file import MapPages
+from ...store.errors import CorruptFileError, InvalidMessageError
+from ...store.formats.batch import encode_batch_records
+from ...store.formats.columns import COLUMNS, KEY_COLUMNS, ROWS_MAX, Pulled, Run
+from ...store.formats.consume_queue import BLANK_ENTRY, decode_entry, encode_entry, is_ext_address
+from ...store.formats.consume_queue import ENTRY_BYTES as QUEUE_ENTRY_BYTES
+from ...store.formats.host import IPV4_BYTES, IPV6_BYTES, Host
+from ...store.formats.index import SLOT, entries_position, time_diff_s
+from ...store.formats.index import encode_entry as encode_index_entry
+from ...store.formats.index_key import key_hashes, keys_of
+from ...store.formats.java_hash import java_hash
+from ...store.formats.message import (
+    BLANK_BYTES,
+    BORN_HOST_V6,
+    HOST_V6_MASK,
+    MAGIC_AT,
+    MESSAGE_MAGIC,
+    STORE_HOST_V6,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    encode_record,
+    place_records,
+)
+from ...store.formats.messages import is_storable_topic
+from ...store.formats.properties import PROPERTY_INNER_MULTI_DISPATCH, PROPERTY_TAGS, find_property
+from ...store.formats.redirect import DELAY_MARK
+from ...store.formats.scan import ScannedRecord, scan_records
+
+_UNQUEUED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+_NO_QUEUE = -1
+_MAGIC = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
+_TAGS, _LIGHT = PROPERTY_TAGS.encode(), PROPERTY_INNER_MULTI_DISPATCH.encode()
+_INT32_MAX = 0x7FFFFFFF
+_AT_FRONT = (0,)
+
+
+def plain_records(log: memoryview, start: int, base_offset: int, *, check_crc: bool) -> Iterator[ScannedRecord]:
+    """Yield the records of a log from a position on, up to the first one that the C core leaves to Python."""
+    at = start
+    records = scan_records(log, start, len(log), file="", base_offset=base_offset, check_crc=check_crc)
+    while True:
+        try:
+            record = next(records, None)
+        except CorruptFileError:
+            return
+        if record is None or log[at + MAGIC_AT : at + MAGIC_AT + 4] != _MAGIC:
+            return
+        if 0 in record.properties or find_property(record.properties, _LIGHT):
+            return
+        yield record
+        at += record.size_bytes
+
+
+class SimulatedCore:
+    """A core that reads at most `records_max` records at once. Small numbers make many batches of a short log."""
+
+    def __init__(self, records_max: int = ROWS_MAX) -> None:
+        assert records_max > 0, records_max
+        self._records_max = records_max
+
+    def scan(
+        self,
+        log: memoryview,
+        start: int,
+        base_offset: int,
+        check_crc: bool,
+        queues: dict[bytes, int],
+        stored_ms_max: int,
+        rows: bytearray,
+        keys: bytearray,
+        /,
+    ) -> tuple[int, int, int]:
+        if not 0 <= start <= len(log):
+            raise ValueError("start is outside of the log")
+        table, key_table = _Table(rows, len(COLUMNS)), _Table(keys, len(KEY_COLUMNS))
+        records_max, count, key_count, end = min(self._records_max, table.rows), 0, 0, start
+        for record in plain_records(log, start, base_offset, check_crc=check_crc):
+            tags = find_property(record.properties, _TAGS) or b""
+            if not (record.topic.isascii() and tags.isascii()):
+                break
+            queue, transaction = _NO_QUEUE, record.sys_flag & TRANSACTION_MASK
+            if transaction not in _UNQUEUED:
+                name = record.queue_id.to_bytes(4, "big", signed=True) + record.topic.encode()
+                queue = queues.get(name, _NO_QUEUE)
+                if queue == _NO_QUEUE:
+                    break
+            if count == records_max or record.store_timestamp_ms > stored_ms_max:
+                break
+            hashes: tuple[int, ...] = ()
+            if transaction != TRANSACTION_ROLLBACK:
+                if not all(key.isascii() for key in keys_of(record.properties)):
+                    break
+                hashes = key_hashes(record.topic, record.properties)
+            if key_count + len(hashes) > key_table.rows:
+                break
+            offset, stored_ms = record.physical_offset, record.store_timestamp_ms
+            table.set(count, offset, record.size_bytes, queue, record.queue_offset, stored_ms, java_hash(tags.decode()))
+            for number, key_hash in enumerate(hashes, start=key_count):
+                key_table.set(number, key_hash, offset, stored_ms)
+            count, key_count, end = count + 1, key_count + len(hashes), end + record.size_bytes
+        return count, key_count, end
+
+    def with_key(
+        self, log: memoryview, physical_offset: int, topic: bytes, key: bytes, stored_ms_min: int, /
+    ) -> bytes | None:
+        record = next(plain_records(log, 0, physical_offset, check_crc=True), None)
+        if record is None:
+            return None
+        is_wanted = (
+            record.topic.encode() == topic
+            and record.store_timestamp_ms >= stored_ms_min
+            and key in keys_of(record.properties)
+        )
+        return bytes(log[: record.size_bytes]) if is_wanted else b""
+
+    def runs(self, rows: bytearray, count: int, queues: int, /) -> list[Run]:
+        table = _Table(rows, len(COLUMNS))
+        if not 0 <= count <= table.rows or queues < 0:
+            raise ValueError("count or queues is out of range")
+        runs: list[Run] = []
+        ends: dict[int, int] = {}
+        found = [table.get(row) for row in range(count)]
+        if not all(_NO_QUEUE <= row[2] < queues for row in found):
+            raise ValueError("a row has a queue that is out of range")
+        for offset, size_bytes, queue, queue_offset, stored_ms, tags_code in sorted(found, key=lambda row: row[2]):
+            if queue == _NO_QUEUE:
+                continue
+            entry, time = encode_entry(offset, size_bytes, tags_code), stored_ms.to_bytes(8, byteorder, signed=True)
+            if ends.get(queue) == queue_offset:
+                _, first, entries, times = runs.pop()
+                runs.append((queue, first, entries + entry, times + time))
+            else:
+                runs.append((queue, queue_offset, entry, time))
+            ends[queue] = queue_offset + 1
+        return runs
+
+    def link(
+        self,
+        keys: bytearray,
+        begin: int,
+        end: int,
+        index: memoryview,
+        slots: int,
+        newest: dict[int, int],
+        number: int,
+        begin_ms: int,
+        /,
+    ) -> tuple[bytes, int]:
+        table = _Table(keys, len(KEY_COLUMNS))
+        is_valid = 0 <= begin <= end <= table.rows and 1 <= number <= _INT32_MAX - (end - begin)
+        if not is_valid or slots <= 0 or entries_position(slots) > len(index):
+            raise ValueError("rows, slots or number is out of range")
+        entries, used = bytearray(), 0
+        for row in range(begin, end):
+            key_hash, offset, stored_ms = table.get(row)
+            slot_at = entries_position(key_hash % slots)
+            previous = newest[slot_at] if slot_at in newest else SLOT.unpack_from(index, slot_at)[0]
+            newest[slot_at] = number
+            if not 0 < previous < number:  # the slot is invalid after a crash
+                previous, used = 0, used + 1
+            entries += encode_index_entry(key_hash, offset, time_diff_s(begin_ms, stored_ms), previous)
+            if number == 1:
+                begin_ms = stored_ms
+            number += 1
+        return bytes(entries), used
+
+    def pull(
+        self,
+        entries: memoryview,
+        log: memoryview,
+        base_offset: int,
+        begin: int,
+        codes: frozenset[int] | None,
+        count_max: int,
+        bytes_max: int,
+        /,
+    ) -> Pulled:
+        records: list[bytes] = []
+        offsets: list[int] = []
+        places: list[int] = []
+        examined = taken_bytes = last = 0
+        for place in range(len(entries) // QUEUE_ENTRY_BYTES):
+            offset, size_bytes, tags_code = decode_entry(entries, place * QUEUE_ENTRY_BYTES)
+            at = offset - base_offset
+            if offset < begin or not 0 < size_bytes < BLANK_ENTRY.size_bytes or is_ext_address(tags_code):
+                break
+            if not 0 <= at <= len(log) - size_bytes:
+                break
+            if records and (len(records) >= count_max or taken_bytes + size_bytes > bytes_max):
+                break
+            examined, last = place + 1, offset
+            if codes is None or tags_code & 0xFFFFFFFF in codes:
+                records.append(bytes(log[at : at + size_bytes]))
+                offsets.append(offset)
+                places.append(place)
+                taken_bytes += size_bytes
+        return records, offsets, places, examined, taken_bytes, last
+
+    def encode(
+        self,
+        topic: bytes,
+        properties: bytes,
+        body: bytes,
+        queue_id: int,
+        flag: int,
+        sys_flag: int,
+        born_timestamp_ms: int,
+        born_host: Host,
+        store_host: Host,
+        reconsume_times: int,
+        prepared_transaction_offset: int,
+        /,
+    ) -> bytearray | None:
+        if b"\0" in properties or sys_flag & HOST_V6_MASK != _host_bits(born_host, store_host):
+            return None
+        try:
+            return encode_record(
+                topic=topic,
+                properties=properties,
+                body=body,
+                queue_id=queue_id,
+                flag=flag,
+                sys_flag=sys_flag,
+                born_timestamp_ms=born_timestamp_ms,
+                born_host=born_host,
+                store_timestamp_ms=0,
+                store_host=store_host,
+                reconsume_times=reconsume_times,
+                prepared_transaction_offset=prepared_transaction_offset,
+            )
+        except (InvalidMessageError, struct.error):
+            return None
+
+    def encode_batch(
+        self,
+        units: bytes,
+        topic: bytes,
+        shared_properties: bytes,
+        queue_id: int,
+        sys_flag: int,
+        born_timestamp_ms: int,
+        born_host: Host,
+        store_host: Host,
+        reconsume_times: int,
+        /,
+    ) -> tuple[bytearray, tuple[int, ...]] | None:
+        if b"\0" in shared_properties or sys_flag & HOST_V6_MASK != _host_bits(born_host, store_host):
+            return None
+        try:
+            encoded = encode_batch_records(
+                units,
+                topic=topic,
+                shared_properties=shared_properties,
+                queue_id=queue_id,
+                sys_flag=sys_flag,
+                born_timestamp_ms=born_timestamp_ms,
+                born_host=born_host,
+                store_host=store_host,
+                reconsume_times=reconsume_times,
+                clean=None,
+            )
+        except (CorruptFileError, InvalidMessageError, struct.error):
+            return None
+        return encoded if encoded[1] else None
+
+    place = staticmethod(place_records)
+
+    def store(
+        self,
+        pages: MapPages,
+        position: int,
+        body_bytes_max: int,
+        topic: str,
+        properties: str,
+        body: bytes,
+        queue_id: int,
+        flag: int,
+        sys_flag: int,
+        born_timestamp_ms: int,
+        born_host: Host,
+        store_host: Host,
+        reconsume_times: int,
+        prepared_transaction_offset: int,
+        queue_offset: int,
+        physical_offset: int,
+        store_timestamp_ms: int,
+        /,
+    ) -> int:
+        host_bits = _host_bits(born_host, store_host)
+        if host_bits is None or len(body) > body_bytes_max or sys_flag & TRANSACTION_MASK in _UNQUEUED:
+            return 0
+        if queue_id < 0 or not is_storable_topic(topic) or DELAY_MARK in properties:
+            return 0
+        try:
+            raw_topic, raw_properties = topic.encode(), properties.encode()
+        except UnicodeEncodeError:
+            return 0
+        record = self.encode(
+            raw_topic,
+            raw_properties,
+            body,
+            queue_id,
+            flag,
+            sys_flag & ~HOST_V6_MASK | host_bits,
+            born_timestamp_ms,
+            born_host,
+            store_host,
+            reconsume_times,
+            prepared_transaction_offset,
+        )
+        if record is None or not 0 <= position <= len(pages) - len(record) - BLANK_BYTES:
+            return 0
+        is_v6 = bool(host_bits & BORN_HOST_V6)
+        place_records(record, _AT_FRONT, queue_offset, physical_offset, store_timestamp_ms, is_v6)
+        pages[position : position + len(record)] = record
+        return len(record)
+
+
+def _host_bits(born_host: Host, store_host: Host) -> int | None:
+    """Return the bits of sysFlag for two hosts; None if an address has an unusual length."""
+    bits = 0
+    for host, bit in ((born_host, BORN_HOST_V6), (store_host, STORE_HOST_V6)):
+        if len(host.address) not in (IPV4_BYTES, IPV6_BYTES):
+            return None
+        bits |= bit if len(host.address) == IPV6_BYTES else 0
+    return bits
+
+
+class _Table:
+    """A table of columns in a buffer, one column after the other."""
+
+    def __init__(self, buffer: bytearray, columns: int) -> None:
+        values = memoryview(buffer).cast("q")
+        self.rows = len(values) // columns
+        self._values = values[: self.rows * columns]
+
+    def set(self, row: int, *values: int) -> None:
+        self._values[row :: self.rows] = array("q", values)
+
+    def get(self, row: int) -> list[int]:
+        return self._values[row :: self.rows].tolist()
