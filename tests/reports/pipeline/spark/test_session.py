@@ -41,6 +41,7 @@ def test_results_are_yielded_as_soon_as_they_are_ready_and_an_error_ends_the_wor
         list(engine.results(abs, [1, "one"]))
 
 
+@pytest.mark.ci
 def test_no_tasks_are_submitted_after_the_iterator_is_closed(spark: SparkSession) -> None:
     handed_out = []
 
@@ -56,6 +57,7 @@ def test_no_tasks_are_submitted_after_the_iterator_is_closed(spark: SparkSession
     assert len(handed_out) <= 8
 
 
+@pytest.mark.ci
 def test_a_local_session_listens_on_loopback_only_and_has_no_ui(
     spark: SparkSession, other_listen_addresses: Callable[[int], list[str]]
 ) -> None:
