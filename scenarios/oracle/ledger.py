@@ -167,6 +167,8 @@ class Ledger:
     """The side file that was damaged while the machine was off, until a start has reported it."""
     progress_is_final: bool = False
     """Whether the last stop was clean and persisted all progress."""
+    delivery_is_restored: bool = False
+    """Whether the progress of delivery was lost after the last stop, so that the next start reads it from the log."""
     expired_to: int = 0
     """Log offset before which retention has begun to remove segments."""
     ended_queues: set[tuple[str, int]] = field(default_factory=set)

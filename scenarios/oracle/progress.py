@@ -42,6 +42,7 @@ class GroupProgress:
         """Record a clean stop, which persists all progress unless the disk fails."""
         is_kept = self._ledger.delay_progress.is_persisted and self._ledger.group_progress.is_persisted
         self._ledger.progress_is_final = is_kept
+        self._ledger.delivery_is_restored = False
         self._ledger.commits.note_stop(is_kept=is_kept)
         self._ledger.commits.end_life()
 

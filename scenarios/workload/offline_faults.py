@@ -227,6 +227,7 @@ class OfflineFaults:
         lost = min(SECTOR_BYTES, len(content))
         self.injected[FaultKind.ZEROED_SECTOR] += 1
         self.ledger.unreported_damage = versions.path
+        self.ledger.delivery_is_restored = True
         image = damage.image_with_content(image, versions.path, bytes(lost) + content[lost:])
         if versions.kept is None or stream.chance(0.5, "without backup"):
             versions.kept = None

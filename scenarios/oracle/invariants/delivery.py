@@ -159,9 +159,15 @@ def check_redelivery(evidence: Evidence) -> Iterator[Violation]:
         record_tried("REDEL")
     if ledger.progress_is_final:
         last = len(ledger.deliveries) - 1
+        without_copy = {
+            (own.record.queue_id, own.record.queue_offset) for name, own in waiting.items() if name not in delivered_in
+        }
         for name in [name for name, lives in delivered_in.items() if last in lives]:
             own = waiting[name]
             offset, delivered_to = own.record.queue_offset, store.delivered_to.get(own.record.queue_id + 1, 0)
+            # The log shows the progress up to the first message without a copy. Damage may have removed a copy.
+            if ledger.delivery_is_restored and (own.record.queue_id, delivered_to) in without_copy:
+                continue
             if offset >= delivered_to:
                 summary = f"{name} was delivered before a clean stop, and will be again"
                 yield _delivery_violation("REDEL", own, summary, "progress", f"beyond {offset}", str(delivered_to))

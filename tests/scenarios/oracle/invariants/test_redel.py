@@ -86,6 +86,19 @@ def test_progress_before_the_last_delivery_is_a_violation_after_a_clean_stop(
     assert list(delivery.check_redelivery(delayed_evidence)) == []
 
 
+def test_progress_that_is_restored_from_the_log_ends_before_a_message_whose_copy_was_lost(
+    delayed_evidence: Evidence,
+) -> None:
+    first = next(found for found in delayed_evidence.store.records if found.record.topic == "T0")
+    delayed_evidence.store.records.remove(first)
+    delayed_evidence.store.delivered_to = {1: 0}
+    delayed_evidence.ledger.progress_is_final = True
+    assert [each.found for each in delivery.check_redelivery(delayed_evidence)] == ["0"]
+
+    delayed_evidence.ledger.delivery_is_restored = True
+    assert list(delivery.check_redelivery(delayed_evidence)) == []
+
+
 def test_progress_lost_in_a_crash_may_still_be_missing_after_a_later_clean_stop(
     delayed_evidence: Evidence,
 ) -> None:
