@@ -226,4 +226,4 @@ class World:
     network: Network | None = None
     """Connections; None for a store without a broker and replication."""
     core: NativeCore | None = None
-    """The core, which reads many records at once; None: each record is read alone. Two thirds of the simulations have none."""
+    """The core, which reads many records at once; None, as in most simulations, to read each record alone."""

@@ -144,6 +144,35 @@ class RetentionPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingsPlan:
+    """Settings of the store, by their names in `StoreConfig`, that change its speed or its answers but no promise."""
+
+    flush_commit_log_timed: bool = knob_field(True, True, True, False, plain=True)
+    flush_interval_commit_log_ms: int = knob_field(500, 500, 500, 30, plain=500)
+    flush_commit_log_least_pages: int = knob_field(4, 4, 0, 1, plain=4)
+    commit_interval_commit_log_ms: int = knob_field(200, 200, 200, 20, plain=200)
+    commit_commit_log_least_pages: int = knob_field(4, 4, 0, 1, plain=4)
+    commit_commit_log_thorough_interval_ms: int = knob_field(200, 200, 200, 1_000, plain=200)
+    fast_fail_if_no_buffer_in_store_pool: bool = knob_field(False, False, False, True, plain=False)
+    flush_interval_consume_queue_ms: int = knob_field(1_000, 1_000, 1_000, 50, plain=1_000)
+    flush_consume_queue_least_pages: int = knob_field(2, 2, 2, 0, plain=2)
+    flush_least_pages_when_warm_mapped_file: int = knob_field(4096, 4096, 1, plain=4096)
+    max_transfer_count_on_message_in_memory: int = knob_field(32, 32, 32, 2, plain=32)
+    max_transfer_bytes_on_message_in_memory: int = knob_field(262_144, 262_144, 262_144, 700, plain=262_144)
+    max_transfer_count_on_message_in_disk: int = knob_field(8, 8, 1, plain=8)
+    max_transfer_bytes_on_message_in_disk: int = knob_field(65_536, 65_536, 400, plain=65_536)
+    physical_memory_bytes: int = knob_field(20 << 30, 20 << 30, 20 << 30, 4_000, plain=20 << 30)
+    long_polling_enable: bool = knob_field(True, True, True, True, True, False, plain=True)
+    clean_resource_interval_ms: int = knob_field(10_000, 10_000, 10_000, 700, plain=10_000)
+    delete_commit_log_files_interval_ms: int = knob_field(100, 100, 0, plain=100)
+    delete_consume_queue_files_interval_ms: int = knob_field(100, 100, 0, plain=100)
+    redelete_hanged_file_interval_ms: int = knob_field(120_000, 120_000, 1_000, plain=120_000)
+    enable_consume_queue_ext: bool = knob_field(False, False, False, True, plain=False)
+    mapped_file_size_consume_queue_ext: int = knob_field(400, 400, 2_000)
+    ha_send_heartbeat_interval_ms: int = knob_field(5_000, 5_000, 5_000, 500, plain=5_000)
+
+
+@dataclass(frozen=True, slots=True)
 class StartPlan:
     """Unusual starts of the store."""
 

@@ -1,5 +1,6 @@
 """Store machine: the clock, tasks, files and settings for a plan."""
 
+from dataclasses import asdict
 from functools import lru_cache
 from typing import cast
 
@@ -69,6 +70,7 @@ def config_of(plan: Plan) -> StoreConfig:
         file_reserved_time_hours=RESERVED_HOURS,
         clean_file_forcibly_enable=plan.retention.deletes_segments,
         enable_multi_dispatch=plan.light_queues.chance > 0,
+        **asdict(plan.settings),
     )
 
 

@@ -115,15 +115,16 @@ class Plan:
     """Whether the run checks liveness: all faults end, and the store must work again."""
     starved_steps_max: int = knob_field(0)
     """The maximum number of steps for which one runnable task is starved while other tasks run."""
-    attribute_points: bool = knob_field(False, plain=False, in_sessions=False)
+    attribute_points: bool = knob_field(False, False, False, True, plain=False, in_sessions=False)
     """Tasks also switch at accesses to plain attributes of the store, as threads can."""
     forced_branch_chance: float = knob_field(0.0, plain=0.0, in_sessions=False)
     """The chance that a rare branch in `FORCIBLE` is taken although its condition is false."""
     batch_records: int = knob_field(0, 0, 0, 2, 8, plain=0)
     """The largest number of records that the store reads at once, through a `SimulatedCore`. 0: a store without core.
 
-    Chosen after the lives, so that seeds of the time before this knob keep the rest of their plans.
+    Chosen after the lives, like the settings, so that older seeds keep the rest of their plans.
     """
+    settings: features.SettingsPlan = features.SettingsPlan()
     starts: features.StartPlan = features.StartPlan()
     directories: features.DirectoryPlan = features.DirectoryPlan()
     errors_stop: bool = knob_field(True)

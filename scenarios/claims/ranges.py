@@ -20,10 +20,11 @@ _OF_LIVES: dict[str, Options] = {
 }
 _FEATURES_DRAWN_LAST = ("faults", "rot", "disturbances", "cluster", "network", "broker")
 """The knobs of each feature are chosen in the order of their names."""
-_DRAWN_AFTER_LIVES = ("batch_records",)
+_NAMES_DRAWN_AFTER_LIVES = ("batch_records", "settings", "attribute_points")
 _DRAWN_FIRST = tuple(
-    path for path in KNOBS if path.partition(".")[0] not in (*_FEATURES_DRAWN_LAST, *_DRAWN_AFTER_LIVES)
+    path for path in KNOBS if path.partition(".")[0] not in (*_FEATURES_DRAWN_LAST, *_NAMES_DRAWN_AFTER_LIVES)
 )
+_DRAWN_AFTER_LIVES = tuple(path for path in KNOBS if path.partition(".")[0] in _NAMES_DRAWN_AFTER_LIVES)
 _DRAWN_LAST = tuple(
     path for feature in _FEATURES_DRAWN_LAST for path in sorted(KNOBS) if path.startswith(f"{feature}.")
 )

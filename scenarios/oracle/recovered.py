@@ -3,14 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from struct import Struct
 from typing import overload
 
 from ...store.message_store import MessageStore
+from ...store.queues.consume_queue_ext import ConsumeQueueExt
 from .index_model import FoundIndex, read_index
 from .known_damage import KnownDamage
 from .put_entry import PutEntry
 from .reader import ENTRY, ENTRY_BYTES, Known, LogRecord, UnreadableError, read_records
 
+_UNIT = Struct(">hqqh")
+"""size, tagsCode, storeTimestamp and bitMapLength of a unit of a queue's extension."""
+_UNIT_OFFSET = 1 << 63
+_ADDRESS_MAX = -(1 << 31) - 1
 LONG_HISTORY_PUTS = 10_000
 """From this number of puts on, records and puts share equal bytes to save memory."""
 
@@ -121,10 +127,30 @@ def read_store(
             queue.min_offset,
             queue.max_offset,
             queue.queue.directory,
-            DecodedEntries(raw),
+            DecodedEntries(raw if queue.ext is None else _with_tags_of_units(raw, queue.ext, found.by_offset)),
         )
     found.index = read_index(store)
     return found
+
+
+def _with_tags_of_units(raw: bytes, ext: ConsumeQueueExt, records: Mapping[int, FoundRecord]) -> bytes:
+    """Return entries with the tagsCode of their unit instead of its address.
+
+    An entry keeps its address if there is no unit with the record's store time at this place.
+    """
+    segments = ext.queue.segments
+    units = b"".join(bytes(segment.file.view(0, segment.size_bytes)) for segment in segments)
+    begin = segments[0].base_offset if segments else 0
+    resolved = bytearray(raw)
+    for number, (physical_offset, size_bytes, code) in enumerate(ENTRY.iter_unpack(raw)):
+        at = code + _UNIT_OFFSET - begin
+        if code > _ADDRESS_MAX or not 0 <= at <= len(units) - _UNIT.size:
+            continue
+        _, tags_code, stored_ms, _ = _UNIT.unpack_from(units, at)
+        found = records.get(physical_offset)
+        if found is None or found.record.store_timestamp_ms == stored_ms:
+            ENTRY.pack_into(resolved, number * ENTRY_BYTES, physical_offset, size_bytes, tags_code)
+    return bytes(resolved)
 
 
 def share_equal_bytes(found: FoundRecord, puts: Mapping[bytes, PutEntry]) -> None:
@@ -170,8 +196,13 @@ def rows_digest(store: MessageStore) -> str:
 
 def _digest_of_rows(store: MessageStore) -> blake2b:
     digest = blake2b(digest_size=16)
-    for queue in [store.log, *(queue.queue for queue in store.queues.all_queues())]:
-        for segment in queue.segments:
+    for segment in store.log.segments:
+        digest.update(segment.file.path.encode())
+        digest.update(segment.file.view(0, segment.size_bytes))
+    for queue in store.queues.all_queues():
+        for segment in queue.queue.segments:
             digest.update(segment.file.path.encode())
-            digest.update(segment.file.view(0, segment.size_bytes))
+            raw = segment.file.view(0, segment.size_bytes)
+            # A recovery may replace an address by the tagsCode of the unit.
+            digest.update(raw if queue.ext is None else _with_tags_of_units(bytes(raw), queue.ext, {}))
     return digest

@@ -189,9 +189,8 @@ class TransactionTraffic:
         if self.is_calm:  # each check request may wait for a flush
             others_ms = len(ledger.transactions.by_name) * live.overtaken_ms_max(self.plan)
             put_back_ms = live.answer_ms_max(self.plan) or 0  # the next put of the half message may need a new segment
-            config = self.store.config
             # A pass reads the file, and waits for the commit before it sends a request.
-            seen_ms = 0 if self.store.commit is None else 2 * config.commit_interval_commit_log_ms
+            seen_ms = 0 if self.store.commit is None else live.commit_ms_max(self.plan)
             # A pass ends at a transaction whose decision is still in a buffer. Several of these may be before this one.
             hidden = 0 if self.store.commit is None else len(ledger.transactions.decisions)
             passes_ms = (2 + hidden) * TRANSACTIONS.transaction_check_interval_ms

@@ -39,7 +39,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         producers=(2, 3),
         consumers=(0, 1, 2),
         index={"seekers": (0, 1)},
-        attribute_points=(False, False, False, True),
         messages={"no_wait_chance": (0.0, 0.3)},
         disturbances={"paused_task_chance": (0.0, 0.0, 0.3)},
         faults={"short_write_chance": (0.0, 0.3)},

@@ -68,7 +68,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         "producer-retry-duplicates",
         "after network faults, a message is stored at most once per send, and no other message is stored",
         BROKER.replace(
-            attribute_points=(False, False, False, True),
             network=TROUBLED,
             disturbances={
                 "paused_task_chance": (0.0, 0.0, 0.1),

@@ -49,7 +49,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         CLUSTER.replace(
             cluster={"sync_master": (True,), "slave_sync_flush": (True,)},
             faults={"failed_sync_chance": (0.0, 0.0, 0.1)},
-            attribute_points=(False, False, False, True),
             disk=("strict-posix", "strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
         ),
         stream="sync-replication-survives-a-lost-master",

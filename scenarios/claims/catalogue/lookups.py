@@ -13,7 +13,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0,),
         topics=(1, 2),
         faults={"failed_creation_chance": (0.0, 0.0, 0.0, 0.2)},
-        attribute_points=(False, False, False, True),
         lives=(1, 2, 3),
     ),
     # More messages share a key than a look-up returns, so a look-up of an old message follows many entries.

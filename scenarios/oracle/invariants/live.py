@@ -15,6 +15,7 @@ from ....store.delivery.schedule import RETRY_AFTER_ERROR_MS as DELIVERY_RETRY_M
 from ....store.formats.consume_queue import is_ext_address
 from ....store.formats.messages import PutMessageResult
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
+from ....store.log.segment import PAGE_BYTES
 from ....store.message_store import MessageStore
 from ....store.queues.dispatch import RETRY_MS as DISPATCH_RETRY_MS
 from ...claims.plan import Plan
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _MOMENT_MS = 20
 """How long tasks wait for each other, in addition to syncs. Computing takes no virtual time."""
+_SEGMENTS_AHEAD = 2
 _REQUEST_MS = 1_000
 """The time limit for a request to a broker, without timeouts. A heartbeat may have to make topics durable."""
 _SYNCS_PER_FILE = 2
@@ -54,7 +56,7 @@ def answer_ms_max(plan: Plan) -> int | None:
 
 def calm_answer_ms_max(plan: Plan) -> int:
     """Return the time limit for a put while the disk has no faults, even if the plan has faults at other times."""
-    return _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1) + _slave_ms_max(plan)
+    return _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1) + _warm_up_ms_max(plan) + _slave_ms_max(plan)
 
 
 def is_calm(plan: Plan) -> bool:
@@ -64,6 +66,14 @@ def is_calm(plan: Plan) -> bool:
 def start_ms_max(plan: Plan) -> int:
     """Return the time limit from recovery until the services run, or for the creation of a file."""
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * _FILES_BESIDE
+
+
+def _warm_up_ms_max(plan: Plan) -> int:
+    """Return the time of the syncs while two new segments are touched page by page."""
+    if not plan.memory.warm_files:
+        return 0
+    synced_bytes = plan.settings.flush_least_pages_when_warm_mapped_file * PAGE_BYTES
+    return plan.sync_ms_max * _SEGMENTS_AHEAD * (plan.commit_log_bytes // synced_bytes)
 
 
 def _slave_ms_max(plan: Plan) -> int:
@@ -91,6 +101,11 @@ def work_ms_max(plan: Plan, store: MessageStore) -> int:
         len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all_queues()) + index_files
     )
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * (files + _FILES_BESIDE)
+
+
+def commit_ms_max(plan: Plan) -> int:
+    """Return how long a record may be in the write buffer, where readers cannot see it."""
+    return plan.settings.commit_commit_log_thorough_interval_ms + plan.settings.commit_interval_commit_log_ms
 
 
 def delivery_ms_max(plan: Plan) -> int:

@@ -70,9 +70,8 @@ def reading_cursors(store: MessageStore, plan: Plan, *, put_end: int, readable_e
     """Yield the cursors between a put and its readers: commit and dispatch. A position after its target is not late."""
     record_tried("QUIET")
     work_ms = live.work_ms_max(plan, store)
-    config = store.config
     if store.commit is not None:
-        committed, within_ms = store.log.max_offset, work_ms + 2 * config.commit_interval_commit_log_ms
+        committed, within_ms = store.log.max_offset, work_ms + live.commit_ms_max(plan)
         yield Cursor("commit", store.commit.name, min(committed, put_end), put_end, within_ms)
     dispatched = min(store.dispatch.reput_from.get(), readable_end)
     yield Cursor("dispatch", store.dispatch.name, dispatched, readable_end, work_ms)
@@ -94,7 +93,7 @@ def _durable_ms_max(store: MessageStore, plan: Plan) -> int:
     config, work_ms = store.config, live.work_ms_max(plan, store)
     if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
         return work_ms
-    committed_ms = 0 if store.commit is None else 2 * config.commit_interval_commit_log_ms
+    committed_ms = 0 if store.commit is None else live.commit_ms_max(plan)
     return committed_ms + config.flush_commit_log_thorough_interval_ms + config.flush_interval_commit_log_ms + work_ms
 
 

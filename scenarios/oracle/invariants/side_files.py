@@ -150,7 +150,7 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
         for segment in queue.queue.segments
         if not _is_durable(segment, disk)
     ]
-    if entries:
+    if entries and not _may_addresses_be_replaced(store):
         log_end = _end_of_records_before(store, disk, claimed.logics_msg_timestamp_ms)
         for segment in entries:
             end = _end_of_entries_below(segment, disk, log_end)
@@ -164,6 +164,11 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
         is_claimed = file.end_timestamp_ms <= claimed_ms and file.is_full and not may_be_going
         if is_claimed and not disk.is_durable(path, 0, end):
             yield _checkpoint_ahead_violation("indexMsgTimestamp", path, end, claimed_ms)
+
+
+def _may_addresses_be_replaced(store: MessageStore) -> bool:
+    """Whether recovery may have replaced durable addresses of units by equal tags codes, which are not synced yet."""
+    return store.queues.ext_directory is not None and store.flush_queues.durable_to.get() == 0
 
 
 def _is_durable(segment: Segment, disk: Disk) -> bool:

@@ -286,7 +286,10 @@ def test_an_exception_anywhere_in_the_store_is_a_violation_and_not_a_harness_err
 
     replace_method(owner, name, broken)
     for seed in range(4):
-        plan = draw_plan(Choices(str(seed)).stream("plan"), Ranges(sync_flush=(True,), lives=(2,)))
+        plan = draw_plan(
+            Choices(str(seed)).stream("plan"),
+            Ranges(sync_flush=(True,), lives=(2,), batch_records=(0,), settings={"enable_consume_queue_ext": (False,)}),
+        )
         assert execute(plan, str(seed)).violations, plan
 
 
