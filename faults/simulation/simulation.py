@@ -170,14 +170,20 @@ class Simulation:
         """
         return drawn if self._recorded is None else self._recorded.get(drawn.life, unrecorded)
 
-    def arm_crash(self, disk: Disk, crash: Crash, operation: int | None) -> None:
-        """Arm the crash of a machine. operation: number of operations until a crash without a point."""
+    def arm_crash(self, disk: Disk, crash: Crash, operation: int | None, *, aimed: CrashTrigger | None = None) -> None:
+        """Arm the crash of a machine. operation: number of operations until a crash without a point.
+
+        aimed: selects the operation of a crash without a point instead, except in a replay.
+        """
         assert operation is None or operation >= 0, operation
         trigger = self.triggers.get(crash.life)
         if trigger is None:
             point = CrashPoint.parse(crash.point) if crash.point else None
             number = None if operation is None or self._recorded is not None else disk.operations + operation
-            trigger = self.triggers[crash.life] = CrashTrigger(operation=number, point=point)
+            trigger = CrashTrigger(operation=number, point=point)
+            if aimed is not None and number is not None and point is None:
+                trigger = aimed
+            self.triggers[crash.life] = trigger
         disk.arm_trigger(trigger, crash.moment)
         self._armed[crash.life] = _PlannedCrash(disk, crash)
 

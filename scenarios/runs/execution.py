@@ -36,6 +36,7 @@ from ..oracle.progress import GroupProgress
 from ..workload.store_door import OnAnswer
 from ..workload.traffic import Traffic
 from ..workload.transaction_traffic import TransactionTraffic
+from .crash_aims import aimed_trigger
 from .loading import die_if_excused, load_judged
 from .marks import RunMarks
 from .outcome import RunOutcome
@@ -124,8 +125,9 @@ class Execution(ABC):
         """Return the counters of all faults except disk faults."""
 
     def _arm_death(self, disk: Disk) -> None:
-        operation = self._plan.lives[self._number].operation
-        self.simulation.arm_crash(disk, self._crashes[self._number], None if operation < 0 else operation)
+        operation, crash = self._plan.lives[self._number].operation, self._crashes[self._number]
+        aimed = aimed_trigger(self._plan.crash_aim, operation, self._marks.hits)
+        self.simulation.arm_crash(disk, crash, None if operation < 0 else operation, aimed=aimed)
 
     def _power_cut_after_stop(self, life: Life, host: str = "") -> CrashProfile | None:
         """Choose at random whether the power fails right after a clean stop, which must have synced all data.

@@ -47,7 +47,7 @@ class RunMarks:
     def __init__(self, plan: Plan, hits: Counter[str]) -> None:
         self._config = config_of(plan)
         self._slots_end = HEADER_BYTES + plan.index.slots * SLOT_BYTES
-        self._hits = hits
+        self.hits = hits
         self._in_recovery = 0
         """How many consecutive starts ended before recovery was complete."""
         self._was_killed = False
@@ -56,13 +56,13 @@ class RunMarks:
         """recovered: whether the store was loaded before the end of the life."""
         self._in_recovery = self._in_recovery + 1 if crashed and not recovered else 0
         if self._in_recovery:
-            self._hits[_DEPTHS[min(self._in_recovery, len(_DEPTHS)) - 1]] += 1
+            self.hits[_DEPTHS[min(self._in_recovery, len(_DEPTHS)) - 1]] += 1
         if not crashed:
             self._was_killed = False
             return
         if life.profile not in ("process-kill", "nothing-lost"):
-            self._hits["kill, then power"] += self._was_killed
-            self._hits["power cut after failed sync"] += allowances.count_sync_errors(disk) > 0
+            self.hits["kill, then power"] += self._was_killed
+            self.hits["power cut after failed sync"] += allowances.count_sync_errors(disk) > 0
         self._was_killed = life.profile == "process-kill"
         self._note_operation(life, disk, recovered=recovered)
 
@@ -76,14 +76,14 @@ class RunMarks:
             folder = "commitlog"
         if folder == "index" and met.kind == "store" and life.moment != CrashPhase.AFTER:
             if HEADER_BYTES <= met.at < self._slots_end:
-                self._hits["index torn before slot"] += 1
+                self.hits["index torn before slot"] += 1
             elif met.at < HEADER_BYTES:
-                self._hits["index torn before header"] += 1
+                self.hits["index torn before header"] += 1
         elif folder == "commitlog" and met.kind in ("sync", "sync directory") and recovered:
-            self._hits["crash in segment sync"] += 1
+            self.hits["crash in segment sync"] += 1
         elif folder == "config" and met.kind == "rename":
-            self._hits["crash in rename"] += 1
+            self.hits["crash in rename"] += 1
         elif folder == "checkpoint" and met.kind == "store":
-            self._hits["crash in checkpoint"] += 1
+            self.hits["crash in checkpoint"] += 1
         elif folder in ("commitlog", "consumequeue") and met.kind in ("unlink", "store") and not recovered:
-            self._hits["crash in truncation"] += 1
+            self.hits["crash in truncation"] += 1

@@ -9,7 +9,7 @@ from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.replay import is_same_run, run_plan
 from tornlog.scenarios.campaigns.failures.shrink import shrink_failure
 from tornlog.scenarios.campaigns.search import search_schedules
-from tornlog.scenarios.campaigns.seeds import digest_of, draw_plan_of_seed, run_seed
+from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
@@ -46,12 +46,6 @@ def test_attribute_points_multiply_the_scheduling_points_of_a_run(name: str) -> 
         return sum(run_seed(scenario, seed).steps for seed in range(8))
 
     assert 1.5 < steps(with_points(name)) / steps(with_points(name, False)) < 5.0
-
-
-def test_disabled_attribute_points_draw_no_choice() -> None:
-    scenario = SCENARIOS["index-lookup"]
-    unnamed = replace(scenario, ranges=scenario.ranges.replace(attribute_points=None))
-    assert digest_of(with_points(scenario.name, False), 3) == digest_of(unnamed, 3)
 
 
 def test_attribute_points_are_drawn_in_a_share_of_the_busiest_scenarios() -> None:

@@ -62,10 +62,10 @@ def test_failures_with_crashes_pauses_and_task_switches_can_be_replayed(
 
 
 def test_a_replay_uses_crash_points_instead_of_operation_numbers(mutant_result: Callable[[str], Failure]) -> None:
-    record = mutant_result("no-dir-fsync-on-rollover").original.record
+    record = mutant_result("reput-past-flushed").original.record
     assert any(crash.point for crash in record.crashes)
     numbers = replace(record.setup, lives=tuple(replace(life, operation=0) for life in record.setup.lives))
-    with applied_mutant("no-dir-fsync-on-rollover"):
+    with applied_mutant("reput-past-flushed"):
         others = replay(replace(record, setup=numbers))
         assert others.result.digest == replay(record).result.digest
 

@@ -1,0 +1,63 @@
+"""Crash aims: crashes at operations that matter more than others.
+
+Most operations of a run are stores into the middle of a file. A crash at a sync falls into the window between an effect
+and its durability. A crash just after a mark falls into a rare branch of the store, such as a repair in a recovery. The
+numbers are those of a plan's `Life`, so that an aim needs no further draw.
+"""
+
+from collections import Counter
+
+from ...faults.disk.fault_injector import CrashTrigger
+
+SYNC, MARK = "sync", "mark"
+_OPERATIONS_PER_SYNC = 4
+"""About the number of operations between two syncs under sync flush."""
+_MARKS = 3
+_OPERATIONS_AFTER_MARK = 3
+
+
+class SyncTrigger(CrashTrigger):
+    """Selects the nth sync of a file or a directory."""
+
+    def __init__(self, operation: int) -> None:
+        super().__init__()
+        self._left = operation // _OPERATIONS_PER_SYNC
+
+    def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
+        if "sync" not in kind:
+            return False
+        self._left -= 1
+        return self._left < 0
+
+
+class MarkTrigger(CrashTrigger):
+    """Selects one of the first operations after a mark that is new since the trigger was armed.
+
+    Without such a mark, it selects an operation after twice the usual number.
+    """
+
+    def __init__(self, operation: int, hits: Counter[str]) -> None:
+        super().__init__()
+        self._operations_left = 2 * operation + _OPERATIONS_AFTER_MARK
+        self._hits, self._before = hits, Counter(hits)
+        self._marks = 1 + operation % _MARKS
+        self._left = operation // _MARKS % _OPERATIONS_AFTER_MARK
+
+    def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
+        self._operations_left -= 1
+        if self._operations_left < 0:
+            return True
+        if self._marks > 0:
+            new = sum(count > self._before[name] for name, count in self._hits.items())
+            if new < self._marks:
+                return False
+            self._marks = 0
+        self._left -= 1
+        return self._left < 0
+
+
+def aimed_trigger(aim: str, operation: int, hits: Counter[str]) -> CrashTrigger | None:
+    """Return the trigger of a crash; None for a crash at the operation with this number."""
+    if aim == SYNC:
+        return SyncTrigger(operation)
+    return MarkTrigger(operation, hits) if aim == MARK else None
