@@ -25,7 +25,7 @@ class QueryMessageResult:
 
 
 class KeyQuerier:
-    """Finds messages by key in one log. The optional C core reads plain records; Python reads all other records."""
+    """Finds messages by key in one log. If the optional C core stops at a record, Python repeats the query."""
 
     def __init__(self, commit_log: CommitLog, core: NativeCore | None = None) -> None:
         self._commit_log = commit_log
@@ -39,45 +39,40 @@ class KeyQuerier:
         Records up to log offset `limit` may be read. Unreadable records do not count towards max_messages. RocketMQ
         counts them, and repeats the query up to three times if all records of a result are unreadable.
         """
-        try:
-            raw_topic, raw_key = topic.encode(), key.encode(errors="surrogateescape")
-        except UnicodeEncodeError:
-            return QueryMessageResult()  # no record can contain a lone surrogate
-        begin_ms = max(begin_ms, -(1 << 63))  # the C core accepts only 64 bits, and no record is older
+        found, segments = None, self._commit_log.queue.segments
+        if self._core is not None and segments:
+            found = index.find_plain(self._core, topic, key, max_messages, begin_ms, end_ms, segments, limit)
+        if found is None:
+            found = self._find_records(index, topic, key, max_messages, begin_ms, end_ms, limit)
+        if not found:
+            return QueryMessageResult()
+        if len(found) > 1:
+            found = dict(sorted(found.items()))
+        updated_ms, updated_offset = index.last_update
+        return QueryMessageResult([*found.values()], [*found], updated_ms, updated_offset)
+
+    def _find_records(
+        self, index: IndexService, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int, limit: int
+    ) -> dict[int, bytes]:
         found: dict[int, bytes] = {}
+        try:
+            topic.encode()
+            raw_key = key.encode(errors="surrogateescape")
+        except UnicodeEncodeError:
+            return found  # no record can contain a lone surrogate
 
         def accept(physical_offset: int) -> bool:
             if physical_offset in found or physical_offset < 0:
                 return False
-            raw = self._plain_record(physical_offset, raw_topic, raw_key, begin_ms, limit)
+            raw = self._find_record(physical_offset, topic, raw_key, begin_ms, limit)
             if raw is None:
-                raw = self._find_record(physical_offset, topic, raw_key, begin_ms, limit)
-            if not raw:
                 return False
             found[physical_offset] = raw
             return True
 
-        offsets = sorted(index.query_offset(topic, raw_key, max_messages, begin_ms, end_ms, accept))
+        offsets = index.query_offset(topic, raw_key, max_messages, begin_ms, end_ms, accept)
         assert len(offsets) == len(found), (len(offsets), len(found))
-        if not offsets:
-            return QueryMessageResult()
-        return QueryMessageResult([found[offset] for offset in offsets], offsets, *index.last_update)
-
-    def _plain_record(self, physical_offset: int, topic: bytes, key: bytes, begin_ms: int, limit: int) -> bytes | None:
-        """Let the C core check a record. Returns the record, or empty bytes if it does not match.
-
-        Returns None without a C core, and if the record is not plain.
-        """
-        if self._core is None:
-            return None
-        segment = self._commit_log.queue.find(physical_offset)
-        if segment is None:
-            return None
-        at = physical_offset - segment.base_offset
-        end = min(segment.readable.get(), limit - segment.base_offset)
-        if at >= end:
-            return None
-        return self._core.with_key(segment.file.view(at, end), physical_offset, topic, key, begin_ms)
+        return found
 
     def _find_record(self, physical_offset: int, topic: str, key: bytes, begin_ms: int, limit: int) -> bytes | None:
         record = self._commit_log.record_at(physical_offset, limit)

@@ -3,11 +3,10 @@
 #include "crc32.h"
 #include "tables.h"
 
-enum { INTERFACE = 5 }; /* same as in formats/native/__init__.py: the version of the functions' arguments and results */
+enum { INTERFACE = 6 }; /* same as in formats/native/__init__.py: the version of the functions' arguments and results */
 
 static PyMethodDef functions[] = {
     {"scan", scan, METH_VARARGS, NULL},
-    {"with_key", with_key, METH_VARARGS, NULL},
     {"runs", queue_runs, METH_VARARGS, NULL},
     {"link", index_links, METH_VARARGS, NULL},
     {"pull", pull_records, METH_VARARGS, NULL},
@@ -15,6 +14,7 @@ static PyMethodDef functions[] = {
     {"encode_batch", encode_batch, METH_VARARGS, NULL},
     {"place", place_records, METH_VARARGS, NULL},
     {"store", (PyCFunction)(void (*)(void))store_record, METH_FASTCALL, NULL},
+    {"find", (PyCFunction)(void (*)(void))find_with_key, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 
