@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 from ..config import StoreConfig
-from ..formats.messages import PutMessageStatus
+from ..formats.messages import PUT_OK, PutMessageStatus
 from ..marks import count_mark, is_forced
 from ..running_flags import RefusalReason, RunningFlags
 from ..service import NS_PER_MS, Service, do_nothing, ms_until
@@ -43,7 +43,7 @@ class FlushCommitLogService(Service):
 
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
         request = self.start_durability_wait(end_offset, wait=wait)
-        return PutMessageStatus.PUT_OK if request is None else request.wait()
+        return PUT_OK if request is None else request.wait()
 
     def flush_to(self, end_offset: int, least_pages: int = 0) -> bool:
         """Flush until the log is durable up to end_offset (True) or a flush makes no progress (False)."""
@@ -153,14 +153,14 @@ class GroupCommitRequest:
     def wait(self) -> PutMessageStatus:
         assert self._done is not None, "with on_known, the answer is delivered by callback"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._durable:
-            return PutMessageStatus.PUT_OK
+            return PUT_OK
         self._gave_up = True
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
     def poll(self, now_ns: int) -> PutMessageStatus | None:
         """Return the status; None before the sync has ended and before the deadline."""
         if self._durable is not None and not self._gave_up:
-            return PutMessageStatus.PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
+            return PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
         if now_ns < self.due_ns:
             return None
         self._gave_up = True
