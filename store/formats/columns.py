@@ -70,15 +70,16 @@ class NativeCore(Protocol):
         segment_bytes: int,
         log_begin: int,
         limit: int,
-        found: dict[int, bytes],
+        offsets: list[int],
+        records: list[bytes],
         /,
     ) -> bool:
-        """Add the records with this topic and key from one index file to `found`, by log offset.
+        """Add the records with this topic and key from one index file, and their log offsets, to two lists.
 
         Selects the same entries as `IndexFile.select_offsets`, and reads records up to log offset `limit`. next_entry
         and file_begin_ms are from the header of the index file. `segments` are the log's, the first at log_begin.
 
-        Returns False, with an incomplete `found`, if a record to read is not plain, an argument does not fit into 64
+        Returns False, with incomplete lists, if a record to read is not plain, an argument does not fit into 64
         bits, or topic or key is not valid Unicode.
         """
 

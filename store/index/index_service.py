@@ -12,11 +12,10 @@ from errno import EOVERFLOW
 from ..config import StoreConfig
 from ..directories import directory_of, make_directory
 from ..errors import CorruptFileError, is_disk_full
-from ..formats.columns import NativeCore, PlainRecords
+from ..formats.columns import PlainRecords
 from ..formats.index import LOCAL_MS_MAX, index_file_bytes, index_file_name, index_names_in_order, parse_index_file_name
 from ..formats.index_key import key_hash, key_hashes, may_have_keys
 from ..formats.scan import ScannedRecord
-from ..log.segment import Segment
 from ..marks import count_mark
 from ..running_flags import RefusalReason, RunningFlags
 from ..world import World
@@ -202,7 +201,7 @@ class IndexService:
         self.table = IndexFiles(world, config.index_directory, config.max_hash_slot_num, config.max_index_num)
         self.last_error: OSError | None = None
         self._flags = flags
-        self._max_num = config.max_msgs_num_batch
+        self.max_num = config.max_msgs_num_batch
         self._file: IndexFile | None = None
         self._offset = -1
         self._keys = 0
@@ -298,47 +297,11 @@ class IndexService:
     ) -> list[int]:
         """Return log offsets of up to max_num records that `accept` selects, newest first."""
         hashed = key_hash(topic, key)
-        max_num = min(max_num, self._max_num)
+        max_num = min(max_num, self.max_num)
         found: list[int] = []
         for file in reversed(self.table.files):
             if file.may_hold(begin_ms, end_ms):
                 file.select_offsets(hashed, begin_ms, end_ms, found, max_num, accept)
-            if file.begin_timestamp_ms < begin_ms or len(found) >= max_num:
-                break
-        return found
-
-    def find_plain(
-        self,
-        core: NativeCore,
-        topic: str,
-        key: str,
-        max_num: int,
-        begin_ms: int,
-        end_ms: int,
-        segments: tuple[Segment, ...],
-        limit: int,
-    ) -> dict[int, bytes] | None:
-        """Return up to max_num records with a key, by log offset. Returns None if the core cannot read them all."""
-        table, oldest, max_num = self.table, segments[0], min(max_num, self._max_num)
-        found: dict[int, bytes] = {}
-        for file in reversed(table.files):
-            if file.may_hold(begin_ms, end_ms) and not core.find(
-                file.view,
-                table.slots,
-                file.count.get(),
-                file.begin_timestamp_ms,
-                topic,
-                key,
-                begin_ms,
-                end_ms,
-                max_num,
-                segments,
-                oldest.size_bytes,
-                oldest.base_offset,
-                limit,
-                found,
-            ):
-                return None
             if file.begin_timestamp_ms < begin_ms or len(found) >= max_num:
                 break
         return found

@@ -39,27 +39,44 @@ class KeyQuerier:
         Records up to log offset `limit` may be read. Unreadable records do not count towards max_messages. RocketMQ
         counts them, and repeats the query up to three times if all records of a result are unreadable.
         """
-        found, segments = None, self._commit_log.queue.segments
-        if self._core is not None and segments:
-            found = index.find_plain(self._core, topic, key, max_messages, begin_ms, end_ms, segments, limit)
-        if found is None:
-            found = self._find_records(index, topic, key, max_messages, begin_ms, end_ms, limit)
-        if not found:
-            return QueryMessageResult()
-        if len(found) > 1:
-            found = dict(sorted(found.items()))
-        updated_ms, updated_offset = index.last_update
-        return QueryMessageResult([*found.values()], [*found], updated_ms, updated_offset)
+        core = self._core
+        if core is None or not (segments := self._commit_log.queue.segments):
+            return self._query_by_python(index, topic, key, max_messages, begin_ms, end_ms, limit)
+        find, slots, oldest, max_num = core.find, index.table.slots, segments[0], min(max_messages, index.max_num)
+        offsets: list[int] = []
+        records: list[bytes] = []
+        for file in reversed(index.table.files):
+            if file.may_hold(begin_ms, end_ms) and not find(
+                file.view,
+                slots,
+                file.count.get(),
+                file.begin_timestamp_ms,
+                topic,
+                key,
+                begin_ms,
+                end_ms,
+                max_num,
+                segments,
+                oldest.size_bytes,
+                oldest.base_offset,
+                limit,
+                offsets,
+                records,
+            ):
+                return self._query_by_python(index, topic, key, max_messages, begin_ms, end_ms, limit)
+            if file.begin_timestamp_ms < begin_ms or len(offsets) >= max_num:
+                break
+        return _result(index, offsets, records)
 
-    def _find_records(
+    def _query_by_python(
         self, index: IndexService, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int, limit: int
-    ) -> dict[int, bytes]:
+    ) -> QueryMessageResult:
         found: dict[int, bytes] = {}
         try:
             topic.encode()
             raw_key = key.encode(errors="surrogateescape")
         except UnicodeEncodeError:
-            return found  # no record can contain a lone surrogate
+            return QueryMessageResult()  # no record can contain a lone surrogate
 
         def accept(physical_offset: int) -> bool:
             if physical_offset in found or physical_offset < 0:
@@ -72,7 +89,7 @@ class KeyQuerier:
 
         offsets = index.query_offset(topic, raw_key, max_messages, begin_ms, end_ms, accept)
         assert len(offsets) == len(found), (len(offsets), len(found))
-        return found
+        return _result(index, offsets, [found[offset] for offset in offsets])
 
     def _find_record(self, physical_offset: int, topic: str, key: bytes, begin_ms: int, limit: int) -> bytes | None:
         record = self._commit_log.record_at(physical_offset, limit)
@@ -83,3 +100,13 @@ class KeyQuerier:
         return self._commit_log.record_bytes(
             physical_offset, record.size_bytes, limit
         )  # None if retention has just removed the record
+
+
+def _result(index: IndexService, offsets: list[int], records: list[bytes]) -> QueryMessageResult:
+    if not offsets:
+        return QueryMessageResult()
+    if len(offsets) > 1:
+        in_order = sorted(zip(offsets, records, strict=True))
+        offsets, records = [offset for offset, _ in in_order], [record for _, record in in_order]
+    updated_ms, updated_offset = index.last_update
+    return QueryMessageResult(records, offsets, updated_ms, updated_offset)

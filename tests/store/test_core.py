@@ -317,13 +317,13 @@ class OneSegment:
 
     def find(self, core: NativeCore, topic: str, key: str, begin_ms: int, **others: Any) -> list[bytes] | None:
         """Return the found records; None if the core leaves the query to Python."""
-        found: dict[int, bytes] = {}
+        found: list[bytes] = []
         asked = {"slots": 1, "next_entry": 1 << 20, "end_ms": 1 << 60, "count_max": 9, "limit": self.limit} | others
         is_whole = core.find(
             *(self.index, asked["slots"], asked["next_entry"], 1000, topic, key, begin_ms, asked["end_ms"]),
-            *(asked["count_max"], (self,), 1 << 20, 0, asked["limit"], found),  # type: ignore[arg-type]
+            *(asked["count_max"], (self,), 1 << 20, 0, asked["limit"], [], found),  # type: ignore[arg-type]
         )
-        return list(found.values()) if is_whole else None
+        return found if is_whole else None
 
 
 def one_record() -> bytes:
@@ -389,7 +389,7 @@ def test_the_core_keeps_the_limits_of_a_query(core: NativeCore, others: dict[str
 
 @pytest.mark.parametrize("slots", [0, -1, 7])
 def test_the_core_refuses_more_slots_than_an_index_file_has(core: NativeCore, slots: int) -> None:
-    with pytest.raises(ValueError, match="slots, log or found is out of range"):
+    with pytest.raises(ValueError, match="slots or log is out of range, or a result is no list"):
         OneSegment(b"", []).find(core, "T", "a", 0, slots=slots)
 
 

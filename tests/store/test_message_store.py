@@ -14,8 +14,7 @@ from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.message import TRANSACTION_PREPARED
 from tornlog.store.formats.messages import GetMessageStatus, Message, MessageBatch, PutMessageStatus
-from tornlog.store.index.index_service import IndexService
-from tornlog.store.index.key_query import QueryMessageResult
+from tornlog.store.index.key_query import KeyQuerier, QueryMessageResult
 from tornlog.store.log.commit_log import CommitLog
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.pull import QueuePuller
@@ -307,7 +306,7 @@ def call_during_read(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], objec
 
     monkeypatch.setattr(CommitLog, "record_bytes", happening(CommitLog.record_bytes))
     monkeypatch.setattr(QueuePuller, "_read_plain_entries", happening(QueuePuller._read_plain_entries))
-    monkeypatch.setattr(IndexService, "find_plain", happening(IndexService.find_plain))
+    monkeypatch.setattr(KeyQuerier, "query_message", happening(KeyQuerier.query_message))
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)

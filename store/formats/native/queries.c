@@ -9,16 +9,23 @@ every number in it is checked before its use. Layouts: formats/index.py, formats
 
 /* Arguments of find_with_key, in order. */
 enum { INDEX_FILE, SLOTS, NEXT_ENTRY, FILE_BEGIN_MS, TOPIC, KEY, BEGIN_MS, END_MS, COUNT_MAX, SEGMENTS, SEGMENT_BYTES };
-enum { LOG_BEGIN = SEGMENT_BYTES + 1, LIMIT, FOUND, ARGUMENTS };
+enum { LOG_BEGIN = SEGMENT_BYTES + 1, LIMIT, OFFSETS, RECORDS, ARGUMENTS };
 enum { CACHE_LINE_BYTES = 64, LOAD_AHEAD_BYTES = 2048 };
+static PyObject *file_name, *readable_name; /* names of attributes */
 static const int64_t TIME_MAX_MS = (int64_t)1 << 62; /* sums with time differences fit into 64 bits */
 
 typedef struct {
     const char *topic, *key;
     Py_ssize_t topic_bytes, key_bytes;
     long long begin_ms, end_ms, count_max, segment_bytes, log_begin, limit;
-    PyObject *segments, *found;
+    PyObject *segments, *offsets, *records;
 } Query;
+
+int queries_begin(void) {
+    file_name = PyUnicode_InternFromString("file");
+    readable_name = PyUnicode_InternFromString("readable");
+    return file_name != NULL && readable_name != NULL ? 0 : -1;
+}
 
 /* Continues a Java hash over UTF-8 text, whose UTF-16 code units count. */
 static uint32_t java_hash(uint32_t hash, const char *text, Py_ssize_t bytes) {
@@ -67,14 +74,14 @@ static void load_ahead(Span log) {
         __builtin_prefetch(log.at + at);
 }
 
-/* Adds a record to `found` if the query wants it. Returns 0 if it is not plain, -1 on an exception. */
+/* Adds a record to the result if the query wants it. Returns 0 if it is not plain, -1 on an exception. */
 static int take_plain(const Query *query, Span log, PyObject *offset, int64_t physical_offset) {
     Record record;
     load_ahead(log);
     int taken = read_record(log, 0, physical_offset, &record);
     if (taken && is_wanted(query, &record) && (taken = has_its_body(&record))) {
         PyObject *bytes = PyBytes_FromStringAndSize((const char *)log.at, (Py_ssize_t)record.size);
-        if (bytes == NULL || PyDict_SetItem(query->found, offset, bytes) < 0)
+        if (bytes == NULL || PyList_Append(query->records, bytes) < 0 || PyList_Append(query->offsets, offset) < 0)
             taken = -1;
         Py_XDECREF(bytes);
     }
@@ -91,13 +98,13 @@ static int take_record(const Query *query, int64_t physical_offset) {
     if (number >= PyTuple_Size(query->segments))
         return 0; /* after a gap in the log, the numbers are wrong */
     PyObject *offset = PyLong_FromLongLong(physical_offset), *file = NULL, *pages = NULL;
-    int taken = offset == NULL ? -1 : PyDict_Contains(query->found, offset);
+    int taken = offset == NULL ? -1 : PySequence_Contains(query->offsets, offset);
     if (taken == 0) {
         Py_buffer log;
         taken = -1;
-        file = PyObject_GetAttrString(PyTuple_GetItem(query->segments, (Py_ssize_t)number), "file");
+        file = PyObject_GetAttr(PyTuple_GetItem(query->segments, (Py_ssize_t)number), file_name);
         if (file != NULL)
-            pages = PyObject_GetAttrString(file, "readable");
+            pages = PyObject_GetAttr(file, readable_name);
         if (pages != NULL && PyObject_GetBuffer(pages, &log, PyBUF_SIMPLE) == 0) {
             Span readable = {(const uint8_t *)log.buf + position, room < rest ? room : rest};
             taken = readable.bytes <= log.len - position ? take_plain(query, readable, offset, physical_offset) : 0;
@@ -119,7 +126,7 @@ static int walk_chain(const Query *query, const Py_buffer *index, int64_t slots,
     int64_t number = i32(from + INDEX_HEADER_BYTES + hash % slots * INDEX_SLOT_BYTES);
     if (number > next_entry || number >= entries)
         return 1;
-    while (number > 0 && PyDict_Size(query->found) < query->count_max) {
+    while (number > 0 && PyList_Size(query->offsets) < query->count_max) {
         const uint8_t *entry = from + entries_at + number * ENTRY_BYTES;
         int64_t previous = i32(entry + 16);
         int64_t stored_ms = file_begin_ms + (number > 1 ? (int64_t)1000 * i32(entry + 12) : 0);
@@ -152,13 +159,15 @@ PyObject *find_with_key(PyObject *module, PyObject *const *arguments, Py_ssize_t
         !read_integer(arguments[LOG_BEGIN], &query.log_begin) || file_begin_ms < 0 || file_begin_ms > TIME_MAX_MS)
         Py_RETURN_FALSE;
     query.segments = arguments[SEGMENTS];
-    query.found = arguments[FOUND];
+    query.offsets = arguments[OFFSETS];
+    query.records = arguments[RECORDS];
     if (PyObject_GetBuffer(arguments[INDEX_FILE], &index, PyBUF_SIMPLE) < 0)
         return NULL;
     int taken = -1;
     if (slots <= 0 || slots > (index.len - INDEX_HEADER_BYTES) / INDEX_SLOT_BYTES || query.segment_bytes <= 0 ||
-        query.log_begin < 0 || !PyTuple_Check(query.segments) || !PyDict_Check(query.found))
-        PyErr_SetString(PyExc_ValueError, "slots, log or found is out of range");
+        query.log_begin < 0 || !PyTuple_Check(query.segments) || !PyList_Check(query.offsets) ||
+        !PyList_Check(query.records))
+        PyErr_SetString(PyExc_ValueError, "slots or log is out of range, or a result is no list");
     else
         taken = walk_chain(&query, &index, slots, next_entry, file_begin_ms);
     PyBuffer_Release(&index);

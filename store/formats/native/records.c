@@ -3,7 +3,7 @@
 #include "crc32.h"
 #include "tables.h"
 
-enum { INTERFACE = 6 }; /* same as in formats/native/__init__.py: the version of the functions' arguments and results */
+enum { INTERFACE = 7 }; /* same as in formats/native/__init__.py: the version of the functions' arguments and results */
 
 static PyMethodDef functions[] = {
     {"scan", scan, METH_VARARGS, NULL},
@@ -20,6 +20,8 @@ static PyMethodDef functions[] = {
 
 static int begin(PyObject *module) {
     checksum_begin();
+    if (queries_begin() < 0)
+        return -1;
     return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }
 

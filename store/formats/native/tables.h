@@ -80,6 +80,7 @@ PyObject *encode_record(PyObject *module, PyObject *args);
 PyObject *encode_batch(PyObject *module, PyObject *args);
 PyObject *place_records(PyObject *module, PyObject *args);
 PyObject *store_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+int queries_begin(void); /* before the first find_with_key */
 PyObject *find_with_key(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif
