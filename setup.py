@@ -10,6 +10,7 @@ from setuptools import Extension, find_packages, setup
 from setuptools.command.build_py import build_py
 
 NATIVE = "store/formats/native"
+RECORDS = ("records", "scan", "entries", "pulls", "puts", "queries", "crc32")
 TRACING = "faults/probe/tracing/native"
 FOLDERS = ("sim", "store", "faults", "scenarios", "reports")
 
@@ -39,7 +40,7 @@ setup(
     packages=["tornlog"]
     + [f"tornlog.{name}" for name in find_packages(include=[*FOLDERS, *(f"{one}.*" for one in FOLDERS)])],
     ext_modules=[
-        core("_records", NATIVE, ("records", "scan", "entries", "pulls", "puts", "crc32"), ("tables", "crc32")),
+        core("_records", NATIVE, RECORDS, ("tables", "record", "crc32")),
         *([core("_stops", TRACING, ("stops",))] if sys.platform == "linux" else []),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

@@ -4,10 +4,10 @@ The same store runs on threads, mmap and sockets (`store.real`) and on a simulat
 from the first byte of the file, paths are absolute and `/`-separated, and failures are `OSError`s with an errno.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from .formats.columns import NativeCore
 from .network import Network
@@ -78,6 +78,14 @@ class Tasks(Protocol):
 
     def cell(self, name: str, value: int = 0) -> Cell:
         """Make a cell."""
+
+
+@runtime_checkable
+class TasksInTurn(Protocol):
+    """Tasks that need not all wake at once. Simulated tasks lack this method, because their wake-ups cost nothing."""
+
+    def notify_in_turn(self, signals: Sequence[Any]) -> None:
+        """Notify all signals, of which some may be notified when an earlier waiter has woken up."""
 
 
 class MappedFile(Protocol):

@@ -33,9 +33,9 @@ _PASSED_MAX = 4
 """Maximum number of requests that overtake a pipelined request."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class PooledRequest:
-    """A request in a pool."""
+    """A request in a pool. Nothing changes it; `frozen` would make its creation three times as slow."""
 
     command: RemotingCommand
     session: Session

@@ -17,8 +17,10 @@ from ..formats.remoting.json_body import encode_json_body
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
-_PLAIN_DIGITS_MAX = 9
-"""A number of at most 9 digits fits 32 bits."""
+_PLAIN_DIGITS_MAX = 18
+"""A number of at most 18 digits fits 64 bits."""
+_SMALL_INTEGERS: Mapping[str | None, int] = {str(number): number for number in range(256)}
+"""Most numbers in requests: queue ids, flags, counts."""
 _SHOWN_CHARACTERS = 80
 
 BROKER_VERSION = 409
@@ -184,7 +186,8 @@ class ExtFields:
         return sum(len(name) + len(value) for name, value in self._fields.items())
 
     def int32(self, name: str, default: int | None = None) -> int:
-        return self._parse_integer(name, default, INT_MAX, "an integer of 32 bits")
+        number = _SMALL_INTEGERS.get(self._fields.get(name))
+        return self._parse_integer(name, default, INT_MAX, "an integer of 32 bits") if number is None else number
 
     def int64(self, name: str, default: int | None = None) -> int:
         return self._parse_integer(name, default, LONG_MAX, "an integer of 64 bits")
@@ -204,8 +207,8 @@ class ExtFields:
             if default is None:
                 refuse_field(name, expected, None)
             return default
-        if len(text) <= _PLAIN_DIGITS_MAX and text.isdecimal() and text.isascii():
-            return int(text)
+        if len(text) <= _PLAIN_DIGITS_MAX and text.isdecimal() and text.isascii() and (number := int(text)) <= most:
+            return number
         value = java_integer(text, most.bit_length() + 1)
         if value is None:
             refuse_field(name, expected, text)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..formats.batch import decode_batch
 from ..formats.host import Host
 from ..formats.message import MULTI_TAGS, TRANSACTION_MASK
-from ..formats.messages import Message, PutMessageStatus
+from ..formats.messages import PUT_OK, Message, PutMessageStatus
 from ..formats.properties import (
     PROPERTY_TIMER_DELAY_MS,
     PROPERTY_TIMER_DELAY_SEC,
@@ -111,7 +111,7 @@ assert all(name.startswith(_TIMER_MARK) for name in _TIMER_PROPERTIES)
 
 
 def put_status_remark(status: PutMessageStatus) -> str | None:
-    return None if status is PutMessageStatus.PUT_OK else _REMARKS.get(status, status.value)
+    return None if status is PUT_OK else _REMARKS.get(status, status.value)
 
 
 @lru_cache(maxsize=16_384)

@@ -55,12 +55,32 @@ class NativeCore(Protocol):
         into a table. Returns the numbers of records and keys, and the position after the last record.
         """
 
-    def with_key(
-        self, log: memoryview, physical_offset: int, topic: bytes, key: bytes, stored_ms_min: int, /
-    ) -> bytes | None:
-        """Return the first record in `log` if it has this topic and key and is not older than stored_ms_min.
+    def find(
+        self,
+        index: memoryview,
+        slots: int,
+        next_entry: int,
+        file_begin_ms: int,
+        topic: str,
+        key: str,
+        begin_ms: int,
+        end_ms: int,
+        count_max: int,
+        segments: tuple[object, ...],
+        segment_bytes: int,
+        log_begin: int,
+        limit: int,
+        offsets: list[int],
+        records: list[bytes],
+        /,
+    ) -> bool:
+        """Add the records with this topic and key from one index file, and their log offsets, to two lists.
 
-        Returns empty bytes for another record, and None if the record is not plain.
+        Selects the same entries as `IndexFile.select_offsets`, and reads records up to log offset `limit`. next_entry
+        and file_begin_ms are from the header of the index file. `segments` are the log's, the first at log_begin.
+
+        Returns False, with incomplete lists, if a record to read is not plain, an argument does not fit into 64
+        bits, or topic or key is not valid Unicode.
         """
 
     def runs(self, rows: bytearray, count: int, queues: int, /) -> list[Run]:

@@ -92,6 +92,9 @@ class PutMessageStatus(Enum):
         return self in (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
+PUT_OK = PutMessageStatus.PUT_OK  # an attribute of an Enum takes ten times as long as a name
+
+
 class AppendMessageResult(NamedTuple):
     """Position of a put's records, which are adjacent in one segment and have consecutive queue offsets."""
 
@@ -111,6 +114,8 @@ class AppendMessageResult(NamedTuple):
     def message_id(self) -> str:
         """Offset message ids, separated by commas."""
         host, begin = self.store_host, self.wrote_offset
+        if len(self.record_starts) == 1:  # a single message, the common case
+            return encode_message_id(host, begin + self.record_starts[0])
         return ",".join(encode_message_id(host, begin + start) for start in self.record_starts)
 
 

@@ -10,6 +10,7 @@ MessageDecoder.messageProperties2String and string2messageProperties.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from .java_hash import java_hash
 
@@ -66,8 +67,13 @@ def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKET
     while 4 * len(properties) > 3 * buckets:
         buckets *= 2
     assert buckets & buckets - 1 == 0, buckets  # `_bucket_of_name` uses it as a mask
-    names = sorted(properties, key=lambda name: _bucket_of_name(name, buckets))
+    names = _in_map_order(tuple(properties), buckets)
     return encode_properties({name: properties[name] for name in names})
+
+
+@lru_cache(maxsize=256)
+def _in_map_order(names: tuple[str, ...], buckets: int) -> tuple[str, ...]:
+    return tuple(sorted(names, key=lambda name: _bucket_of_name(name, buckets)))
 
 
 def map_buckets(names: Sequence[str]) -> int:

@@ -202,7 +202,7 @@ class IndexService:
         self.table = IndexFiles(world, config.index_directory, config.max_hash_slot_num, config.max_index_num)
         self.last_error: OSError | None = None
         self._flags = flags
-        self._max_num = config.max_msgs_num_batch
+        self.max_num = config.max_msgs_num_batch
         self._file: IndexFile | None = None
         self._offset = -1
         self._keys = 0
@@ -298,7 +298,7 @@ class IndexService:
     ) -> list[int]:
         """Return log offsets of up to max_num records that `accept` selects, newest first."""
         hashed = key_hash(topic, key)
-        max_num = min(max_num, self._max_num)
+        max_num = min(max_num, self.max_num)
         found: list[int] = []
         for file in reversed(self.table.files):
             if file.may_hold(begin_ms, end_ms):

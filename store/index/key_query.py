@@ -25,7 +25,7 @@ class QueryMessageResult:
 
 
 class KeyQuerier:
-    """Finds messages by key in one log. The optional C core reads plain records; Python reads all other records."""
+    """Finds messages by key in one log. If the optional C core stops at a record, Python repeats the query."""
 
     def __init__(self, commit_log: CommitLog, core: NativeCore | None = None) -> None:
         self._commit_log = commit_log
@@ -39,45 +39,57 @@ class KeyQuerier:
         Records up to log offset `limit` may be read. Unreadable records do not count towards max_messages. RocketMQ
         counts them, and repeats the query up to three times if all records of a result are unreadable.
         """
+        core = self._core
+        if core is None or not (segments := self._commit_log.queue.segments):
+            return self._query_by_python(index, topic, key, max_messages, begin_ms, end_ms, limit)
+        find, slots, oldest, max_num = core.find, index.table.slots, segments[0], min(max_messages, index.max_num)
+        offsets: list[int] = []
+        records: list[bytes] = []
+        for file in reversed(index.table.files):
+            if file.may_hold(begin_ms, end_ms) and not find(
+                file.view,
+                slots,
+                file.count.get(),
+                file.begin_timestamp_ms,
+                topic,
+                key,
+                begin_ms,
+                end_ms,
+                max_num,
+                segments,
+                oldest.size_bytes,
+                oldest.base_offset,
+                limit,
+                offsets,
+                records,
+            ):
+                return self._query_by_python(index, topic, key, max_messages, begin_ms, end_ms, limit)
+            if file.begin_timestamp_ms < begin_ms or len(offsets) >= max_num:
+                break
+        return _result(index, offsets, records)
+
+    def _query_by_python(
+        self, index: IndexService, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int, limit: int
+    ) -> QueryMessageResult:
+        found: dict[int, bytes] = {}
         try:
-            raw_topic, raw_key = topic.encode(), key.encode(errors="surrogateescape")
+            topic.encode()
+            raw_key = key.encode(errors="surrogateescape")
         except UnicodeEncodeError:
             return QueryMessageResult()  # no record can contain a lone surrogate
-        begin_ms = max(begin_ms, -(1 << 63))  # the C core accepts only 64 bits, and no record is older
-        found: dict[int, bytes] = {}
 
         def accept(physical_offset: int) -> bool:
             if physical_offset in found or physical_offset < 0:
                 return False
-            raw = self._plain_record(physical_offset, raw_topic, raw_key, begin_ms, limit)
+            raw = self._find_record(physical_offset, topic, raw_key, begin_ms, limit)
             if raw is None:
-                raw = self._find_record(physical_offset, topic, raw_key, begin_ms, limit)
-            if not raw:
                 return False
             found[physical_offset] = raw
             return True
 
-        offsets = sorted(index.query_offset(topic, raw_key, max_messages, begin_ms, end_ms, accept))
+        offsets = index.query_offset(topic, raw_key, max_messages, begin_ms, end_ms, accept)
         assert len(offsets) == len(found), (len(offsets), len(found))
-        if not offsets:
-            return QueryMessageResult()
-        return QueryMessageResult([found[offset] for offset in offsets], offsets, *index.last_update)
-
-    def _plain_record(self, physical_offset: int, topic: bytes, key: bytes, begin_ms: int, limit: int) -> bytes | None:
-        """Let the C core check a record. Returns the record, or empty bytes if it does not match.
-
-        Returns None without a C core, and if the record is not plain.
-        """
-        if self._core is None:
-            return None
-        segment = self._commit_log.queue.find(physical_offset)
-        if segment is None:
-            return None
-        at = physical_offset - segment.base_offset
-        end = min(segment.readable.get(), limit - segment.base_offset)
-        if at >= end:
-            return None
-        return self._core.with_key(segment.file.view(at, end), physical_offset, topic, key, begin_ms)
+        return _result(index, offsets, [found[offset] for offset in offsets])
 
     def _find_record(self, physical_offset: int, topic: str, key: bytes, begin_ms: int, limit: int) -> bytes | None:
         record = self._commit_log.record_at(physical_offset, limit)
@@ -88,3 +100,13 @@ class KeyQuerier:
         return self._commit_log.record_bytes(
             physical_offset, record.size_bytes, limit
         )  # None if retention has just removed the record
+
+
+def _result(index: IndexService, offsets: list[int], records: list[bytes]) -> QueryMessageResult:
+    if not offsets:
+        return QueryMessageResult()
+    if len(offsets) > 1:
+        in_order = sorted(zip(offsets, records, strict=True))
+        offsets, records = [offset for offset, _ in in_order], [record for _, record in in_order]
+    updated_ms, updated_offset = index.last_update
+    return QueryMessageResult(records, offsets, updated_ms, updated_offset)

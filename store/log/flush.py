@@ -8,11 +8,11 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 from ..config import StoreConfig
-from ..formats.messages import PutMessageStatus
+from ..formats.messages import PUT_OK, PutMessageStatus
 from ..marks import count_mark, is_forced
 from ..running_flags import RefusalReason, RunningFlags
 from ..service import NS_PER_MS, Service, do_nothing, ms_until
-from ..world import Signal, World
+from ..world import Signal, TasksInTurn, World
 from .checkpoint import StoreCheckpoint
 from .segment_queue import SegmentQueue
 
@@ -43,7 +43,7 @@ class FlushCommitLogService(Service):
 
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
         request = self.start_durability_wait(end_offset, wait=wait)
-        return PutMessageStatus.PUT_OK if request is None else request.wait()
+        return PUT_OK if request is None else request.wait()
 
     def flush_to(self, end_offset: int, least_pages: int = 0) -> bool:
         """Flush until the log is durable up to end_offset (True) or a flush makes no progress (False)."""
@@ -142,25 +142,31 @@ class GroupCommitRequest:
         """Whether the log is durable up to the end of the put; None if unknown. Set before `notify`."""
         self._gave_up = False
 
-    def complete(self, durable: bool) -> None:
-        """Set the result of the sync. No effect after the deadline."""
+    def complete(self, durable: bool, unnotified: list[Signal] | None = None) -> None:
+        """Set the result of the sync. No effect after the deadline.
+
+        unnotified: a list to which the signal of a waiting put is added. Without a list, the signal is notified.
+        """
         assert self._durable is None, "a put is answered once"
         self._durable = durable
-        self._on_known()
+        if unnotified is None or self._done is None:
+            self._on_known()
+        else:
+            unnotified.append(self._done)
         if self._gave_up and durable:
             count_mark("late sync")
 
     def wait(self) -> PutMessageStatus:
         assert self._done is not None, "with on_known, the answer is delivered by callback"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._durable:
-            return PutMessageStatus.PUT_OK
+            return PUT_OK
         self._gave_up = True
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
     def poll(self, now_ns: int) -> PutMessageStatus | None:
         """Return the status; None before the sync has ended and before the deadline."""
         if self._durable is not None and not self._gave_up:
-            return PutMessageStatus.PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
+            return PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
         if now_ns < self.due_ns:
             return None
         self._gave_up = True
@@ -178,6 +184,7 @@ class GroupCommitService(FlushCommitLogService):
         super().__init__(world, config, queue, checkpoint, flags)
         self._lock = self.world.tasks.lock("group commit requests")
         self._requests: list[GroupCommitRequest] = []
+        self._in_turn = world.tasks if isinstance(world.tasks, TasksInTurn) else None
         self._closed = False
 
     def start_durability_wait(
@@ -220,8 +227,12 @@ class GroupCommitService(FlushCommitLogService):
         # The durable end is read after the flush. RocketMQ flushes at most twice and checks only before each flush, so
         # a put at the start of a segment, which needs both flushes, gets a timeout.
         durable_to = self.queue.flushed_where.get()
+        in_turn = self._in_turn
+        unnotified: list[Signal] | None = None if in_turn is None else []
         for request in requests:
-            request.complete(durable_to >= request.end_offset or self._flush_for_request(request))
+            request.complete(durable_to >= request.end_offset or self._flush_for_request(request), unnotified)
+        if in_turn is not None and unnotified:
+            in_turn.notify_in_turn(unnotified)
 
     def _flush_for_request(self, request: GroupCommitRequest) -> bool:
         count_mark("group commit again")

@@ -5,7 +5,7 @@ A task that may block calls `wait`. An event loop calls `poll` after the on_know
 
 from collections.abc import Callable
 
-from ..formats.messages import AppendMessageResult, PutMessageResult, PutMessageStatus
+from ..formats.messages import PUT_OK, AppendMessageResult, PutMessageResult, PutMessageStatus
 from .flush import GroupCommitRequest
 from .group_transfer import GroupTransfer, GroupTransferRequest
 
@@ -33,7 +33,7 @@ class PutWait:
         self._on_answered = on_answered
 
     def wait(self) -> PutMessageResult:
-        flushed = replicated = PutMessageStatus.PUT_OK
+        flushed = replicated = PUT_OK
         if self._flush is not None:
             flushed = self._flush.wait()
         if self._slaves is not None and self._transfer is not None:
@@ -41,7 +41,7 @@ class PutWait:
         return self._combined_result(flushed, replicated)
 
     def poll(self, now_ns: int) -> PutMessageResult | None:
-        flushed = replicated = PutMessageStatus.PUT_OK
+        flushed = replicated = PUT_OK
         if self._flush is not None:
             found = self._flush.poll(now_ns)
             if found is None:
@@ -65,7 +65,7 @@ class PutWait:
         """Return one result for both statuses. If both failed, the replication status wins."""
         if self._on_answered is not None:
             self._on_answered()
-        status = flushed if replicated is PutMessageStatus.PUT_OK else replicated
+        status = flushed if replicated is PUT_OK else replicated
         return PutMessageResult(status, self.append)
 
 

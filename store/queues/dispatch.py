@@ -101,6 +101,7 @@ class DispatchService(Service):
         self._commit_log = commit_log
         self._queues = queues
         self._flags = flags
+        self._is_sync_flush = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self._delays_ms = delays_ms
         self._failures = 0
         """Number of consecutive failures at log offset `_failed_at`."""
@@ -111,7 +112,7 @@ class DispatchService(Service):
     def readable_limit(self) -> int:
         """Return the log offset up to which consumers may read records."""
         queue = self._commit_log.queue
-        if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+        if self._is_sync_flush:
             # RocketMQ also dispatches records that a power cut then removes.
             return queue.flushed_where.get()
         return queue.max_offset

@@ -107,19 +107,20 @@ class RealMappedFile(_Descriptor):
     close() must not run while another thread uses the descriptor, because another file may get the same number.
     """
 
-    __slots__ = ("_readable", "pages", "path", "size_bytes")
+    __slots__ = ("pages", "path", "readable", "size_bytes")
 
     def __init__(self, path: str, descriptor: int, pages: memoryview) -> None:
         super().__init__(descriptor)
         self.path = path
         self.size_bytes = len(pages)
         self.pages = pages
-        self._readable = pages.toreadonly()
+        self.readable = pages.toreadonly()
+        """The C core reads records from these pages."""
 
     def view(self, start: int, end: int) -> memoryview:
         """Later writes change the returned view."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
-        return self._readable[start:end]
+        return self.readable[start:end]
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
         """If data extends past the end, raises ValueError and changes nothing."""
@@ -156,7 +157,7 @@ class RealMappedFile(_Descriptor):
     def close(self) -> None:
         """The pages stay mapped until the last view is released."""
         if self._descriptor != _CLOSED:
-            self._readable.release()
+            self.readable.release()
             self.pages.release()
             super().close()
 

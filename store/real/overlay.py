@@ -76,6 +76,11 @@ class OverlayMappedFile:
         self.size_bytes = size_bytes
         self._content = content
 
+    @property
+    def readable(self) -> memoryview:
+        """Return the pages from which the C core reads records. No caller may change them."""
+        return self._content.pages
+
     def view(self, start: int, end: int) -> memoryview:
         """Later writes change the returned view."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)

@@ -128,12 +128,18 @@ class SharedSocket:
 
     def __enter__(self) -> socket.socket:
         with self._lock:
-            self.check_open()
+            if self._is_closed:
+                self.check_open()
             self._users += 1
         return self._socket
 
     def __exit__(self, *_: object) -> None:
-        self._release_user()
+        with self._lock:
+            self._users -= 1
+            assert self._users >= 0, self._users
+            is_last = self._is_closed and not self._users
+        if is_last:
+            self._socket.close()
 
     def check_open(self) -> None:
         if self._is_closed:
@@ -148,15 +154,7 @@ class SharedSocket:
             self._users += 1  # count this call as a user, so that the descriptor stays open until the shutdown below
         with suppress(OSError):  # the socket is not connected
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._release_user()
-
-    def _release_user(self) -> None:
-        with self._lock:
-            self._users -= 1
-            assert self._users >= 0, self._users
-            is_last = self._is_closed and not self._users
-        if is_last:
-            self._socket.close()
+        self.__exit__()
 
 
 class Deadline:

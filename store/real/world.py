@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -109,9 +109,12 @@ class ThreadSignal:
     done before this call.
     """
 
-    __slots__ = ("_gate", "_notified", "_notifying")
+    __slots__ = ("_gate", "_next_in_turn", "_notified", "_notifying", "is_waited_for")
 
     def __init__(self) -> None:
+        self.is_waited_for = False
+        self._next_in_turn: list[ThreadSignal] = []
+        """Signals that the woken thread notifies."""
         self._notified = False
         self._notifying = threading.Lock()
         self._gate = threading.Lock()
@@ -127,10 +130,36 @@ class ThreadSignal:
                 self._gate.release()
 
     def wait(self, timeout_ms: int | None) -> bool:
-        if not self._gate.acquire(timeout=-1 if timeout_ms is None else _timeout_seconds(timeout_ms)):
-            return False
+        self.is_waited_for = True
+        try:
+            if not self._gate.acquire(timeout=-1 if timeout_ms is None else _timeout_seconds(timeout_ms)):
+                return False
+        finally:  # also after KeyboardInterrupt, or the other threads would sleep until their timeouts
+            self.is_waited_for = False
+            if self._next_in_turn:
+                _notify_in_turn(self._next_in_turn)
         self._notified = False
         return True
+
+    def notify_before(self, others: "list[ThreadSignal]") -> bool:
+        """Notify, and let the waiter notify the others. Returns False if no thread waits; the caller must do it then.
+
+        The order of the steps matters. If a wait ends meanwhile, this thread, the other thread or both continue with
+        the others, which does no harm, because each of them takes a signal from the list before it notifies the signal.
+        """
+        self._next_in_turn = others
+        self.notify()
+        return self.is_waited_for
+
+
+def _notify_in_turn(waiting: list[ThreadSignal]) -> None:
+    while True:
+        try:
+            signal = waiting.pop()
+        except IndexError:  # another thread may have taken the last one
+            return
+        if signal.notify_before(waiting):
+            return
 
 
 class ThreadTask:
@@ -174,6 +203,14 @@ class ThreadTasks:
 
     def signal(self, name: str) -> ThreadSignal:
         return ThreadSignal()
+
+    def notify_in_turn(self, signals: Sequence[ThreadSignal]) -> None:
+        """Notify one signal. Each woken thread notifies the next signal.
+
+        Threads that wake at once compete for the GIL: most of them sleep again, and the notifying thread has to wait
+        for all of them when it needs the GIL next.
+        """
+        _notify_in_turn([*reversed(signals)])
 
     def cell(self, name: str, value: int = 0) -> ThreadCell:
         return ThreadCell(value)

@@ -306,7 +306,7 @@ def call_during_read(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], objec
 
     monkeypatch.setattr(CommitLog, "record_bytes", happening(CommitLog.record_bytes))
     monkeypatch.setattr(QueuePuller, "_read_plain_entries", happening(QueuePuller._read_plain_entries))
-    monkeypatch.setattr(KeyQuerier, "_plain_record", happening(KeyQuerier._plain_record))
+    monkeypatch.setattr(KeyQuerier, "query_message", happening(KeyQuerier.query_message))
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)

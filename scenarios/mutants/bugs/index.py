@@ -130,7 +130,7 @@ def query_to_the_second(
     self: IndexService, topic: str, key: bytes, max_num: int, begin_ms: int, end_ms: int, accept: Callable[[int], bool]
 ) -> list[int]:
     """A look-up by time misses an older file from the same second."""
-    hashed, max_num = key_hash(topic, key), min(max_num, self._max_num)
+    hashed, max_num = key_hash(topic, key), min(max_num, self.max_num)
     found: list[int] = []
     for file in reversed(self.table.files):
         if file.may_hold(begin_ms, end_ms):

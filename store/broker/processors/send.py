@@ -69,6 +69,7 @@ FIRST_DELAY_LEVEL = 3  # RocketMQ asyncConsumerSendMsgBack: 3 + reconsumeTimes
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 _Put = Callable[[RemotingCommand, SendRequest, Channel], RemotingCommand | LateResponse]
+_SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 _DONE = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
@@ -121,7 +122,7 @@ class SendMessageProcessor:
         properties = decode_properties(send.properties)
         if not send.topic.startswith(RETRY_GROUP_PREFIX):  # the broker accepted these messages earlier
             refuse_timer_properties(send.properties)
-        if send.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
+        if send.batch or request.code == _SEND_BATCH:
             late = LateResponse(partial(self._make_send_response, request, message.queue_id))
             return late.response_or_self(self._put_batch(message, properties, late))
         if send.topic.startswith(RETRY_GROUP_PREFIX):

@@ -5,8 +5,6 @@ Layouts: formats/consume_queue.py and formats/index.py.
 
 #include "tables.h"
 
-enum { ENTRY_BYTES = 20, INDEX_HEADER_BYTES = 40, INDEX_SLOT_BYTES = 4 }; /* entries of both kinds have one size */
-
 /* Encodes the queue entries of the rows order[begin:end]. */
 static PyObject *entries_of(const Table *rows, const Py_ssize_t *order, Py_ssize_t begin, Py_ssize_t end) {
     PyObject *made = PyBytes_FromStringAndSize(NULL, (end - begin) * ENTRY_BYTES);

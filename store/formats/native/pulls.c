@@ -2,7 +2,7 @@
 
 #include "tables.h"
 
-enum { ENTRY_BYTES = 20, BLANK_SIZE = INT32_MAX };
+enum { BLANK_SIZE = INT32_MAX };
 static const int64_t ADDRESS_MAX = INT32_MIN - 1LL; /* a tagsCode up to it is an address: formats/consume_queue.py */
 
 /* Returns whether a set contains the low 32 bits of a tagsCode, -1 with an exception set. */

@@ -80,25 +80,6 @@ static int is_undelayed(const char *properties, Py_ssize_t bytes) {
     return 1;
 }
 
-/* Reads a string as UTF-8. Returns 0 if it is no string or cannot be encoded. */
-static int read_text(PyObject *from, const char **text, Py_ssize_t *bytes) {
-    if (PyUnicode_Check(from) && (*text = PyUnicode_AsUTF8AndSize(from, bytes)) != NULL)
-        return 1;
-    PyErr_Clear();
-    return 0;
-}
-
-/* Reads an integer. Returns 0 if it is none or has more than 64 bits. */
-static int read_integer(PyObject *from, long long *value) {
-    if (!PyLong_Check(from))
-        return 0;
-    *value = PyLong_AsLongLong(from);
-    if (*value != -1 || PyErr_Occurred() == NULL)
-        return 1;
-    PyErr_Clear();
-    return 0;
-}
-
 /* Reads bytes. Returns 0 for other objects, whose content could change. */
 static int read_bytes(PyObject *from, const char **raw, Py_ssize_t *bytes) {
     if (!PyBytes_Check(from))

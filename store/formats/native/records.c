@@ -3,11 +3,10 @@
 #include "crc32.h"
 #include "tables.h"
 
-enum { INTERFACE = 5 }; /* same as in formats/native/__init__.py: the version of the functions' arguments and results */
+enum { INTERFACE = 7 }; /* same as in formats/native/__init__.py: the version of the functions' arguments and results */
 
 static PyMethodDef functions[] = {
     {"scan", scan, METH_VARARGS, NULL},
-    {"with_key", with_key, METH_VARARGS, NULL},
     {"runs", queue_runs, METH_VARARGS, NULL},
     {"link", index_links, METH_VARARGS, NULL},
     {"pull", pull_records, METH_VARARGS, NULL},
@@ -15,11 +14,14 @@ static PyMethodDef functions[] = {
     {"encode_batch", encode_batch, METH_VARARGS, NULL},
     {"place", place_records, METH_VARARGS, NULL},
     {"store", (PyCFunction)(void (*)(void))store_record, METH_FASTCALL, NULL},
+    {"find", (PyCFunction)(void (*)(void))find_with_key, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 static int begin(PyObject *module) {
     checksum_begin();
+    if (queries_begin() < 0)
+        return -1;
     return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }
 

@@ -11,27 +11,14 @@ and then used as read. Records are big-endian; columns are native int64.
 Layouts: formats/message.py, formats/properties.py, formats/index_key.py.
 */
 
-#include "crc32.h"
+#include "record.h"
 #include "tables.h"
 
 enum { MESSAGE_MAGIC = (int32_t)0xDAA320A7, RECORD_BYTES_MIN = 91, HEAD_BYTES = 88, IPV6_EXTRA_BYTES = 12 };
 enum { BORN_HOST_V6 = 0x10, STORE_HOST_V6 = 0x20 };
 enum { TRANSACTION_PREPARED = 4, TRANSACTION_ROLLBACK = 12, TRANSACTION_MASK = 12 };
 enum { TOPIC_BYTES_MAX = 127, PROPERTIES_BYTES_MAX = 32767, QUEUE_ID_BYTES = 4 };
-enum { NAME_SEPARATOR = 1, ENTRY_SEPARATOR = 2, KEY_SEPARATOR = ' ' };
-
-typedef struct {
-    const uint8_t *at;
-    int64_t bytes;
-} Span;
-
-typedef struct {
-    int64_t offset, size, queue_offset, stored_ms;
-    int32_t sys_flag;
-    uint32_t crc;
-    const uint8_t *queue_id; /* its four bytes */
-    Span body, topic, tags, keys, unique_key, light; /* the last four are empty where a record has none */
-} Record;
+enum { NAME_SEPARATOR = 1, ENTRY_SEPARATOR = 2 };
 
 /* Continues a Java hash over text. Returns whether all of it is ASCII without NUL. */
 static int hash_ascii(Span text, uint32_t *hash) {
@@ -54,17 +41,6 @@ static int value_of(Span entry, const char *name, Span *value) {
     return 1;
 }
 
-/* Removes the part before the next separator, or the rest, from a text. Returns whether there was any. */
-static int take_piece(Span *text, int separator, Span *piece) {
-    if (text->bytes == 0)
-        return 0;
-    const uint8_t *stop = memchr(text->at, separator, (size_t)text->bytes);
-    *piece = (Span){text->at, stop == NULL ? text->bytes : stop - text->at};
-    int64_t taken = stop == NULL ? text->bytes : piece->bytes + 1;
-    *text = (Span){text->at + taken, text->bytes - taken};
-    return 1;
-}
-
 /* The later of two equal names wins. Entries without a value are ignored. */
 static void find_properties(Span properties, Record *record) {
     Span entry;
@@ -74,8 +50,7 @@ static void find_properties(Span properties, Record *record) {
                value_of(entry, "INNER_MULTI_DISPATCH", &record->light));
 }
 
-/* Returns whether the record at `at` has valid sizes and position, no NUL in its properties and no light queue. */
-static int read_record(Span log, int64_t at, int64_t base_offset, Record *record) {
+int read_record(Span log, int64_t at, int64_t base_offset, Record *record) {
     const uint8_t *p = log.at + at;
     int64_t room = log.bytes - at;
     if (room < RECORD_BYTES_MIN)
@@ -161,10 +136,6 @@ static int add_keys(Table *keys, const Record *record, uint32_t topic_hash) {
     return 1;
 }
 
-static int has_its_body(const Record *record) {
-    return (checksum(record->body.at, (size_t)record->body.bytes) & 0x7FFFFFFF) == record->crc;
-}
-
 /* Adds rows up to the first record that is not plain. Returns its position, -1 with an exception set. */
 static int64_t scan_plain(Span log, int64_t at, int64_t base_offset, int check_crc, PyObject *queues,
                           int64_t stored_ms_max, Table *rows, Table *keys) {
@@ -220,41 +191,5 @@ PyObject *scan(PyObject *module, PyObject *args) {
     PyBuffer_Release(&log);
     PyBuffer_Release(&rows_buffer);
     PyBuffer_Release(&keys_buffer);
-    return result;
-}
-
-static int is_same(Span span, const char *bytes, Py_ssize_t size) {
-    return span.bytes == size && memcmp(span.at, bytes, (size_t)size) == 0;
-}
-
-static int has_key(const Record *record, const char *key, Py_ssize_t key_bytes) {
-    if (key_bytes > 0 && is_same(record->unique_key, key, key_bytes))
-        return 1;
-    Span pieces = record->keys, piece;
-    while (take_piece(&pieces, KEY_SEPARATOR, &piece))
-        if (piece.bytes > 0 && is_same(piece, key, key_bytes))
-            return 1;
-    return 0;
-}
-
-/* See Core.with_key in formats/columns.py. */
-PyObject *with_key(PyObject *module, PyObject *args) {
-    (void)module;
-    Py_buffer log;
-    const char *topic, *key;
-    Py_ssize_t topic_bytes, key_bytes;
-    long long offset, stored_ms_min;
-    if (!PyArg_ParseTuple(args, "y*Ly#y#L", &log, &offset, &topic, &topic_bytes, &key, &key_bytes, &stored_ms_min))
-        return NULL;
-    PyObject *result;
-    Record record;
-    if (!read_record((Span){log.buf, log.len}, 0, offset, &record) || !has_its_body(&record)) {
-        result = Py_NewRef(Py_None);
-    } else {
-        int is_wanted = record.stored_ms >= stored_ms_min && is_same(record.topic, topic, topic_bytes) &&
-                        has_key(&record, key, key_bytes);
-        result = PyBytes_FromStringAndSize(log.buf, is_wanted ? (Py_ssize_t)record.size : 0);
-    }
-    PyBuffer_Release(&log);
     return result;
 }

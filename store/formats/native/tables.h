@@ -1,4 +1,4 @@
-/* Shared by all parts of the core: Python, tables of columns, and big-endian numbers. */
+/* Shared by all parts of the core: Python, arguments, tables of columns, index files and big-endian numbers. */
 
 #ifndef TORNLOG_TABLES_H
 #define TORNLOG_TABLES_H
@@ -13,6 +13,9 @@
 enum { OFFSET, SIZE, QUEUE, QUEUE_OFFSET, STORED_MS, TAGS_CODE, RECORD_COLUMNS };
 enum { KEY_HASH, KEY_OFFSET, KEY_STORED_MS, KEY_COLUMNS };
 enum { NO_QUEUE = -1 };
+
+/* Sizes in consume queues and index files, whose entries have the same size. */
+enum { ENTRY_BYTES = 20, INDEX_HEADER_BYTES = 40, INDEX_SLOT_BYTES = 4 };
 
 /* Consecutive columns, each with room for rows_max 64-bit integers. */
 typedef struct {
@@ -49,9 +52,27 @@ static inline void set(Table *table, int column, Py_ssize_t row, int64_t value) 
     memcpy(table->bytes + 8 * (column * table->rows_max + row), &value, 8);
 }
 
+/* Reads a string as UTF-8. Returns 0 if it is no string or cannot be encoded. */
+static inline int read_text(PyObject *from, const char **text, Py_ssize_t *bytes) {
+    if (PyUnicode_Check(from) && (*text = PyUnicode_AsUTF8AndSize(from, bytes)) != NULL)
+        return 1;
+    PyErr_Clear();
+    return 0;
+}
+
+/* Reads an integer. Returns 0 if it is none or has more than 64 bits. */
+static inline int read_integer(PyObject *from, long long *value) {
+    if (!PyLong_Check(from))
+        return 0;
+    *value = PyLong_AsLongLong(from);
+    if (*value != -1 || PyErr_Occurred() == NULL)
+        return 1;
+    PyErr_Clear();
+    return 0;
+}
+
 /* The functions of the module. */
 PyObject *scan(PyObject *module, PyObject *args);
-PyObject *with_key(PyObject *module, PyObject *args);
 PyObject *queue_runs(PyObject *module, PyObject *args);
 PyObject *index_links(PyObject *module, PyObject *args);
 PyObject *pull_records(PyObject *module, PyObject *args);
@@ -59,5 +80,7 @@ PyObject *encode_record(PyObject *module, PyObject *args);
 PyObject *encode_batch(PyObject *module, PyObject *args);
 PyObject *place_records(PyObject *module, PyObject *args);
 PyObject *store_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+int queries_begin(void); /* before the first find_with_key */
+PyObject *find_with_key(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif

@@ -36,6 +36,7 @@ _HEADER_BYTES_MASK = 0xFF_FFFF
 _HEAD = Struct(">iI")
 _LENGTH = Struct(">i")
 _FORMS = {form.value: form for form in HeaderForm}
+_BINARY = HeaderForm.ROCKETMQ  # an attribute of an Enum takes ten times as long as a name
 
 LENGTH_FIELD = "length"
 
@@ -76,19 +77,24 @@ def decode_frame(
         raise CorruptFileError(
             file, offset + at, "length", f"at most {end - at - LENGTH_BYTES}", frame_end - at - LENGTH_BYTES
         )
+    return _decode_whole_frame(view, at, frame_end, file, offset), frame_end
+
+
+def _decode_whole_frame(view: bytes | memoryview, at: int, frame_end: int, file: str, offset: int) -> RemotingCommand:
+    """Decode the frame at `at`, whose lengths are checked."""
     _, word = _HEAD.unpack_from(view, at)
     form, header_at = _FORMS.get(word >> 24), at + _HEADER_AT
     if form is None:
         raise CorruptFileError(file, offset + at + _HEADER_WORD_AT, "headerForm", "0 or 1", word >> 24)
     header_end = header_at + (word & _HEADER_BYTES_MASK)
     header, body = bytes(view[header_at:header_end]), bytes(view[header_end:frame_end])
-    decode = decode_binary_header if form is HeaderForm.ROCKETMQ else decode_json_header
-    return decode(header, body, file=file, offset=offset + header_at), frame_end
+    decode = decode_binary_header if form is _BINARY else decode_json_header
+    return decode(header, body, file=file, offset=offset + header_at)
 
 
 def encode_frame(command: RemotingCommand) -> bytes:
     """Encode a frame. Raises ValueError if header or frame are too long."""
-    is_binary = command.form is HeaderForm.ROCKETMQ
+    is_binary = command.form is _BINARY
     header = encode_binary_header(command) if is_binary else encode_json_header(command)
     size_bytes = _HEADER_AT + len(header) + len(command.body)
     if len(header) > HEADER_BYTES_MAX:
@@ -143,7 +149,7 @@ class CommandReader:
         if end - at >= LENGTH_BYTES:
             size_bytes = frame_bytes(data, at, file=self.name, offset=self._offset - at)
             if at + size_bytes <= end:
-                command, _ = decode_frame(data, at, end, file=self.name, offset=self._offset - at)
+                command = _decode_whole_frame(data, at, at + size_bytes, self.name, self._offset - at)
                 self._at += size_bytes
                 self._offset += size_bytes
                 if self._at == end:

@@ -1,14 +1,16 @@
 import os
+import random
 import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from tornlog.store.real import world
-from tornlog.store.real.world import ThreadTasks, pinned_to_processor
+from tornlog.store.real.world import ThreadSignal, ThreadTasks, pinned_to_processor
 
 
 def test_a_task_is_a_daemon_thread_with_its_name() -> None:
@@ -55,6 +57,45 @@ def test_a_signal_loses_no_notify_of_concurrent_tasks() -> None:
 
     assert all(producer.join(10_000) for producer in producers)
     assert taken == 6000
+
+
+def test_signals_in_turn_wake_every_waiter_whatever_the_others_do() -> None:
+    tasks, dice = ThreadTasks(), random.Random("turns")
+    for _ in range(200):
+        signals = [tasks.signal("done") for _ in range(6)]
+        patient = [dice.random() < 0.6 for _ in signals]  # others give up, perhaps just when they are notified
+        woken: list[bool] = []
+
+        def wait(
+            number: int, signals: list[ThreadSignal] = signals, patient: list[bool] = patient, woken: list[bool] = woken
+        ) -> None:
+            found = signals[number].wait(60_000 if patient[number] else number % 2)
+            woken.append(found or not patient[number])
+
+        late = dice.randrange(6)  # this one waits only after the notification
+        waiters = [tasks.spawn(f"put {number}", partial(wait, number)) for number in range(6) if number != late]
+        tasks.sleep(dice.randrange(2))
+        tasks.notify_in_turn(signals)
+        waiters.append(tasks.spawn("late put", partial(wait, late)))
+        assert all(waiter.join(10_000) for waiter in waiters)
+        assert woken == [True] * 6
+
+
+def test_a_waiter_that_is_interrupted_lets_the_next_one_wake() -> None:
+    class InterruptedGate:
+        def acquire(self, timeout: float) -> bool:
+            tasks.notify_in_turn([first, second])
+            raise KeyboardInterrupt
+
+        def release(self) -> None:
+            pass
+
+    tasks = ThreadTasks()
+    first, second = tasks.signal("first"), tasks.signal("second")
+    first._gate = InterruptedGate()  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        first.wait(None)
+    assert second.wait(0)
 
 
 def test_a_wait_accepts_negative_and_huge_timeouts() -> None:
