@@ -7,7 +7,7 @@ memory without the knowledge of the simulated disk. `NativeCore` documents all f
 
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from sys import byteorder
 
 from ...faults.disk.mapped_file import MapPages
@@ -17,9 +17,10 @@ from ...store.formats.columns import COLUMNS, KEY_COLUMNS, ROWS_MAX, Pulled, Run
 from ...store.formats.consume_queue import BLANK_ENTRY, decode_entry, encode_entry, is_ext_address
 from ...store.formats.consume_queue import ENTRY_BYTES as QUEUE_ENTRY_BYTES
 from ...store.formats.host import IPV4_BYTES, IPV6_BYTES, Host
-from ...store.formats.index import SLOT, entries_position, time_diff_s
+from ...store.formats.index import ENTRY_BYTES, SLOT, entries_position, time_diff_s
+from ...store.formats.index import decode_entry as decode_index_entry
 from ...store.formats.index import encode_entry as encode_index_entry
-from ...store.formats.index_key import key_hashes, keys_of
+from ...store.formats.index_key import key_hash, key_hashes, keys_of
 from ...store.formats.java_hash import java_hash
 from ...store.formats.message import (
     BLANK_BYTES,
@@ -38,12 +39,15 @@ from ...store.formats.messages import is_storable_topic
 from ...store.formats.properties import PROPERTY_INNER_MULTI_DISPATCH, PROPERTY_TAGS, find_property
 from ...store.formats.redirect import DELAY_MARK
 from ...store.formats.scan import ScannedRecord, scan_records
+from ...store.log.segment import Segment
+from ...store.world import MappedFile
 
 _UNQUEUED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 _NO_QUEUE = -1
 _MAGIC = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 _TAGS, _LIGHT = PROPERTY_TAGS.encode(), PROPERTY_INNER_MULTI_DISPATCH.encode()
-_INT32_MAX = 0x7FFFFFFF
+_INT32_MAX, _INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
+_TIME_MAX_MS = 1 << 62
 _AT_FRONT = (0,)
 
 
@@ -108,23 +112,66 @@ class SimulatedCore:
                 break
             offset, stored_ms = record.physical_offset, record.store_timestamp_ms
             table.set(count, offset, record.size_bytes, queue, record.queue_offset, stored_ms, java_hash(tags.decode()))
-            for number, key_hash in enumerate(hashes, start=key_count):
-                key_table.set(number, key_hash, offset, stored_ms)
+            for number, hashed in enumerate(hashes, start=key_count):
+                key_table.set(number, hashed, offset, stored_ms)
             count, key_count, end = count + 1, key_count + len(hashes), end + record.size_bytes
         return count, key_count, end
 
-    def with_key(
-        self, log: memoryview, physical_offset: int, topic: bytes, key: bytes, stored_ms_min: int, /
-    ) -> bytes | None:
-        record = next(plain_records(log, 0, physical_offset, check_crc=True), None)
-        if record is None:
-            return None
-        is_wanted = (
-            record.topic.encode() == topic
-            and record.store_timestamp_ms >= stored_ms_min
-            and key in keys_of(record.properties)
-        )
-        return bytes(log[: record.size_bytes]) if is_wanted else b""
+    def find(
+        self,
+        index: memoryview,
+        slots: int,
+        next_entry: int,
+        file_begin_ms: int,
+        topic: str,
+        key: str,
+        begin_ms: int,
+        end_ms: int,
+        count_max: int,
+        segments: Sequence[Segment],
+        segment_bytes: int,
+        log_begin: int,
+        limit: int,
+        offsets: list[int],
+        records: list[bytes],
+        /,
+    ) -> bool:
+        try:
+            raw_topic, raw_key = topic.encode(), key.encode()
+        except UnicodeEncodeError:
+            return False
+        numbers = (next_entry, begin_ms, end_ms, count_max, limit)
+        if not (0 <= file_begin_ms <= _TIME_MAX_MS and all(-_INT64_MAX - 1 <= each <= _INT64_MAX for each in numbers)):
+            return False
+        entries_at = entries_position(slots)
+        if slots <= 0 or entries_at > len(index):
+            raise ValueError("slots or log is out of range, or a result is no list")
+        hashed, entries = key_hash(topic, raw_key), (len(index) - entries_at) // ENTRY_BYTES
+        (number,) = SLOT.unpack_from(index, entries_position(hashed % slots))
+        if number > next_entry or number >= entries:
+            return True
+        while number > 0 and len(offsets) < count_max:
+            entry = decode_index_entry(index, entries_at + ENTRY_BYTES * number)
+            stored_ms = file_begin_ms + (1000 * entry.time_diff_s if number > 1 else 0)
+            is_in_time = begin_ms <= stored_ms + 999 and stored_ms <= end_ms
+            offset = entry.physical_offset
+            if entry.key_hash == hashed and is_in_time and log_begin <= offset < limit and offset not in offsets:
+                segment_number, position = divmod(offset - log_begin, segment_bytes)
+                if segment_number >= len(segments):
+                    return False
+                room = min(limit - offset, segment_bytes - position)
+                found = _record_with_key(
+                    segments[segment_number].file, position, room, offset, raw_topic, raw_key, begin_ms
+                )
+                if found is None:
+                    return False
+                if found:
+                    offsets.append(offset)
+                    records.append(found)
+            if stored_ms + 999 < begin_ms or entry.previous >= number:
+                return True
+            number = entry.previous
+        return True
 
     def runs(self, rows: bytearray, count: int, queues: int, /) -> list[Run]:
         table = _Table(rows, len(COLUMNS))
@@ -165,13 +212,13 @@ class SimulatedCore:
             raise ValueError("rows, slots or number is out of range")
         entries, used = bytearray(), 0
         for row in range(begin, end):
-            key_hash, offset, stored_ms = table.get(row)
-            slot_at = entries_position(key_hash % slots)
+            hashed, offset, stored_ms = table.get(row)
+            slot_at = entries_position(hashed % slots)
             previous = newest[slot_at] if slot_at in newest else SLOT.unpack_from(index, slot_at)[0]
             newest[slot_at] = number
             if not 0 < previous < number:  # the slot is invalid after a crash
                 previous, used = 0, used + 1
-            entries += encode_index_entry(key_hash, offset, time_diff_s(begin_ms, stored_ms), previous)
+            entries += encode_index_entry(hashed, offset, time_diff_s(begin_ms, stored_ms), previous)
             if number == 1:
                 begin_ms = stored_ms
             number += 1
@@ -327,6 +374,25 @@ class SimulatedCore:
         place_records(record, _AT_FRONT, queue_offset, physical_offset, store_timestamp_ms, is_v6)
         pages[position : position + len(record)] = record
         return len(record)
+
+
+def _record_with_key(
+    file: MappedFile, position: int, room: int, offset: int, topic: bytes, key: bytes, stored_ms_min: int
+) -> bytes | None:
+    """Return the record at a position if it has a key; empty bytes for another record; None if it is not plain."""
+    if position + room > file.size_bytes:
+        return None
+    log = file.view(position, position + room)
+    record = next(plain_records(log, 0, offset, check_crc=False), None)
+    if record is None:
+        return None
+    if record.store_timestamp_ms < stored_ms_min or record.topic.encode() != topic:
+        return b""
+    if key not in keys_of(record.properties):
+        return b""
+    if next(plain_records(log, 0, offset, check_crc=True), None) is None:
+        return None
+    return bytes(log[: record.size_bytes])
 
 
 def _host_bits(born_host: Host, store_host: Host) -> int | None:

@@ -312,8 +312,12 @@ class OneSegment:
     def __init__(self, record: bytes, entries: Sequence[bytes], *, readable_bytes: int | None = None) -> None:
         self.file = self
         self.readable = memoryview(record[:readable_bytes])
+        self.size_bytes = len(self.readable)
         self.limit = len(record)
         self.index = memoryview(bytes(HEADER_BYTES) + SLOT.pack(len(entries)) + bytes(ENTRY_BYTES) + b"".join(entries))
+
+    def view(self, start: int, end: int) -> memoryview:
+        return self.readable[start:end]
 
     def find(self, core: NativeCore, topic: str, key: str, begin_ms: int, **others: Any) -> list[bytes] | None:
         """Return the found records; None if the core leaves the query to Python."""
