@@ -46,6 +46,7 @@ _SAID_BYTES_MAX = 64 << 10
 _REDUCED_FACTOR, _REDUCED_SECONDS_MIN = 10.0, 1.0
 _BATCH_MAX = 16
 """Maximum of questions in a batch. A longer one saves little, and an early end of the probe would lose it."""
+_SECONDS_MIN = 1e-6  # a coarse clock may measure no time
 _GRACE_SECONDS = 5.0  # grace period for a check in another process, which enforces the time limit itself
 
 
@@ -216,7 +217,7 @@ class Checkers:
         has_ended = has_message and worker.has_ended()
         outcomes = worker.new_outcomes()
         if outcomes:
-            self._mean_seconds = sum(seconds for _, seconds in outcomes) / len(outcomes)
+            self._mean_seconds = max(sum(seconds for _, seconds in outcomes) / len(outcomes), _SECONDS_MIN)
         hangs = not has_message and not outcomes
         if has_ended and len(outcomes) < len(batch.questions):
             code = worker.process.exitcode

@@ -157,7 +157,10 @@ def _judge_batches(connection: Connection, outcomes: int, check: Check, director
             now = monotonic()
             written += os.pwrite(outcomes, pickle.dumps((verdict, now - began)), written)
             if not left or now - reported_at >= MESSAGE_SECONDS:
-                connection.send_bytes(b"outcomes")
+                try:
+                    connection.send_bytes(b"outcomes")
+                except BrokenPipeError:  # the pool was killed
+                    return
                 reported_at = now
             directory.find_check_changes(users_of_files(os.getppid()))
 
