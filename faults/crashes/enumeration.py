@@ -305,13 +305,17 @@ class CrashStates(PossibleStates):
 
     def _states_before_operations(self, kept: MetadataVariant) -> Iterator[CrashState]:
         """Yield states that lose all losable changes and writes after some operation."""
-        numbers = {number for page in kept.pages for number, _, _ in page.page.writes}
+        numbers = set[int]().union(*(page.operations for page in kept.pages))
         unsure = dict.fromkeys([*self._ordered, *self._single], 0)
         variant = kept
+        run: list[int] = []  # operations with equal lost changes
         for operation in sorted(numbers.union(unsure), reverse=True):
             if operation in unsure:
+                yield from self._states(variant, variant.choices_before_operations(run))
                 variant = self._variant({one: 0 for one in unsure if one >= operation})
-            yield from self._states(variant, [variant.outcome_before_operation(operation)])
+                run = []
+            run.append(operation)
+        yield from self._states(variant, variant.choices_before_operations(run))
 
     def _representative_losses(self) -> Iterator[Lost]:
         """Yield the loss of all changes, of one unordered change, of all but one, and of all but a prefix of the

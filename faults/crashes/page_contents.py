@@ -4,7 +4,6 @@
 a page's contents are computed once for all crash points and profiles until a sync.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -111,7 +110,8 @@ class PageOutcomes:
         self._numbers: dict[bytes, int] = {}
         self._known: dict[PageOutcome, int] = {}
         self._of_version: dict[int, int] = {}
-        self._operations = contents.operations(page.writes)
+        self.operations = contents.operations(page.writes)
+        """The operations of the page's writes, oldest first."""
 
     def number(self, page_outcome: PageOutcome) -> int:
         number = self._known.get(page_outcome)
@@ -120,18 +120,24 @@ class PageOutcomes:
             content = self._found.content(page_outcome, self.page.writes, self._file)
             number = self._numbers.setdefault(content, len(self.contents))
             if number == len(self.contents):
-                self.contents.append(content)
-                self.page_outcomes.append(page_outcome)
-            assert len(self.contents) == len(self.page_outcomes) == len(self._numbers), number
+                self._append(content, page_outcome)
             self._known[page_outcome] = number
         return number
 
     def version(self, version: int) -> int:
         """Return the number of the content after the first `version` writes."""
         number = self._of_version.get(version)
-        if number is None:
-            number = self._of_version[version] = self.number(PageOutcome(version))
+        if number is None:  # most versions of a page are needed, so this is `number` without an outcome for each
+            content = self._found.version(version, self.page.writes)
+            number = self._of_version[version] = self._numbers.setdefault(content, len(self.contents))
+            if number == len(self.contents):
+                self._append(content, PageOutcome(version))
         return number
+
+    def _append(self, content: bytes, page_outcome: PageOutcome) -> None:
+        self.contents.append(content)
+        self.page_outcomes.append(page_outcome)
+        assert len(self.contents) == len(self.page_outcomes) == len(self._numbers), page_outcome
 
     def find_key_changes(self) -> None:
         for content in self.contents[len(self.key_changes) :]:
@@ -154,10 +160,6 @@ class PageOutcomes:
     def versions(self) -> list[int]:
         return [self.version(version) for version in range(self.page.least, len(self.page.writes) + 1)]
 
-    def outcome_before_operation(self, operation: int) -> int:
-        """Return the number of the content with durable writes and writes before an operation."""
-        return self.version(max(self.page.least, bisect_left(self._operations, operation)))
-
     def find_all_contents(self, limit: int) -> bool:
         """Find every version and every tear of two versions. False: more than limit."""
         versions = range(self.page.least, len(self.page.writes) + 1)
@@ -165,8 +167,8 @@ class PageOutcomes:
             self.version(version)
         if len(self.contents) > limit:
             return False
-        for older, newer in combinations(versions, 2):
-            flying = self._sectors_in_flight(older, newer)
+        for older, newer in combinations(versions, 2) if self._page_sectors else ():
+            flying = self._found.differing_sectors(older, newer, self.page.writes)
             for chosen in range(1, (1 << len(flying)) - 1):  # every subset of sectors, except none and all
                 sectors = sum(1 << sector for index, sector in enumerate(flying) if chosen >> index & 1)
                 self.number(PageOutcome(older, newer, sectors))

@@ -3,10 +3,13 @@
 `CrashCache` shares pages between crashes of one disk, because successive crash points differ in few pages.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heappop, heapreplace
 from itertools import chain, product
 from operator import getitem, mul
+from sys import maxsize
 
 from ..disk.changes import Change, Lost, MetadataState
 from ..disk.content import with_pages_replaced
@@ -156,9 +159,24 @@ class MetadataVariant:
     def drawn(self, page_outcomes: Iterable[PageOutcome]) -> Chosen:
         return tuple(page.number(one) for page, one in zip(self.pages, page_outcomes, strict=True))
 
-    def outcome_before_operation(self, operation: int) -> Chosen:
-        """Return the choice in which durable writes and writes before an operation survive."""
-        return tuple(page.outcome_before_operation(operation) for page in self.pages)
+    def choices_before_operations(self, operations: Iterable[int]) -> Iterator[Chosen]:
+        """Yield for each operation the choice in which durable writes and writes before it survive.
+
+        operations: latest first. The cost of a choice depends only on the pages that differ from the last one.
+        """
+        chosen = [0] * len(self.pages)
+        newest = [(-maxsize, index) for index in range(len(self.pages))]  # a heap; the first operation sets all pages
+        for operation in operations:
+            while newest and -newest[0][0] >= operation:
+                index = newest[0][1]
+                page = self.pages[index]
+                kept = bisect_left(page.operations, operation)
+                chosen[index] = page.version(max(page.page.least, kept))
+                if kept:
+                    heapreplace(newest, (-page.operations[kept - 1], index))
+                else:
+                    heappop(newest)
+            yield tuple(chosen)
 
     @property
     def extreme_choices(self) -> tuple[Chosen, Chosen]:

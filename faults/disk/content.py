@@ -7,6 +7,8 @@ slices.
 
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
+from itertools import compress
+from operator import ne
 
 PAGE_BYTES = 4096
 _NOTHING = bytes(PAGE_BYTES)
@@ -80,15 +82,18 @@ class SparseBytes:
         return twin
 
     def changed_pages(self, other: "SparseBytes") -> dict[int, bytes]:
-        """Return the differing pages of another content for `patched`, without their trailing zeros."""
+        """Return the differing pages of another content for `patched`. A page of zeros is b""."""
         before, now = self._pages, other._pages
-        changed = {page: now[page].rstrip(b"\0") for page in now if before.get(page) != now[page]}
-        return changed | dict.fromkeys(before.keys() - now.keys(), b"")
+        changed = dict(compress(now.items(), map(ne, map(before.get, now), now.values())))
+        return changed if before.keys() <= now.keys() else changed | dict.fromkeys(before.keys() - now.keys(), b"")
 
     def patched(self, size_bytes: int, pages: Mapping[int, bytes]) -> "SparseBytes":
         """Apply the pages from `changed_pages`, and set the length."""
-        found = self._pages | {page: content.ljust(PAGE_BYTES, b"\0") for page, content in pages.items()}
-        return SparseBytes(size_bytes, {page: content for page, content in found.items() if pages.get(page) != b""})
+        twin = SparseBytes(size_bytes, self._pages)
+        twin._pages.update(pages)
+        for page in [page for page, content in pages.items() if not content]:
+            del twin._pages[page]
+        return twin
 
     def __reduce__(self) -> tuple[type["SparseBytes"], tuple[int, dict[int, bytes]]]:
         return SparseBytes, (self._size_bytes, self._pages)
@@ -119,16 +124,24 @@ class SparseBytes:
 
     def extents(self) -> Iterator[tuple[int, bytes]]:
         """Yield runs of adjacent stored pages with their offsets. The last run ends at the end of the file."""
-        start, run = 0, list[bytes]()
-        for page in self.pages():
-            at = page * PAGE_BYTES
-            if run and at != start + len(run) * PAGE_BYTES:
-                yield start, b"".join(run)
-                run = []
-            start = start if run else at
-            run.append(self._pages[page])
-        if run:
-            yield start, b"".join(run)[: self._size_bytes - start]
+        for start, run in self.runs():
+            yield start, b"".join(run)
+
+    def runs(self) -> Iterator[tuple[int, list[bytes]]]:
+        """Yield the pages of each extent, with its offset."""
+        numbers = sorted(self._pages)
+        first, count = 0, len(numbers)
+        ends = range(1, count + 1)
+        if numbers and numbers[-1] - numbers[0] == count - 1:
+            ends = range(count, count + 1)  # one run
+        for end in ends:
+            if end < count and numbers[end] == numbers[end - 1] + 1:
+                continue
+            run = list(map(self._pages.__getitem__, numbers[first:end]))
+            if end == count:
+                run[-1] = run[-1][: self._size_bytes - numbers[-1] * PAGE_BYTES]
+            yield numbers[first] * PAGE_BYTES, run
+            first = end
 
     @property
     def data_bytes(self) -> int:

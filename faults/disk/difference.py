@@ -3,7 +3,6 @@
 Successive crash states of a large program differ in few files, so processes and directories get only differences.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from .content import PAGE_BYTES, SparseBytes
@@ -33,8 +32,7 @@ class FilePatch(NamedTuple):
         return FileImage(file.held.patched(self.size_bytes, self.pages), self.mtime_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class ImageDifference:
+class ImageDifference(NamedTuple):
     """Removed, new and changed files and links. directories: all directories of the second image; None: unchanged."""
 
     removed: tuple[str, ...]

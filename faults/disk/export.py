@@ -9,6 +9,7 @@ from .content import PAGE_BYTES, Content, SparseBytes
 from .image import FileImage, Image
 
 _READ_BYTES = 1 << 20
+_BUFFERS_MAX = 1024  # IOV_MAX of Linux
 
 
 def export_image(image: Image, root: str, directory: Path) -> None:
@@ -30,15 +31,26 @@ def write_file(path: str, file: FileImage) -> None:
     target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         content, end = file.held, 0
-        for at, data in content.extents() if isinstance(content, SparseBytes) else ((0, content),):
-            end = at
-            while end < at + len(data):
-                end += os.pwrite(target, data[end - at :], end)
+        for at, run in content.runs() if isinstance(content, SparseBytes) else ((0, [content]),):
+            end = _write_run(target, at, run)
         if end != len(content):
             os.truncate(target, len(content))
         os.utime(target, ns=(file.mtime_ms * 1_000_000, file.mtime_ms * 1_000_000))
     finally:
         os.close(target)
+
+
+def _write_run(target: int, at: int, run: list[bytes]) -> int:
+    """Write successive buffers without a copy of them, and return the offset after them."""
+    for first in range(0, len(run), _BUFFERS_MAX):
+        some = run[first : first + _BUFFERS_MAX]
+        end = at + sum(map(len, some))
+        at += os.pwritev(target, some, at)
+        if at < end:  # the system has written a part
+            rest = b"".join(some)
+            while at < end:
+                at += os.pwrite(target, rest[at - end :], at)
+    return at
 
 
 def load_image(directory: Path, root: str) -> Image:

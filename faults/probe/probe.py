@@ -26,7 +26,7 @@ from ..crashes.profiles import NOTHING_LOST, PROFILES, crash_kinds
 from ..disk.image import Image
 from . import DISKS, LIMIT
 from . import record as steps
-from .checks.check import CheckOutcome
+from .checks.check import HELD, CheckOutcome
 from .checks.checkers import Checkers
 from .combinations import CombinedStates
 from .crash_points import points_of_rules
@@ -296,8 +296,9 @@ class Prober:
                 self._verdicts_for(one.disk)[image_key, given] = verdict
                 self.found.judged += 1
                 self.found.images.add(image_key)
-                is_new = (one.disk, verdict.signature) not in self._known
-                if is_new and not verdict.is_assumed and is_breach(verdict, one.state):
+                if verdict.is_assumed or not is_breach(verdict, one.state):
+                    continue
+                if (one.disk, verdict.signature) not in self._known:
                     self._stop_at_new_breach([verdict.signature])
         self._confirm_time_outs()
         if self._on_held is not None:
@@ -345,14 +346,17 @@ class Prober:
         for disk, states in states_of.items():
             count = self.found.counts[disk]
             is_judged = True
-            verdicts, given = self._verdicts_for(disk), point.answers
+            verdicts, given, injected = self._verdicts_for(disk), point.answers, self.found.injected
             for state in states:
                 verdict = verdicts.get((state.key, given))
-                if verdict is None or self._is_unconfirmed(disk, verdict):
+                if verdict is None or (verdict.is_assumed and self._is_unconfirmed(disk, verdict)):
                     is_judged = False
                     continue
                 count.states += 1
-                self._count_losses(states, state)
+                if not (state.loss_kinds <= injected and states.page_faults <= injected):
+                    self._count_losses(states, state)
+                if verdict.outcome == HELD and disk not in AT_REST:  # most states
+                    continue
                 self._count_damage(disk, state, verdict)
                 if is_breach(verdict, state) and (disk, verdict.signature) not in self._known:
                     count.broken += 1
@@ -392,8 +396,7 @@ class Prober:
 
     def _count_losses(self, states: PossibleStates, state: CrashState) -> None:
         injected = self.found.injected
-        if not state.loss_kinds <= injected:
-            injected.update(state.loss_kinds)
+        injected.update(state.loss_kinds)
         if states.page_faults <= injected:
             return
         for page, page_outcome in zip(state.dirty_pages, state.page_outcomes, strict=True):

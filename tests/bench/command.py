@@ -26,6 +26,7 @@ from .against import OtherCheckoutError, compare, table_of
 from .broker import measure_broker_pulls, measure_broker_sends
 from .figure import Figure, cpu_seconds_spent
 from .history import Histories
+from .probe import measure_empty_check, measure_verdict
 from .real_store import (
     measure_real_pulls,
     measure_real_puts,
@@ -174,6 +175,8 @@ _RECORDER = (
     ),
     Measurement("call, compared", "µs", None, measure_comparison),
     Measurement("store, recorded", "µs", None, partial(measure_recorded, kind="stores")),
+    Measurement("verdict on SQLite", "s", None, measure_verdict, ceiling=40.0),
+    Measurement("states of SQLite", "states/s", 7_500.0, measure_empty_check),
 )
 
 MEASUREMENTS = (

@@ -84,7 +84,7 @@ def measure_comparison(place: Workplace) -> Sample:
 
 def _measure_per_call(place: Workplace, kind: str, seconds: Callable[[str, int], float]) -> Sample:
     count = max(int(_A_SECOND[kind] * place.settings.seconds), 1)
-    with _one_processor():
+    with one_processor():
         with place.directory() as directory:
             start = seconds(directory, _FEW)
         with place.directory() as directory:
@@ -92,7 +92,7 @@ def _measure_per_call(place: Workplace, kind: str, seconds: Callable[[str, int],
 
 
 @contextmanager
-def _one_processor() -> Iterator[None]:
+def one_processor() -> Iterator[None]:
     """Pin this process and its children to one processor."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(before)})

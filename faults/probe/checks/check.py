@@ -79,9 +79,11 @@ class CheckOutcome(NamedTuple):
     def without_escape_sequences(self) -> "CheckOutcome":
         """Return the outcome without escape sequences of a terminal."""
         assert self.lines or not self.is_broken, "a breach needs a message"
+        if not self.lines:
+            return self
         lines = [_ESCAPE.sub("", line) for line in self.lines]
         kept = tuple(line for line in lines if line.strip())
-        return self._replace(lines=kept or (NO_TEXT,) if lines else ())
+        return self._replace(lines=kept or (NO_TEXT,))
 
 
 def timed_out_outcome(seconds_max: float) -> CheckOutcome:

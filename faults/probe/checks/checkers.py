@@ -11,21 +11,15 @@ outcome is an assumed time-out. The caller confirms some assumed time-outs with 
 
 import os
 import select
-import shutil
-import signal
-import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic, sleep
-from types import FrameType, TracebackType
-from typing import NamedTuple, NoReturn
+from time import monotonic
+from types import TracebackType
 
 from ....sim.interruption import current_interruption
 from ....sim.process import CpuLimitReached, cpu_limit
@@ -37,9 +31,9 @@ from ..endings import exit_text
 from ..record import Answers
 from ..replay import Point
 from .check import DIED, TIMED_OUT, Check, CheckOutcome, timed_out_outcome
-from .reaper import descendant_processes, fork_below_reaper, kill_other_processes
 from .sleep_watch import SleepLimitReached, SleepWatch
 from .state_directory import StateDirectory
+from .worker import MESSAGE_SECONDS, CheckWorker, users_of_files
 
 Question = tuple[Image | CrashState, Answers]
 """A state, and the promises and refusals before it."""
@@ -47,29 +41,22 @@ Visit = tuple[Point, StatesOf]
 """A crash point, and the states that a crash at this point may leave."""
 IsKnown = Callable[[Point, str, CrashState], bool]
 """Returns whether the state of a disk at a point has a verdict."""
-_FORK = get_context("fork")
 _IN_MEMORY = "/dev/shm"
 _SAID_BYTES_MAX = 64 << 10
 _REDUCED_FACTOR, _REDUCED_SECONDS_MIN = 10.0, 1.0
-_POLL_SECONDS = 0.05
+_BATCH_MAX = 16
+"""Maximum of questions in a batch. A longer one saves little, and an early end of the probe would lose it."""
+_SECONDS_MIN = 1e-6  # a coarse clock may measure no time
 _GRACE_SECONDS = 5.0  # grace period for a check in another process, which enforces the time limit itself
 
 
 @dataclass(slots=True, eq=False)
-class _CheckWorker:
-    process: ForkProcess
-    connection: Connection
-    shown: Image = NOTHING
-    """The last state sent to the worker. The pool sends only differences between states."""
+class _Batch:
+    """Questions that a worker is judging, oldest first. end: deadline of the first one by the monotonic clock."""
 
-
-class _PendingQuestion(NamedTuple):
-    """A question that a worker is judging. began, end: start and deadline by the monotonic clock."""
-
-    number: int
-    worker: _CheckWorker
+    worker: CheckWorker
+    questions: deque[tuple[int, Question]]
     limit_seconds: float
-    began: float
     end: float
 
 
@@ -89,8 +76,9 @@ class Checkers:
         is_there = os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK | os.X_OK)
         parent = _IN_MEMORY if is_there else None  # an export to a file system in memory is much faster
         self._scratch = TemporaryDirectory(prefix="tornlog-probe-", dir=parent, ignore_cleanup_errors=True)
-        self._idle: list[_CheckWorker] = []
-        self._busy: dict[Connection, _PendingQuestion] = {}
+        self._idle: list[CheckWorker] = []
+        self._busy: dict[Connection, _Batch] = {}
+        self._mean_seconds = MESSAGE_SECONDS  # of the last checks in other processes; before them one per batch
         self.judged = 0
         self.repeated = 0
         """Number of checks repeated after they exceeded the time limit."""
@@ -155,8 +143,8 @@ class Checkers:
                     is_reduced = self._limit_seconds < self._seconds_max  # one of `slow` is confirmed to hang
                     yield number, self._mark_assumed(answer) if is_reduced else self.judge_again(questions[number])
         finally:  # the caller may stop the iteration here
-            for asked in self._busy.values():
-                _end_worker(asked.worker)
+            for batch in self._busy.values():
+                batch.worker.end()
             self._busy.clear()
 
     def judge_again(self, question: Question) -> CheckOutcome:
@@ -176,12 +164,12 @@ class Checkers:
             return self._seconds_max
         return min(self._seconds_max, max(_REDUCED_SECONDS_MIN, _REDUCED_FACTOR * self._slowest_seconds))
 
-    def _record_duration(self, answer: CheckOutcome, began: float, limit_seconds: float) -> CheckOutcome:
+    def _record_duration(self, answer: CheckOutcome, seconds: float, limit_seconds: float) -> CheckOutcome:
         """Record the duration of a check. Return its outcome, as an assumed time-out if it exceeded a reduced limit."""
         is_reduced = limit_seconds < self._seconds_max
         self.reduced += is_reduced
         if answer.outcome != TIMED_OUT:
-            self._slowest_seconds = max(self._slowest_seconds, monotonic() - began)
+            self._slowest_seconds = max(self._slowest_seconds, seconds)
         return self._mark_assumed(answer) if is_reduced and answer.outcome == TIMED_OUT else answer
 
     def _mark_assumed(self, answer: CheckOutcome) -> CheckOutcome:
@@ -195,56 +183,66 @@ class Checkers:
         is_slow = False
         while self._busy or (waiting and not is_slow):
             while waiting and not is_slow and len(self._busy) < jobs:
-                self._send_question(*waiting.popleft(), limit_seconds or self._limit_seconds)
-            first_end = min(asked.end for asked in self._busy.values())
+                self._send_batch(waiting, jobs, limit_seconds or self._limit_seconds)
+            first_end = min(batch.end for batch in self._busy.values())
             with current_interruption().interrupts_allowed():
                 ready = _readable(self._busy, max(0.0, first_end - monotonic()))
-            for connection, asked in list(self._busy.items()):
-                if connection not in ready and monotonic() < asked.end:
+            for connection, batch in list(self._busy.items()):
+                if connection not in ready and monotonic() < batch.end:
                     continue
-                if connection in ready:
-                    answer = self._receive_verdict(asked.worker)
-                else:
-                    _end_worker(asked.worker)
-                    answer = timed_out_outcome(asked.limit_seconds)
-                del self._busy[connection]
-                answer = self._record_duration(answer, asked.began, asked.limit_seconds)
-                is_slow |= answer.outcome == TIMED_OUT and not answer.is_assumed
-                yield asked.number, answer
+                for number, answer in self._receive_outcomes(batch, waiting, has_message=connection in ready):
+                    is_slow |= answer.outcome == TIMED_OUT and not answer.is_assumed
+                    yield number, answer
 
-    def _send_question(self, number: int, question: Question, limit_seconds: float) -> None:
+    def _send_batch(self, waiting: deque[tuple[int, Question]], jobs: int, limit_seconds: float) -> None:
+        """Send questions to a worker: several if checks are short."""
         worker = self._idle.pop() if self._idle else self._start_worker()
-        assert worker.connection not in self._busy, number  # a worker judges one question at a time
-        state, answers = question
-        image = image_of(state)
-        worker.connection.send((ImageDifference.from_images(worker.shown, image), answers, limit_seconds))
-        worker.shown = image
-        began = monotonic()
-        end = began + limit_seconds + (0.0 if self._check.runs_here else _GRACE_SECONDS)
-        self._busy[worker.connection] = _PendingQuestion(number, worker, limit_seconds, began, end)
+        assert worker.connection not in self._busy, "a worker judges one batch at a time"
+        count = max(1, min(_BATCH_MAX, int(MESSAGE_SECONDS / self._mean_seconds), ceil(len(waiting) / jobs)))
+        questions = deque(waiting.popleft() for _ in range(min(count, len(waiting))))
+        worker.send([(image_of(state), answers) for _, (state, answers) in questions], limit_seconds)
+        batch = self._busy[worker.connection] = _Batch(worker, questions, limit_seconds, 0.0)
+        self._set_deadline(batch)
 
-    def _receive_verdict(self, worker: _CheckWorker) -> CheckOutcome:
-        """Return the outcome from a worker. If the worker has ended, the outcome is DIED."""
-        try:
-            verdict: CheckOutcome = worker.connection.recv()
-        except EOFError:
-            worker.process.join()
+    def _set_deadline(self, batch: _Batch) -> None:
+        """Set the deadline of the check that the worker of a batch began since its last message."""
+        grace_seconds = 0.0 if self._check.runs_here else _GRACE_SECONDS
+        batch.end = monotonic() + batch.limit_seconds + grace_seconds + (len(batch.questions) > 1) * MESSAGE_SECONDS
+
+    def _receive_outcomes(
+        self, batch: _Batch, waiting: deque[tuple[int, Question]], *, has_message: bool
+    ) -> list[tuple[int, CheckOutcome]]:
+        """Return the new outcomes of a batch. If its worker has ended or hangs, the other questions wait again."""
+        worker, limit_seconds = batch.worker, batch.limit_seconds
+        has_ended = has_message and worker.has_ended()
+        outcomes = worker.new_outcomes()
+        if outcomes:
+            self._mean_seconds = max(sum(seconds for _, seconds in outcomes) / len(outcomes), _SECONDS_MIN)
+        hangs = not has_message and not outcomes
+        if has_ended and len(outcomes) < len(batch.questions):
             code = worker.process.exitcode
             assert code is not None, "joined"
-            _end_worker(worker)
-            return CheckOutcome(DIED, (f"the check's process has ended: {exit_text(code)}",))
-        self._idle.append(worker)
-        return verdict
+            outcomes.append((CheckOutcome(DIED, (f"the check's process has ended: {exit_text(code)}",)), 0.0))
+        elif hangs:
+            outcomes.append((timed_out_outcome(limit_seconds), limit_seconds))
+        answers = [
+            (batch.questions.popleft()[0], self._record_duration(answer, seconds, limit_seconds))
+            for answer, seconds in outcomes
+        ]
+        if has_ended or hangs:
+            worker.end()
+            waiting.extendleft(reversed(batch.questions))
+        elif batch.questions:
+            self._set_deadline(batch)
+            return answers
+        else:
+            self._idle.append(worker)
+        del self._busy[worker.connection]
+        return answers
 
-    def _start_worker(self) -> _CheckWorker:
-        ours, theirs = _FORK.Pipe()
-        others = [ours, *self._busy, *(worker.connection for worker in self._idle)]
-        scratch = Path(self._scratch.name)
-        arguments = (theirs, others, self._check, scratch, self._said, self._owner)
-        process = _FORK.Process(target=_run_worker, args=arguments, daemon=True)
-        process.start()
-        theirs.close()
-        return _CheckWorker(process, ours)
+    def _start_worker(self) -> CheckWorker:
+        others = [*self._busy, *(worker.connection for worker in self._idle)]
+        return CheckWorker(self._check, Path(self._scratch.name), self._said, self._owner, others)
 
     def __enter__(self) -> "Checkers":
         return self
@@ -252,8 +250,8 @@ class Checkers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for worker in (*self._idle, *(asked.worker for asked in self._busy.values())):
-            _end_worker(worker)
+        for worker in (*self._idle, *(batch.worker for batch in self._busy.values())):
+            worker.end()
         self._idle.clear()
         self._busy.clear()
         if self._here is not None:
@@ -279,10 +277,10 @@ class Checkers:
             verdict = CheckOutcome(TIMED_OUT, (f"no verdict within {limit_seconds:g} s of CPU time",))
         except SleepLimitReached:
             verdict = timed_out_outcome(limit_seconds)
-        verdict = self._record_duration(verdict, began, limit_seconds)
+        verdict = self._record_duration(verdict, monotonic() - began, limit_seconds)
         # A repetition is useless, because the load of the machine changes neither CPU time nor sleep.
         self._has_hung |= verdict.outcome == TIMED_OUT and not verdict.is_assumed
-        self._here.find_check_changes(_users_of_files(os.getpid()))
+        self._here.find_check_changes(users_of_files(os.getpid()))
         return verdict
 
 
@@ -296,72 +294,3 @@ def _readable(connections: Iterable[Connection], seconds: float) -> set[Connecti
     for descriptor in by_descriptor:
         poll.register(descriptor, select.POLLIN)
     return {by_descriptor[descriptor] for descriptor, _ in poll.poll(ceil(seconds * 1000))}
-
-
-def _users_of_files(process: int) -> Iterator[int]:
-    yield process
-    yield from descendant_processes(process)
-
-
-def _run_worker(
-    connection: Connection, others: list[Connection], check: Check, scratch: Path, said: Path, owner: int
-) -> None:
-    """Run a worker: judge states until the connection closes. Checks print to the file `said`.
-
-    owner: the pool's process if another program may kill it, else 0.
-    """
-    if owner:
-        os.setpgid(0, 0)
-    descriptor = os.open(said, os.O_WRONLY | os.O_APPEND)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)
-    sys.stdout = sys.stderr = os.fdopen(2, "w", buffering=1, errors="replace", closefd=False)
-    for other in others:
-        other.close()
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles interrupts
-    for number in (signal.SIGTERM, signal.SIGALRM):  # the inherited signal handlers are the parent's
-        signal.signal(number, signal.SIG_DFL)
-    fork_below_reaper(connection)
-
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        check.close()
-        os._exit(0)
-
-    if not check.runs_here:  # no signal handler may interrupt a Python check; SIGKILL ends it with its process
-        signal.signal(signal.SIGTERM, end)
-    directory = StateDirectory(scratch)
-    while True:
-        try:
-            difference, answers, limit_seconds = connection.recv()
-        except EOFError:
-            check.close()
-            if owner and _has_ended(owner):
-                shutil.rmtree(scratch, ignore_errors=True)
-            os._exit(0)
-        verdict = check.judge(directory.show(difference), answers, limit_seconds).without_escape_sequences
-        if not (check.runs_here or check.keeps_processes):  # ends the processes that do not serve the next state
-            kill_other_processes()
-        connection.send(verdict)
-        directory.find_check_changes(_users_of_files(os.getppid()))
-
-
-def _has_ended(owner: int) -> bool:
-    """Wait for the end of a process, and return whether it has ended. An owner that is alive kills this process."""
-    end = monotonic() + _GRACE_SECONDS
-    while monotonic() < end:
-        try:
-            os.kill(owner, 0)
-        except ProcessLookupError:
-            return True
-        sleep(_POLL_SECONDS)
-    return False
-
-
-def _end_worker(worker: _CheckWorker) -> None:
-    worker.connection.close()
-    worker.process.terminate()
-    worker.process.join(_GRACE_SECONDS)
-    worker.process.kill()
-    worker.process.join()

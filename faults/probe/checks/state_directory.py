@@ -126,11 +126,12 @@ class StateDirectory:
     def _is_removed(self, root: str) -> bool:
         """Remove the files and directories of the state. Return whether the directory had no other files.
 
-        This is faster than a directory scan, and most checks leave no other files.
+        This is faster than a directory scan, and most checks leave no other files. They may have removed some.
         """
         try:
             for path in chain(self._files, self._symlinks):
-                os.unlink(root + path)
+                with suppress(FileNotFoundError):
+                    os.unlink(root + path)
             for directory in reversed(self._directories):
                 os.rmdir(root + directory)
             os.rmdir(root)

@@ -1,12 +1,15 @@
 """Sparse content behaves as bytes, and its cost is the data."""
 
 from hashlib import blake2b
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tornlog.faults.disk.content import PAGE_BYTES, Content, SparseBytes, first_difference, with_pages_replaced
+from tornlog.faults.disk.export import write_file
+from tornlog.faults.disk.image import FileImage
 from tornlog.faults.disk.sparse_inode import SparseInode
 
 GIB = 1 << 30
@@ -48,6 +51,26 @@ def test_sparse_content_behaves_like_bytes(changes: list[tuple[str, int, bytes |
         again[at : at + len(data)] = data
     assert again == plain
     assert all(any(sparse[page * PAGE_BYTES : (page + 1) * PAGE_BYTES]) for page in sparse.pages())
+
+
+@given(CHANGES, CHANGES)
+def test_a_patch_with_the_changed_pages_turns_one_content_into_the_other(
+    changes: list[tuple[str, int, bytes | int]], more: list[tuple[str, int, bytes | int]]
+) -> None:
+    contents = SparseBytes(), SparseBytes()
+    for content, made in zip(contents, (changes, more), strict=True):
+        for change in made:
+            apply_change(content, bytearray(bytes(content)), *change)
+    one, other = contents
+
+    assert one.patched(len(other), one.changed_pages(other)) == other
+
+
+def test_a_file_with_more_pages_than_one_call_can_write_is_exported(tmp_path: Path) -> None:
+    content = SparseBytes.from_content(b"".join(b"%04096d" % page for page in range(1, 1101)) + b"end")
+    write_file(str(tmp_path / "file"), FileImage(content, 0))
+
+    assert (tmp_path / "file").read_bytes() == bytes(content)
 
 
 @given(CHANGES, CHANGES)

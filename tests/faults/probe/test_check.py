@@ -225,6 +225,28 @@ def test_an_empty_message_is_still_a_breach(check_file: CheckFile, body: str) ->
     assert found == CheckOutcome(BROKEN, ("the check has given a text that is empty",))
 
 
+@pytest.mark.parametrize(("end", "outcome", "tries"), [("os._exit(3)", DIED, 1), ("time.sleep(600)", TIMED_OUT, 2)])
+def test_a_check_that_dies_or_hangs_in_a_batch_repeats_no_other_check(
+    check_file: CheckFile, tmp_path: Path, end: str, outcome: str, tries: int
+) -> None:
+    check = check_file(
+        f"""
+        import os, time
+
+        def check(directory, acknowledged):
+            with open({str(tmp_path / "judged")!r}, "a") as judged:
+                print(*acknowledged, file=judged)
+            if acknowledged == ["20"]:
+                {end}
+        """
+    )
+    found = verdicts(check, 1, *(b"%d" % number for number in range(40)), seconds=1.0)
+
+    assert [verdict.outcome for verdict in found] == [HELD] * 20 + [outcome] + [HELD] * 19
+    judged = (tmp_path / "judged").read_text().split()
+    assert sorted(judged, key=int) == [str(number) for number in range(40) for _ in range(tries if number == 20 else 1)]
+
+
 @pytest.mark.ci
 def test_after_a_confirmed_time_out_later_time_outs_are_assumed_under_a_reduced_limit(check_file: CheckFile) -> None:
     check = check_file(
