@@ -38,7 +38,8 @@ class TracingCore(Protocol):
         """If the call at which a thread has stopped is plain, execute it and continue the thread. Return whether it is.
 
         threads: the pidfd of each thread whose calls may be plain. files, outputs: the recorded targets of descriptors,
-        by device and inode. events: gets the call if it has an effect. Only x86-64 has plain calls.
+        by device and inode. events: gets the call if it has an effect. The target of a directory's sync is its path.
+        Only x86-64 has plain calls.
         """
 
     def wait_after_plain_calls(

@@ -6,18 +6,18 @@ and lets the thread skip its own call. The copy shares position, flags and write
 core handles such stops one after another, and this module records them before the tracer handles another stop.
 
 The core leaves a call to the thread and the tracer if it could behave differently in the recorder: after an error of a
-write, with a limit of the file size (setrlimit(2)), with O_DIRECT, for pwrite(2) with O_APPEND, for directories, and
-for another user. The core does not write to the program's outputs, because the recorder only discards their content.
+write, with a limit of the file size (setrlimit(2)), with O_DIRECT, for pwrite(2) with O_APPEND, and for another user.
+The core does not write to the program's outputs, because the recorder only discards their content.
 """
 
 import os
 from collections.abc import Mapping
 
-from ..record import DATA, SYNC
+from ..record import DATA, SYNC, SYNC_DIRECTORY
 from . import ptrace
 from .calls import ContentCalls
 from .core import PlainCall
-from .files import KnownFiles
+from .files import KnownFiles, path_below
 from .machines import Architecture
 from .maps import MapCalls
 from .notes import ProgramNotes
@@ -79,10 +79,16 @@ class PlainCalls:
 
     def _record(self, thread: TracedThread, call: PlainCall) -> None:
         _, number, target, at, flags, data = call
+        if isinstance(target, bytes):
+            target = path_below(self._files.root, os.fsdecode(target))
+            if target is None:
+                return  # a directory elsewhere
         thread.memory.run = (0, 0)
         name = self._names[number]
         self._notes.set_context(thread.task, name)
-        if data is None:
+        if data is None and isinstance(target, str):
+            self._notes.add(SYNC_DIRECTORY, target)
+        elif data is None:
             self._notes.add(SYNC, target=DATA if name == "fdatasync" else "", file=target.number)
         elif isinstance(target, str):
             self._contents.record_output(target, data)

@@ -38,7 +38,7 @@ enum { BYTES_MAX = 1 << 24, MILLISECONDS_MAX = 20 }; /* then Python records the 
 typedef struct {
     int thread, status, is_plain, is_done, descriptor;
     uint64_t registers[REGISTERS];
-    PyObject *target; /* borrowed: a recorded file, or the name of an output */
+    PyObject *target; /* borrowed: a recorded file, the name of an output, or the path of a directory */
     long long bytes;  /* of the recorded data */
 } Call;
 
@@ -70,6 +70,19 @@ static int execute_sync(Call *call, const Tables *tables, int flags) {
     if (result < 0 && errno == EINTR) return LEFT; /* by a signal to the recorder */
     call->registers[RESULT] = result < 0 ? (uint64_t)-errno : 0;
     return result < 0 ? DONE : add_event(call, tables, 0, flags, Py_None);
+}
+
+/* The target of the event is the directory's path. Python decides whether the directory is recorded. */
+static int execute_directory_sync(Call *call, const Tables *tables, int flags) {
+    char name[32], path[4096];
+    PyOS_snprintf(name, sizeof name, "/proc/self/fd/%d", call->descriptor);
+    ssize_t size = readlink(name, path, sizeof path);
+    if (size < 0 || size == sizeof path) return LEFT; /* it may be truncated */
+    call->target = PyBytes_FromStringAndSize(path, size);
+    if (call->target == NULL) return FAILED;
+    int result = execute_sync(call, tables, flags);
+    Py_DECREF(call->target);
+    return result;
 }
 
 /* Return the bytes that the thread writes. NULL without an exception: the call is left to the thread. */
@@ -139,10 +152,11 @@ static int execute_on_target(Call *call, const Tables *tables, int *is_recorded)
     Py_DECREF(key);
     if (PyErr_Occurred()) return FAILED;
     call->target = file != NULL ? file : output;
-    if (call->target == NULL) return S_ISDIR(status.stx_mode) ? LEFT : DONE; /* Python finds a directory's path */
+    if (call->target == NULL && !S_ISDIR(status.stx_mode)) return DONE;
     int flags = fcntl(call->descriptor, F_GETFL);
     if (flags < 0 || flags & O_PATH) return LEFT;
     *is_recorded = 1;
+    if (call->target == NULL) return is_sync(call) ? execute_directory_sync(call, tables, flags) : LEFT;
     if (is_sync(call)) return file != NULL ? execute_sync(call, tables, flags) : LEFT;
     if ((flags & O_ACCMODE) == O_RDONLY) return LEFT;
     return file != NULL ? execute_write(call, tables, flags) : execute_output(call, tables, flags);

@@ -1,7 +1,9 @@
 """Calls that the C core executes for a thread have the same results, effects and records as the thread's own."""
 
+import platform
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -81,3 +83,26 @@ def test_random_calls_leave_the_same_record_with_and_without_the_core(
 
     assert by_core == by_thread
     assert {WRITE, SYNC, ACKNOWLEDGE} <= {step.kind for step in by_core.steps}
+
+
+_COUNTED = """
+def executed_writes():
+    with open("/proc/self/io") as counts:
+        return next(int(line.split()[1]) for line in counts if line.startswith("syscw"))
+f = file(content=b"the first step")
+before = executed_writes()
+for number in range(10):
+    os.write(f, b"w%d" % number)
+os.write(1, b"%d\\n" % (executed_writes() - before))
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="plain calls are executed on x86-64 only")
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel does not count the writes of a process")
+@pytest.mark.parametrize(("has_core", "executed"), [(True, "0"), (False, "10")])
+def test_a_thread_executes_its_writes_only_without_the_core(
+    core: TracingCore, monkeypatch: pytest.MonkeyPatch, *, has_core: bool, executed: str
+) -> None:
+    monkeypatch.setattr(ptrace, "CORE", core if has_core else None)
+
+    assert _record(python(_COUNTED)).acknowledged == [executed]
