@@ -9,7 +9,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 # `run` needs the package alone, all other targets need the developers' tools too, which include the package.
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
-BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.c store/formats/native/*.h faults/probe/tracing/native/*.c)
+BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.[ch] faults/probe/tracing/native/*.[ch])
 
 .PHONY: run check test test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real calibrate conformance soak docs pictures hooks clean
 
@@ -71,7 +71,7 @@ sanitize: $(DEV)  ## the cores in C under the sanitizers for addresses and undef
 		SANITIZED_CORE=$(SANITIZED)/_records.abi3.so SANITIZED_STOPS=$(SANITIZED)/_stops.abi3.so \
 		$(BIN)/pytest -p no:cacheprovider --numprocesses $(JOBS) \
 		tests/store/formats/test_columns.py tests/store/formats/test_put_core.py tests/store/test_core.py \
-		tests/faults/probe/tracing/test_core.py
+		tests/faults/probe/tracing/test_core.py tests/faults/probe/tracing/test_plain_calls.py
 
 bench: $(DEV)  ## figures of this machine, per second
 	$(BIN)/python -m tests.bench

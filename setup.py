@@ -41,7 +41,7 @@ setup(
     + [f"tornlog.{name}" for name in find_packages(include=[*FOLDERS, *(f"{one}.*" for one in FOLDERS)])],
     ext_modules=[
         core("_records", NATIVE, RECORDS, ("tables", "record", "crc32")),
-        *([core("_stops", TRACING, ("stops",))] if sys.platform == "linux" else []),
+        *([core("_stops", TRACING, ("stops", "plain_calls"), ("stops",))] if sys.platform == "linux" else []),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     cmdclass={"build_py": Modules},

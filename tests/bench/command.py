@@ -34,6 +34,7 @@ from .real_store import (
     measure_real_recovery_scan,
     why_missing,
 )
+from .recorded_programs import PROGRAMS, missing_tool
 from .recorder import (
     is_recordable,
     measure_comparison,
@@ -167,10 +168,16 @@ _WAYS = {
     **({} if why_no_strace() else {"under strace": measure_under_strace}),
     "recorded": measure_recorded,
 }
+_INSTALLED = tuple(name for name in PROGRAMS if not missing_tool(name))
 _RECORDER = (
     *(
         Measurement(f"{what}, {way}", "µs", None, partial(measure, kind=kind))
         for what, kind in (("call", "calls"), ("sync", "syncs"), ("promise", "promises"))
+        for way, measure in _WAYS.items()
+    ),
+    *(
+        Measurement(f"{name} write, {way}", "µs", None, partial(measure, kind=name))
+        for name in _INSTALLED
         for way, measure in _WAYS.items()
     ),
     Measurement("call, compared", "µs", None, measure_comparison),
@@ -237,10 +244,21 @@ RATIOS = (
     ),
     Ratio("recorded call over strace", None, "call, recorded", "call, under strace", ceiling=2.0),
     Ratio("recorded store over strace", None, "store, recorded", "call, under strace", ceiling=4.0),
-    Ratio("sync over strace", None, "sync, recorded", "sync, under strace", ceiling=5.0),
-    Ratio("promise over strace", None, "promise, recorded", "promise, under strace", ceiling=6.0),
+    Ratio("sync over strace", None, "sync, recorded", "sync, under strace", ceiling=2.0),
+    Ratio("promise over strace", None, "promise, recorded", "promise, under strace", ceiling=2.0),
     Ratio("sync over bare", None, "sync, recorded", "sync, bare"),
     Ratio("promise over bare", None, "promise, recorded", "promise, bare"),
+    *(
+        Ratio(
+            f"{name} write over {way.split()[-1]}",
+            None,
+            f"{name} write, recorded",
+            f"{name} write, {way}",
+            ceiling=most,
+        )
+        for name, ceiling in (("go", 4.0), ("sqlite", 3.5), ("redis", 2.5), ("jvm", 1.8))
+        for way, most in (("bare", ceiling), ("under strace", None))
+    ),
 )
 
 

@@ -19,6 +19,7 @@ from tornlog.store.real.native import load_core
 
 from .figure import Figure
 from .real_store import why_missing
+from .recorded_programs import PROGRAMS, missing_tool
 from .recorder import why_no_strace
 
 CALIBRATION = ("kernel steps", "memory: copy", "disk: sequential write", "disk: fdatasync of 4 KiB")
@@ -32,15 +33,22 @@ _HEADER = "| what | median | least | most | limit | unit |\n| --- | --: | --: | 
 def print_bench(console: Console, figures: Sequence[Figure], rounds: int) -> None:
     """Print the rates, then the durations of single calls."""
     console.print(bench_table(figures, rounds))
-    if why_missing():
-        console.print(f"the real store was not measured: {why_missing()}", soft_wrap=True)
-    if why_no_strace():
-        console.print(f"recording was not measured beside strace: {why_no_strace()}", soft_wrap=True)
+    for note in notes_on_missing():
+        console.print(note, soft_wrap=True)
     if any(figure.latency for figure in figures):
         console.print()
         console.print(latency_table(figures))
     console.print()
     console.print(machine_text(), soft_wrap=True)
+
+
+def notes_on_missing() -> list[str]:
+    """Return a sentence for each group of figures that cannot be measured here."""
+    notes = [f"the real store was not measured: {why_missing()}"] if why_missing() else []
+    if why_no_strace():
+        notes.append(f"recording was not measured beside strace: {why_no_strace()}")
+    tools = {name: missing_tool(name) for name in PROGRAMS}
+    return notes + [f"{name} was not recorded: {tool} is not on the PATH" for name, tool in tools.items() if tool]
 
 
 def bench_table(figures: Sequence[Figure], rounds: int) -> Table:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tests.bench import recorder, tables
 from tests.bench.figure import Figure
+from tests.bench.recorded_programs import PROGRAMS, missing_tool
 from tests.bench.recorder import is_recordable, why_no_strace
 from tests.bench.workplace import BenchSettings, Workplace
 
@@ -31,9 +32,9 @@ def run_commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
     commands = []
     run = subprocess.run
 
-    def watched(command: list[str], cwd: str, **keywords: Any) -> "subprocess.CompletedProcess[str]":
-        done = run(command, cwd=cwd, **keywords)
-        trace = Path(cwd) / "trace"
+    def watched(command: list[str], **keywords: Any) -> "subprocess.CompletedProcess[str]":
+        done = run(command, **keywords)
+        trace = Path(keywords.get("cwd", "."), "trace")
         commands.append((command, trace.read_text() if trace.exists() else ""))
         return done
 
@@ -97,3 +98,13 @@ def test_a_recorder_that_fails_raises_an_error(place: Workplace, monkeypatch: py
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with place, pytest.raises(RuntimeError, match="the recorder has ended with 1"):
         recorder.measure_recorded(place, kind="calls")
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_known_programs_make_a_step_for_each_durable_write(place: Workplace, run_commands: Commands, name: str) -> None:
+    if tool := missing_tool(name):
+        pytest.skip(f"{tool} is not installed")
+    with place:
+        recorder.measure_recorded(place, kind=name)  # checks that each write is a step
+    assert [command[-1] for command, _ in run_commands if "tests.bench.recorder" in command] == ["100", "200"]

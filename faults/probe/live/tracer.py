@@ -53,6 +53,11 @@ class MachineTracer(Tracer):
         """Threads inside vfork(2), by child. They neither run nor stop until the child calls exec or exits."""
 
     @property
+    def _executes_plain_calls(self) -> bool:
+        """No plain calls, because the machine may be cut after any step."""
+        return False
+
+    @property
     def steps(self) -> int:
         return len(self._notes.steps)
 

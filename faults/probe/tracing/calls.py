@@ -93,11 +93,15 @@ class ContentCalls:
             else:
                 start = at
             self._record_write(file, start, count)
-            if how & (_RWF_DSYNC | _RWF_SYNC) or flags & os.O_DSYNC:
-                target = "" if how & _RWF_SYNC or flags & os.O_SYNC == os.O_SYNC else DATA
-                self._notes.add(SYNC, target=target, file=file.number, at=start, size=count)
+            self.record_sync_of_write(file, start, count, flags, how)
 
         return finish
+
+    def record_sync_of_write(self, file: KnownFile, at: int, size: int, flags: int, how: int = 0) -> None:
+        """Record the sync that is part of a write. flags: of the descriptor; how: of the call."""
+        if how & (_RWF_DSYNC | _RWF_SYNC) or flags & os.O_DSYNC:
+            target = "" if how & _RWF_SYNC or flags & os.O_SYNC == os.O_SYNC else DATA
+            self._notes.add(SYNC, target=target, file=file.number, at=at, size=size)
 
     def _record_write(self, file: KnownFile, at: int, count: int) -> None:
         self._notes.record_written(file.number, at, file.read(at, count))
@@ -106,15 +110,14 @@ class ContentCalls:
     def _finish_output(self, output: str, data: Callable[[int], bytes]) -> Finish:
         if output == ASKED:
             return lambda count: self._read_rules(data(count)) if count > 0 else None
+        return lambda count: self.record_output(output, data(count)) if count > 0 else None
+
+    def record_output(self, output: str, data: bytes) -> None:
+        """Record the lines that the program has completed on standard output or in the promise pipe."""
         printed, begun = output == PRINTED, self._notes.begun
-
-        def finish(count: int) -> None:
-            if count > 0:
-                *lines, begun[printed] = (begun[printed] + data(count)).split(b"\n")
-                for line in lines:
-                    self._notes.acknowledged(line.decode(errors="replace").rstrip("\r"), printed=printed)
-
-        return finish
+        *lines, begun[printed] = (begun[printed] + data).split(b"\n")
+        for line in lines:
+            self._notes.acknowledged(line.decode(errors="replace").rstrip("\r"), printed=printed)
 
     def _read_rules(self, data: bytes) -> None:
         *lines, self._begun_rule = (self._begun_rule + data).split(b"\n")

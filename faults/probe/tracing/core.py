@@ -6,10 +6,14 @@ refuses a request, ChildProcessError if all children have ended, and the excepti
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 PURE_PYTHON = "TORNLOG_PURE_PYTHON"
 """Environment variable: a non-empty value disables the C core."""
+
+
+PlainCall = tuple[int, int, Any, int, int, bytes | None]
+"""A call that the core has executed: thread, number, target, offset, flags of the descriptor, written data."""
 
 
 class TracingCore(Protocol):
@@ -21,6 +25,35 @@ class TracingCore(Protocol):
     def wait(self, thread: int, /) -> tuple[int, int]:
         """Wait until a thread stops or ends. Return its id and wait status, or (0, 0) after a signal to the
         recorder."""
+
+    def execute_plain_call(
+        self,
+        thread: int,
+        threads: Mapping[int, int],
+        files: Mapping[tuple[int, int], object],
+        outputs: Mapping[tuple[int, int], str],
+        events: list[PlainCall],
+        /,
+    ) -> bool:
+        """If the call at which a thread has stopped is plain, execute it and continue the thread. Return whether it is.
+
+        threads: the pidfd of each thread whose calls may be plain. files, outputs: the recorded targets of descriptors,
+        by device and inode. events: gets the call if it has an effect. The target of a directory's sync is its path.
+        Only x86-64 has plain calls.
+        """
+
+    def wait_after_plain_calls(
+        self,
+        threads: Mapping[int, int],
+        files: Mapping[tuple[int, int], object],
+        outputs: Mapping[tuple[int, int], str],
+        events: list[PlainCall],
+        /,
+    ) -> list[tuple[int, int]]:
+        """Execute the plain calls of stopped threads until other threads stop or end. Return these as `wait` does.
+
+        The list is empty after a signal to the recorder, and after 20 ms of plain calls.
+        """
 
     def go_on(self, thread: int, how: int, signal_number: int, /) -> None:
         """Continue a stopped thread."""

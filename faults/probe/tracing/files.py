@@ -75,8 +75,8 @@ class KnownFiles:
         self.root = root
         status = os.stat(root)
         self.device = status.st_dev
-        self._files: dict[tuple[int, int], KnownFile] = {}
-        self._outputs: dict[tuple[int, int], str] = {}
+        self.files: dict[tuple[int, int], KnownFile] = {}
+        self.outputs: dict[tuple[int, int], str] = {}
         self._devices: dict[int, int] = {}
         """Device of each mount number, except on file systems with several devices per mount."""
         self.registered: dict[int, RegisteredFile] = {}
@@ -88,22 +88,22 @@ class KnownFiles:
             self._add_file(os.open(root + path, _READ | os.O_NOFOLLOW))
 
     def close(self) -> None:
-        for descriptor in (*self._kept.values(), *(file.descriptor for file in self._files.values())):
+        for descriptor in (*self._kept.values(), *(file.descriptor for file in self.files.values())):
             os.close(descriptor)
 
     def _add_file(self, descriptor: int) -> KnownFile:
         status = os.fstat(descriptor)
-        file = KnownFile(len(self._files), descriptor)
-        self._files[status.st_dev, status.st_ino] = file
+        file = KnownFile(len(self.files), descriptor)
+        self.files[status.st_dev, status.st_ino] = file
         return file
 
     def add_output(self, name: str, descriptor: int) -> None:
         """Register an output. descriptor: the recorder's own descriptor."""
         status = os.fstat(descriptor)
-        self._outputs[status.st_dev, status.st_ino] = name
+        self.outputs[status.st_dev, status.st_ino] = name
 
     def of(self, status: os.stat_result) -> KnownFile | None:
-        return self._files.get((status.st_dev, status.st_ino))
+        return self.files.get((status.st_dev, status.st_ino))
 
     def add_new_file(self, path: str) -> KnownFile:
         """Register a new file. path: any path at which the recorder can read the file. Raises OSError if the file
@@ -131,7 +131,7 @@ class KnownFiles:
                 self._devices[mount] = status.st_dev
         else:
             identity = (device, inode)
-        return DescriptorState(self._files.get(identity), self._outputs.get(identity, ""), position, flags)
+        return DescriptorState(self.files.get(identity), self.outputs.get(identity, ""), position, flags)
 
     def _keep_fdinfo(self, key: tuple[int, int]) -> int:
         assert key not in self._kept, key

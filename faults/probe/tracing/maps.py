@@ -197,6 +197,11 @@ class MapCalls:
 
     # -- stores --------------------------------------------------------------------------------------
 
+    @property
+    def compares_contents(self) -> bool:
+        """Return whether each recorded call must compare files or pages with their known content."""
+        return bool(self._open or self._shadows)
+
     def run_store(self, thread: TracedThread) -> int | None:
         """Run the store that raised SIGSEGV. Return the signal to deliver, or None if SIGSEGV has another cause."""
         memory = thread.memory

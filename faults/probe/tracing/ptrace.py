@@ -124,6 +124,11 @@ def wait(thread: int = -1) -> tuple[int, int]:
     return 0, 0
 
 
+def has_stops_put_back() -> bool:
+    """Return whether `wait` would return without asking the kernel."""
+    return bool(_set_aside)
+
+
 def put_back(thread: int, status: int) -> None:
     """Let `wait` return this stop again, before other stops."""
     _set_aside.appendleft((thread, status))

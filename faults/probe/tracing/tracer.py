@@ -21,6 +21,7 @@ from .machines import Architecture
 from .maps import MapCalls
 from .names import OLDER_CALLS, NameCalls
 from .notes import ProgramNotes
+from .plain_calls import PlainCalls
 from .processor import SharedProcessor
 from .ptrace import EnteredCall, ThreadGone
 from .ring_calls import RingCalls
@@ -102,6 +103,7 @@ class Tracer:
         self._kernel_stores = KernelStores(self._maps, injector)
         contents = ContentCalls(self.files, notes, self._maps, self._add_rule)
         names = self._names = NameCalls(self.files, notes, self._maps, contents)
+        self._plain = PlainCalls(machine, self.files, notes, self._maps, contents)
         operations = RingOperations(self.files, notes, contents, names, self._maps)
         self._rings = RingCalls(self.files, notes, self._maps, injector, operations)
         self.faults: CallFaults | None = None
@@ -129,6 +131,7 @@ class Tracer:
         self._numbers = 0
 
     def close(self) -> None:
+        self._plain.close()
         self._maps.close()
         self.files.close()
 
@@ -155,7 +158,7 @@ class Tracer:
         signal.setitimer(signal.ITIMER_REAL, self._tick_seconds, self._tick_seconds)
         try:
             while True:
-                found, status = ptrace.wait()
+                found, status = self._wait()
                 if found and os.WIFSTOPPED(status):
                     self._on_stop(found, status)
                 elif found:
@@ -168,6 +171,15 @@ class Tracer:
             signal.setitimer(signal.ITIMER_REAL, 0)
         assert self._status is not None
         return os.waitstatus_to_exitcode(self._status)
+
+    def _wait(self) -> tuple[int, int]:
+        is_quick = self._executes_plain_calls and self._under_way is None
+        return self._plain.wait(self._threads) if is_quick else ptrace.wait()
+
+    @property
+    def _executes_plain_calls(self) -> bool:
+        """Return whether no order, fault or stack needs the stops of plain calls."""
+        return self._order is None and self._walker is None and self.faults is None
 
     def _check_time_limit(self, deadline: float, seconds_max: float) -> None:
         if time.monotonic() > deadline:
@@ -214,8 +226,10 @@ class Tracer:
             self._forget_thread(thread)
             thread = self._threads.pop(former)
             self.files.forget_thread(former)
+            self._plain.forget_thread(former)
             thread.id = thread.group
             self._threads[thread.id] = thread
+        self._plain.forget_thread(thread.id)
         thread.memory = AddressSpace()
         thread.task = -1
 
@@ -229,6 +243,7 @@ class Tracer:
 
     def _forget_thread(self, thread: TracedThread) -> None:
         self.files.forget_thread(thread.id)
+        self._plain.forget_thread(thread.id)
         self._maps.forget_thread(thread.id)
         self._kernel_stores.forget_thread(thread.id)
         self._rings.forget_thread(thread.id)
@@ -327,8 +342,10 @@ class Tracer:
     def _handle_waiting_threads(self) -> None:
         while self._under_way is None and (turn := self._next_stopped_thread()) is not None:
             thread, look = turn
+            may_be_plain = look == self._on_call_entry and self._executes_plain_calls
             try:
-                look(thread)
+                if not (may_be_plain and self._plain.execute(thread, self._threads)):
+                    look(thread)
             except ThreadGone as gone:
                 self._handle_killed_thread(gone)
 
@@ -408,6 +425,7 @@ class Tracer:
             self._set_notes_context(thread, thread.call)
             finish(ptrace.result(thread.id))
             self._maps.close_pages(thread)
+            self._plain.add_thread(thread)
         self._continue(thread)
         if thread is self._under_way:
             self._under_way = None

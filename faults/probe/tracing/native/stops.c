@@ -1,15 +1,9 @@
 /* The recorder's C core: makes the same requests about stopped threads as the ctypes code, but faster.
    What its functions do: Core in tracing/core.py. What is to be done about a stop is none of its business. */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <Python.h>
+#include "stops.h"
 #include <errno.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -17,17 +11,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { INTERFACE = 2 }; /* version of the functions; must equal the one in native/__init__.py */
+enum { INTERFACE = 3 }; /* version of the functions; must equal the one in native/__init__.py */
 enum { STEP = 9, GET_REGISTERS = 0x4204, SET_REGISTERS = 0x4205, GET_MASK = 0x420A, SET_MASK = 0x420B };
 enum { SIGNAL_INFO = 0x4202, CALL_INFO = 0x420E };
-enum { WORDS_MAX = 128, ALL_CHILDREN = 0x40000000, FACTS_BYTES = 160 };
+enum { WORDS_MAX = 128, FACTS_BYTES = 160 };
 
-static long request(int what, int thread, uintptr_t address, uintptr_t data) {
+long request(int what, int thread, uintptr_t address, uintptr_t data) {
     return ptrace(what, thread, (void *)address, (void *)data);
 }
 
-/* Raise the error of a request: OSError, or the exception from the module's `gone` if the thread has ended. */
-static PyObject *failed(PyObject *module, int thread) {
+PyObject *failed(PyObject *module, int thread) {
     if (errno != ESRCH) return PyErr_SetFromErrno(PyExc_OSError);
     PyObject *gone = PyObject_GetAttrString(module, "gone"), *number = PyLong_FromLong(thread);
     if (gone != NULL && number != NULL) PyErr_SetObject(gone, number);
@@ -36,8 +29,7 @@ static PyObject *failed(PyObject *module, int thread) {
     return NULL;
 }
 
-/* Wait without the GIL until a thread stops or ends. Return the thread, 0 after a signal to this process, or -1. */
-static int next_stop(int thread, int *status) {
+int next_stop(int thread, int *status) {
     int found;
     Py_BEGIN_ALLOW_THREADS
     found = waitpid(thread, status, ALL_CHILDREN);
@@ -227,6 +219,8 @@ static PyObject *difference(PyObject *module, PyObject *args) {
 
 static PyMethodDef functions[] = {
     {"wait", wait_stop, METH_VARARGS, NULL},
+    {"execute_plain_call", execute_plain_call, METH_VARARGS, NULL},
+    {"wait_after_plain_calls", wait_after_plain_calls, METH_VARARGS, NULL},
     {"go_on", go_on, METH_VARARGS, NULL},
     {"entered", entered, METH_VARARGS, NULL},
     {"result", result, METH_VARARGS, NULL},
