@@ -230,5 +230,9 @@ class BrokerPlan:
     """Operators resume the checks of given-up half messages: some during the run, all others at its end."""
     cpp_clients: bool = knob_field(False, plain=False, weight=1)
     """Clients write headers like RocketMQ's C++ client, with numbers and booleans instead of strings."""
+    group_members: int = knob_field(0, plain=0, weight=4)
+    """Number of orderly consumers of one group. They share the queues by rebalancing, and lock each queue."""
+    leave_chance: float = knob_field(0.0, plain=0.0, weight=2)
+    """The chance, per heartbeat, that a group member unregisters or falls silent, and returns later."""
     slave_takes_over: bool = knob_field(False, plain=False, weight=3)
     """The first master is lost at the end of the run and a slave restarts as master."""

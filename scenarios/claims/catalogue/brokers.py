@@ -251,4 +251,48 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="clients-go-on-at-another-master",
     ),
+    # Members of a group lock the queues that they consume. Members die, leave, fall silent and return.
+    Scenario(
+        "orderly-consumers",
+        "while members of a group join, leave and die, at most one of them holds the lock of each queue, and the group "
+        "processes every queue in order to its end",
+        BROKER.replace(
+            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
+            lives=(1, 1, 2),
+            producers=(1, 2),
+            consumers=(0,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            messages_each=(2, 5),
+            heals=(True, True, False),
+            broker={
+                "group_members": (2, 2, 3),
+                "leave_chance": (0.0, 0.1, 0.3),
+                "client_death_chance": (0.0, 0.05, 0.3),
+                "tailing_consumers": (0,),
+                "pull_messages_max": (1, 4),
+                "rest_ms_max": (0, 8_000, 150_000),
+            },
+        ),
+    ),
+    # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
+    Scenario(
+        "broker-lookups",
+        "every answer to a lookup by key, id or time contains exactly the messages that the broker has dispatched, and "
+        "the bounds of a queue contain them",
+        BROKER.replace(
+            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
+            lives=(1, 2),
+            producers=(1, 2),
+            consumers=(0,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            heals=(True, False),
+            index={"slots": (5, 40), "keys_chance": (0.5, 1.0), "seekers": (1, 2)},
+            memory={"transient_pool": (False, True)},
+            consume_queue_bytes=(100, 200, 6_000),
+            retention={"deletes_segments": (False, False, True)},
+            broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
+        ),
+    ),
 )

@@ -34,10 +34,14 @@ from ..machines import OFF, NetworkRun
 from ..settling import Settling
 from .account import BrokerAccount
 from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, BrokerNode, identities_of
+from .broker_user import BrokerUser, RunOfUsers
 from .client_machine import ClientMachine
 from .commands import TRANSACTION_MS, cpp_frame
 from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
+from .group_member import SETTLE_MS as MEMBERS_SETTLE_MS
+from .lookup_client import LookupClient
 from .message_options import draw_subscription
+from .orderly_member import OrderlyMember
 from .producer import ProducerClient
 from .routes import NAME_SERVER_MS, ROUTES_MS, Routes
 from .tailing_consumer import TailingConsumer
@@ -65,6 +69,8 @@ def _step_ms_max(plan: Plan) -> int:
         step_ms += REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS
     if plan.cluster.slaves:  # a SYNC_MASTER answers only after a slave has connected
         step_ms += REGISTER_MS + config_of(plan).ha_housekeeping_interval_ms + RECONNECT_MS + CONNECT_MS
+    if plan.broker.group_members:
+        step_ms += MEMBERS_SETTLE_MS
     return step_ms
 
 
@@ -111,6 +117,7 @@ class BrokerRun(NetworkRun):
         self._client_machines: list[ClientMachine] = []
         self._producers: list[ProducerClient] = []
         self._consumers: list[BrokerConsumer] = []
+        self._users: list[BrokerUser] = []
 
     @property
     def _used_nodes(self) -> list[BrokerNode]:
@@ -163,6 +170,26 @@ class BrokerRun(NetworkRun):
             queue = self._choices.stream(name).choice(queues, "queue")
             machine = self._make_client_machine(name, TAILING_NET + number)
             TailingConsumer(plan, machine, self._make_routes, self._accounts[queue.broker], queue, name, report)
+
+        self._start_users(queues)
+
+    def _start_users(self, queues: list[BrokerQueue]) -> None:
+        run = RunOfUsers(
+            self._plan,
+            self._accounts,
+            self._make_client_machine,
+            self._make_routes,
+            self._choices.stream,
+            self._judge.report,
+            self._master_store,
+        )
+        self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
+        for number in range(self._plan.broker.group_members):
+            self._users.append(OrderlyMember(run, number, queues))
+
+    def _master_store(self, broker: str) -> MessageStore | None:
+        nodes = (node for node in self._used_nodes if node.identity.address.broker == broker and not node.is_slave)
+        return next((node.store for node in nodes if node.is_alive), None)
 
     def _make_routes(self, world: World) -> Routes:
         addresses = [identity.address for identity in self._identities]
@@ -330,6 +357,7 @@ class BrokerRun(NetworkRun):
         if self._plan.delay.chance or self._plan.broker.send_back_chance:
             self._director.tasks.sleep(DELIVERED_MS)
         self._await_no_work_left(self._undispatched_or_lagging, "consumers do not catch up", "delivery", "all queues")
+        self._await_no_work_left(self._unfinished_text, "a user does not finish", "users", "all done")
         self._await_idle()
 
     @property
@@ -372,6 +400,8 @@ class BrokerRun(NetworkRun):
             producer.insists = True
         for consumer in self._consumers:
             consumer.insists = True
+        for user in self._users:
+            user.insists = True
 
     def _needs_restart(self, node: BrokerNode) -> bool:
         return allowances.has_any_fault(node.life.disk) or self._plan.capacity_bytes > 0
@@ -409,6 +439,9 @@ class BrokerRun(NetworkRun):
                 self._run_on_machine(node.life.machine, "clean", node.clean)
             if node.is_slave:
                 self._judge.report(node.check_replica(self._used_nodes[0]))
+
+    def _unfinished_text(self) -> str:
+        return next((text for user in self._users if (text := user.unfinished_text())), "")
 
     def _unanswered_text(self) -> str:
         counts = [len(producer.names) for producer in self._producers]

@@ -1,0 +1,136 @@
+"""Bugs of a broker's answers to clients: queue locks, members of groups, and lookups."""
+
+from collections.abc import Iterable
+
+from ....store.broker import clients
+from ....store.broker.clients import RebalanceLockManager
+from ....store.broker.parts import BrokerParts
+from ....store.formats.message import MessageRecord
+from ....store.formats.remoting.json_body import MessageQueue
+from ....store.index.key_query import QueryMessageResult
+from ....store.message_store import MessageStore
+from ...claims.catalogue import SCENARIOS
+from ..mutant import bit, bug, needs
+
+_ORDERLY = SCENARIOS["orderly-consumers"].ranges.replace(
+    heals=(True,), broker={"leave_chance": (0.3,), "client_death_chance": (0.3,), "rest_ms_max": (150_000,)}
+)
+
+
+@bug("lock-never-expires", clients, "_is_expired", found_by=("LOCK", "LIVE"))
+@needs(_ORDERLY)
+def never_expire(held: clients._QueueLock, now_ns: int) -> bool:
+    """The queue lock of a client that died or fell silent stays for ever."""
+    bit(never_expire.original(held, now_ns))
+    return False
+
+
+@bug("lock-not-renewed", RebalanceLockManager, "try_lock", found_by=("LOCK",))
+@needs(_ORDERLY)
+def lock_without_renewal(
+    self: RebalanceLockManager, group: str, queues: Iterable[MessageQueue], client_id: str
+) -> list[MessageQueue]:
+    """A queue lock expires after its first request, although its holder renews it."""
+    before = dict(self._groups.get(group, {}))
+    got = lock_without_renewal.original(self, group, queues, client_id)
+    for queue in got:
+        held = before.get(queue)
+        if bit(held is not None and held.client_id == client_id) and held is not None:
+            self._groups[group][queue] = held
+    return got
+
+
+@bug("lock-released-by-another", RebalanceLockManager, "unlock", found_by=("LOCK",))
+@needs(_ORDERLY)
+def unlock_for_all(self: RebalanceLockManager, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
+    """A client's request to unlock a queue removes the lock of another client."""
+    with self._lock:
+        locks = self._groups.get(group, {})
+        for queue in queues:
+            held = locks.pop(queue, None)
+            bit(held is not None and held.client_id != client_id)
+        self._drop_group_if_empty(group)
+
+
+@bug("lock-granted-to-all", RebalanceLockManager, "try_lock", found_by=("LOCK", "META"))
+@needs(_ORDERLY)
+def grant_every_lock(
+    self: RebalanceLockManager, group: str, queues: Iterable[MessageQueue], client_id: str
+) -> list[MessageQueue]:
+    """A request to lock queues is granted for queues that another client holds, too."""
+    wanted = list(queues)
+    bit(len(grant_every_lock.original(self, group, wanted, client_id)) < len(wanted))
+    return wanted
+
+
+_LOOKING = SCENARIOS["broker-lookups"].ranges.replace(broker={"rest_ms_max": (15_000,)})
+
+
+@bug("query-ignores-maximum", MessageStore, "query_message", found_by=("IDX",))
+@needs(_LOOKING)
+def query_all_messages(
+    self: MessageStore, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int
+) -> QueryMessageResult:
+    """A query by key returns more messages than the client asked for."""
+    wide = query_all_messages.original(self, topic, key, 64, begin_ms, end_ms)
+    bit(len(wide.records) > max_messages)
+    return wide
+
+
+@bug("query-ignores-times", MessageStore, "query_message", found_by=("IDX",))
+@needs(_LOOKING)
+def query_without_times(
+    self: MessageStore, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int
+) -> QueryMessageResult:
+    """A query by key returns messages from outside of the requested times."""
+    bit(begin_ms > 0)
+    return query_without_times.original(self, topic, key, max_messages, 0, 1 << 62)
+
+
+@bug("time-search-one-late", BrokerParts, "offset_by_time", found_by=("READ",))
+@needs(_LOOKING)
+def offset_after_nearest(self: BrokerParts, topic: str, queue_id: int, timestamp_ms: int) -> int:
+    """A search by time returns the message after the nearest one."""
+    found = offset_after_nearest.original(self, topic, queue_id, timestamp_ms)
+    last = self.max_offset(topic, queue_id) - 1
+    bit(found < last)
+    return min(found + 1, max(last, 0))
+
+
+@bug("min-offset-of-last-message", BrokerParts, "min_offset", found_by=("READ",))
+@needs(_LOOKING)
+def min_offset_of_last(self: BrokerParts, topic: str, queue_id: int) -> int:
+    """The minimum offset of a queue is that of its last message."""
+    last = self.max_offset(topic, queue_id) - 1
+    bit(last > 0)
+    return max(last, 0)
+
+
+@bug("max-offset-of-last-message", BrokerParts, "max_offset", found_by=("READ",))
+@needs(_LOOKING)
+def max_offset_of_last(self: BrokerParts, topic: str, queue_id: int) -> int:
+    """The maximum offset of a queue is that of its last message, not the next one."""
+    end = max_offset_of_last.original(self, topic, queue_id)
+    bit(end > 0)
+    return max(end - 1, 0)
+
+
+@bug("earliest-time-is-zero", BrokerParts, "store_time", found_by=("READ",))
+@needs(_LOOKING)
+def store_time_of_nothing(self: BrokerParts, topic: str, queue_id: int, offset: int) -> int:
+    """A broker answers that a queue has no earliest store time although the queue has messages."""
+    bit(store_time_of_nothing.original(self, topic, queue_id, offset) >= 0)
+    return -1
+
+
+@bug("id-finds-next-message", MessageStore, "look_message_by_offset", found_by=("READ",))
+@needs(_LOOKING)
+def look_at_next_record(self: MessageStore, physical_offset: int) -> MessageRecord | None:
+    """A lookup by an id with a wrong offset returns the message that follows the offset."""
+    found = look_at_next_record.original(self, physical_offset)
+    end = min(self.max_phy_offset, physical_offset + 2_000)
+    for offset in range(physical_offset + 1, end if found is None and physical_offset >= 0 else 0):
+        if (found := look_at_next_record.original(self, offset)) is not None:
+            bit()
+            return found
+    return found
