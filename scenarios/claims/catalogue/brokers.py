@@ -275,6 +275,28 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
     ),
+    # Members of a group leave, fall silent for longer than the broker's patience, and return.
+    Scenario(
+        "group-members",
+        "after a member leaves, dies or falls silent, the broker lists exactly the other members and tells each in time",
+        BROKER.replace(
+            endings=("stop", "stop", "crash at rest"),
+            lives=(1,),
+            producers=(1,),
+            consumers=(0,),
+            topics=(1,),
+            queues_per_topic=(1, 2),
+            messages_each=(2,),
+            heals=(False,),
+            broker={
+                "group_members": (2, 3),
+                "leave_chance": (0.2, 0.4),
+                "client_death_chance": (0.0, 0.3),
+                "tailing_consumers": (0,),
+                "rest_ms_max": (350_000,),
+            },
+        ),
+    ),
     # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
     Scenario(
         "broker-lookups",

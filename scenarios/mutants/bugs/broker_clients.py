@@ -3,9 +3,14 @@
 from collections.abc import Iterable
 
 from ....store.broker import clients
-from ....store.broker.clients import RebalanceLockManager
+from ....store.broker.clients import ClientChannelInfo, ConsumerGroupInfo, ConsumerManager, RebalanceLockManager
 from ....store.broker.parts import BrokerParts
+from ....store.broker.processors.client_manage import ClientManageProcessor
+from ....store.broker.requests import success_response
+from ....store.broker.router import Channel
+from ....store.broker.subscriptions import ConsumerData
 from ....store.formats.message import MessageRecord
+from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import MessageQueue
 from ....store.index.key_query import QueryMessageResult
 from ....store.message_store import MessageStore
@@ -134,3 +139,65 @@ def look_at_next_record(self: MessageStore, physical_offset: int) -> MessageReco
             bit()
             return found
     return found
+
+
+_MEMBERS = SCENARIOS["group-members"].ranges
+
+
+@bug("unregistered-member-stays", ClientManageProcessor, "unregister_client", found_by=("LIVE",))
+@needs(_MEMBERS)
+def unregister_nobody(self: ClientManageProcessor, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    """A consumer that unregisters remains a member of its group."""
+    bit()
+    return success_response(request)
+
+
+@bug("leave-told-to-nobody", ConsumerManager, "unregister", found_by=("LIVE",))
+@needs(_MEMBERS)
+def unregister_quietly(self: ConsumerManager, group: str, channel: Channel, *, notify: bool) -> None:
+    """The members of a group are not told that another member has left or died."""
+    bit(notify and len(getattr(self.find_group(group), "clients", ())) > 1)
+    unregister_quietly.original(self, group, channel, notify=False)
+
+
+@bug("join-told-to-newcomer-only", ConsumerManager, "register", found_by=("LIVE",))
+@needs(_MEMBERS)
+def register_telling_newcomer(
+    self: ConsumerManager, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool
+) -> None:
+    """Only a new member itself is told that it has joined its group."""
+    before, on_changed = getattr(self.find_group(consumer.group), "clients", ()), self.on_changed
+    register_telling_newcomer.original(self, consumer, client, notify=False)
+    if client.channel not in before and notify:
+        bit(len(before) > 0)
+        on_changed(consumer.group, [client.channel])
+
+
+@bug("silent-member-stays", ConsumerManager, "close_expired", found_by=("LIVE",))
+@needs(_MEMBERS)
+def close_nobody(self: ConsumerManager) -> None:
+    """A consumer that sends no heartbeat for two minutes remains a member of its group."""
+    silent_ns = self._clock.monotonic_ns() - clients.CHANNEL_EXPIRED_MS * 1_000_000
+    infos = list(self._groups.values())
+    bit(any(client.heartbeat_ns < silent_ns for info in infos for client in info.clients.values()))
+
+
+@bug("heartbeat-not-renewed", ConsumerManager, "register", found_by=("LIVE",))
+@needs(_MEMBERS)
+def register_with_first_time(
+    self: ConsumerManager, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool
+) -> None:
+    """A member leaves its group two minutes after its first heartbeat, although it sends further ones."""
+    known = getattr(self.find_group(consumer.group), "clients", {}).get(client.channel)
+    if bit(known is not None) and known is not None:
+        client.heartbeat_ns = known.heartbeat_ns
+    register_with_first_time.original(self, consumer, client, notify=notify)
+
+
+@bug("member-list-of-one", ConsumerGroupInfo, "client_ids", found_by=("LIVE",))
+@needs(_MEMBERS)
+def newest_client_id(self: ConsumerGroupInfo) -> list[str]:
+    """The list of a group's members has only the newest member."""
+    found = newest_client_id.original(self)
+    bit(len(found) > 1)
+    return found[-1:]

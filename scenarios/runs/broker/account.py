@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ...oracle import guarantees
 from ...oracle.group_commits import Group
 from ...oracle.group_delivery import GroupDelivery, user_places
+from ...oracle.group_members import GroupMembers
 from ...oracle.ledger import Ledger
 from ...oracle.pull_times import PullTimes
 from ...oracle.put_entry import PutEntry
@@ -32,6 +33,7 @@ class BrokerAccount:
     group: GroupDelivery = field(default_factory=GroupDelivery)
     locks: QueueLocks = field(default_factory=QueueLocks)
     """The locks of the group of members."""
+    members: GroupMembers = field(default_factory=GroupMembers)
     handled_to: dict[Group, int] = field(default_factory=dict)
     """The offset to which members have processed a queue, as committed or answered since the broker's last start."""
 
@@ -56,6 +58,7 @@ class BrokerAccount:
         self.ledger.commits.end_life()
         self.pull_times.begin_life()
         self.locks.begin_life()
+        self.members.begin_life()
         self.handled_to.clear()
 
     def note_recovery(self, found: RecoveredStore) -> None:

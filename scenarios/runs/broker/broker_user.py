@@ -39,6 +39,9 @@ class RunOfUsers:
     master_store: Callable[[str], MessageStore | None]
     """The store of a broker's running master; None while there is none."""
 
+    now_ns: Callable[[], int]
+    """Virtual time, also after the death of a user's machine."""
+
     @property
     def topics(self) -> list[str]:
         return [topic_of_users(number) for number in range(self.plan.topics)]
@@ -94,7 +97,7 @@ class BrokerUser:
 
     @property
     def now_ns(self) -> int:
-        return self.world.clock.monotonic_ns()
+        return self.run.now_ns()
 
     @property
     def client_id(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ....store.broker.requests import RequestCode
+from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from .broker_user import BrokerUser, RunOfUsers
 from .commands import consumer_heartbeat, member_list_command, unregister_command
@@ -22,7 +22,7 @@ from .message_options import EVERYTHING
 GROUP = "members"
 MEMBERS_NET = 70
 """The last byte of the address of the first member."""
-HEARTBEAT_MS = 10_000
+HEARTBEAT_MS = 20_000
 """RocketMQ's clients use 30 s."""
 REBALANCE_MS = 20_000
 _AWAY_MS = (1_000, 30_000, 140_000)
@@ -50,11 +50,17 @@ class GroupMember(BrokerUser):
 
     def __init__(self, run: RunOfUsers, number: int, queues: Sequence[BrokerQueue]) -> None:
         super().__init__(run, f"member-{number}", MEMBERS_NET + number)
+        self.machine.on_death = self._note_death
         self.queues = queues
         self.owned: set[BrokerQueue] = set()
 
+    def _note_death(self) -> None:
+        for account in self.run.accounts.values():
+            account.members.record_death(self.client_id, self.now_ns, silently=self.machine.died_silently)
+
     def begin(self) -> None:
         self.owned = set()
+        self._told_ns: list[int] = []
         self._is_away = False
         self._change = self.world.tasks.signal(f"{self.name} rebalances")
         self.world.tasks.spawn("rebalance", self._rebalance_repeatedly)
@@ -62,19 +68,36 @@ class GroupMember(BrokerUser):
 
     def receive_request(self, request: RemotingCommand) -> None:
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            self._told_ns.append(self.now_ns)
             self._change.notify()
 
     def rebalanced(self, broker: str) -> None:
         """Take the queues of the last rebalancing, and give up others."""
 
     def _send_heartbeats(self) -> None:
-        command = consumer_heartbeat(self.client_id, self.run.topics, EVERYTHING, GROUP)
         while True:
             for broker in self.run.accounts:
-                self.ask(broker, command)
+                self._send_heartbeat(broker)
             self._change.notify()
             self.world.tasks.sleep(HEARTBEAT_MS)
             self._leave_by_chance()
+
+    def _send_heartbeat(self, broker: str) -> None:
+        members, client_id = self.run.accounts[broker].members, self.client_id
+        is_new = members.record_heartbeat_request(client_id, self.now_ns)
+        try:
+            reply = self.ask(broker, consumer_heartbeat(client_id, self.run.topics, EVERYTHING, GROUP))
+            if reply is not None and reply.is_success and reply.is_of_this_life:
+                members.record_heartbeat_answer(client_id, reply.asked_ns, reply.answered_ns, is_new=is_new)
+        finally:
+            members.record_no_answer(client_id, self.now_ns)
+
+    def _leave(self, broker: str) -> None:
+        members, client_id = self.run.accounts[broker].members, self.client_id
+        was_member = members.record_leave_request(client_id, self.now_ns)
+        reply = self.ask(broker, unregister_command(client_id, GROUP))
+        if was_member and reply is not None and reply.is_success and reply.is_of_this_life:
+            members.record_leave_answer(client_id, reply.asked_ns, reply.answered_ns, was_member=True)
 
     def _leave_by_chance(self) -> None:
         """Leave the group with the plan's chance, and return after some time."""
@@ -85,22 +108,29 @@ class GroupMember(BrokerUser):
         if self.stream.chance(0.5, "unregisters"):
             for broker in self.run.accounts:
                 self.rebalanced(broker)
-                self.ask(broker, unregister_command(self.client_id, GROUP))
+                self._leave(broker)
         self.world.tasks.sleep(self.stream.choice(_AWAY_MS, "ms away"))
         self._is_away = False
 
     def _rebalance_repeatedly(self) -> None:
         while True:
             self._change.wait(REBALANCE_MS)
+            for account in self.run.accounts.values():
+                self.run.report(account.members.check_told(self.client_id, self._told_ns, self.now_ns))
             if not self._is_away:
                 for broker in self.run.accounts:
                     self._rebalance(broker)
 
     def _rebalance(self, broker: str) -> None:
         reply = self.ask(broker, member_list_command(GROUP))
-        if reply is None or not reply.is_success:
+        if reply is None or reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
             return
-        members: list[str] = msgspec.json.decode(reply.response.body)["consumerIdList"]
+        members: list[str] = []
+        if reply.is_success:  # otherwise nobody consumes for the group
+            members = msgspec.json.decode(reply.response.body)["consumerIdList"]
+        if reply.is_of_this_life:
+            known = self.run.accounts[broker].members
+            self.run.report(known.check_list(members, reply.asked_ns, reply.answered_ns))
         queues = [queue for queue in self.queues if queue.broker == broker]
         part = allocate_averagely(queues, members, self.client_id)
         self.owned = {queue for queue in self.owned if queue.broker != broker} | set(part)

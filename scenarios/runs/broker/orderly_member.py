@@ -29,7 +29,8 @@ _VALID_NS = 30_000_000_000
 _GREEDY_CHANCE = 0.3
 _WORK_MS = (0, 1, 100)
 _IDLE_MS = 500
-_SUSPEND_MS = 5_000
+_UNLOCKED_MS = 2_000
+_SUSPEND_MS = 15_000
 
 
 class OrderlyMember(GroupMember):
@@ -129,7 +130,7 @@ class OrderlyMember(GroupMember):
         while True:
             if not self._holds_lock(queue):
                 position = None
-                self.world.tasks.sleep(_IDLE_MS)
+                self.world.tasks.sleep(_UNLOCKED_MS)
                 continue
             found = self._find_position(queue) if position is None else self._pull_once(queue, position)
             if found is None or found == position:

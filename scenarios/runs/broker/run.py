@@ -100,6 +100,7 @@ class BrokerRun(NetworkRun):
                 self._accounts[name] = BrokerAccount(
                     settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, hits
                 )
+                self._accounts[name].members.late_ms_max = live.delivery_of_request_ms_max(plan)
                 histories[name] = MasterHistory()
         self._brokers = [
             BrokerNode(
@@ -182,6 +183,7 @@ class BrokerRun(NetworkRun):
             self._choices.stream,
             self._judge.report,
             self._master_store,
+            lambda: self._kernel.now_ns,
         )
         self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
         for number in range(self._plan.broker.group_members):

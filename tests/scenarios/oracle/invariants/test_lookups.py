@@ -46,11 +46,11 @@ def test_the_bounds_of_a_queue_contain_its_dispatched_messages(
     assert [found.field for found in check_queue_bounds(ledger, QUEUE, bounds, before, 200)] == fields
 
 
-@pytest.mark.parametrize(("offset", "count"), [(0, 1), (1, 0), (2, 1), (3, 0)])
-def test_an_offset_by_time_is_the_nearest_in_its_file(offset: int, count: int) -> None:
+@pytest.mark.parametrize(("offset", "nearer"), [(0, 1), (1, 0), (2, 2), (3, 0)])
+def test_an_offset_by_time_is_the_nearest_in_its_file(offset: int, nearer: int) -> None:
     times = {0: 1_000, 1: 2_000, 2: 3_000, 3: 1_900}  # offset 3 is in the next file
     found = check_offset_by_time(QUEUE, 1_900, offset, times, QueueBounds(0, 4), 3)
-    assert len(list(found)) == count
+    assert len(list(found)) == nearer
 
 
 def test_an_earliest_time_is_that_of_the_first_message() -> None:
