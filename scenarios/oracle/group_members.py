@@ -12,7 +12,9 @@ A broker forgets all members when it restarts. Source: RocketMQ ConsumerManager,
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from ...store.broker.requests import RequestCode
 from .evidence import Violation, record_tried
 
 SILENT_MS, _HOUSEKEEPING_MS = 120_000, 10_000
@@ -30,14 +32,27 @@ class _Member:
         return self.certain_from_ns <= begin_ns and end_ns <= self.certain_to_ns
 
 
+class MemberNotice(NamedTuple):
+    """A request that a broker has sent to a member."""
+
+    at_ns: int
+    code: int
+    body: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A client that joined or left. untold: the members that must be told and have not been checked yet."""
+    """A client that joined or left, or offsets that were reset.
+
+    code, body: of the request that goes to the members. unchecked: the members that have not been checked yet.
+    """
 
     text: str
+    code: int
+    body: bytes
     begin_ns: int
     due_ns: int
-    untold: set[str]
+    unchecked: set[str]
 
 
 @dataclass(slots=True)
@@ -113,11 +128,25 @@ class GroupMembers:
     def _silent_end_ns(self, last_ns: int) -> int:
         return last_ns + (SILENT_MS + _HOUSEKEEPING_MS + self.late_ms_max) * _NS
 
-    def _record_change(self, text: str, client: str, begin_ns: int, end_ns: int) -> None:
+    def record_reset(self, offsets: bytes, asked_ns: int, answered_ns: int) -> None:
+        """Record that a broker has answered an operator's request to reset offsets with these offsets."""
+        code = RequestCode.RESET_CONSUMER_CLIENT_OFFSET
+        self._record_change("offsets are reset", "", asked_ns, answered_ns, code, offsets)
+
+    def _record_change(
+        self,
+        text: str,
+        client: str,
+        begin_ns: int,
+        end_ns: int,
+        code: int = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+        body: bytes = b"",
+    ) -> None:
         others = {
             name for name, each in self._members.items() if name != client and each.is_certain(begin_ns, begin_ns)
         }
-        self._changes.append(_Change(text, begin_ns, end_ns + self.late_ms_max * _NS, others))
+        due_ns = end_ns + self.late_ms_max * _NS
+        self._changes.append(_Change(text, code, body, begin_ns, due_ns, others))
 
     # -- checks ------------------------------------------------------------------------------------
 
@@ -134,21 +163,23 @@ class GroupMembers:
             if member.is_certain(asked_ns, answered_ns) and client not in found:
                 yield _violation(f"{client} is not listed as a member", client, found)
 
-    def check_told(self, client: str, told_ns: Collection[int], now_ns: int) -> Iterator[Violation]:
-        """LIVE: yield each change of the group that a member was not told in time.
+    def check_notified(self, client: str, notices: Collection[MemberNotice], now_ns: int) -> Iterator[Violation]:
+        """LIVE: yield each change of the group that a member was not notified of in time.
 
-        told_ns: the times at which the member received NOTIFY_CONSUMER_IDS_CHANGED.
+        notices: the requests that the member received.
         """
         member = self._members.get(client)
         for change in self._changes:
-            if member is None or change.due_ns > now_ns or client not in change.untold:
+            if member is None or change.due_ns > now_ns or client not in change.unchecked:
                 continue
-            change.untold.remove(client)
+            change.unchecked.remove(client)
             if not member.is_certain(change.begin_ns, change.due_ns):
                 continue
             record_tried("LIVE")
-            if not any(change.begin_ns <= each_ns <= change.due_ns for each_ns in told_ns):
-                yield _violation(f"{client} is not told that {change.text}", f"by {change.due_ns} ns", list(told_ns))
+            requests = [each for each in notices if (each.code, each.body) == (change.code, change.body)]
+            if not any(change.begin_ns <= each.at_ns <= change.due_ns for each in requests):
+                found = [each.at_ns for each in requests]
+                yield _violation(f"{client} is not notified that {change.text}", f"by {change.due_ns} ns", found)
 
 
 def _violation(summary: str, expected: object, found: object) -> Violation:

@@ -278,7 +278,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Members of a group leave, fall silent for longer than the broker's patience, and return.
     Scenario(
         "group-members",
-        "after a member leaves, dies or falls silent, the broker lists exactly the other members and tells each in time",
+        "after a member leaves, dies or falls silent, the broker lists exactly the others and tells each in time",
         BROKER.replace(
             endings=("stop", "stop", "crash at rest"),
             lives=(1,),
@@ -315,6 +315,31 @@ SCENARIOS: tuple[Scenario, ...] = (
             consume_queue_bytes=(100, 200, 6_000),
             retention={"deletes_segments": (False, False, True)},
             broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
+        ),
+    ),
+    # An operator creates, changes and deletes topics and groups, and resets offsets, while users send and consume.
+    Scenario(
+        "operator-changes",
+        "an operator's change of a topic, group or permission takes effect before its answer and survives a crash, and "
+        "every member receives offsets that an operator resets",
+        BROKER.replace(
+            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
+            lives=(1, 2),
+            producers=(1, 2),
+            consumers=(0,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            messages_each=(2, 5),
+            heals=(True, False),
+            sync_flush=(True,),
+            memory={"transient_pool": (False,)},
+            cluster={"slaves": (0, 0, 0, 1)},
+            broker={
+                "operators": (1,),
+                "group_members": (0, 1, 2),
+                "tailing_consumers": (0,),
+                "rest_ms_max": (2_000, 15_000),
+            },
         ),
     ),
 )

@@ -152,22 +152,22 @@ def unregister_nobody(self: ClientManageProcessor, request: RemotingCommand, cha
     return success_response(request)
 
 
-@bug("leave-told-to-nobody", ConsumerManager, "unregister", found_by=("LIVE",))
+@bug("leave-not-announced", ConsumerManager, "unregister", found_by=("LIVE",))
 @needs(_MEMBERS)
 def unregister_quietly(self: ConsumerManager, group: str, channel: Channel, *, notify: bool) -> None:
-    """The members of a group are not told that another member has left or died."""
+    """A broker does not announce to a group that a member has left or died."""
     bit(notify and len(getattr(self.find_group(group), "clients", ())) > 1)
     unregister_quietly.original(self, group, channel, notify=False)
 
 
-@bug("join-told-to-newcomer-only", ConsumerManager, "register", found_by=("LIVE",))
+@bug("join-announced-to-newcomer", ConsumerManager, "register", found_by=("LIVE",))
 @needs(_MEMBERS)
-def register_telling_newcomer(
+def register_notifying_newcomer(
     self: ConsumerManager, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool
 ) -> None:
-    """Only a new member itself is told that it has joined its group."""
+    """A broker announces a new member only to the new member itself."""
     before, on_changed = getattr(self.find_group(consumer.group), "clients", ()), self.on_changed
-    register_telling_newcomer.original(self, consumer, client, notify=False)
+    register_notifying_newcomer.original(self, consumer, client, notify=False)
     if client.channel not in before and notify:
         bit(len(before) > 0)
         on_changed(consumer.group, [client.channel])

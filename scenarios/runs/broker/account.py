@@ -11,6 +11,7 @@ from ...oracle.group_commits import Group
 from ...oracle.group_delivery import GroupDelivery, user_places
 from ...oracle.group_members import GroupMembers
 from ...oracle.ledger import Ledger
+from ...oracle.operator_tables import OperatorTables
 from ...oracle.pull_times import PullTimes
 from ...oracle.put_entry import PutEntry
 from ...oracle.queue_locks import QueueLocks
@@ -33,6 +34,7 @@ class BrokerAccount:
     group: GroupDelivery = field(default_factory=GroupDelivery)
     locks: QueueLocks = field(default_factory=QueueLocks)
     """The locks of the group of members."""
+    tables: OperatorTables = field(default_factory=OperatorTables)
     members: GroupMembers = field(default_factory=GroupMembers)
     handled_to: dict[Group, int] = field(default_factory=dict)
     """The offset to which members have processed a queue, as committed or answered since the broker's last start."""

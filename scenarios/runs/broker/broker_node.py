@@ -39,6 +39,7 @@ from ..machines import Node, PoweredMachine
 from ..settling import Settling
 from .account import BrokerAccount
 from .commands import TRANSACTION_MS
+from .operator_client import group_settings, topic_settings
 from .routes import BROKER, BrokerAddress
 from .watched_requests import WatchedRequests
 
@@ -419,6 +420,11 @@ class BrokerNode(Node):
             return
         topics = {name: topic.write_queue_nums for name, topic in broker.topics.table.items()}
         self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table))
+        if self._plan.broker.operators:
+            by_name = {name: topic_settings(each.json_members) for name, each in broker.topics.table.items()}
+            self._judge.report(self.account.tables.topics.check_loaded(by_name))
+            by_name = {name: group_settings(each.json_members) for name, each in broker.groups.table.items()}
+            self._judge.report(self.account.tables.groups.check_loaded(by_name))
         self.account.note_recovery(self._judge.judge_recovery(store, disk))
         self._history.begin(store.log)
         self.store = store

@@ -14,6 +14,7 @@ import msgspec
 
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
+from ...oracle.group_members import MemberNotice
 from .broker_user import BrokerUser, RunOfUsers
 from .commands import consumer_heartbeat, member_list_command, unregister_command
 from .consumer import BrokerQueue
@@ -60,15 +61,15 @@ class GroupMember(BrokerUser):
 
     def begin(self) -> None:
         self.owned = set()
-        self._told_ns: list[int] = []
+        self._notices: list[MemberNotice] = []
         self._is_away = False
         self._change = self.world.tasks.signal(f"{self.name} rebalances")
         self.world.tasks.spawn("rebalance", self._rebalance_repeatedly)
         self.world.tasks.spawn("heartbeat", self._send_heartbeats)
 
     def receive_request(self, request: RemotingCommand) -> None:
+        self._notices.append(MemberNotice(self.now_ns, request.code, request.body))
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-            self._told_ns.append(self.now_ns)
             self._change.notify()
 
     def rebalanced(self, broker: str) -> None:
@@ -116,7 +117,7 @@ class GroupMember(BrokerUser):
         while True:
             self._change.wait(REBALANCE_MS)
             for account in self.run.accounts.values():
-                self.run.report(account.members.check_told(self.client_id, self._told_ns, self.now_ns))
+                self.run.report(account.members.check_notified(self.client_id, self._notices, self.now_ns))
             if not self._is_away:
                 for broker in self.run.accounts:
                     self._rebalance(broker)

@@ -12,6 +12,8 @@ from functools import partial
 import msgspec
 
 from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import decode_queue_offsets
 from ...oracle.given import ReceivedMessages
 from ...oracle.group_delivery import Queue
 from ...oracle.invariants import consumers, delivery
@@ -57,6 +59,8 @@ class OrderlyMember(GroupMember):
         super().begin()
         self._locked: dict[BrokerQueue, tuple[int, int]] = {}
         """Queue -> the broker's start and the time of the last answer that granted its lock."""
+        self._resets: dict[BrokerQueue, int] = {}
+        """Queue -> the offset to which an operator has moved the group."""
         self._asked: dict[BrokerQueue, None] = {}
         """Queues whose lock the member has asked for since it unlocked them. RocketMQ's clients unlock these, too."""
         self._relock = self.world.tasks.signal(f"{self.name} locks")
@@ -66,6 +70,12 @@ class OrderlyMember(GroupMember):
 
     def rebalanced(self, broker: str) -> None:
         self._relock.notify()
+
+    def receive_request(self, request: RemotingCommand) -> None:
+        super().receive_request(request)
+        if request.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+            for place, offset in decode_queue_offsets(request.body, "offsetTable").items():
+                self._resets[BrokerQueue(place.broker_name, place.topic, place.queue_id)] = offset
 
     # -- locks -------------------------------------------------------------------------------------
 
@@ -132,6 +142,8 @@ class OrderlyMember(GroupMember):
                 position = None
                 self.world.tasks.sleep(_UNLOCKED_MS)
                 continue
+            if position is not None and queue in self._resets:
+                position = self._commit(queue, min(position, self._resets.pop(queue)))
             found = self._find_position(queue) if position is None else self._pull_once(queue, position)
             if found is None or found == position:
                 self.world.tasks.sleep(_IDLE_MS)
@@ -159,6 +171,9 @@ class OrderlyMember(GroupMember):
         reply = self.ask(queue.broker, command, _SUSPEND_MS + 3_000)
         if reply is None:
             return None
+        refused = reply.response.code == ResponseCode.NO_PERMISSION
+        done, asked_ns = reply.is_success, reply.asked_ns
+        self.run.report(account.tables.check_pull(queue.topic, is_refused=refused, is_done=done, asked_ns=asked_ns))
         if reply.response.code in PULLED:
             account.ledger.groups.add(GROUP)
         if reply.response.code == ResponseCode.PULL_NOT_FOUND:

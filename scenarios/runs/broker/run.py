@@ -41,6 +41,7 @@ from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
 from .group_member import SETTLE_MS as MEMBERS_SETTLE_MS
 from .lookup_client import LookupClient
 from .message_options import draw_subscription
+from .operator_client import OperatorClient
 from .orderly_member import OrderlyMember
 from .producer import ProducerClient
 from .routes import NAME_SERVER_MS, ROUTES_MS, Routes
@@ -185,6 +186,8 @@ class BrokerRun(NetworkRun):
             self._master_store,
             lambda: self._kernel.now_ns,
         )
+        if self._plan.broker.operators:
+            self._users.append(OperatorClient(run, queues))
         self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
         for number in range(self._plan.broker.group_members):
             self._users.append(OrderlyMember(run, number, queues))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tornlog.scenarios.oracle.group_members import SILENT_MS, GroupMembers
+from tornlog.scenarios.oracle.group_members import SILENT_MS, GroupMembers, MemberNotice
+from tornlog.store.broker.requests import RequestCode
 
 S = 1_000_000_000
 SILENT_S = SILENT_MS // 1_000
@@ -20,6 +21,10 @@ def members() -> GroupMembers:
 def beat(members: GroupMembers, client: str, at_s: int) -> None:
     is_new = members.record_heartbeat_request(client, at_s * S)
     members.record_heartbeat_answer(client, at_s * S, (at_s + 1) * S, is_new=is_new)
+
+
+def notice_at(at_s: int) -> MemberNotice:
+    return MemberNotice(at_s * S, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, b"")
 
 
 def listed(members: GroupMembers, *clients: str, at_s: int) -> bool:
@@ -57,14 +62,14 @@ def test_a_member_with_heartbeats_is_always_listed(members: GroupMembers) -> Non
     assert listed(members, at_s=SILENT_S + 62)
 
 
-def test_each_member_is_told_in_time_that_another_joins(members: GroupMembers) -> None:
+def test_each_member_is_notified_in_time_that_another_joins(members: GroupMembers) -> None:
     late_s = 3 + members.late_ms_max // 1_000
-    assert not list(members.check_told("a", [], (late_s - 1) * S))
-    (found,) = members.check_told("a", [1 * S], late_s * S)
-    assert "is not told that b joins" in found.summary
+    assert not list(members.check_notified("a", [], (late_s - 1) * S))
+    (found,) = members.check_notified("a", [notice_at(1)], late_s * S)
+    assert "is not notified that b joins" in found.summary
 
 
 def test_a_told_member_is_no_violation(members: GroupMembers) -> None:
-    assert not list(members.check_told("a", [3 * S], 60 * S))
+    assert not list(members.check_notified("a", [notice_at(3)], 60 * S))
     members.begin_life()
     assert listed(members, at_s=61)
