@@ -342,4 +342,28 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
     ),
+    # Clients send further requests over a connection before the answers to earlier ones.
+    Scenario(
+        "requests-in-flight",
+        "if several requests are in flight on one connection, each gets the answer to its own request, also when "
+        "the broker stops under load",
+        BROKER.replace(
+            endings=("stop in traffic", "stop in traffic", "crash in traffic", "stop"),
+            lives=(1, 2),
+            sync_flush=(True, True, False),
+            producers=(1, 2),
+            consumers=(1,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            messages_each=(6, 9),
+            messages={"batch_chance": (0.0, 0.3)},
+            heals=(True, False),
+            broker={
+                "sends_in_flight": (2, 3),
+                "tasks_each": (1, 2),
+                "tailing_consumers": (0, 1),
+                "rest_ms_max": (0, 2_000),
+            },
+        ),
+    ),
 )

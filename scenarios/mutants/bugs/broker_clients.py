@@ -1,15 +1,19 @@
 """Bugs of a broker's answers to clients: queue locks, members of groups, and lookups."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 
 from ....store.broker import clients
 from ....store.broker.clients import ClientChannelInfo, ConsumerGroupInfo, ConsumerManager, RebalanceLockManager
+from ....store.broker.late_answers import LateAnswerService
 from ....store.broker.parts import BrokerParts
 from ....store.broker.processors.client_manage import ClientManageProcessor
 from ....store.broker.requests import success_response
 from ....store.broker.router import Channel
 from ....store.broker.subscriptions import ConsumerData
 from ....store.formats.message import MessageRecord
+from ....store.formats.messages import PutMessageResult
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import MessageQueue
 from ....store.index.key_query import QueryMessageResult
@@ -201,3 +205,21 @@ def newest_client_id(self: ConsumerGroupInfo) -> list[str]:
     found = newest_client_id.original(self)
     bit(len(found) > 1)
     return found[-1:]
+
+
+@bug("late-answer-to-newest-request", LateAnswerService, "_answer_completed", found_by=("QOFF", "DUR", "STATUS"))
+@needs(SCENARIOS["requests-in-flight"].ranges, sync_flush=(True,))
+def answer_newest_of_connection(self: LateAnswerService) -> None:
+    """If several sends of one connection wait for a flush, an answer goes to the newest of them."""
+    with self._lock:
+        for request, late in self._waiting.values():
+            opaques = [each.command.opaque for each, _ in self._waiting.values() if each.session is request.session]
+            if bit(opaques[-1] != request.command.opaque):
+                late.respond = partial(_respond_to, late.respond, opaques[-1])
+    answer_newest_of_connection.original(self)
+
+
+def _respond_to(
+    respond: Callable[[PutMessageResult], RemotingCommand], opaque: int, put: PutMessageResult
+) -> RemotingCommand:
+    return replace(respond(put), opaque=opaque)

@@ -135,7 +135,7 @@ class BrokerRun(NetworkRun):
     def _count_puts(self) -> None:
         outcome = self._outcome
         outcome.marks += next(iter(self._accounts.values())).hits
-        outcome.messages = sum(producer.drawn for producer in self._producers)
+        outcome.messages = sum(producer.drawn_count for producer in self._producers)
         outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
 
     def _run_lives(self) -> None:
@@ -259,7 +259,7 @@ class BrokerRun(NetworkRun):
 
     @property
     def _unanswered_count(self) -> int:
-        return sum(len(producer.names) for producer in self._producers)
+        return sum(producer.unanswered_count for producer in self._producers)
 
     def _give_messages(self, number: int, messages_each: int) -> None:
         skew = draw_skew(self._choices.stream(f"life-{number}/skew"), self._plan)
@@ -402,7 +402,7 @@ class BrokerRun(NetworkRun):
         for client_machine in self._client_machines:
             client_machine.stop_deaths()
         for producer in self._producers:
-            producer.insists = True
+            producer.insist()
         for consumer in self._consumers:
             consumer.insists = True
         for user in self._users:
@@ -449,7 +449,7 @@ class BrokerRun(NetworkRun):
         return next((text for user in self._users if (text := user.unfinished_text())), "")
 
     def _unanswered_text(self) -> str:
-        counts = [len(producer.names) for producer in self._producers]
+        counts = [producer.unanswered_count for producer in self._producers]
         return f"{counts} not" if any(counts) else ""
 
     def _undispatched_or_lagging(self) -> str:
