@@ -366,4 +366,29 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
     ),
+    # Brokers stop, die and return. Each is a name server that loses the others and gets them back.
+    Scenario(
+        "name-server-routes",
+        "a name server lists each running broker within two intervals of registration, and a broker that ended only "
+        "until it notices the end",
+        BROKER.replace(
+            endings=("stop in traffic", "stop", "crash at rest", "crash at rest"),
+            lives=(2,),
+            sync_flush=(True,),
+            producers=(1,),
+            consumers=(0,),
+            topics=(1,),
+            messages_each=(1, 2),
+            memory={"transient_pool": (False,)},
+            heals=(True, False),
+            cluster={"slaves": (0, 0, 0, 1)},
+            broker={
+                "watches_routes": (True,),
+                "masters": (2,),
+                "tailing_consumers": (0,),
+                "rest_ms_max": (30_000,),
+                "off_ms_max": (1_000, 30_000, 150_000),
+            },
+        ),
+    ),
 )

@@ -223,3 +223,13 @@ def _respond_to(
     respond: Callable[[PutMessageResult], RemotingCommand], opaque: int, put: PutMessageResult
 ) -> RemotingCommand:
     return replace(respond(put), opaque=opaque)
+
+
+@bug("locks-of-all-groups", RebalanceLockManager, "try_lock", found_by=("LOCK",))
+@needs(SCENARIOS["operator-changes"].ranges, broker={"group_members": (2,)})
+def lock_without_group(
+    self: RebalanceLockManager, group: str, queues: Iterable[MessageQueue], client_id: str
+) -> list[MessageQueue]:
+    """Two consumer groups exclude each other from queues."""
+    bit(any(other != group for other in self._groups))
+    return lock_without_group.original(self, next(iter(self._groups), group), queues, client_id)

@@ -1,10 +1,13 @@
-"""Bugs of a broker's answers to operators: topics, groups, permissions, and offsets of groups."""
+"""Bugs of a broker's answers to operators, and of name servers: topics, groups, permissions, offsets, routes."""
 
 from collections.abc import Mapping
 
 from ....store.broker.client_calls import ClientPushes
+from ....store.broker.name_server import NameServer
+from ....store.broker.outer_api import BrokerRegistration
 from ....store.broker.processors.group_admin import GroupAdminProcessor
 from ....store.broker.processors.pull import PullMessageProcessor
+from ....store.broker.remoting_client import RemotingClient
 from ....store.broker.requests import RequestCode, success_response
 from ....store.broker.router import Channel
 from ....store.broker.topics import SubscriptionGroupConfig
@@ -89,3 +92,18 @@ def clone_nothing(self: GroupAdminProcessor, request: RemotingCommand, channel: 
     """The offsets of a group are not cloned although the broker answers SUCCESS."""
     bit()
     return success_response(request)
+
+
+@bug("dead-broker-keeps-routes", NameServer, "channel_closed", found_by=("QUIET",))
+@needs(SCENARIOS["name-server-routes"].ranges)
+def keep_routes(self: NameServer, channel: Channel) -> None:
+    """A name server lists a broker after the end of its connection."""
+    bit(any(each.channel is channel for each in self._others.values()))
+
+
+@bug("broker-registers-once", BrokerRegistration, "_register_broker", found_by=("QUIET",))
+@needs(SCENARIOS["name-server-routes"].ranges)
+def register_once(self: BrokerRegistration, client: RemotingClient) -> None:
+    """A broker does not register again at a name server that has lost it."""
+    if not bit(self.registered > 0):
+        register_once.original(self, client)

@@ -34,6 +34,7 @@ class BrokerAccount:
     group: GroupDelivery = field(default_factory=GroupDelivery)
     locks: QueueLocks = field(default_factory=QueueLocks)
     """The locks of the group of members."""
+    locks_of_operators: QueueLocks = field(default_factory=QueueLocks)
     tables: OperatorTables = field(default_factory=OperatorTables)
     members: GroupMembers = field(default_factory=GroupMembers)
     handled_to: dict[Group, int] = field(default_factory=dict)
@@ -60,6 +61,7 @@ class BrokerAccount:
         self.ledger.commits.end_life()
         self.pull_times.begin_life()
         self.locks.begin_life()
+        self.locks_of_operators.begin_life()
         self.members.begin_life()
         self.handled_to.clear()
 

@@ -8,17 +8,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 from ....sim.choices import Stream
-from ....store.broker.requests import ResponseCode
+from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.message_store import MessageStore
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
+from ...oracle.group_delivery import Queue
 from ...oracle.invariants import live
+from ...oracle.queue_locks import QueueLocks
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .client_machine import ClientMachine
+from .commands import lock_command
 from .routes import Routes
 
 ANSWER_MS = 3_000
@@ -118,3 +123,23 @@ class BrokerUser:
                 self.run.report(live.violation_of_time_out(timeout_ms, error))
             return None
         return Reply(response, asked_ns, self.now_ns, asked_in == account.ledger.life)
+
+    def ask_for_locks(self, broker: str, group: str, locks: QueueLocks, queues: list[Queue]) -> list[Queue] | None:
+        """Ask for the locks of queues, and check the answer. Return the queues that the answer grants, if there is one.
+
+        locks: those of the group at the broker.
+        """
+        ledger, client_id = self.run.accounts[broker].ledger, self.client_id
+        existing = [queue for queue in queues if queue[1] <= ledger.topics.get(queue[0], -1)]
+        locks.record_request(client_id, queues)
+        try:
+            reply = self.ask(broker, lock_command(RequestCode.LOCK_BATCH_MQ, group, client_id, broker, queues))
+            if reply is None or not reply.is_success or not reply.is_of_this_life:
+                return None
+            found = msgspec.json.decode(reply.response.body)["lockOKMQSet"]
+            granted: list[Queue] = [(each["topic"], each["queueId"]) for each in found]
+            times_ns = reply.asked_ns, reply.answered_ns
+            self.run.report(locks.check_answer(client_id, queues, granted, times_ns, existing))
+            return granted
+        finally:
+            locks.record_no_answer(client_id, queues, self.now_ns)

@@ -65,7 +65,7 @@ class OperatorClient(BrokerUser):
             self._clean,
         ]
         if run.plan.broker.group_members:
-            self._acts += [self._reset_offsets, self._clone_offsets, self._list_connections]
+            self._acts += [self._reset_offsets, self._clone_offsets, self._list_connections, self._lock_for_other_group]
         self.machine.switch_on()
 
     def begin(self) -> None:
@@ -226,6 +226,11 @@ class OperatorClient(BrokerUser):
         life = self.run.accounts[queue.broker].ledger.life
         reply = self.ask(queue.broker, query_offset_command(*queue.queue, group))
         return (reply.field("offset"), life) if reply is not None and reply.is_success else None
+
+    def _lock_for_other_group(self, broker: str) -> None:
+        """Lock queues for a group without other members. Locks of other groups do not count."""
+        queues = [each.queue for each in self._queues if each.broker == broker]
+        self.ask_for_locks(broker, "operators", self.run.accounts[broker].locks_of_operators, queues)
 
     def _list_connections(self, broker: str) -> None:
         fields = {"consumerGroup": GROUP}

@@ -9,13 +9,10 @@ Source: RocketMQ RebalanceImpl.lockAll, ProcessQueue.isLockExpired, ConsumeMessa
 from collections.abc import Sequence
 from functools import partial
 
-import msgspec
-
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets
 from ...oracle.given import ReceivedMessages
-from ...oracle.group_delivery import Queue
 from ...oracle.invariants import consumers, delivery
 from .broker_user import RunOfUsers
 from .commands import lock_command, pull_command, pulled_records, query_offset_command, update_offset_command
@@ -92,25 +89,15 @@ class OrderlyMember(GroupMember):
         wanted = [each for each in self.queues if each.broker == broker and (is_greedy or each in self.owned)]
         if not wanted:
             return
-        account, client_id = self.run.accounts[broker], self.client_id
-        queues = [each.queue for each in wanted]
-        locks, asked_in = account.locks, account.ledger.life
-        existing = [queue for queue in queues if queue[1] <= account.ledger.topics.get(queue[0], -1)]
+        account = self.run.accounts[broker]
+        asked_in = account.ledger.life
         self._asked |= dict.fromkeys(wanted)
-        locks.record_request(client_id, queues)
-        try:
-            reply = self.ask(broker, lock_command(RequestCode.LOCK_BATCH_MQ, GROUP, client_id, broker, queues))
-            if reply is None or not reply.is_success or not reply.is_of_this_life:
-                return
-            found = msgspec.json.decode(reply.response.body)["lockOKMQSet"]
-            granted: list[Queue] = [(each["topic"], each["queueId"]) for each in found]
-            times_ns = reply.asked_ns, reply.answered_ns
-            self.run.report(locks.check_answer(client_id, queues, granted, times_ns, existing))
-        finally:
-            locks.record_no_answer(client_id, queues, self.now_ns)
+        granted = self.ask_for_locks(broker, GROUP, account.locks, [each.queue for each in wanted])
+        if granted is None:
+            return
         for each in wanted:
             if each.queue in granted:
-                self._locked[each] = asked_in, reply.answered_ns
+                self._locked[each] = asked_in, self.now_ns
             else:
                 self._locked.pop(each, None)
 

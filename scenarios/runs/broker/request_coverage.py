@@ -74,13 +74,14 @@ USERS: Mapping[str, UserRequests] = {
     "operators of groups": UserRequests(
         (
             *(Code.INVOKE_BROKER_TO_RESET_OFFSET, Code.CLONE_GROUP_OFFSET, Code.GET_CONSUMER_CONNECTION_LIST),
-            Code.QUERY_CONSUMER_OFFSET,
+            *(Code.QUERY_CONSUMER_OFFSET, Code.LOCK_BATCH_MQ),
         ),
         _has("broker.operators", "broker.group_members"),
     ),
     "clients and brokers that use name servers": UserRequests(
         (Code.GET_ROUTEINFO_BY_TOPIC, Code.REGISTER_BROKER, Code.UNREGISTER_BROKER), _uses_name_servers
     ),
+    "route watchers": UserRequests((Code.GET_ROUTEINFO_BY_TOPIC,), _has("broker.watches_routes")),
     "slaves": UserRequests(
         (
             *(Code.GET_ALL_TOPIC_CONFIG, Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET),

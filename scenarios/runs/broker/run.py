@@ -24,6 +24,7 @@ from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, DELAYS_MS, config_of
 from ...claims.plan import Life, LifeEnding, Plan
 from ...oracle import allowances
 from ...oracle.invariants import live
+from ...oracle.invariants.routes import Presence
 from ...oracle.pull_times import PullTimes
 from ...oracle.replicas import MasterHistory
 from ...workload.drawing import topic_of_users
@@ -44,7 +45,8 @@ from .message_options import draw_subscription
 from .operator_client import OperatorClient
 from .orderly_member import OrderlyMember
 from .producer import ProducerClient
-from .routes import NAME_SERVER_MS, ROUTES_MS, Routes
+from .route_watcher import RouteWatcher
+from .routes import NAME_SERVER_MS, ROUTES_MS, BrokerAddress, Routes
 from .tailing_consumer import TailingConsumer
 
 PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
@@ -188,9 +190,14 @@ class BrokerRun(NetworkRun):
         )
         if self._plan.broker.operators:
             self._users.append(OperatorClient(run, queues))
+        if self._plan.broker.watches_routes:
+            self._users.append(RouteWatcher(run, self._presences, REGISTER_MS))
         self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
         for number in range(self._plan.broker.group_members):
             self._users.append(OrderlyMember(run, number, queues))
+
+    def _presences(self) -> dict[BrokerAddress, Presence]:
+        return {node.identity.address: node.presence for node in self._used_nodes}
 
     def _master_store(self, broker: str) -> MessageStore | None:
         nodes = (node for node in self._used_nodes if node.identity.address.broker == broker and not node.is_slave)

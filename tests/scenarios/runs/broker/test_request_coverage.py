@@ -41,9 +41,7 @@ def test_brokers_receive_only_the_declared_requests(name: str, monkeypatch: pyte
     received: set[RequestCode] = set()
     process = WatchedRequests._process_request
 
-    def record(
-        self: WatchedRequests, processor: Processor, request: RemotingCommand, channel: Channel
-    ) -> Response:
+    def record(self: WatchedRequests, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
         received.add(RequestCode(request.code))
         return process(self, processor, request, channel)
 
