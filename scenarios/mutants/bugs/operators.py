@@ -1,6 +1,7 @@
 """Bugs of a broker's answers to operators, and of name servers: topics, groups, permissions, offsets, routes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ....store.broker.client_calls import ClientPushes
 from ....store.broker.name_server import NameServer
@@ -107,3 +108,12 @@ def register_once(self: BrokerRegistration, client: RemotingClient) -> None:
     """A broker does not register again at a name server that has lost it."""
     if not bit(self.registered > 0):
         register_once.original(self, client)
+
+
+@bug("reset-moves-group-on", GroupAdminProcessor, "reset_offset", found_by=("META", "LIVE"))
+@needs(_OPERATED)
+def reset_to_end(self: GroupAdminProcessor, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    """An operator that moves a group back in time moves it to the ends of its queues."""
+    bit()
+    fields = {**request.ext_fields, "timestamp": "-1", "isForce": "true"}
+    return reset_to_end.original(self, replace(request, ext_fields=fields), channel)

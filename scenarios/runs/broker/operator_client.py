@@ -16,7 +16,7 @@ import msgspec
 
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
-from ....store.formats.remoting.json_body import encode_json_body
+from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
 from ...oracle.evidence import Violation
 from ...oracle.operator_tables import PERM_READ, OperatorTable, Settings
 from .broker_user import BrokerUser, Reply, RunOfUsers
@@ -201,16 +201,37 @@ class OperatorClient(BrokerUser):
 
     def _reset_offsets(self, broker: str) -> None:
         """Move the members back to messages of some time ago. Every member must receive the answered offsets."""
-        account, topic = self.run.accounts[broker], self.stream.choice(self.run.topics, "topic")
+        account, queue = self.run.accounts[broker], self._draw_queue(broker)
         time_ms = self.world.clock.now_ms() - self.stream.randbelow(_AGO_MS_MAX, "ms ago")
-        fields = {"topic": topic, "group": GROUP, "timestamp": str(time_ms), "isForce": "false"}
+        before = self._offset_at(queue, time_ms)
+        fields = {"topic": queue.topic, "group": GROUP, "timestamp": str(time_ms), "isForce": "false"}
         reply = self.ask(broker, RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, 0, ext_fields=fields))
-        if reply is not None and reply.is_success and reply.is_of_this_life:
-            account.members.record_reset(reply.response.body, reply.asked_ns, reply.answered_ns)
+        if reply is None or not reply.is_success or not reply.is_of_this_life:
+            return
+        account.members.record_reset(reply.response.body, reply.asked_ns, reply.answered_ns)
+        places = decode_queue_offsets(reply.response.body, "offsetTable").items()
+        offsets = {place.queue_id: offset for place, offset in places}
+        ids, found = list(range(self.plan.queues_per_topic)), sorted(offsets)
+        if found != ids:
+            summary = f"a reset of offsets in {queue.topic} answers for other queues"
+            self.run.report([Violation("META", summary, "", -1, "queues", str(ids), str(found))])
+        after, offset = self._offset_at(queue, time_ms), offsets[queue.queue_id]
+        if before is not None and before == after and offset > before:  # without isForce, a group only moves back
+            summary = f"a reset of offsets in {queue} does not move the group back in time"
+            self.run.report([Violation("META", summary, "", -1, "offset", f"<= {before}", str(offset))])
+
+    def _draw_queue(self, broker: str) -> BrokerQueue:
+        return self.stream.choice([queue for queue in self._queues if queue.broker == broker], "queue")
+
+    def _offset_at(self, queue: BrokerQueue, time_ms: int) -> int | None:
+        fields = {"topic": queue.topic, "queueId": str(queue.queue_id), "timestamp": str(time_ms)}
+        command = RemotingCommand(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, 0, ext_fields=fields)
+        reply = self.ask(queue.broker, command)
+        return reply.field("offset") if reply is not None and reply.is_success and reply.is_of_this_life else None
 
     def _clone_offsets(self, broker: str) -> None:
         """Give another group the offsets of the members. The offset of a queue that nobody commits is the same."""
-        queue = self.stream.choice([queue for queue in self._queues if queue.broker == broker], "queue")
+        queue = self._draw_queue(broker)
         before = self._offset_of(queue, GROUP)
         fields = {"srcGroup": GROUP, "destGroup": _CLONE, "topic": queue.topic, "offline": "false"}
         reply = self.ask(broker, RemotingCommand(RequestCode.CLONE_GROUP_OFFSET, 0, ext_fields=fields))

@@ -74,7 +74,7 @@ USERS: Mapping[str, UserRequests] = {
     "operators of groups": UserRequests(
         (
             *(Code.INVOKE_BROKER_TO_RESET_OFFSET, Code.CLONE_GROUP_OFFSET, Code.GET_CONSUMER_CONNECTION_LIST),
-            *(Code.QUERY_CONSUMER_OFFSET, Code.LOCK_BATCH_MQ),
+            *(Code.QUERY_CONSUMER_OFFSET, Code.LOCK_BATCH_MQ, Code.SEARCH_OFFSET_BY_TIMESTAMP),
         ),
         _has("broker.operators", "broker.group_members"),
     ),
