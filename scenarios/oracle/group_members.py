@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...store.broker.requests import RequestCode
 from .evidence import Violation, record_tried
 
 SILENT_MS, _HOUSEKEEPING_MS = 120_000, 10_000
 _NS = 1_000_000
 _ENDLESS = 1 << 63
+NOTIFY_CONSUMER_IDS_CHANGED, RESET_CONSUMER_CLIENT_OFFSET = 40, 220  # RocketMQ RequestCode
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ class GroupMembers:
 
     def record_reset(self, offsets: bytes, asked_ns: int, answered_ns: int) -> None:
         """Record that a broker has answered an operator's request to reset offsets with these offsets."""
-        code = RequestCode.RESET_CONSUMER_CLIENT_OFFSET
+        code = RESET_CONSUMER_CLIENT_OFFSET
         self._record_change("offsets are reset", "", asked_ns, answered_ns, code, offsets)
 
     def _record_change(
@@ -139,7 +139,7 @@ class GroupMembers:
         client: str,
         begin_ns: int,
         end_ns: int,
-        code: int = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+        code: int = NOTIFY_CONSUMER_IDS_CHANGED,
         body: bytes = b"",
     ) -> None:
         others = {

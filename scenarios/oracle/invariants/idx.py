@@ -203,16 +203,17 @@ def check_lookup_answer(
     dispatched_to: int,
     *,
     may_miss: bool = False,
-    most: int = ANSWERS_MAX,
+    most: int | None = None,
 ) -> Iterator[Violation]:
     """Yield each error in the answer to a lookup by topic and key during traffic.
 
-    most: the maximum number of messages in the answer.
+    most: the maximum number of messages in the answer; None: ANSWERS_MAX.
 
     dispatched_to: the log offset before which all records were dispatched before the request. may_miss: whether the
     answer may lack messages because the disk lost data.
     """
     record_tried("IDX")
+    most = ANSWERS_MAX if most is None else most
     (topic, key), offsets = asked, result.physical_offsets
     if len(offsets) > most:
         yield _lookup_violation(f"a look-up of {key} in {topic}", -1, "messages", f"<= {most}", len(offsets))

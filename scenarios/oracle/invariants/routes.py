@@ -8,9 +8,9 @@ network faults. Source: RocketMQ RouteInfoManager.
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from ....store.broker.name_server import BROKER_EXPIRED_MS
 from ..evidence import Violation, record_tried
 
+_EXPIRED_MS = 120_000  # RocketMQ RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
 _NS = 1_000_000
 
 
@@ -54,7 +54,7 @@ def check_listed_brokers(
                 yield _violation(f"{address} is not in the routes of a name server", f"by {due_ns} ns", asked_ns)
         if broker.dead_since_ns is not None and address in listed:
             record_tried("QUIET")
-            expiry_ms = bounds.late_ms + (BROKER_EXPIRED_MS if broker.is_silent else 0)
+            expiry_ms = bounds.late_ms + (_EXPIRED_MS if broker.is_silent else 0)
             due_ns = broker.dead_since_ns + expiry_ms * _NS
             if due_ns < asked_ns:
                 yield _violation(f"{address} is dead and in the routes of a name server", f"by {due_ns} ns", asked_ns)
