@@ -207,7 +207,9 @@ def newest_client_id(self: ConsumerGroupInfo) -> list[str]:
     return found[-1:]
 
 
-@bug("late-answer-to-newest-request", LateAnswerService, "_answer_completed", found_by=("QOFF", "DUR", "STATUS"))
+@bug(
+    "late-answer-to-newest-request", LateAnswerService, "_answer_completed", found_by=("QOFF", "DUR", "READ", "STATUS")
+)
 @needs(SCENARIOS["requests-in-flight"].ranges, sync_flush=(True,))
 def answer_newest_of_connection(self: LateAnswerService) -> None:
     """If several sends of one connection wait for a flush, an answer goes to the newest of them."""
