@@ -104,14 +104,11 @@ class GroupMembers:
         member.certain_to_ns = min(member.certain_to_ns, now_ns)
         return was_member
 
-    def record_leave_answer(self, client: str, asked_ns: int, answered_ns: int, *, was_member: bool) -> None:
-        """Record an answer after which the broker has no request of the client to execute."""
-        member = self._members.get(client)
-        if member is None:
-            return
+    def record_leave_answer(self, client: str, asked_ns: int, answered_ns: int) -> None:
+        """Record an answer after which the broker has no request of the client, which was a member, to execute."""
+        member = self._members[client]
         member.possible_to_ns = min(member.possible_to_ns, answered_ns)
-        if was_member:
-            self._record_change(f"{client} leaves", client, asked_ns, answered_ns)
+        self._record_change(f"{client} leaves", client, asked_ns, answered_ns)
 
     def record_death(self, client: str, now_ns: int, *, silently: bool) -> None:
         """Record the end of a client's machine. silently: no end of its connection reaches the broker."""

@@ -98,7 +98,7 @@ class GroupMember(BrokerUser):
         was_member = members.record_leave_request(client_id, self.now_ns)
         reply = self.ask(broker, unregister_command(client_id, GROUP))
         if was_member and reply is not None and reply.is_success and reply.is_of_this_life:
-            members.record_leave_answer(client_id, reply.asked_ns, reply.answered_ns, was_member=True)
+            members.record_leave_answer(client_id, reply.asked_ns, reply.answered_ns)
 
     def _leave_by_chance(self) -> None:
         """Leave the group with the plan's chance, and return after some time."""

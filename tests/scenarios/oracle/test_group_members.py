@@ -38,9 +38,9 @@ def test_a_list_has_each_member_once(members: GroupMembers) -> None:
 
 
 def test_a_member_that_left_is_not_listed(members: GroupMembers) -> None:
-    was_member = members.record_leave_request("a", 5 * S)
+    assert members.record_leave_request("a", 5 * S)
     assert listed(members, "a", "b", at_s=5)
-    members.record_leave_answer("a", 5 * S, 6 * S, was_member=was_member)
+    members.record_leave_answer("a", 5 * S, 6 * S)
     assert listed(members, "b", at_s=7)
     assert not listed(members, "a", "b", at_s=7)
 
@@ -69,7 +69,7 @@ def test_each_member_is_notified_in_time_that_another_joins(members: GroupMember
     assert "is not notified that b joins" in found.summary
 
 
-def test_a_told_member_is_no_violation(members: GroupMembers) -> None:
+def test_a_member_with_a_notice_is_no_violation(members: GroupMembers) -> None:
     assert not list(members.check_notified("a", [notice_at(3)], 60 * S))
     members.begin_life()
     assert listed(members, at_s=61)
