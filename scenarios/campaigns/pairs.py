@@ -40,7 +40,9 @@ FEATURES: dict[str, Feature] = {
     ),
     "consumers": Feature("consumers read queues during traffic", lambda plan: plan.consumers),
     "key index": Feature("messages are found by their keys", lambda plan: plan.index.slots),
-    "key look-ups": Feature("users look messages up during traffic", lambda plan: plan.index.seekers),
+    "key look-ups": Feature(
+        "users look messages up during traffic", lambda plan: _uses_store_directly(plan) and plan.index.seekers
+    ),
     "transient pool": Feature(
         "puts go to a buffer of the process first", lambda plan: plan.memory.transient_pool and not plan.sync_flush
     ),
@@ -116,7 +118,7 @@ LIMITS: tuple[Limit, ...] = (
         ("batches", "unawaited puts", "light queues", "key look-ups"),
         (_ALONE, _CLUSTER),
         _ANY_DISK,
-        "a broker's clients put one message at a time into one queue, wait for it and look no messages up",
+        "a broker's clients put one message at a time into one queue and wait for it; one scenario looks messages up",
     ),
     Limit(
         ("stop under load",),

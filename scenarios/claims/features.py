@@ -259,5 +259,15 @@ class BrokerPlan:
     """Operators resume the checks of given-up half messages: some during the run, all others at its end."""
     cpp_clients: bool = knob_field(False, plain=False, weight=1)
     """Clients write headers like RocketMQ's C++ client, with numbers and booleans instead of strings."""
+    group_members: int = knob_field(0, plain=0, weight=4)
+    """Number of orderly consumers of one group. They share the queues by rebalancing, and lock each queue."""
+    leave_chance: float = knob_field(0.0, plain=0.0, weight=2)
+    """The chance, per heartbeat, that a group member unregisters or falls silent, and returns later."""
+    watches_routes: bool = knob_field(False, plain=False, weight=2)
+    """A client compares the routes at every name server with the brokers that run. Needs a network without faults."""
+    sends_in_flight: int = knob_field(1, plain=1, weight=2)
+    """Number of producers that share the machine and connections of one client. Each waits for its own answers only."""
+    operators: int = knob_field(0, plain=0, weight=2)
+    """1: an operator creates, changes and deletes topics and groups, and changes permissions of users' topics."""
     slave_takes_over: bool = knob_field(False, plain=False, weight=3)
     """The first master is lost at the end of the run and a slave restarts as master."""

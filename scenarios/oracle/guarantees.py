@@ -213,6 +213,7 @@ SCAN          yes          yes          yes          yes       yes yes   yes    
 SCHED         yes          yes          yes          yes       yes yes   yes          yes       -          -
 REDEL         yes          yes          yes          yes       yes yes   yes          yes       -          -
 CLEAN         yes          yes          yes          yes       yes yes   yes          yes       -          -
+LOCK          yes          yes          yes          yes       yes yes   yes          yes       yes        yes
 TX            yes          yes          yes          yes       yes yes   yes          yes       -          -
 REP           yes          yes          yes          yes       yes yes   yes          yes       -          -
 IDEMPOTENT    yes          yes          yes          yes       yes yes   yes          yes       yes        -

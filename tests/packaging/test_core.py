@@ -18,7 +18,10 @@ EXTRAS = ("store/broker", "scenarios/runs/broker", "reports/pipeline", "reports/
 
 FOR_EXTRAS = (
     *(f"reports/cli/{name}.py" for name in ("serve", "serve_metrics")),
-    *(f"scenarios/mutants/bugs/{name}.py" for name in ("answers", "brokers", "registration")),
+    *(
+        f"scenarios/mutants/bugs/{name}.py"
+        for name in ("answers", "broker_clients", "brokers", "operators", "registration")
+    ),
 )
 """Modules in rooms of the core, for extras only. The core does not import them either."""
 

@@ -250,4 +250,144 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="clients-go-on-at-another-master",
     ),
+    # Members of a group lock the queues that they consume. Members die, leave, fall silent and return.
+    Scenario(
+        "orderly-consumers",
+        "while members of a group join, leave and die, at most one of them holds the lock of each queue, and the group "
+        "processes every queue in order to its end",
+        BROKER.replace(
+            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
+            lives=(1, 1, 2),
+            producers=(1, 2),
+            consumers=(0,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            messages_each=(2, 5),
+            heals=(True, True, False),
+            broker={
+                "group_members": (2, 2, 3),
+                "leave_chance": (0.0, 0.1, 0.3),
+                "client_death_chance": (0.0, 0.05, 0.3),
+                "tailing_consumers": (0,),
+                "pull_messages_max": (1, 4),
+                "rest_ms_max": (0, 8_000, 150_000),
+            },
+        ),
+    ),
+    # Members of a group leave, fall silent for longer than the broker's patience, and return.
+    Scenario(
+        "group-members",
+        "after a member leaves, dies or falls silent, the broker lists exactly the others and tells each in time",
+        BROKER.replace(
+            endings=("stop", "stop", "crash at rest"),
+            lives=(1,),
+            producers=(1,),
+            consumers=(0,),
+            topics=(1,),
+            queues_per_topic=(1, 2),
+            messages_each=(2,),
+            heals=(False,),
+            broker={
+                "group_members": (2, 3),
+                "leave_chance": (0.2, 0.4),
+                "client_death_chance": (0.0, 0.3),
+                "tailing_consumers": (0,),
+                "rest_ms_max": (350_000,),
+            },
+        ),
+    ),
+    # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
+    Scenario(
+        "broker-lookups",
+        "every answer to a lookup by key, id or time contains exactly the messages that the broker has dispatched, and "
+        "the bounds of a queue contain them",
+        BROKER.replace(
+            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
+            lives=(1, 2),
+            producers=(1, 2),
+            consumers=(0,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            heals=(True, False),
+            index={"slots": (5, 40), "keys_chance": (0.5, 1.0), "seekers": (1, 2)},
+            memory={"transient_pool": (False, True)},
+            consume_queue_bytes=(100, 200, 6_000),
+            retention={"deletes_segments": (False, False, True)},
+            broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
+        ),
+    ),
+    # An operator creates, changes and deletes topics and groups, and resets offsets, while users send and consume.
+    Scenario(
+        "operator-changes",
+        "an operator's change of a topic, group or permission takes effect before its answer and survives a crash, and "
+        "every member receives offsets that an operator resets",
+        BROKER.replace(
+            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
+            lives=(1, 2),
+            producers=(1, 2),
+            consumers=(0,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            messages_each=(2, 5),
+            heals=(True, False),
+            sync_flush=(True,),
+            memory={"transient_pool": (False,)},
+            cluster={"slaves": (0, 0, 0, 1)},
+            broker={
+                "operators": (1,),
+                "group_members": (0, 1, 2),
+                "tailing_consumers": (0,),
+                "rest_ms_max": (2_000, 15_000),
+            },
+        ),
+    ),
+    # Clients send further requests over a connection before the answers to earlier ones.
+    Scenario(
+        "requests-in-flight",
+        "if several requests are in flight on one connection, each gets the answer to its own request, also when "
+        "the broker stops under load",
+        BROKER.replace(
+            endings=("stop in traffic", "stop in traffic", "crash in traffic", "stop"),
+            lives=(1, 2),
+            sync_flush=(True, True, False),
+            producers=(1, 2),
+            consumers=(1,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            messages_each=(6, 9),
+            messages={"batch_chance": (0.0, 0.3)},
+            heals=(True, False),
+            broker={
+                "sends_in_flight": (2, 3),
+                "tasks_each": (1, 2),
+                "tailing_consumers": (0, 1),
+                "rest_ms_max": (0, 2_000),
+            },
+        ),
+    ),
+    # Brokers stop, die and return. Each is a name server that loses the others and gets them back.
+    Scenario(
+        "name-server-routes",
+        "a name server lists each running broker within two intervals of registration, and a broker that ended only "
+        "until it notices the end",
+        BROKER.replace(
+            endings=("stop in traffic", "stop", "crash at rest", "crash at rest"),
+            lives=(2,),
+            sync_flush=(True,),
+            producers=(1,),
+            consumers=(0,),
+            topics=(1,),
+            messages_each=(1, 2),
+            memory={"transient_pool": (False,)},
+            heals=(True, False),
+            cluster={"slaves": (0, 0, 0, 1)},
+            broker={
+                "watches_routes": (True,),
+                "masters": (2,),
+                "tailing_consumers": (0,),
+                "rest_ms_max": (30_000,),
+                "off_ms_max": (1_000, 30_000, 150_000),
+            },
+        ),
+    ),
 )

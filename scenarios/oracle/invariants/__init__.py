@@ -59,6 +59,7 @@ INVARIANTS: dict[str, str] = {
     "SCHED": "delayed messages are delivered at least once, to their queue, and not before their time",
     "REDEL": "redelivery after a crash is limited by the last durable progress; a restart repeats no delivery",
     "CLEAN": "retention removes only the oldest segments, as many as requested, and none that is needed",
+    "LOCK": "no two clients hold the lock of a queue at once, and a lock without a holder is granted within its expiry",
     "TX": "a transaction is checked until it is decided or given up, not after its decision, and none is lost",
     "REP": "a slave's log is a prefix of its master's and has what it acknowledged; a slave that diverged reports it",
     "IDEMPOTENT": "recovering again changes nothing",

@@ -47,6 +47,7 @@ CHECKED: dict[str, CheckedFields] = {
     "SCHED": CheckedFields(("storeTimestamp", "delivery of a delayed message", "progress of levels")),
     "REDEL": CheckedFields(("copies of a delayed message", "progress of groups and levels")),
     "CLEAN": CheckedFields(("minOffset of log and queues", "removed files", "answers about expired messages")),
+    "LOCK": CheckedFields(("answers to requests to lock queues: lockOKMQSet",), (BROKER,)),
     "TX": CheckedFields(
         ("sysFlag", "preparedTransactionOffset", "TRANSACTION_CHECK_TIMES", "half messages, copies and ops")
     ),

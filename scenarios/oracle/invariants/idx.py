@@ -203,21 +203,27 @@ def check_lookup_answer(
     dispatched_to: int,
     *,
     may_miss: bool = False,
+    most: int | None = None,
 ) -> Iterator[Violation]:
     """Yield each error in the answer to a lookup by topic and key during traffic.
+
+    most: the maximum number of messages in the answer; None: ANSWERS_MAX.
 
     dispatched_to: the log offset before which all records were dispatched before the request. may_miss: whether the
     answer may lack messages because the disk lost data.
     """
     record_tried("IDX")
+    most = ANSWERS_MAX if most is None else most
     (topic, key), offsets = asked, result.physical_offsets
+    if len(offsets) > most:
+        yield _lookup_violation(f"a look-up of {key} in {topic}", -1, "messages", f"<= {most}", len(offsets))
     if offsets != sorted(set(offsets)):
         yield _wrong_answer(topic, key, sorted(set(offsets)), offsets)
     for offset, raw in zip(offsets, result.records, strict=True):
         yield from _check_record(ledger, asked, window_ms, offset, raw)
     if window_ms == ALWAYS_MS and not may_miss:
         missed = _must_be_found(store, ledger, topic, key, dispatched_to).difference(offsets)
-        if len(offsets) == ANSWERS_MAX:
+        if len(offsets) == most:
             missed = {offset for offset in missed if offset > offsets[0]}
         if missed:
             yield _wrong_answer(topic, key, sorted({*offsets, *missed}), offsets)

@@ -142,6 +142,13 @@ def request_ms_max(plan: Plan) -> int:
     return pauses_ms_max(plan) + _REQUEST_MS
 
 
+def delivery_of_request_ms_max(plan: Plan) -> int:
+    """Return the time limit for a request or the end of a connection to take effect on a network without partitions."""
+    network = plan.network
+    late_ms = 2 * network.late_ms_max if network.late_chance else 0
+    return request_ms_max(plan) + late_ms + 4 * network.latency_us_max // 1_000
+
+
 def overtaken_ms_max(plan: Plan) -> int:
     """Return the additional delay of a check request for each half message that the store puts back before it.
 

@@ -7,10 +7,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ...oracle import guarantees
+from ...oracle.group_commits import Group
 from ...oracle.group_delivery import GroupDelivery, user_places
+from ...oracle.group_members import GroupMembers
 from ...oracle.ledger import Ledger
+from ...oracle.operator_tables import OperatorTables
 from ...oracle.pull_times import PullTimes
 from ...oracle.put_entry import PutEntry
+from ...oracle.queue_locks import QueueLocks
 from ...oracle.recovered import RecoveredStore
 from .message_options import EVERYTHING, Subscription, message_name_of
 
@@ -28,6 +32,13 @@ class BrokerAccount:
     hits: Counter[str] = field(default_factory=Counter)
     """Counts for `runs.marks`, shared by all brokers of a run."""
     group: GroupDelivery = field(default_factory=GroupDelivery)
+    locks: QueueLocks = field(default_factory=QueueLocks)
+    """The locks of the group of members."""
+    locks_of_operators: QueueLocks = field(default_factory=QueueLocks)
+    tables: OperatorTables = field(default_factory=OperatorTables)
+    members: GroupMembers = field(default_factory=GroupMembers)
+    handled_to: dict[Group, int] = field(default_factory=dict)
+    """The offset to which members have processed a queue, as committed or answered since the broker's last start."""
 
     def is_readable_now(self, put: PutEntry) -> bool:
         """Return whether a just answered put matches the subscription and is due."""
@@ -49,6 +60,10 @@ class BrokerAccount:
         self.ledger.begin_life()
         self.ledger.commits.end_life()
         self.pull_times.begin_life()
+        self.locks.begin_life()
+        self.locks_of_operators.begin_life()
+        self.members.begin_life()
+        self.handled_to.clear()
 
     def note_recovery(self, found: RecoveredStore) -> None:
         places = dict(user_places(found.records))

@@ -29,6 +29,7 @@ from ...oracle.disk_space import DiskRoom, WatchedRemovals
 from ...oracle.evidence import Evidence, Violation
 from ...oracle.invariants import consumers, delivery, live, quiescence, rep, side_files, tx
 from ...oracle.invariants.quiescence import Cursor
+from ...oracle.invariants.routes import Presence
 from ...oracle.invariants.side_files import WatchedSideFile
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
@@ -39,6 +40,7 @@ from ..machines import Node, PoweredMachine
 from ..settling import Settling
 from .account import BrokerAccount
 from .commands import TRANSACTION_MS
+from .operator_client import group_settings, topic_settings
 from .routes import BROKER, BrokerAddress
 from .watched_requests import WatchedRequests
 
@@ -105,6 +107,8 @@ class BrokerNode(Node):
             for pool, limits in POOL_LIMITS.items()
         }
         self._limits = ServerLimits(pools)
+        self._serves_since_ns: int | None = None
+        """Virtual time at which the broker began to answer requests; None while it starts, stops or is off."""
         self.died_ns = 0
         """Virtual time of the node's last stop or crash, which the run notices later."""
         self.is_put_away = True
@@ -170,6 +174,13 @@ class BrokerNode(Node):
 
     def _note_death(self) -> None:
         self.died_ns = self._kernel.now_ns
+        self._serves_since_ns = None
+
+    @property
+    def presence(self) -> Presence:
+        if self.is_alive or self._life is None:
+            return Presence(self._serves_since_ns, None)
+        return Presence(None, self.died_ns, self.life.endpoint.dies_silently is not False)
 
     # -- tasks of the machine ---------------------------------------------------------------------
 
@@ -200,7 +211,7 @@ class BrokerNode(Node):
             broker.calls.deliver_response,
         )
         server.start(routes, on_channel_closed=self._channel_closed, on_response=answered)
-        self._requests = requests
+        self._requests, self._serves_since_ns = requests, self._kernel.now_ns
         if self._plan.retention.deletes_segments and not self.is_slave:  # slaves remove no segments
             stream = self.settling.streams(f"{machine.name}/retention")
             self._start_operator("retention operator", partial(operators.retention_operator, self.loaded, stream))
@@ -257,6 +268,7 @@ class BrokerNode(Node):
         machine, disk, _ = self.life
         assert self._server is not None, "it has been started"
         assert self._broker is not None, "it has been started"
+        self._serves_since_ns = None
         for name in tuple(self._operators):
             self._stop_operator(name)
         self._broker.held_pulls.release()
@@ -419,6 +431,11 @@ class BrokerNode(Node):
             return
         topics = {name: topic.write_queue_nums for name, topic in broker.topics.table.items()}
         self._judge.report(side_files.check_tables(self.account.ledger, topics, broker.groups.table))
+        if self._plan.broker.operators:
+            by_name = {name: topic_settings(each.json_members) for name, each in broker.topics.table.items()}
+            self._judge.report(self.account.tables.topics.check_loaded(by_name))
+            by_name = {name: group_settings(each.json_members) for name, each in broker.groups.table.items()}
+            self._judge.report(self.account.tables.groups.check_loaded(by_name))
         self.account.note_recovery(self._judge.judge_recovery(store, disk))
         self._history.begin(store.log)
         self.store = store

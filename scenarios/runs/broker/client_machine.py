@@ -52,6 +52,8 @@ class ClientMachine:
         self._disk = Disk(kernel, stream.with_subject("disk"))
         self.lives = 0
         self._life: tuple[Machine, HostNetwork] | None = None
+        self.died_silently = False
+        """Whether the last death of the machine did not end its connections."""
         self._death: SimTask | None = None
         """The task that kills the machine and switches it on again, kept after its end."""
 
@@ -83,7 +85,7 @@ class ClientMachine:
             sleep(until_ms)
         assert self._life is not None, "it has been switched on"
         machine, endpoint = self._life
-        endpoint.dies_silently = stream.chance(0.5, "falls silent")
+        endpoint.dies_silently = self.died_silently = stream.chance(0.5, "falls silent")
         self._kernel.kill(machine)
         self.injected[CLIENT_DEATH] += 1
         self.on_death()

@@ -9,7 +9,8 @@ from typing import Any
 from ....store.broker.requests import RequestCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.remoting.command import RemotingCommand
-from ....store.formats.remoting.json_body import encode_json_body
+from ....store.formats.remoting.json_body import MessageQueue, encode_json_body
+from ...oracle.group_delivery import Queue
 from ...oracle.put_entry import PutEntry
 from ...oracle.reader import ReadRecord, read
 from ...oracle.transactions import GROUP
@@ -85,10 +86,30 @@ def producer_heartbeat(client_id: str) -> RemotingCommand:
     return _heartbeat(client_id, producers=[{"groupName": PRODUCER_GROUP}])
 
 
-def consumer_heartbeat(client_id: str, topics: Iterable[str], wanted_of_each: Subscription) -> RemotingCommand:
+def consumer_heartbeat(
+    client_id: str, topics: Iterable[str], wanted_of_each: Subscription, group: str = CONSUMER_GROUP
+) -> RemotingCommand:
     expression = {"subString": wanted_of_each.text, "expressionType": wanted_of_each.kind, "subVersion": 0}
     wanted = [{"topic": topic, **expression} for topic in topics]
-    return _heartbeat(client_id, consumers=[{"groupName": CONSUMER_GROUP, "subscriptionDataSet": wanted}])
+    return _heartbeat(client_id, consumers=[{"groupName": group, "subscriptionDataSet": wanted}])
+
+
+def unregister_command(client_id: str, group: str) -> RemotingCommand:
+    fields = {"clientID": client_id, "consumerGroup": group}
+    return RemotingCommand(RequestCode.UNREGISTER_CLIENT, 0, ext_fields=fields)
+
+
+def member_list_command(group: str) -> RemotingCommand:
+    return RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, 0, ext_fields={"consumerGroup": group})
+
+
+def lock_command(
+    code: RequestCode, group: str, client_id: str, broker: str, queues: Iterable[Queue]
+) -> RemotingCommand:
+    """code: LOCK_BATCH_MQ or UNLOCK_BATCH_MQ."""
+    wanted = [MessageQueue(topic, broker, queue_id) for topic, queue_id in queues]
+    said = {"consumerGroup": group, "clientId": client_id, "mqSet": wanted}
+    return RemotingCommand(code, 0, body=encode_json_body(said))
 
 
 def _heartbeat(
@@ -129,12 +150,12 @@ def max_offset_command(topic: str, queue_id: int) -> RemotingCommand:
     return RemotingCommand(RequestCode.GET_MAX_OFFSET, 0, ext_fields={"topic": topic, "queueId": str(queue_id)})
 
 
-def query_offset_command(topic: str, queue_id: int) -> RemotingCommand:
-    return RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, 0, ext_fields=_group_fields(topic, queue_id))
+def query_offset_command(topic: str, queue_id: int, group: str = CONSUMER_GROUP) -> RemotingCommand:
+    return RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, 0, ext_fields=_group_fields(topic, queue_id, group))
 
 
-def update_offset_command(topic: str, queue_id: int, offset: int) -> RemotingCommand:
-    fields = {**_group_fields(topic, queue_id), "commitOffset": str(offset)}
+def update_offset_command(topic: str, queue_id: int, offset: int, group: str = CONSUMER_GROUP) -> RemotingCommand:
+    fields = {**_group_fields(topic, queue_id, group), "commitOffset": str(offset)}
     return RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, 0, ext_fields=fields)
 
 
@@ -165,8 +186,8 @@ def pulled_records(body: bytes) -> Iterator[ReadRecord]:
         at += reading.record.size_bytes
 
 
-def _group_fields(topic: str, queue_id: int) -> dict[str, str]:
-    return {"consumerGroup": CONSUMER_GROUP, "topic": topic, "queueId": str(queue_id)}
+def _group_fields(topic: str, queue_id: int, group: str) -> dict[str, str]:
+    return {"consumerGroup": group, "topic": topic, "queueId": str(queue_id)}
 
 
 def cpp_frame(command: RemotingCommand) -> bytes:

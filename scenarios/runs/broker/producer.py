@@ -3,7 +3,8 @@
 If the machine of a producer dies during a send, the next machine repeats the send.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from ....sim.choices import Stream
 from ....store.world import World
@@ -19,8 +20,11 @@ from .routes import Routes
 from .transaction_listener import TransactionListener
 
 
-class ProducerClient(Producer):
-    """A producer with its own machine."""
+class ProducerClient:
+    """Producers of one process, which share its machine and connections.
+
+    If there are several, a send goes out before the answer to the last one.
+    """
 
     def __init__(
         self,
@@ -32,27 +36,44 @@ class ProducerClient(Producer):
         streams: Callable[[str], Stream],
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        super().__init__(plan, streams(f"producer-{number}"))
         self.answered_us: list[int] = []
         """The duration of each send with answer SUCCESS."""
+        names = [f"producer-{number}", *(f"producer-{number}/{lane}" for lane in range(1, plan.broker.sends_in_flight))]
+        self._lanes = [Producer(plan, streams(name)) for name in names]
+        self._states = [SentState(number + lane) for lane in range(len(names))]
+        self._plan = plan
         self._number = number
         self._machine = machine
         self._make_routes = routes
         self._accounts = accounts
         self._report = report
         self._drawing = Drawing(plan, streams, EVEN, draw_behaviour if plan.transactions.chance else None)
-        self._state = SentState(number)
         machine.begin = self._begin_on_machine
         machine.switch_on()
 
-    def add_messages(self, names: Iterable[str], skew: Skew) -> None:
-        """With an even skew, the producer uses its queues in rotation."""
-        self.names += names
+    @property
+    def drawn_count(self) -> int:
+        return sum(lane.drawn for lane in self._lanes)
+
+    @property
+    def unanswered_count(self) -> int:
+        return sum(len(lane.names) for lane in self._lanes)
+
+    def insist(self) -> None:
+        """Give up no message from now on."""
+        for lane in self._lanes:
+            lane.insists = True
+
+    def add_messages(self, names: Sequence[str], skew: Skew) -> None:
+        """With an even skew, a producer uses its queues in rotation."""
         self._drawing.skew = skew
-        self._more.notify()
+        for number, (lane, more) in enumerate(zip(self._lanes, self._more, strict=True)):
+            lane.names += names[number :: len(self._lanes)]
+            more.notify()
 
     def _begin_on_machine(self, world: World) -> None:
-        more = self._more = world.tasks.signal(f"producer {self._number}")
+        lanes = range(len(self._lanes))
+        self._more = [world.tasks.signal(f"producer {self._number}{f'/{lane}' * (lane > 0)}") for lane in lanes]
         routes, listener = self._make_routes(world), None
         if self._plan.transactions.chance:
             assert routes.lone is not None, "half messages are for a lone broker"
@@ -61,24 +82,25 @@ class ProducerClient(Producer):
             )
             listener.start()
         routes.start([topic_of_users(number) for number in range(self._plan.topics)])
-        door = RemotingSender(
-            self._plan,
-            self,
-            self._drawing,
-            self._state,
-            world,
-            self._machine,
-            routes,
-            self._accounts,
-            listener,
-            self._report,
-            self.answered_us,
-        )
+        for lane in lanes:
+            door = RemotingSender(
+                self._plan,
+                self._lanes[lane],
+                self._drawing,
+                self._states[lane],
+                world,
+                self._machine,
+                routes,
+                self._accounts,
+                listener,
+                self._report,
+                self.answered_us,
+            )
+            world.tasks.spawn(f"send{f' {lane}' * (lane > 0)}", partial(self._send, lane, door, world))
 
-        def run() -> None:
-            while True:
-                while not self.names:
-                    more.wait(None)
-                self.produce(door, world.tasks.sleep)
-
-        world.tasks.spawn("send", run)
+    def _send(self, lane: int, door: RemotingSender, world: World) -> None:
+        producer = self._lanes[lane]
+        while True:
+            while not producer.names:
+                self._more[lane].wait(None)
+            producer.produce(door, world.tasks.sleep)

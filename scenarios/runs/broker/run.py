@@ -24,6 +24,7 @@ from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, DELAYS_MS, config_of
 from ...claims.plan import Life, LifeEnding, Plan
 from ...oracle import allowances
 from ...oracle.invariants import live
+from ...oracle.invariants.routes import Presence
 from ...oracle.pull_times import PullTimes
 from ...oracle.replicas import MasterHistory
 from ...workload.drawing import topic_of_users
@@ -34,12 +35,18 @@ from ..machines import OFF, NetworkRun
 from ..settling import Settling
 from .account import BrokerAccount
 from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, BrokerNode, identities_of
+from .broker_user import BrokerUser, RunOfUsers
 from .client_machine import ClientMachine
 from .commands import TRANSACTION_MS, cpp_frame
 from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
+from .group_member import SETTLE_MS as MEMBERS_SETTLE_MS
+from .lookup_client import LookupClient
 from .message_options import draw_subscription
+from .operator_client import OperatorClient
+from .orderly_member import OrderlyMember
 from .producer import ProducerClient
-from .routes import NAME_SERVER_MS, ROUTES_MS, Routes
+from .route_watcher import RouteWatcher
+from .routes import NAME_SERVER_MS, ROUTES_MS, BrokerAddress, Routes
 from .tailing_consumer import TailingConsumer
 
 PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
@@ -65,6 +72,8 @@ def _step_ms_max(plan: Plan) -> int:
         step_ms += REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS
     if plan.cluster.slaves:  # a SYNC_MASTER answers only after a slave has connected
         step_ms += REGISTER_MS + config_of(plan).ha_housekeeping_interval_ms + RECONNECT_MS + CONNECT_MS
+    if plan.broker.group_members:
+        step_ms += MEMBERS_SETTLE_MS
     return step_ms
 
 
@@ -94,6 +103,7 @@ class BrokerRun(NetworkRun):
                 self._accounts[name] = BrokerAccount(
                     settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, hits
                 )
+                self._accounts[name].members.late_ms_max = live.delivery_of_request_ms_max(plan)
                 histories[name] = MasterHistory()
         self._brokers = [
             BrokerNode(
@@ -111,6 +121,7 @@ class BrokerRun(NetworkRun):
         self._client_machines: list[ClientMachine] = []
         self._producers: list[ProducerClient] = []
         self._consumers: list[BrokerConsumer] = []
+        self._users: list[BrokerUser] = []
 
     @property
     def _used_nodes(self) -> list[BrokerNode]:
@@ -126,7 +137,7 @@ class BrokerRun(NetworkRun):
     def _count_puts(self) -> None:
         outcome = self._outcome
         outcome.marks += next(iter(self._accounts.values())).hits
-        outcome.messages = sum(producer.drawn for producer in self._producers)
+        outcome.messages = sum(producer.drawn_count for producer in self._producers)
         outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
 
     def _run_lives(self) -> None:
@@ -163,6 +174,34 @@ class BrokerRun(NetworkRun):
             queue = self._choices.stream(name).choice(queues, "queue")
             machine = self._make_client_machine(name, TAILING_NET + number)
             TailingConsumer(plan, machine, self._make_routes, self._accounts[queue.broker], queue, name, report)
+
+        self._start_users(queues)
+
+    def _start_users(self, queues: list[BrokerQueue]) -> None:
+        run = RunOfUsers(
+            self._plan,
+            self._accounts,
+            self._make_client_machine,
+            self._make_routes,
+            self._choices.stream,
+            self._judge.report,
+            self._master_store,
+            lambda: self._kernel.now_ns,
+        )
+        if self._plan.broker.operators:
+            self._users.append(OperatorClient(run, queues))
+        if self._plan.broker.watches_routes:
+            self._users.append(RouteWatcher(run, self._presences, REGISTER_MS))
+        self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
+        for number in range(self._plan.broker.group_members):
+            self._users.append(OrderlyMember(run, number, queues))
+
+    def _presences(self) -> dict[BrokerAddress, Presence]:
+        return {node.identity.address: node.presence for node in self._used_nodes}
+
+    def _master_store(self, broker: str) -> MessageStore | None:
+        nodes = (node for node in self._used_nodes if node.identity.address.broker == broker and not node.is_slave)
+        return next((node.store for node in nodes if node.is_alive), None)
 
     def _make_routes(self, world: World) -> Routes:
         addresses = [identity.address for identity in self._identities]
@@ -227,7 +266,7 @@ class BrokerRun(NetworkRun):
 
     @property
     def _unanswered_count(self) -> int:
-        return sum(len(producer.names) for producer in self._producers)
+        return sum(producer.unanswered_count for producer in self._producers)
 
     def _give_messages(self, number: int, messages_each: int) -> None:
         skew = draw_skew(self._choices.stream(f"life-{number}/skew"), self._plan)
@@ -330,6 +369,7 @@ class BrokerRun(NetworkRun):
         if self._plan.delay.chance or self._plan.broker.send_back_chance:
             self._director.tasks.sleep(DELIVERED_MS)
         self._await_no_work_left(self._undispatched_or_lagging, "consumers do not catch up", "delivery", "all queues")
+        self._await_no_work_left(self._unfinished_text, "a user does not finish", "users", "all done")
         self._await_idle()
 
     @property
@@ -369,9 +409,11 @@ class BrokerRun(NetworkRun):
         for client_machine in self._client_machines:
             client_machine.stop_deaths()
         for producer in self._producers:
-            producer.insists = True
+            producer.insist()
         for consumer in self._consumers:
             consumer.insists = True
+        for user in self._users:
+            user.insists = True
 
     def _needs_restart(self, node: BrokerNode) -> bool:
         return allowances.has_any_fault(node.life.disk) or self._plan.capacity_bytes > 0
@@ -410,8 +452,11 @@ class BrokerRun(NetworkRun):
             if node.is_slave:
                 self._judge.report(node.check_replica(self._used_nodes[0]))
 
+    def _unfinished_text(self) -> str:
+        return next((text for user in self._users if (text := user.unfinished_text())), "")
+
     def _unanswered_text(self) -> str:
-        counts = [len(producer.names) for producer in self._producers]
+        counts = [producer.unanswered_count for producer in self._producers]
         return f"{counts} not" if any(counts) else ""
 
     def _undispatched_or_lagging(self) -> str:

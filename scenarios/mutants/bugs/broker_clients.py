@@ -1,0 +1,237 @@
+"""Bugs of a broker's answers to clients: queue locks, members of groups, and lookups."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+
+from ....store.broker import clients
+from ....store.broker.clients import ClientChannelInfo, ConsumerGroupInfo, ConsumerManager, RebalanceLockManager
+from ....store.broker.late_answers import LateAnswerService
+from ....store.broker.parts import BrokerParts
+from ....store.broker.processors.client_manage import ClientManageProcessor
+from ....store.broker.requests import success_response
+from ....store.broker.router import Channel
+from ....store.broker.subscriptions import ConsumerData
+from ....store.formats.message import MessageRecord
+from ....store.formats.messages import PutMessageResult
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import MessageQueue
+from ....store.index.key_query import QueryMessageResult
+from ....store.message_store import MessageStore
+from ...claims.catalogue import SCENARIOS
+from ..mutant import bit, bug, needs
+
+_ORDERLY = SCENARIOS["orderly-consumers"].ranges.replace(
+    heals=(True,), broker={"leave_chance": (0.3,), "client_death_chance": (0.3,), "rest_ms_max": (150_000,)}
+)
+
+
+@bug("lock-never-expires", clients, "_is_expired", found_by=("LOCK", "LIVE"))
+@needs(_ORDERLY)
+def never_expire(held: clients._QueueLock, now_ns: int) -> bool:
+    """The queue lock of a client that died or fell silent stays for ever."""
+    bit(never_expire.original(held, now_ns))
+    return False
+
+
+@bug("lock-not-renewed", RebalanceLockManager, "try_lock", found_by=("LOCK",))
+@needs(_ORDERLY)
+def lock_without_renewal(
+    self: RebalanceLockManager, group: str, queues: Iterable[MessageQueue], client_id: str
+) -> list[MessageQueue]:
+    """A queue lock expires after its first request, although its holder renews it."""
+    before = dict(self._groups.get(group, {}))
+    got = lock_without_renewal.original(self, group, queues, client_id)
+    for queue in got:
+        held = before.get(queue)
+        if bit(held is not None and held.client_id == client_id) and held is not None:
+            self._groups[group][queue] = held
+    return got
+
+
+@bug("lock-released-by-another", RebalanceLockManager, "unlock", found_by=("LOCK",))
+@needs(_ORDERLY)
+def unlock_for_all(self: RebalanceLockManager, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
+    """A client's request to unlock a queue removes the lock of another client."""
+    with self._lock:
+        locks = self._groups.get(group, {})
+        for queue in queues:
+            held = locks.pop(queue, None)
+            bit(held is not None and held.client_id != client_id)
+        self._drop_group_if_empty(group)
+
+
+@bug("lock-granted-to-all", RebalanceLockManager, "try_lock", found_by=("LOCK", "META"))
+@needs(_ORDERLY)
+def grant_every_lock(
+    self: RebalanceLockManager, group: str, queues: Iterable[MessageQueue], client_id: str
+) -> list[MessageQueue]:
+    """A request to lock queues is granted for queues that another client holds, too."""
+    wanted = list(queues)
+    bit(len(grant_every_lock.original(self, group, wanted, client_id)) < len(wanted))
+    return wanted
+
+
+_LOOKING = SCENARIOS["broker-lookups"].ranges.replace(broker={"rest_ms_max": (15_000,)})
+
+
+@bug("query-ignores-maximum", MessageStore, "query_message", found_by=("IDX",))
+@needs(_LOOKING)
+def query_all_messages(
+    self: MessageStore, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int
+) -> QueryMessageResult:
+    """A query by key returns more messages than the client asked for."""
+    wide = query_all_messages.original(self, topic, key, 64, begin_ms, end_ms)
+    bit(len(wide.records) > max_messages)
+    return wide
+
+
+@bug("query-ignores-times", MessageStore, "query_message", found_by=("IDX",))
+@needs(_LOOKING)
+def query_without_times(
+    self: MessageStore, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int
+) -> QueryMessageResult:
+    """A query by key returns messages from outside of the requested times."""
+    bit(begin_ms > 0)
+    return query_without_times.original(self, topic, key, max_messages, 0, 1 << 62)
+
+
+@bug("time-search-one-late", BrokerParts, "offset_by_time", found_by=("READ",))
+@needs(_LOOKING)
+def offset_after_nearest(self: BrokerParts, topic: str, queue_id: int, timestamp_ms: int) -> int:
+    """A search by time returns the message after the nearest one."""
+    found = offset_after_nearest.original(self, topic, queue_id, timestamp_ms)
+    last = self.max_offset(topic, queue_id) - 1
+    bit(found < last)
+    return min(found + 1, max(last, 0))
+
+
+@bug("min-offset-of-last-message", BrokerParts, "min_offset", found_by=("READ",))
+@needs(_LOOKING)
+def min_offset_of_last(self: BrokerParts, topic: str, queue_id: int) -> int:
+    """The minimum offset of a queue is that of its last message."""
+    last = self.max_offset(topic, queue_id) - 1
+    bit(last > 0)
+    return max(last, 0)
+
+
+@bug("max-offset-of-last-message", BrokerParts, "max_offset", found_by=("READ",))
+@needs(_LOOKING)
+def max_offset_of_last(self: BrokerParts, topic: str, queue_id: int) -> int:
+    """The maximum offset of a queue is that of its last message, not the next one."""
+    end = max_offset_of_last.original(self, topic, queue_id)
+    bit(end > 0)
+    return max(end - 1, 0)
+
+
+@bug("earliest-time-is-zero", BrokerParts, "store_time", found_by=("READ",))
+@needs(_LOOKING)
+def store_time_of_nothing(self: BrokerParts, topic: str, queue_id: int, offset: int) -> int:
+    """A broker answers that a queue has no earliest store time although the queue has messages."""
+    bit(store_time_of_nothing.original(self, topic, queue_id, offset) >= 0)
+    return -1
+
+
+@bug("id-finds-next-message", MessageStore, "look_message_by_offset", found_by=("READ",))
+@needs(_LOOKING)
+def look_at_next_record(self: MessageStore, physical_offset: int) -> MessageRecord | None:
+    """A lookup by an id with a wrong offset returns the message that follows the offset."""
+    found = look_at_next_record.original(self, physical_offset)
+    end = min(self.max_phy_offset, physical_offset + 2_000)
+    for offset in range(physical_offset + 1, end if found is None and physical_offset >= 0 else 0):
+        if (found := look_at_next_record.original(self, offset)) is not None:
+            bit()
+            return found
+    return found
+
+
+_MEMBERS = SCENARIOS["group-members"].ranges
+
+
+@bug("unregistered-member-stays", ClientManageProcessor, "unregister_client", found_by=("LIVE",))
+@needs(_MEMBERS)
+def unregister_nobody(self: ClientManageProcessor, request: RemotingCommand, channel: Channel) -> RemotingCommand:
+    """A consumer that unregisters remains a member of its group."""
+    bit()
+    return success_response(request)
+
+
+@bug("leave-not-announced", ConsumerManager, "unregister", found_by=("LIVE",))
+@needs(_MEMBERS)
+def unregister_quietly(self: ConsumerManager, group: str, channel: Channel, *, notify: bool) -> None:
+    """A broker does not announce to a group that a member has left or died."""
+    bit(notify and len(getattr(self.find_group(group), "clients", ())) > 1)
+    unregister_quietly.original(self, group, channel, notify=False)
+
+
+@bug("join-announced-to-newcomer", ConsumerManager, "register", found_by=("LIVE",))
+@needs(_MEMBERS)
+def register_notifying_newcomer(
+    self: ConsumerManager, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool
+) -> None:
+    """A broker announces a new member only to the new member itself."""
+    before, on_changed = getattr(self.find_group(consumer.group), "clients", ()), self.on_changed
+    register_notifying_newcomer.original(self, consumer, client, notify=False)
+    if client.channel not in before and notify:
+        bit(len(before) > 0)
+        on_changed(consumer.group, [client.channel])
+
+
+@bug("silent-member-stays", ConsumerManager, "close_expired", found_by=("LIVE",))
+@needs(_MEMBERS)
+def close_nobody(self: ConsumerManager) -> None:
+    """A consumer that sends no heartbeat for two minutes remains a member of its group."""
+    silent_ns = self._clock.monotonic_ns() - clients.CHANNEL_EXPIRED_MS * 1_000_000
+    infos = list(self._groups.values())
+    bit(any(client.heartbeat_ns < silent_ns for info in infos for client in info.clients.values()))
+
+
+@bug("heartbeat-not-renewed", ConsumerManager, "register", found_by=("LIVE",))
+@needs(_MEMBERS)
+def register_with_first_time(
+    self: ConsumerManager, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool
+) -> None:
+    """A member leaves its group two minutes after its first heartbeat, although it sends further ones."""
+    known = getattr(self.find_group(consumer.group), "clients", {}).get(client.channel)
+    if bit(known is not None) and known is not None:
+        client.heartbeat_ns = known.heartbeat_ns
+    register_with_first_time.original(self, consumer, client, notify=notify)
+
+
+@bug("member-list-of-one", ConsumerGroupInfo, "client_ids", found_by=("LIVE",))
+@needs(_MEMBERS)
+def newest_client_id(self: ConsumerGroupInfo) -> list[str]:
+    """The list of a group's members has only the newest member."""
+    found = newest_client_id.original(self)
+    bit(len(found) > 1)
+    return found[-1:]
+
+
+@bug(
+    "late-answer-to-newest-request", LateAnswerService, "_answer_completed", found_by=("QOFF", "DUR", "READ", "STATUS")
+)
+@needs(SCENARIOS["requests-in-flight"].ranges, sync_flush=(True,))
+def answer_newest_of_connection(self: LateAnswerService) -> None:
+    """If several sends of one connection wait for a flush, an answer goes to the newest of them."""
+    with self._lock:
+        for request, late in self._waiting.values():
+            opaques = [each.command.opaque for each, _ in self._waiting.values() if each.session is request.session]
+            if bit(opaques[-1] != request.command.opaque):
+                late.respond = partial(_respond_to, late.respond, opaques[-1])
+    answer_newest_of_connection.original(self)
+
+
+def _respond_to(
+    respond: Callable[[PutMessageResult], RemotingCommand], opaque: int, put: PutMessageResult
+) -> RemotingCommand:
+    return replace(respond(put), opaque=opaque)
+
+
+@bug("locks-of-all-groups", RebalanceLockManager, "try_lock", found_by=("LOCK",))
+@needs(SCENARIOS["operator-changes"].ranges, broker={"group_members": (2,)})
+def lock_without_group(
+    self: RebalanceLockManager, group: str, queues: Iterable[MessageQueue], client_id: str
+) -> list[MessageQueue]:
+    """Two consumer groups exclude each other from queues."""
+    bit(any(other != group for other in self._groups))
+    return lock_without_group.original(self, next(iter(self._groups), group), queues, client_id)

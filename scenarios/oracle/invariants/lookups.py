@@ -1,0 +1,113 @@
+"""Lookups through a broker: messages by id, bounds of a queue, and offsets by time (READ).
+
+The answer to a lookup by key is checked in `idx`. All times are store times in ms since 1970. RocketMQ selects one file
+of the consume queue by its time of modification, and searches only there.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ..evidence import Violation, record_tried
+from ..group_delivery import Queue
+from ..ledger import Ledger
+from ..put_entry import PutEntry
+from ..reader import ReadRecord
+from .consumers import check_received
+
+ENTRY_BYTES = 20
+
+
+def check_viewed_message(
+    ledger: Ledger, put: PutEntry | None, log_offset: int, found: Iterable[ReadRecord], *, must_be_there: bool
+) -> Iterator[Violation]:
+    """Yield each error in the answer to VIEW_MESSAGE_BY_ID.
+
+    put: the message at the log offset, None if no record begins there. found: the records in the answer.
+    """
+    record_tried("READ")
+    readings = list(found)
+    if not readings and put is not None and must_be_there:
+        yield _violation(f"{put.name} is not found by its id", "message", put.name, "none")
+    if len(readings) > 1:
+        yield _violation(f"several messages at {log_offset}", "messages", 1, len(readings))
+    for record, body in readings:
+        if record.physical_offset != log_offset:
+            yield _violation(f"another message than that at {log_offset}", "offset", log_offset, record.physical_offset)
+        seen = ledger.put_seen_in(record)
+        if seen is None or seen.body != body:
+            yield _violation(f"a message at {log_offset} that nobody put", "message", "a put", record.topic)
+        else:
+            yield from check_received(ledger, seen, record)
+
+
+class QueueBounds(NamedTuple):
+    """The first offset of a queue, and the end after its last message."""
+
+    low: int
+    high: int
+
+
+def check_queue_bounds(
+    ledger: Ledger, queue: Queue, bounds: QueueBounds, before: QueueBounds, dispatched_to: int
+) -> Iterator[Violation]:
+    """Yield each wrong answer to GET_MIN_OFFSET and GET_MAX_OFFSET, requested in this order.
+
+    before: the highest bounds that an answer had before the request, since the broker's last start. dispatched_to: the
+    log offset before which all records were in their queues before the request.
+    """
+    record_tried("READ")
+    name, puts = f"{queue[0]}/{queue[1]}", [put for put in ledger.puts if put.place == queue]
+    there = [
+        put.queue_offset
+        for put in puts
+        if put.queue_offset is not None
+        and put.physical_offset is not None
+        and put.name not in ledger.gone
+        and ledger.expired_to <= put.physical_offset <= dispatched_to - put.record_bytes
+    ]
+    end = max((offset + 1 for offset in there), default=0)
+    least_end = max(end, before.high)
+    if not least_end <= bounds.high <= len(puts):
+        yield _violation(f"the end of {name}", "maxOffset", f"{least_end} to {len(puts)}", bounds.high)
+    first = min(there, default=bounds.high)
+    if not before.low <= bounds.low <= max(first, before.low):
+        yield _violation(f"the begin of {name}", "minOffset", f"{before.low} to {first}", bounds.low)
+    if not ledger.expired_to and bounds.low:
+        yield _violation(f"{name} begins after its first message", "minOffset", 0, bounds.low)
+
+
+def check_offset_by_time(
+    queue: Queue, wanted_ms: int, offset: int, times: Mapping[int, int], bounds: QueueBounds, entries_per_file: int
+) -> Iterator[Violation]:
+    """Yield an offset for a time although a neighbour in the same file has a nearer time, or that is in no file.
+
+    times: queue offset -> store time of the message at the answered offset, and of its neighbours. bounds: of the queue
+    before the request. A later message is no neighbour.
+    """
+    record_tried("READ")
+    name = f"{queue[0]}/{queue[1]}"
+    if not bounds.low <= offset:
+        yield _violation(f"an offset of {name} by time", "offset", f"{bounds.low} or more", offset)
+    if offset not in times:
+        return  # the queue was empty, or the message has expired since
+    distance_ms = abs(times[offset] - wanted_ms)
+    for other, stored_ms in times.items():
+        is_neighbour = other < bounds.high and other // entries_per_file == offset // entries_per_file
+        if is_neighbour and abs(stored_ms - wanted_ms) < distance_ms:
+            summary = f"an offset of {name} by time is not the nearest"
+            expected = f"{other}, stored {abs(stored_ms - wanted_ms)} ms from the time"
+            yield _violation(summary, "offset", expected, f"{offset}, {distance_ms} ms from it")
+
+
+def check_earliest_time(queue: Queue, answered_ms: int, first_ms: int | None) -> Iterator[Violation]:
+    """Yield a wrong answer to GET_EARLIEST_MSG_STORETIME.
+
+    first_ms: the store time of the first message, None if the queue may have been empty at the request.
+    """
+    record_tried("READ")
+    if first_ms is not None and answered_ms != first_ms:
+        yield _violation(f"the first time of {queue[0]}/{queue[1]}", "timestamp", first_ms, answered_ms)
+
+
+def _violation(summary: str, field: str, expected: object, found: object) -> Violation:
+    return Violation("READ", f"a lookup: {summary}", field=field, expected=str(expected), found=str(found))

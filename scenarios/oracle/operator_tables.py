@@ -1,0 +1,116 @@
+"""Operator tables: the topics and groups that an operator has created, changed or deleted at one broker (META).
+
+    acknowledged change   the table has it until the next change, also after a restart
+    other change          the table may have it; the broker may execute it until its next restart
+
+There is one operator per broker, which waits for each answer. None stands for a missing entry.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from .evidence import Violation, record_tried
+
+Settings = tuple[object, ...]
+PERM_READ = 4
+
+
+@dataclass(slots=True, eq=False)
+class PendingChange:
+    """A change that a broker may execute."""
+
+    settings: Settings | None
+    is_given_up: bool = False
+    """Whether the operator no longer waits for the answer, so that only the present broker process can execute it."""
+
+
+@dataclass(slots=True)
+class OperatorTable:
+    """One table of one broker: `kind` is "topic" or "group"."""
+
+    kind: str
+    _known: dict[str, tuple[Settings | None, int]] = field(default_factory=dict)
+    """Name -> acknowledged settings, and the time of the answer."""
+    _pending: dict[str, list[PendingChange]] = field(default_factory=dict)
+    """Name -> changes without SUCCESS."""
+    _last_version: tuple[object, Mapping[str, Settings]] | None = None
+
+    def record_request(self, name: str, settings: Settings | None) -> PendingChange:
+        change = PendingChange(settings)
+        self._pending.setdefault(name, []).append(change)
+        return change
+
+    def record_success(self, name: str, change: PendingChange, now_ns: int) -> None:
+        self._pending[name].remove(change)
+        self._known[name] = change.settings, now_ns
+
+    def certain(self, name: str, since_ns: int) -> tuple[Settings | None] | None:
+        """Return the settings that the table has had since a time, None if they are uncertain."""
+        known = self._known.get(name)
+        return None if known is None or known[1] > since_ns or self._pending.get(name) else (known[0],)
+
+    def check_answer(self, found: Mapping[str, Settings], version: object, asked_ns: int) -> Iterator[Violation]:
+        """META: yield each wrong entry in an answer with the whole table, and a version that stays after a change."""
+        record_tried("META")
+        for name in self._known:
+            certain = self.certain(name, asked_ns)
+            if certain is not None and found.get(name) != certain[0]:
+                yield self._violation(name, "is not as an operator has set it", certain[0], found.get(name))
+        last, self._last_version = self._last_version, (version, found)
+        if last is not None and last[0] == version and last[1] != found:
+            yield self._violation("the table", "changes and keeps its version", "another version", version)
+
+    def check_loaded(self, found: Mapping[str, Settings]) -> Iterator[Violation]:
+        """META: yield each entry that a start does not find as acknowledged, or as in a request without an answer."""
+        self._last_version = None
+        for name in sorted(self._known):
+            record_tried("META")
+            allowed = [self._known[name][0], *(each.settings for each in self._pending.get(name, ()))]
+            if found.get(name) not in allowed:
+                yield self._violation(name, "is not as set before the last stop", allowed, found.get(name))
+            self._known[name] = found.get(name), 0
+        for name, pending in self._pending.items():
+            self._pending[name] = [each for each in pending if not each.is_given_up]
+
+    def _violation(self, name: str, what: str, expected: object, found: object) -> Violation:
+        summary = f"{self.kind} {name} {what}"
+        return Violation("META", summary, field=self.kind, expected=str(expected), found=str(found))
+
+
+@dataclass(slots=True)
+class OperatorTables:
+    """The tables of one broker."""
+
+    topics: OperatorTable = field(default_factory=lambda: OperatorTable("topic"))
+    groups: OperatorTable = field(default_factory=lambda: OperatorTable("group"))
+
+    def check_pull(self, topic: str, *, is_refused: bool, is_done: bool, asked_ns: int) -> Iterator[Violation]:
+        """STATUS: yield an answer to a pull that contradicts the permission of the topic.
+
+        is_refused: whether the answer is NO_PERMISSION. The settings of a topic are (read queues, write queues, perm,
+        order). RocketMQ's brokers do not refuse a send because of the permission: clients follow the routes.
+        """
+        certain = self.topics.certain(topic, asked_ns)
+        if certain is None or certain[0] is None:
+            return
+        record_tried("STATUS")
+        perm = certain[0][2]
+        assert isinstance(perm, int), perm
+        if (is_refused and perm & PERM_READ) or (is_done and not perm & PERM_READ):
+            found = "refused" if is_refused else "executed"
+            summary = "a pull is answered against the permission of its topic"
+            yield Violation("STATUS", summary, field="perm", expected=f"{topic} with {perm}", found=found)
+
+    def check_route(self, topic: str, found: Settings | None, asked_ns: int) -> Iterator[Violation]:
+        """META: yield a route at the broker's own name server that differs from the topic's settings.
+
+        found: (read queues, write queues, perm) of this broker's queues, None without a route.
+        """
+        certain = self.topics.certain(topic, asked_ns)
+        if certain is None:
+            return
+        record_tried("META")
+        expected = None if certain[0] is None else certain[0][:3]
+        if found != expected:
+            summary = f"the route of {topic} is not as an operator has set the topic"
+            yield Violation("META", summary, field="route", expected=str(expected), found=str(found))

@@ -1,0 +1,145 @@
+"""Broker user: the base of clients and operators with a machine of their own, beside producers and consumers.
+
+A user outlives its machines, as a producer does. It sends requests to masters only, because a slave's answer may be
+older than the ledger.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from ....sim.choices import Stream
+from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.message_store import MessageStore
+from ....store.world import World
+from ...claims.plan import Plan
+from ...oracle.evidence import Violation
+from ...oracle.group_delivery import Queue
+from ...oracle.invariants import live
+from ...oracle.queue_locks import QueueLocks
+from ...workload.drawing import topic_of_users
+from .account import BrokerAccount
+from .client_machine import ClientMachine
+from .commands import lock_command
+from .routes import Routes
+
+ANSWER_MS = 3_000
+"""The time limit for an answer, as in RocketMQ's clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOfUsers:
+    """The parts of a broker run that its users need."""
+
+    plan: Plan
+    accounts: Mapping[str, BrokerAccount]
+    make_machine: Callable[[str, int], ClientMachine]
+    """Arguments: the name of the machine, and the last byte of its address."""
+    make_routes: Callable[[World], Routes]
+    streams: Callable[[str], Stream]
+    report: Callable[[Iterable[Violation]], None]
+    master_store: Callable[[str], MessageStore | None]
+    """The store of a broker's running master; None while there is none."""
+
+    now_ns: Callable[[], int]
+    """Virtual time, also after the death of a user's machine."""
+
+    @property
+    def topics(self) -> list[str]:
+        return [topic_of_users(number) for number in range(self.plan.topics)]
+
+
+class Reply(NamedTuple):
+    """An answer to a user's request, with its times in virtual ns."""
+
+    response: RemotingCommand
+    asked_ns: int
+    answered_ns: int
+    is_of_this_life: bool
+    """Whether the broker has not restarted since the request."""
+
+    @property
+    def is_success(self) -> bool:
+        return self.response.code == ResponseCode.SUCCESS
+
+    def field(self, name: str) -> int:
+        return int(self.response.ext_fields[name])
+
+
+class BrokerUser:
+    """A client or operator with its own machine."""
+
+    def __init__(self, run: RunOfUsers, name: str, host_number: int) -> None:
+        self.insists = False
+        """Whether each request must be answered in time from now on."""
+        self.name = name
+        self.run = run
+        self.plan = run.plan
+        self.stream = run.streams(name)
+        self.machine = run.make_machine(name, host_number)
+        self.machine.begin = self._begin_on_machine
+
+    def _begin_on_machine(self, world: World) -> None:
+        self.world = world
+        self.routes = self.run.make_routes(world)
+        self.routes.on_request = self.receive_request
+        self.routes.start(self.run.topics)
+        self.begin()
+
+    def begin(self) -> None:
+        """Start the tasks of the user on a new machine."""
+        raise NotImplementedError
+
+    def receive_request(self, request: RemotingCommand) -> None:
+        """Take a request of a broker. The calling task must not wait."""
+
+    def unfinished_text(self) -> str:
+        """Return the work that the user must still finish after all faults, or an empty text."""
+        return ""
+
+    @property
+    def now_ns(self) -> int:
+        return self.run.now_ns()
+
+    @property
+    def client_id(self) -> str:
+        """A client has another id after each start of its process."""
+        return f"{self.machine.host}@{self.machine.lives}"
+
+    def ask(self, broker: str, command: RemotingCommand, timeout_ms: int = ANSWER_MS) -> Reply | None:
+        """Return the answer of a master, or None without an answer in time."""
+        account, insisted = self.run.accounts[broker], self.insists
+        asked_in, asked_ns = account.ledger.life, self.now_ns
+        asked = self.routes.broker_for_offsets(broker, self.run.topics[0])
+        if asked is None or asked.is_slave:
+            return None
+        try:
+            response, _ = self.routes.send_request(asked, command, timeout_ms)
+        except OSError as error:
+            if insisted:
+                self.run.report(live.violation_of_time_out(timeout_ms, error))
+            return None
+        return Reply(response, asked_ns, self.now_ns, asked_in == account.ledger.life)
+
+    def ask_for_locks(self, broker: str, group: str, locks: QueueLocks, queues: list[Queue]) -> list[Queue] | None:
+        """Ask for the locks of queues, and check the answer. Return the queues that the answer grants, if there is one.
+
+        locks: those of the group at the broker.
+        """
+        ledger, client_id = self.run.accounts[broker].ledger, self.client_id
+        existing = [queue for queue in queues if queue[1] <= ledger.topics.get(queue[0], -1)]
+        locks.record_request(client_id, queues)
+        try:
+            reply = self.ask(broker, lock_command(RequestCode.LOCK_BATCH_MQ, group, client_id, broker, queues))
+            if reply is None or not reply.is_success or not reply.is_of_this_life:
+                return None
+            found = msgspec.json.decode(reply.response.body)["lockOKMQSet"]
+            granted: list[Queue] = [(each["topic"], each["queueId"]) for each in found]
+            times_ns = reply.asked_ns, reply.answered_ns
+            self.run.report(locks.check_answer(client_id, queues, granted, times_ns, existing))
+            return granted
+        finally:
+            locks.record_no_answer(client_id, queues, self.now_ns)

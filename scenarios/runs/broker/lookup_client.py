@@ -1,0 +1,184 @@
+"""Lookup client: looks up messages by key, id and time, and the bounds of queues, as operators' tools do.
+
+    QUERY_MESSAGE  VIEW_MESSAGE_BY_ID
+    GET_MIN_OFFSET  GET_MAX_OFFSET  SEARCH_OFFSET_BY_TIMESTAMP  GET_EARLIEST_MSG_STORETIME
+
+Source: RocketMQ MQAdminImpl, and the commands queryMsgByKey, queryMsgById and queryMsgByOffset of mqadmin.
+"""
+
+from collections.abc import Callable
+
+from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.index.key_query import QueryMessageResult
+from ...oracle.invariants import idx, lookups
+from ...oracle.invariants.lookups import ENTRY_BYTES, QueueBounds
+from ...oracle.put_entry import PutEntry
+from ...workload.options import SHARED_KEYS, UNIQUE_KEYS
+from .broker_user import BrokerUser, Reply, RunOfUsers
+from .commands import pull_command, pulled_records
+from .consumer import BrokerQueue
+from .message_options import EVERYTHING
+
+LOOKUPS_NET = 90
+"""The last byte of the address of the first lookup client."""
+_PAUSES_MS = (5, 100, 1_000, 5_000)
+_SHARED_CHANCE = 0.5
+_UNIQUE_CHANCE = 0.2
+_WINDOW_CHANCE = 0.3
+_BESIDE_CHANCE = 0.2
+_MAX_NUMBERS = (1, 2, 32, 64)
+_UNIQUE_QUERY_MAX = 32
+"""RocketMQ's defaultQueryMaxNum, which replaces the maximum of a query by unique key."""
+_AGO_MS_MAX = 10_000
+_GROUP = "lookups"
+
+
+class LookupClient(BrokerUser):
+    """Looks up one thing after another at random."""
+
+    def __init__(self, run: RunOfUsers, number: int, queues: list[BrokerQueue]) -> None:
+        super().__init__(run, f"lookup-{number}", LOOKUPS_NET + number)
+        self._queues = queues
+        self._looks: list[Callable[[], None]] = [self._look_by_key, self._look_by_id, self._look_at_queue]
+        self.machine.switch_on()
+
+    def begin(self) -> None:
+        self._bounds: dict[BrokerQueue, tuple[int, QueueBounds]] = {}
+        """Queue -> the broker's start, and the bounds in the last answers."""
+        self.world.tasks.spawn("look up", self._look_repeatedly)
+
+    def _look_repeatedly(self) -> None:
+        while True:
+            self.world.tasks.sleep(self.stream.choice(_PAUSES_MS, "pause"))
+            self.stream.choice(self._looks, "lookup")()
+
+    def _dispatched_to(self, broker: str) -> int:
+        store = self.run.master_store(broker)
+        return 0 if store is None else store.dispatch.reput_from.get()
+
+    def _draw_put(self, broker: str) -> PutEntry | None:
+        puts = [put for put in self.run.accounts[broker].ledger.puts if put.detour is None]
+        return self.stream.choice(puts, "put") if puts else None
+
+    # -- keys --------------------------------------------------------------------------------------
+
+    def _look_by_key(self) -> None:
+        broker, stream = self.stream.choice(self._queues, "broker").broker, self.stream
+        topic, put = stream.choice(self.run.topics, "topic"), self._draw_put(broker)
+        key = stream.choice((*SHARED_KEYS, *UNIQUE_KEYS), "shared key")
+        if put is not None and not stream.chance(_SHARED_CHANCE, "shared"):
+            topic, key = put.topic, put.name
+        most, is_unique = stream.choice(_MAX_NUMBERS, "most"), stream.chance(_UNIQUE_CHANCE, "unique key")
+        window_ms = idx.ALWAYS_MS
+        if stream.chance(_WINDOW_CHANCE, "window"):
+            ago_ms, now_ms = stream.randbelow(_AGO_MS_MAX, "begins ms ago"), self.world.clock.now_ms()
+            window_ms = now_ms - ago_ms, now_ms - stream.randbelow(ago_ms + 1, "ends ms ago")
+        fields = {"topic": topic, "key": key, "maxNum": str(most)}
+        fields |= {"beginTimestamp": str(window_ms[0]), "endTimestamp": str(window_ms[1])}
+        fields |= {"_UNIQUE_KEY_QUERY": "true"} if is_unique else {}
+        dispatched_to = self._dispatched_to(broker)
+        reply = self.ask(broker, RemotingCommand(RequestCode.QUERY_MESSAGE, 0, ext_fields=fields))
+        store = self.run.master_store(broker)
+        if reply is None or store is None or not reply.is_of_this_life:
+            return
+        if reply.is_success or reply.response.code == ResponseCode.QUERY_NOT_FOUND:
+            result = _result_of(reply)
+            ledger, limit = self.run.accounts[broker].ledger, _UNIQUE_QUERY_MAX if is_unique else most
+            asked = topic, key
+            self.run.report(idx.check_lookup_answer(store, ledger, asked, window_ms, result, dispatched_to, most=limit))
+
+    # -- ids ---------------------------------------------------------------------------------------
+
+    def _look_by_id(self) -> None:
+        broker = self.stream.choice(self._queues, "broker").broker
+        put, ledger = self._draw_put(broker), self.run.accounts[broker].ledger
+        if put is None or put.physical_offset is None:
+            return
+        offset = put.physical_offset
+        if self.stream.chance(_BESIDE_CHANCE, "beside"):
+            offset += self.stream.randint(1, put.record_bytes - 1, "bytes after")
+        is_there = put.name not in ledger.gone and offset == put.physical_offset
+        must_be_there = is_there and offset + put.record_bytes <= self._dispatched_to(broker)
+        fields = {"offset": str(offset)}
+        reply = self.ask(broker, RemotingCommand(RequestCode.VIEW_MESSAGE_BY_ID, 0, ext_fields=fields))
+        if reply is None or not reply.is_of_this_life:
+            return
+        if reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
+            return
+        must_be_there = must_be_there and not ledger.may_be_removed(put)
+        found = pulled_records(reply.response.body) if reply.is_success else []
+        self.run.report(lookups.check_viewed_message(ledger, put, offset, found, must_be_there=must_be_there))
+
+    # -- queues ------------------------------------------------------------------------------------
+
+    def _look_at_queue(self) -> None:
+        queue = self.stream.choice(self._queues, "queue")
+        bounds = self._find_bounds(queue)
+        if bounds is None or not bounds.low < bounds.high:
+            return
+        if self.stream.chance(0.5, "by time"):
+            self._search_by_time(queue, bounds)
+        else:
+            self._find_earliest_time(queue)
+
+    def _find_bounds(self, queue: BrokerQueue) -> QueueBounds | None:
+        ledger = self.run.accounts[queue.broker].ledger
+        asked_in, dispatched_to = ledger.life, self._dispatched_to(queue.broker)
+        low = self._ask_about_queue(RequestCode.GET_MIN_OFFSET, queue, "offset")
+        high = self._ask_about_queue(RequestCode.GET_MAX_OFFSET, queue, "offset")
+        if low is None or high is None or asked_in != ledger.life or queue.topic not in ledger.topics:
+            return None
+        known_in, before = self._bounds.get(queue, (-1, QueueBounds(0, 0)))
+        found = QueueBounds(low, high)
+        before = before if known_in == asked_in else QueueBounds(0, 0)
+        self.run.report(lookups.check_queue_bounds(ledger, queue.queue, found, before, dispatched_to))
+        self._bounds[queue] = asked_in, found
+        return found
+
+    def _ask_about_queue(self, code: RequestCode, queue: BrokerQueue, field: str, **more: object) -> int | None:
+        """Return a number from the answer, None without an answer since the broker's last start."""
+        fields = {"topic": queue.topic, "queueId": str(queue.queue_id)}
+        fields |= {name: str(value) for name, value in more.items()}
+        reply = self.ask(queue.broker, RemotingCommand(code, 0, ext_fields=fields))
+        return reply.field(field) if reply is not None and reply.is_success and reply.is_of_this_life else None
+
+    def _search_by_time(self, queue: BrokerQueue, bounds: QueueBounds) -> None:
+        wanted_ms = self.world.clock.now_ms() - self.stream.randbelow(_AGO_MS_MAX, "ms ago")
+        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+        offset = self._ask_about_queue(code, queue, "offset", timestamp=wanted_ms)
+        if offset is None or not self.run.accounts[queue.broker].has_steady_clock:
+            return
+        times: dict[int, int] = {}
+        for beside in range(max(offset - 1, bounds.low), offset + 2):
+            times |= self._store_time_at(queue, beside)
+        per_file = self.plan.consume_queue_bytes // ENTRY_BYTES
+        self.run.report(lookups.check_offset_by_time(queue.queue, wanted_ms, offset, times, bounds, per_file))
+
+    def _find_earliest_time(self, queue: BrokerQueue) -> None:
+        answered_ms = self._ask_about_queue(RequestCode.GET_EARLIEST_MSG_STORETIME, queue, "timestamp")
+        if answered_ms is None:
+            return
+        bounds = self._find_bounds(queue)  # the begin of a queue only grows, so the first message was the same before
+        if bounds is not None and bounds.low == 0:
+            first_ms = self._store_time_at(queue, 0).get(0)
+            self.run.report(lookups.check_earliest_time(queue.queue, answered_ms, first_ms))
+
+    def _store_time_at(self, queue: BrokerQueue, offset: int) -> dict[int, int]:
+        """Return the store time of the message at a queue offset, by the offset, or nothing."""
+        command = pull_command(*queue.queue, offset, EVERYTHING, most=1, suspend_ms=0, group=_GROUP)
+        reply = self.ask(queue.broker, command)
+        if reply is None or not reply.is_success or not reply.is_of_this_life:
+            return {}
+        self.run.accounts[queue.broker].ledger.groups.add(_GROUP)
+        records = [record for record, _ in pulled_records(reply.response.body)]
+        return {each.queue_offset: each.store_timestamp_ms for each in records if each.queue_offset == offset}
+
+
+def _result_of(reply: Reply) -> QueryMessageResult:
+    body, at, result = reply.response.body, 0, QueryMessageResult()
+    for record, _ in pulled_records(body):
+        result.physical_offsets.append(record.physical_offset)
+        result.records.append(body[at : at + record.size_bytes])
+        at += record.size_bytes
+    return result

@@ -1,0 +1,268 @@
+"""Operator client: creates, changes and deletes topics and groups while users send and consume.
+
+    UPDATE_AND_CREATE_TOPIC  DELETE_TOPIC_IN_BROKER  GET_ALL_TOPIC_CONFIG
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP  DELETE_SUBSCRIPTIONGROUP  GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+    INVOKE_BROKER_TO_RESET_OFFSET  CLONE_GROUP_OFFSET  GET_CONSUMER_CONNECTION_LIST
+    CLEAN_UNUSED_TOPIC  CLEAN_EXPIRED_CONSUMEQUEUE  DELETE_EXPIRED_COMMITLOG
+
+The operator changes the permissions of users' topics, and owns other topics and groups.
+Source: RocketMQ MQAdminImpl, and the commands of mqadmin.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
+from ...oracle.evidence import Violation
+from ...oracle.operator_tables import PERM_READ, OperatorTable, Settings
+from .broker_user import BrokerUser, Reply, RunOfUsers
+from .commands import pull_command, query_offset_command, route_command
+from .consumer import PULLED, BrokerQueue
+from .group_member import GROUP
+from .message_options import EVERYTHING
+
+OPERATORS_NET = 110
+"""The last byte of the address of the operator."""
+_PAUSES_MS = (5, 100, 1_000, 4_000)
+_OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1"), ("operated-g0", "operated-g1")
+_CLONE = "clone-of-members"
+_DELETE_CHANCE = 0.3
+_PERMS = (6, 4, 2)
+_AGO_MS_MAX = 60_000
+_CLEANING = (
+    RequestCode.CLEAN_UNUSED_TOPIC,
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+    RequestCode.DELETE_EXPIRED_COMMITLOG,
+)
+
+
+def topic_settings(entry: Mapping[str, Any]) -> Settings:
+    return entry["readQueueNums"], entry["writeQueueNums"], entry["perm"], entry["order"]
+
+
+def group_settings(entry: Mapping[str, Any]) -> Settings:
+    return entry["consumeEnable"], entry["retryQueueNums"], entry["retryMaxTimes"]
+
+
+class OperatorClient(BrokerUser):
+    """Sends one request after another to random brokers."""
+
+    def __init__(self, run: RunOfUsers, queues: list[BrokerQueue]) -> None:
+        super().__init__(run, "operator", OPERATORS_NET)
+        self._queues = queues
+        self._closed: set[tuple[str, str]] = set()
+        """Broker and topic of each topic that may lack a permission."""
+        self._acts: list[Callable[[str], None]] = [
+            self._change_permission,
+            self._change_own_topic,
+            self._change_group,
+            self._read_tables,
+            self._read_route,
+            self._clean,
+        ]
+        if run.plan.broker.group_members:
+            self._acts += [self._reset_offsets, self._clone_offsets, self._list_connections, self._lock_for_other_group]
+        self.machine.switch_on()
+
+    def begin(self) -> None:
+        self.world.tasks.spawn("operate", self._operate)
+
+    def _operate(self) -> None:
+        while True:
+            if self.insists and self._closed:
+                broker, topic = min(self._closed)
+                self._set_permission(broker, topic, _PERMS[0])
+                continue
+            self.world.tasks.sleep(self.stream.choice(_PAUSES_MS, "pause"))
+            if not self.insists:
+                self.stream.choice(self._acts, "request")(self.stream.choice(self._queues, "broker").broker)
+
+    def unfinished_text(self) -> str:
+        return f"{len(self._closed)} topics without a permission" if self._closed else ""
+
+    def _change(
+        self, table: OperatorTable, broker: str, name: str, settings: Settings | None, command: RemotingCommand
+    ) -> bool:
+        """Send a change of one entry, and record it. Return whether it succeeded."""
+        change = table.record_request(name, settings)
+        reply = self.ask(broker, command)
+        if reply is None or not reply.is_success or not reply.is_of_this_life:
+            change.is_given_up = True
+            return False
+        table.record_success(name, change, reply.answered_ns)
+        return True
+
+    # -- topics ------------------------------------------------------------------------------------
+
+    def _change_permission(self, broker: str) -> None:
+        topic = self.stream.choice(self.run.topics, "topic")
+        self._set_permission(broker, topic, self.stream.choice(_PERMS, "perm"))
+
+    def _set_permission(self, broker: str, topic: str, perm: int) -> None:
+        self._closed.add((broker, topic))
+        queues = self.plan.queues_per_topic
+        if self._put_topic(broker, topic, queues, queues, perm, order=False) and perm == _PERMS[0]:
+            self._closed.discard((broker, topic))
+        else:
+            self.world.tasks.sleep(_PAUSES_MS[1])
+
+    def _put_topic(self, broker: str, topic: str, reads: int, writes: int, perm: int, *, order: bool) -> bool:
+        fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(reads), "writeQueueNums": str(writes)}
+        fields |= {"perm": str(perm), "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": str(order).lower()}
+        command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, 0, ext_fields=fields)
+        table = self.run.accounts[broker].tables.topics
+        return self._change(table, broker, topic, (reads, writes, perm, order), command)
+
+    def _change_own_topic(self, broker: str) -> None:
+        topic, stream = self.stream.choice(_OWN_TOPICS, "own topic"), self.stream
+        if stream.chance(_DELETE_CHANCE, "deletes"):
+            fields = {"topic": topic}
+            command = RemotingCommand(RequestCode.DELETE_TOPIC_IN_BROKER, 0, ext_fields=fields)
+            self._change(self.run.accounts[broker].tables.topics, broker, topic, None, command)
+            return
+        queues = stream.randint(1, 4, "read queues"), stream.randint(1, 4, "write queues")
+        order = stream.chance(0.5, "ordered")
+        self._put_topic(broker, topic, *queues, stream.choice(_PERMS, "own perm"), order=order)
+
+    # -- groups ------------------------------------------------------------------------------------
+
+    def _change_group(self, broker: str) -> None:
+        group, stream, account = self.stream.choice(_OWN_GROUPS, "group"), self.stream, self.run.accounts[broker]
+        table = account.tables.groups
+        if stream.chance(_DELETE_CHANCE, "deletes"):
+            fields = {"groupName": group, "removeOffset": "true"}
+            command = RemotingCommand(RequestCode.DELETE_SUBSCRIPTIONGROUP, 0, ext_fields=fields)
+            self._change(table, broker, group, None, command)
+            return
+        settings = (
+            stream.chance(0.5, "consumes"),
+            stream.randint(0, 3, "retry queues"),
+            stream.randint(0, 16, "retries"),
+        )
+        names = ("consumeEnable", "retryQueueNums", "retryMaxTimes")
+        said = {"groupName": group, **dict(zip(names, settings, strict=True))}
+        command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=encode_json_body(said))
+        if self._change(table, broker, group, settings, command):
+            self._pull_with_group(broker, group)
+
+    def _pull_with_group(self, broker: str, group: str) -> None:
+        """Pull once as a member of a group, and check that the group's permission decides."""
+        queue = next(queue for queue in self._queues if queue.broker == broker)
+        account, asked_ns = self.run.accounts[broker], self.now_ns
+        may_read = account.tables.topics.certain(queue.topic, asked_ns)
+        command = pull_command(*queue.queue, 0, EVERYTHING, most=1, suspend_ms=0, group=group)
+        reply = self.ask(broker, command)
+        certain = account.tables.groups.certain(group, asked_ns)
+        if reply is None or not reply.is_of_this_life or certain is None or certain[0] is None:
+            return
+        is_enabled, is_refused = certain[0][0], reply.response.code == ResponseCode.NO_PERMISSION
+        topic_may_refuse = may_read is None or may_read[0] is None or not int(str(may_read[0][2])) & PERM_READ
+        if (reply.response.code in PULLED and not is_enabled) or (is_refused and is_enabled and not topic_may_refuse):
+            summary, found = f"a pull of {group} is answered against consumeEnable", ResponseCode(reply.response.code)
+            self.run.report([Violation("STATUS", summary, "", -1, "consumeEnable", str(is_enabled), found.name)])
+
+    # -- tables and files --------------------------------------------------------------------------
+
+    def _read_tables(self, broker: str) -> None:
+        tables = self.run.accounts[broker].tables
+        for code, table, member, settings in (
+            (RequestCode.GET_ALL_TOPIC_CONFIG, tables.topics, "topicConfigTable", topic_settings),
+            (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, tables.groups, "subscriptionGroupTable", group_settings),
+        ):
+            reply = self.ask(broker, RemotingCommand(code, 0))
+            if reply is None or not reply.is_success or not reply.is_of_this_life:
+                continue
+            body = msgspec.json.decode(reply.response.body)
+            found = {name: settings(entry) for name, entry in body[member].items()}
+            self.run.report(table.check_answer(found, body["dataVersion"]["counter"], reply.asked_ns))
+
+    def _read_route(self, broker: str) -> None:
+        """Ask the broker, as a name server, for the route of a topic."""
+        topic = self.stream.choice((*self.run.topics, *_OWN_TOPICS), "topic of a route")
+        reply = self.ask(broker, route_command(topic))
+        if reply is None or not reply.is_of_this_life:
+            return
+        if reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
+            return
+        queues = msgspec.json.decode(reply.response.body)["queueDatas"] if reply.is_success else []
+        own = [each for each in queues if each["brokerName"] == broker]
+        found = (own[0]["readQueueNums"], own[0]["writeQueueNums"], own[0]["perm"]) if own else None
+        self.run.report(self.run.accounts[broker].tables.check_route(topic, found, reply.asked_ns))
+
+    def _clean(self, broker: str) -> None:
+        """Ask for a removal of what no message needs. Other invariants notice a removal of more."""
+        self.ask(broker, RemotingCommand(self.stream.choice(_CLEANING, "what to clean"), 0))
+
+    # -- offsets of groups -------------------------------------------------------------------------
+
+    def _reset_offsets(self, broker: str) -> None:
+        """Move the members back to messages of some time ago. Every member must receive the answered offsets."""
+        account, queue = self.run.accounts[broker], self._draw_queue(broker)
+        time_ms = self.world.clock.now_ms() - self.stream.randbelow(_AGO_MS_MAX, "ms ago")
+        before = self._offset_at(queue, time_ms)
+        fields = {"topic": queue.topic, "group": GROUP, "timestamp": str(time_ms), "isForce": "false"}
+        reply = self.ask(broker, RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, 0, ext_fields=fields))
+        if reply is None or not reply.is_success or not reply.is_of_this_life:
+            return
+        account.members.record_reset(reply.response.body, reply.asked_ns, reply.answered_ns)
+        places = decode_queue_offsets(reply.response.body, "offsetTable").items()
+        offsets = {place.queue_id: offset for place, offset in places}
+        ids, found = list(range(self.plan.queues_per_topic)), sorted(offsets)
+        if found != ids:
+            summary = f"a reset of offsets in {queue.topic} answers for other queues"
+            self.run.report([Violation("META", summary, "", -1, "queues", str(ids), str(found))])
+        after, offset = self._offset_at(queue, time_ms), offsets[queue.queue_id]
+        if before is not None and before == after and offset > before:  # without isForce, a group only moves back
+            summary = f"a reset of offsets in {queue} does not move the group back in time"
+            self.run.report([Violation("META", summary, "", -1, "offset", f"<= {before}", str(offset))])
+
+    def _draw_queue(self, broker: str) -> BrokerQueue:
+        return self.stream.choice([queue for queue in self._queues if queue.broker == broker], "queue")
+
+    def _offset_at(self, queue: BrokerQueue, time_ms: int) -> int | None:
+        fields = {"topic": queue.topic, "queueId": str(queue.queue_id), "timestamp": str(time_ms)}
+        command = RemotingCommand(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, 0, ext_fields=fields)
+        reply = self.ask(queue.broker, command)
+        return reply.field("offset") if reply is not None and reply.is_success and reply.is_of_this_life else None
+
+    def _clone_offsets(self, broker: str) -> None:
+        """Give another group the offsets of the members. The offset of a queue that nobody commits is the same."""
+        queue = self._draw_queue(broker)
+        before = self._offset_of(queue, GROUP)
+        fields = {"srcGroup": GROUP, "destGroup": _CLONE, "topic": queue.topic, "offline": "false"}
+        reply = self.ask(broker, RemotingCommand(RequestCode.CLONE_GROUP_OFFSET, 0, ext_fields=fields))
+        cloned, after = self._offset_of(queue, _CLONE), self._offset_of(queue, GROUP)
+        if reply is None or not reply.is_success or not reply.is_of_this_life or before is None or cloned is None:
+            return
+        if before == after and before[1] == cloned[1] and before[0] != cloned[0]:
+            summary = f"{_CLONE} in {queue} differs from the group that it was cloned from"
+            self.run.report([Violation("META", summary, "", -1, "offset", str(before[0]), str(cloned[0]))])
+
+    def _offset_of(self, queue: BrokerQueue, group: str) -> tuple[int, int] | None:
+        """Return a group's offset, and the broker's start. None without an answer or an offset."""
+        life = self.run.accounts[queue.broker].ledger.life
+        reply = self.ask(queue.broker, query_offset_command(*queue.queue, group))
+        return (reply.field("offset"), life) if reply is not None and reply.is_success else None
+
+    def _lock_for_other_group(self, broker: str) -> None:
+        """Lock queues for a group without other members. Locks of other groups do not count."""
+        queues = [each.queue for each in self._queues if each.broker == broker]
+        self.ask_for_locks(broker, "operators", self.run.accounts[broker].locks_of_operators, queues)
+
+    def _list_connections(self, broker: str) -> None:
+        fields = {"consumerGroup": GROUP}
+        reply = self.ask(broker, RemotingCommand(RequestCode.GET_CONSUMER_CONNECTION_LIST, 0, ext_fields=fields))
+        if reply is not None and reply.is_of_this_life:
+            self._judge_connections(broker, reply)
+
+    def _judge_connections(self, broker: str, reply: Reply) -> None:
+        if reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE):
+            return
+        connections = msgspec.json.decode(reply.response.body)["connectionSet"] if reply.is_success else []
+        clients = list(dict.fromkeys(each["clientId"] for each in connections))
+        members = self.run.accounts[broker].members
+        self.run.report(members.check_list(clients, reply.asked_ns, reply.answered_ns))

@@ -1,0 +1,196 @@
+"""Orderly member: consumes a queue only while it holds the queue's lock at the broker.
+
+The member locks the queues that rebalancing gives it, and renews the locks. It unlocks a queue that it gives up. By
+chance it also asks for queues of other members, as a client with an old list of members does. A lock counts as lost
+30 s after the last answer, half of its time at the broker.
+Source: RocketMQ RebalanceImpl.lockAll, ProcessQueue.isLockExpired, ConsumeMessageOrderlyService.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import decode_queue_offsets
+from ...oracle.given import ReceivedMessages
+from ...oracle.invariants import consumers, delivery
+from .broker_user import RunOfUsers
+from .commands import lock_command, pull_command, pulled_records, query_offset_command, update_offset_command
+from .consumer import PULLED, BrokerQueue
+from .group_member import GROUP, GroupMember
+from .message_options import EVERYTHING
+
+LOCK_MS = 20_000
+"""RocketMQ's rebalanceLockInterval."""
+_RETRY_MS = 2_000
+_VALID_NS = 30_000_000_000
+"""RocketMQ's rebalanceLockMaxLiveTime of a client."""
+_GREEDY_CHANCE = 0.3
+_WORK_MS = (0, 1, 100)
+_IDLE_MS = 500
+_UNLOCKED_MS = 2_000
+_SUSPEND_MS = 15_000
+
+
+class OrderlyMember(GroupMember):
+    """Processes each queue in order, at most one answer of a pull at a time."""
+
+    def __init__(self, run: RunOfUsers, number: int, queues: Sequence[BrokerQueue]) -> None:
+        super().__init__(run, number, queues)
+        self._given = {
+            name: ReceivedMessages(
+                account.ledger,
+                run.report,
+                lambda: self.now_ns,
+                lambda _: True,
+                "*",
+                account.has_steady_clock,
+                account.sync_flush,
+                may_skip=False,
+            )
+            for name, account in run.accounts.items()
+        }
+        self.machine.switch_on()
+
+    def begin(self) -> None:
+        super().begin()
+        self._locked: dict[BrokerQueue, tuple[int, int]] = {}
+        """Queue -> the broker's start and the time of the last answer that granted its lock."""
+        self._resets: dict[BrokerQueue, int] = {}
+        """Queue -> the offset to which an operator has moved the group."""
+        self._asked: dict[BrokerQueue, None] = {}
+        """Queues whose lock the member has asked for since it unlocked them. RocketMQ's clients unlock these, too."""
+        self._relock = self.world.tasks.signal(f"{self.name} locks")
+        self.world.tasks.spawn("lock", self._keep_locks)
+        for queue in self.queues:
+            self.world.tasks.spawn(f"consume {queue}", partial(self._consume_queue, queue))
+
+    def rebalanced(self, broker: str) -> None:
+        self._relock.notify()
+
+    def receive_request(self, request: RemotingCommand) -> None:
+        super().receive_request(request)
+        if request.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+            for place, offset in decode_queue_offsets(request.body, "offsetTable").items():
+                self._resets[BrokerQueue(place.broker_name, place.topic, place.queue_id)] = offset
+
+    # -- locks -------------------------------------------------------------------------------------
+
+    def _keep_locks(self) -> None:
+        while True:
+            for broker in self.run.accounts:
+                self._unlock([queue for queue in self._asked if queue.broker == broker and queue not in self.owned])
+                self._lock(broker)
+            lacks = any(queue not in self._locked for queue in self.owned)
+            self._relock.wait(_RETRY_MS if lacks else LOCK_MS)
+
+    def _lock(self, broker: str) -> None:
+        is_greedy = not self.insists and self.stream.chance(_GREEDY_CHANCE, "asks for all queues")
+        wanted = [each for each in self.queues if each.broker == broker and (is_greedy or each in self.owned)]
+        if not wanted:
+            return
+        account = self.run.accounts[broker]
+        asked_in = account.ledger.life
+        self._asked |= dict.fromkeys(wanted)
+        granted = self.ask_for_locks(broker, GROUP, account.locks, [each.queue for each in wanted])
+        if granted is None:
+            return
+        for each in wanted:
+            if each.queue in granted:
+                self._locked[each] = asked_in, self.now_ns
+            else:
+                self._locked.pop(each, None)
+
+    def _unlock(self, queues: Sequence[BrokerQueue]) -> None:
+        """Unlock queues of one broker. The member consumes none of them from now on."""
+        if not queues:
+            return
+        broker, names = queues[0].broker, [each.queue for each in queues]
+        for each in queues:
+            del self._asked[each]
+            self._locked.pop(each, None)
+        locks = self.run.accounts[broker].locks
+        locks.record_unlock_request(self.client_id, names)
+        reply = self.ask(broker, lock_command(RequestCode.UNLOCK_BATCH_MQ, GROUP, self.client_id, broker, names))
+        if reply is not None and reply.is_success and reply.is_of_this_life:
+            locks.record_unlock_answer(self.client_id, names, reply.answered_ns)
+
+    def _holds_lock(self, queue: BrokerQueue) -> bool:
+        """Return whether the lock is valid for the client. The simulated client notices a restart of the broker."""
+        asked_in, locked_ns = self._locked.get(queue, (-1, 0))
+        return asked_in == self.run.accounts[queue.broker].ledger.life and self.now_ns <= locked_ns + _VALID_NS
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    def _consume_queue(self, queue: BrokerQueue) -> None:
+        position: int | None = None
+        while True:
+            if not self._holds_lock(queue):
+                position = None
+                self.world.tasks.sleep(_UNLOCKED_MS)
+                continue
+            if position is not None and queue in self._resets:
+                position = self._commit(queue, min(position, self._resets.pop(queue)))
+            found = self._find_position(queue) if position is None else self._pull_once(queue, position)
+            if found is None or found == position:
+                self.world.tasks.sleep(_IDLE_MS)
+            position = found
+
+    def _find_position(self, queue: BrokerQueue) -> int | None:
+        account = self.run.accounts[queue.broker]
+        asked_in, group = account.ledger.commits.life, (GROUP, *queue.queue)
+        reply = self.ask(queue.broker, query_offset_command(*queue.queue, GROUP))
+        if reply is None:
+            return None
+        if reply.response.code == ResponseCode.QUERY_NOT_FOUND:
+            return 0
+        if not reply.is_success:
+            return None
+        offset = account.handled_to[group] = reply.field("offset")
+        self.run.report(delivery.check_group_offset(account.ledger.commits, group, offset, asked_in=asked_in))
+        return offset
+
+    def _pull_once(self, queue: BrokerQueue, position: int) -> int | None:
+        """Pull, process and commit. Return the next offset, None if the committed offset must be queried."""
+        account, most = self.run.accounts[queue.broker], self.plan.broker.pull_messages_max
+        asked_in = account.ledger.life
+        command = pull_command(*queue.queue, position, EVERYTHING, most=most, suspend_ms=_SUSPEND_MS, group=GROUP)
+        reply = self.ask(queue.broker, command, _SUSPEND_MS + 3_000)
+        if reply is None:
+            return None
+        refused = reply.response.code == ResponseCode.NO_PERMISSION
+        done, asked_ns = reply.is_success, reply.asked_ns
+        self.run.report(account.tables.check_pull(queue.topic, is_refused=refused, is_done=done, asked_ns=asked_ns))
+        if reply.response.code in PULLED:
+            account.ledger.groups.add(GROUP)
+        if reply.response.code == ResponseCode.PULL_NOT_FOUND:
+            return position
+        if reply.response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
+            return reply.field("nextBeginOffset")
+        if not reply.is_success or not self._holds_lock(queue):
+            return None
+        bounds = consumers.PullBounds(*(reply.field(name) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
+        answered = [(None, reading) for reading in pulled_records(reply.response.body)]
+        self._given[queue.broker].judge_answer(queue.queue, position, answered, bounds, asked_in)
+        self.machine.die_by_chance("with messages of a locked queue")
+        self.world.tasks.sleep(self.stream.choice(_WORK_MS, "ms of work"))
+        return self._commit(queue, bounds.next_begin_offset) if self._holds_lock(queue) else None
+
+    def _commit(self, queue: BrokerQueue, offset: int) -> int:
+        account, group = self.run.accounts[queue.broker], (GROUP, *queue.queue)
+        with account.ledger.commits.committing(group, offset, self.world.clock.monotonic_ns) as commit:
+            reply = self.ask(queue.broker, update_offset_command(*queue.queue, offset, GROUP))
+            commit.is_answered = reply is not None and reply.is_success
+        if commit.is_answered:
+            account.handled_to[group] = offset
+        return offset
+
+    def unfinished_text(self) -> str:
+        """Return the queues that the group has not processed to their ends since the broker's last start."""
+        for queue in self.queues:
+            account, store = self.run.accounts[queue.broker], self.run.master_store(queue.broker)
+            end = 0 if store is None else store.get_max_offset_in_queue(*queue.queue)
+            done = account.handled_to.get((GROUP, *queue.queue), 0)
+            if done < end:
+                return f"{queue} of {GROUP} {done} of {end}"
+        return ""

@@ -1,0 +1,57 @@
+"""Route watcher: asks every name server for its brokers, and compares them with the brokers that run."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from ....store.broker.outer_api import REGISTER_TIMEOUT_MS
+from ....store.broker.requests import ResponseCode
+from ....store.broker.topic_names import AUTO_CREATE_TOPIC
+from ...oracle.invariants import live, routes
+from ...oracle.invariants.routes import Presence, RouteBounds
+from .broker_user import ANSWER_MS, BrokerUser, RunOfUsers
+from .commands import route_command
+from .routes import BrokerAddress
+
+WATCHERS_NET = 120
+"""The last byte of the address of the watcher."""
+_PAUSES_MS = (2_000, 5_000, 10_000)
+
+
+class RouteWatcher(BrokerUser):
+    """Asks one name server after another for the route of the topic that every broker has."""
+
+    def __init__(
+        self, run: RunOfUsers, presences: Callable[[], Mapping[BrokerAddress, Presence]], register_ms: int
+    ) -> None:
+        """register_ms: the interval of registrations."""
+        super().__init__(run, "route-watcher", WATCHERS_NET)
+        self._presences = presences
+        late_ms = live.delivery_of_request_ms_max(run.plan)
+        others = len(presences())
+        self._bounds = RouteBounds(2 * register_ms + others * REGISTER_TIMEOUT_MS + late_ms, late_ms)
+        self.machine.switch_on()
+
+    def begin(self) -> None:
+        self.world.tasks.spawn("watch routes", self._watch)
+
+    def _watch(self) -> None:
+        while True:
+            self.world.tasks.sleep(self.stream.choice(_PAUSES_MS, "pause"))
+            self._ask_name_server(self.stream.choice(sorted(self._presences()), "name server"))
+
+    def _ask_name_server(self, name_server: BrokerAddress) -> None:
+        asked_ns = self.now_ns
+        try:
+            response, _ = self.routes.send_request(name_server, route_command(AUTO_CREATE_TOPIC), ANSWER_MS)
+        except OSError:
+            return
+        if response.code != ResponseCode.SUCCESS:
+            return
+        datas = msgspec.json.decode(response.body)["brokerDatas"]
+        listed = {address for each in datas for address in each["brokerAddrs"].values()}
+        presences = self._presences()
+        # A slave may still lack the topic of its master.
+        others = {each.address: presences[each] for each in presences if each != name_server and not each.is_slave}
+        found = routes.check_listed_brokers(listed, presences[name_server], others, asked_ns, self._bounds)
+        self.run.report(found)

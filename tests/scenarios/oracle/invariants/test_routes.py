@@ -1,0 +1,33 @@
+"""Routes: brokers that a name server lists or omits against their presence."""
+
+import pytest
+
+from tornlog.scenarios.oracle.invariants.routes import Presence, RouteBounds, check_listed_brokers
+
+S = 1_000_000_000
+BOUNDS = RouteBounds(register_ms=20_000, late_ms=1_000)
+SERVING = Presence(0, None)
+
+
+def count(broker: Presence, at_s: int, *, listed: bool, name_server: Presence = SERVING) -> int:
+    addresses = ["b"] if listed else []
+    return len(list(check_listed_brokers(addresses, name_server, {"b": broker}, at_s * S, BOUNDS)))
+
+
+@pytest.mark.parametrize(("at_s", "violations"), [(19, 0), (21, 1)])
+def test_a_running_broker_is_listed_within_two_intervals(at_s: int, violations: int) -> None:
+    assert count(SERVING, at_s, listed=False) == violations
+    assert count(SERVING, at_s, listed=True) == 0
+
+
+def test_a_name_server_that_started_later_may_lack_brokers() -> None:
+    assert count(SERVING, 60, listed=False, name_server=Presence(50 * S, None)) == 0
+    assert count(SERVING, 60, listed=False, name_server=Presence(None, None)) == 0
+
+
+@pytest.mark.parametrize(("silently", "gone_after_s"), [(False, 1), (True, 121)])
+def test_a_dead_broker_is_listed_only_until_the_name_server_notices(gone_after_s: int, *, silently: bool) -> None:
+    dead = Presence(None, 10 * S, silently)
+    assert count(dead, 10 + gone_after_s, listed=True) == 0
+    assert count(dead, 11 + gone_after_s, listed=True) == 1
+    assert count(dead, 11 + gone_after_s, listed=False) == 0

@@ -1,0 +1,67 @@
+"""Operator tables: entries that contradict an operator's acknowledged changes."""
+
+import pytest
+
+from tornlog.scenarios.oracle.operator_tables import OperatorTable, OperatorTables, Settings
+
+OPEN, READ_ONLY, WRITE_ONLY = ((4, 4, perm, False) for perm in (6, 4, 2))
+
+
+def changed(table: OperatorTable, settings: Settings | None, *, at_ns: int = 5) -> None:
+    table.record_success("T0", table.record_request("T0", settings), at_ns)
+
+
+@pytest.fixture
+def tables() -> OperatorTables:
+    """Return tables in which T0 is read only since 5 ns."""
+    tables = OperatorTables()
+    changed(tables.topics, READ_ONLY)
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("found", "asked_ns", "count"),
+    [({"T0": READ_ONLY}, 9, 0), ({"T0": OPEN}, 9, 1), ({}, 9, 1), ({"T0": OPEN}, 4, 0)],
+)
+def test_an_answer_has_each_acknowledged_change(
+    tables: OperatorTables, found: dict[str, Settings], asked_ns: int, count: int
+) -> None:
+    assert len(list(tables.topics.check_answer(found, 1, asked_ns))) == count
+
+
+def test_a_changed_table_has_another_version(tables: OperatorTables) -> None:
+    assert not list(tables.topics.check_answer({"T0": READ_ONLY}, 1, 9))
+    changed(tables.topics, OPEN, at_ns=10)
+    (found,) = tables.topics.check_answer({"T0": OPEN}, 1, 11)
+    assert "keeps its version" in found.summary
+
+
+@pytest.mark.parametrize(("found", "count"), [({"T0": READ_ONLY}, 0), ({}, 0), ({"T0": OPEN}, 1)])
+def test_a_start_finds_acknowledged_changes_or_later_requests(
+    tables: OperatorTables, found: dict[str, Settings], count: int
+) -> None:
+    tables.topics.record_request("T0", None).is_given_up = True
+    assert len(list(tables.topics.check_loaded(found))) == count
+
+
+def test_a_change_in_flight_may_take_effect_after_a_start(tables: OperatorTables) -> None:
+    tables.topics.record_request("T0", OPEN)
+    assert not list(tables.topics.check_loaded({"T0": READ_ONLY}))
+    assert tables.topics.certain("T0", 9) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_refused", "count"),
+    [(READ_ONLY, False, 0), (READ_ONLY, True, 1), (WRITE_ONLY, False, 1), (WRITE_ONLY, True, 0)],
+)
+def test_the_permission_of_a_topic_decides_about_pulls(
+    tables: OperatorTables, settings: Settings, count: int, *, is_refused: bool
+) -> None:
+    changed(tables.topics, settings)
+    found = tables.check_pull("T0", is_refused=is_refused, is_done=not is_refused, asked_ns=9)
+    assert [each.invariant for each in found] == ["STATUS"] * count
+
+
+def test_a_route_has_the_settings_of_the_topic(tables: OperatorTables) -> None:
+    assert not list(tables.check_route("T0", (4, 4, 4), 9))
+    assert [each.field for each in tables.check_route("T0", None, 9)] == ["route"]
