@@ -25,7 +25,7 @@ class Modules(build_py):  # type: ignore[misc]
 
 
 def core(name: str, folder: str, sources: tuple[str, ...], headers: tuple[str, ...] = ()) -> Extension:
-    """Return a core: one build for Python 3.11 and all later ones, whose names are nobody else's business."""
+    """Return a core: one build for Python 3.11 and later, which exports no name but the module's."""
     return Extension(
         f"tornlog.{folder.replace('/', '.')}.{name}",
         sources=[f"{folder}/{one}.c" for one in sources],

@@ -63,6 +63,8 @@ class TraceEvent(NamedTuple):
     task: str
     kind: str
     text: str
+    place: str = ""
+    """The line of the code under test, if the trace finds it."""
 
     def __str__(self) -> str:
         return f"{self.now_ns / 1e6:12.6f} ms  step {self.step:<7} {self.task:<24} {self.kind:<8} {self.text}"
@@ -81,7 +83,7 @@ class Trace:
     """The events of one kernel, oldest first.
 
     The kernel adds `start`, `end`, `switch` and `kill` events. Other callers test `if kernel.trace is not None` first.
-    `on_parked`, `on_ready` and `emit` add no event; subclasses that make timelines override them.
+    `on_parked`, `on_ready` and `emit` add no event; subclasses override them.
     """
 
     def __init__(self, *, to_compare: bool = False) -> None:
@@ -99,10 +101,14 @@ class Trace:
     def add_event(self, kind: str, text: str) -> None:
         kernel = self._kernel
         assert kernel is not None, "a trace belongs to a kernel"
-        self._events.append(TraceEvent(kernel.now_ns, kernel.steps, kernel.current.name, kind, text))
+        self._events.append(TraceEvent(kernel.now_ns, kernel.steps, kernel.current.name, kind, text, self.code_place()))
         if self._words_before is not None:
             assert self._digest is not None, "a trace belongs to a kernel"
             self._words_before.append(self._digest.count_words())
+
+    def code_place(self) -> str:
+        """Return the running line of the code under test. A plain trace does not know this code."""
+        return ""
 
     def on_parked(self, why: WaitReason) -> None:
         """Called when the current task blocks."""

@@ -59,24 +59,31 @@ MARKS: dict[str, str] = {
     "clock fell": "the clock was before the last time in the log, so the log's time was used",
 }
 
-_collecting: list[Counter[str]] = []
+Observer = Callable[[str], None]
+_collecting: list[tuple[Counter[str], Observer | None]] = []
 
 
 def count_mark(name: str) -> None:
     if _collecting:
         assert name in MARKS, name
-        _collecting[-1][name] += 1
+        hits, observer = _collecting[-1]
+        hits[name] += 1
+        if observer is not None:
+            observer(name)
 
 
 @contextmanager
-def marks_collected() -> Iterator[Counter[str]]:
-    """Count the marks reached inside a `with` block. Only the innermost block counts."""
+def marks_collected(observer: Observer | None = None) -> Iterator[Counter[str]]:
+    """Count the marks reached inside a `with` block. Only the innermost block counts.
+
+    observer: called with each mark.
+    """
     hits: Counter[str] = Counter()
-    _collecting.append(hits)
+    _collecting.append((hits, observer))
     try:
         yield hits
     finally:
-        _collecting.remove(hits)
+        _collecting.pop()
 
 
 FORCIBLE = (

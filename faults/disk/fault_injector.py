@@ -13,7 +13,7 @@ at Scale", FAST 2018, for devices and firmware that stop for seconds and resume.
 import errno
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple, NoReturn, TypeVar
 
@@ -89,6 +89,15 @@ class CrashPoint(NamedTuple):
         if found is None:
             raise ValueError(f"crash point: expected KIND PATH #N, found {text[:80]}")
         return cls(found["kind"], found["path"], int(found["nth"]))
+
+
+class InjectedFault(NamedTuple):
+    """A fault that a disk has injected, for traces."""
+
+    kind: FaultKind
+    place: str
+    """The path, or an operation with its path."""
+    damage: Sequence[DamagedRange] = ()
 
 
 class CrashTrigger:
@@ -172,8 +181,15 @@ class FaultInjector:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
             return False
-        self.injected[fault] += 1
+        self.count_fault(fault, label)
         return True
+
+    def count_fault(self, fault: FaultKind, place: str, damage: Sequence[DamagedRange] = ()) -> None:
+        """Count a fault, and record the ranges that it damaged. place: see `InjectedFault`."""
+        self.injected[fault] += 1
+        self.damage += damage
+        if self.kernel.trace is not None:
+            self.kernel.trace.emit(InjectedFault(fault, place, damage))
 
     def writable_bytes(self, path: str, size_bytes: int) -> int:
         """Return how many bytes a descriptor write writes, at least 1. OSError(EIO): the operation fails."""
@@ -312,9 +328,9 @@ class FaultInjector:
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 
-    def signal_bus_error(self, machine: Machine, fault: FaultKind) -> NoReturn:
+    def signal_bus_error(self, machine: Machine, fault: FaultKind, path: str) -> NoReturn:
         """Kill the process by SIGBUS: a page is unavailable. Always raises MachineDied."""
-        self.injected[fault] += 1
+        self.count_fault(fault, path)
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 

@@ -69,7 +69,7 @@ class SimDescriptor:
         injector.fail_by_chance(FaultKind.FAILED_READ, self.path)
         end = min(at + size_bytes, inode.size_bytes)
         if inode.flaws is not None and inode.flaws.read_hits_bad_sector(at, end):
-            injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
+            injector.count_fault(FaultKind.LATENT_SECTOR_ERROR, self.path)
             raise os_error(errno.EIO, self.path)
         inode.writable_cache(0)
         return bytes(inode.readable[at:end])
@@ -277,7 +277,7 @@ class SimFiles:
         inode = self._names.find_file(path)
         injector.fail_by_chance(FaultKind.FAILED_READ, path)
         if inode.flaws is not None and inode.flaws.bad_sectors:
-            injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
+            injector.count_fault(FaultKind.LATENT_SECTOR_ERROR, path)
             raise os_error(errno.EIO, path)
         return bytes(inode.content())
 

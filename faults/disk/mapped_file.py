@@ -220,7 +220,7 @@ class FlawedMappedFile(SimMappedFile):
         """Return a view. A bad sector kills the process (SIGBUS)."""
         readable = super().view(start, end)
         if self._flaws.has_bad_page(start, end):
-            self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)
+            self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR, self.path)
         return readable
 
     def store(self, at: int, data: Buffer) -> None:
@@ -244,6 +244,6 @@ class FlawedMappedFile(SimMappedFile):
         """Load the pages of [start, end). An unavailable page kills the process."""
         self._injector.pause(self._machine, "page fault")
         if self._flaws.has_bad_page(start, end):
-            self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)
+            self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR, self.path)
         if not self._volume.fill_holes(self._inode, start, end):
-            self._injector.signal_bus_error(self._machine, FaultKind.HOLE_WITHOUT_ROOM)
+            self._injector.signal_bus_error(self._machine, FaultKind.HOLE_WITHOUT_ROOM, self.path)

@@ -165,7 +165,7 @@ class Syncs:
             self._raise_sync_error(machine, why, number)
         lies = faults.lying_sync_chance > 0.0 and self._draw_lie(why)
         if lies and self._drive.add_file(inode, number, start, end, data_only=why.data_only):
-            self._record_lie(number)
+            self._record_lie(number, why.path)
         else:
             self._drive.flush()  # a true sync sends a flush command for all data in the drive
             self._names.sync_file(inode, number, start, end, data_only=why.data_only)
@@ -184,7 +184,7 @@ class Syncs:
             self._raise_sync_error(machine, why, number)
         lies = injector.faults.lying_sync_chance > 0.0 and self._draw_lie(why)
         if lies and self._drive.add_directory(why.path, number):
-            self._record_lie(number)
+            self._record_lie(number, why.path)
         else:
             self._drive.flush()
             self._names.sync_directory(why.path, number)
@@ -232,7 +232,7 @@ class Syncs:
         if faults.failing_sync == "ext4-data":
             self._save_journalled(inode, number, start, end)
             return False
-        injector.injected[FaultKind.FAILED_SYNC] += 1
+        injector.count_fault(FaultKind.FAILED_SYNC, why.label)
         self._drop_pages(FaultKind.FAILED_SYNC, why.path, inode, number, start, end)
         return True
 
@@ -282,10 +282,8 @@ class Syncs:
         ]
         if not lost:
             return False
-        injector = self._injector
-        injector.damage += lost
-        injector.injected[FaultKind.LATE_SYNC_ERROR] += 1
-        injector.injected[FaultKind.FAILED_SYNC] += 1
+        self._injector.count_fault(FaultKind.LATE_SYNC_ERROR, path, lost)
+        self._injector.count_fault(FaultKind.FAILED_SYNC, path)
         return True
 
     # -- lying syncs ------------------------------------------------------------------------------
@@ -294,9 +292,9 @@ class Syncs:
         injector = self._injector
         return injector.stream.chance(injector.faults.lying_sync_chance, f"lying sync {why.label}")
 
-    def _record_lie(self, number: int) -> None:
+    def _record_lie(self, number: int, path: str) -> None:
         self._kernel.note((_NOTE_LIED, number))
-        self._injector.injected[FaultKind.LYING_SYNC] += 1
+        self._injector.count_fault(FaultKind.LYING_SYNC, path)
 
     # -- lost and misdirected writes ------------------------------------------------------------------
 
@@ -323,7 +321,8 @@ class Syncs:
             if kind is FaultKind.MISDIRECTED_WRITE:
                 self._misdirect(path, inode, page, before[first:last], after[first:last])
             elif inode.restore_old_page(_BEFORE_ALL, first, before[first:last]):
-                self._record_damage(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
+                damage = DamagedRange(path, first, first + len(before[first:last]), kind)
+                injector.count_fault(kind, path, [damage])
 
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
         """Write a page to a random page of some file. The right page stays unchanged if the random page is another
@@ -350,8 +349,4 @@ class Syncs:
         if victim.restore_old_page(_BEFORE_ALL, at, data[: end - at].ljust(end - at, b"\0")):
             damage.append(DamagedRange(target, at, end, FaultKind.MISDIRECTED_WRITE))
         if damage:
-            self._record_damage(FaultKind.MISDIRECTED_WRITE, *damage)
-
-    def _record_damage(self, kind: FaultKind, *damage: DamagedRange) -> None:
-        self._injector.injected[kind] += 1
-        self._injector.damage += damage
+            self._injector.count_fault(FaultKind.MISDIRECTED_WRITE, path, damage)

@@ -82,7 +82,7 @@ class Volume:
         if inode.flaws is None:
             return
         if inode.flaws.write_hits_bad_sector(start, end):
-            self.injector.injected[FaultKind.LATENT_SECTOR_ERROR] += 1
+            self.injector.count_fault(FaultKind.LATENT_SECTOR_ERROR, path)
             raise os_error(errno.EIO, path)
         if not self.fill_holes(inode, start, end):
             raise self.disk_full_error(path)
@@ -97,7 +97,7 @@ class Volume:
         return True
 
     def disk_full_error(self, path: str) -> OSError:
-        self.injector.injected[FaultKind.DISK_FULL] += 1
+        self.injector.count_fault(FaultKind.DISK_FULL, path)
         return os_error(errno.ENOSPC, path)
 
     def lock(self, path: str, machine: Machine) -> "SimFileLock":

@@ -6,14 +6,25 @@ latest, and the number of the others.
 """
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ...sim.trace import TraceEvent
 
 _LEFT_OUT = ("switch", "start")
-_RANGE = re.compile(r"(.*) \[(\d+), (\d+)\)")  # of a write event: path, first byte, end offset
+_RANGE = re.compile(r"(.*) \[(\d+), (\d+)\)(?:[ ,].*)?")  # of a write event: path, first byte, end offset
+_ZEROS = re.compile(r"(?<=/)0{9,}(?=\d)")
+"""The zeros before a file name of 20 digits, which would take half of a line."""
+_LETTERS = re.compile(r"([a-z])\1{19,}")
 _BYTES, _FILE, _TASK, _OTHER = 3, 2, 1, 0
+REPORTS = ("fault", "damaged", "power", "error", "recovered", "branch", "refused", "answered", "state", "violated")
+"""First words of the kinds of events that are no operation: what disk and store report."""
+_LINES_MIN = 9
+"""Number of events that a story with reports has even if fewer concern the failure."""
+_ALWAYS_SHOWN = ("error", "refused", "fault", "damaged")
+_ALIKE_MAX = 3
+"""Maximum number of operations of one kind by one task on one file in a story with reports."""
 
 
 @dataclass(slots=True)
@@ -32,21 +43,30 @@ class FailureSubjects:
     names: list[str] = field(default_factory=list)
 
     def relevance(self, event: TraceEvent) -> int:
+        if event.kind in ("state", "violated"):
+            return _BYTES
         if event.kind == "kill":
             return _FILE
-        path, start, stop = _path_and_range(event.text)
+        path, start, stop = path_and_range(event.text)
         if stop > start and any(self._concerns_bytes(span, path, start, stop) for span in self.ranges):
             return _BYTES
-        if any(path == known or path.startswith(f"{known}/") for known in self.paths):
+        if any(path == known or path.startswith((f"{known}/", f"{known}.")) for known in self.paths):
             return _FILE
         if any(known.rpartition("/")[0] == path for known in self.paths):
             return _TASK  # the directory also has unrelated files
+        names = *self.paths, *(name for name in self.names if name not in self.tasks)
+        if is_report(event) and any(known in event.text for known in names):
+            return _FILE
+        if event.kind == "recovered":
+            return _FILE
+        if event.kind.startswith(_ALWAYS_SHOWN) and "slow" not in event.kind:
+            return _TASK
         machine, _, task = event.task.rpartition("/")
         return _TASK if machine in self.machines or not self.tasks.isdisjoint((event.task, task)) else _OTHER
 
     def add_paths(self, events: Iterable[TraceEvent], texts: Iterable[str]) -> None:
         text = "\n".join(texts)
-        for path in {_path_and_range(event.text)[0] for event in events}:
+        for path in {path_and_range(event.text)[0] for event in events}:
             # A path must not match inside a longer path or name.
             if len(path) > 1 and re.search(rf"{re.escape(path)}(?!\w|[./-]\w)", text):
                 self.paths.add(path)
@@ -62,21 +82,35 @@ class FailureSubjects:
 
 
 def story_of(
-    events: Iterable[TraceEvent], concern: FailureSubjects, lines_max: int, *, verdict: str = "", root: str = ""
+    events: Iterable[TraceEvent],
+    concern: FailureSubjects,
+    lines_max: int,
+    *,
+    verdict: str = "",
+    root: str = "",
+    reports_max: int = 0,
 ) -> list[str]:
     """Return at most lines_max lines, oldest first: the most relevant events, and a count of the others.
 
-    verdict: the judge's error; the story omits the end of its task. root: prefix to remove from paths.
+    verdict: the judge's error; the story omits the end of its task. root: prefix to remove from paths. reports_max:
+    number of lines for `REPORTS`, which are chosen before operations.
     """
-    assert lines_max > 0, lines_max
+    assert lines_max > reports_max >= 0, (lines_max, reports_max)
     shown = [event for event in events if not _is_left_out(event, verdict)]
     if len(shown) <= lines_max:
         return [_event_line(event, root) for event in shown]
     _add_files_of_ranges(concern, shown)
     weighed = sorted(((concern.relevance(event), number) for number, event in enumerate(shown)), reverse=True)
-    chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line has the count
+    reports = [number for weight, number in weighed if weight and is_report(shown[number])][:reports_max]
+    others = [number for weight, number in weighed if weight and not is_report(shown[number])]
+    if reports_max:
+        others = list(_without_alike(shown, others))
+    chosen = reports + others[: lines_max - 1 - len(reports)]  # one line has the count
+    fewest = min(_LINES_MIN if reports_max else lines_max, lines_max - 1)
+    chosen += [number for weight, number in weighed if not weight][: max(0, fewest - len(chosen))]
+    chosen.sort()
     assert len(chosen) < lines_max < len(shown), (len(chosen), lines_max)
-    about = f", these concern {', '.join(concern.names[:4])}" if concern.names else ""
+    about = shorten_paths(f", these concern {', '.join(concern.names[:4])}", root) if concern.names else ""
     left_out = f"{len(shown) - len(chosen):,} of {len(shown):,} events are left out{about}"
     return [left_out, *(_event_line(shown[number], root) for number in chosen)]
 
@@ -88,16 +122,37 @@ def _is_left_out(event: TraceEvent, verdict: str) -> bool:
     return event.kind in _LEFT_OUT
 
 
+def _without_alike(events: list[TraceEvent], numbers: Iterable[int]) -> Iterator[int]:
+    """Yield the first numbers of operations of the same kind by the same task on the same file."""
+    alike = Counter[tuple[str, str, str]]()
+    for number in numbers:
+        event = events[number]
+        key = event.task, event.kind, path_and_range(event.text)[0]
+        alike[key] += 1
+        if alike[key] <= _ALIKE_MAX:
+            yield number
+
+
+def is_report(event: TraceEvent) -> bool:
+    return event.kind.partition(" ")[0] in REPORTS
+
+
+def shorten_paths(text: str, root: str) -> str:
+    """Remove a root directory and the leading zeros of file names, and shorten repetitions of a letter."""
+    return _LETTERS.sub(r"\1…", _ZEROS.sub("", text.replace(f"{root}/", "") if root else text))
+
+
 def _event_line(event: TraceEvent, root: str) -> str:
-    what = event.text.replace(f"{root}/", "") if root else event.text
-    return f"{event.now_ns / 1e6:9.3f} ms  {event.task}: {event.kind} {what}"
+    what = shorten_paths(event.text, root)
+    place = f"  [{event.place}]" if event.place else ""
+    return f"{event.now_ns / 1e6:9.3f} ms  {event.task}: {event.kind} {what}{place}"
 
 
 def _add_files_of_ranges(concern: FailureSubjects, events: Iterable[TraceEvent]) -> None:
     """For each directory range, add the last file that begins at or before the range."""
     begins: dict[str, set[int]] = {}
     for event in events:
-        directory, _, base = _path_and_range(event.text)[0].rpartition("/")
+        directory, _, base = path_and_range(event.text)[0].rpartition("/")
         if base.isdecimal():
             begins.setdefault(directory, set()).add(int(base))
     for directory, first, _ in concern.ranges:
@@ -106,7 +161,7 @@ def _add_files_of_ranges(concern: FailureSubjects, events: Iterable[TraceEvent])
             concern.paths.add(f"{directory}/{max(bases):020}")
 
 
-def _path_and_range(text: str) -> tuple[str, int, int]:
+def path_and_range(text: str) -> tuple[str, int, int]:
     """Return path and byte range of the text, or (0, 0) without a range."""
     match = _RANGE.fullmatch(text)
     return (text, 0, 0) if match is None else (match[1], int(match[2]), int(match[3]))

@@ -13,13 +13,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from ...sim.errors import LeakError
 from ...sim.interruption import Interruption
-from ...sim.process import CPU_SECONDS_MAX, CpuLimitReached, cpu_limit
 from ..mutants.mutant import Mutant, compose_mutants
 from ..mutants.versions import VERSIONS
 from .failures.failure import Failure, RunRecord
-from .failures.replay import replay
+from .failures.parts import violates
 from .runner import Tally
 from .worker_pool import run_in_processes
 
@@ -170,14 +168,8 @@ def _indexes_of_violating(mutant: Mutant, records: Sequence[RunRecord], signatur
 
 
 def _has_violation(record: RunRecord, mutant: Mutant, signature: str) -> bool:
-    try:
-        with mutant.applied(), cpu_limit(CPU_SECONDS_MAX):
-            outcome = replay(record).result
-    except LeakError:
-        raise
-    except (Exception, CpuLimitReached):
-        return True  # a run with a harness error is no evidence
-    return any(violation.signature == signature for violation in outcome.violations)
+    with mutant.applied():
+        return violates(record, signature)
 
 
 def likeliest_cause_names(row: ViolationKind) -> list[str]:

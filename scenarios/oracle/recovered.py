@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from itertools import zip_longest
 from struct import Struct
-from typing import overload
+from typing import NamedTuple, overload
 
 from ...store.message_store import MessageStore
 from ...store.queues.consume_queue_ext import ConsumeQueueExt
@@ -19,6 +19,9 @@ _UNIT_OFFSET = 1 << 63
 _ADDRESS_MAX = -(1 << 31) - 1
 LONG_HISTORY_PUTS = 10_000
 """From this number of puts on, records and puts share equal bytes to save memory."""
+Content = dict[str, bytes]
+"""Files by path."""
+_BYTES_SHOWN = 8
 
 
 @dataclass(slots=True)
@@ -172,37 +175,54 @@ def _read_records(store: MessageStore, known_damage: KnownDamage | None, known: 
             yield FoundRecord(record, path, record.physical_offset - base_offset, body)
 
 
-def content_digest(store: MessageStore) -> str:
-    """Return a digest of log and queue files by path, and of the index without file names.
+def rows_of(store: MessageStore) -> Content:
+    """Return log and queue files by path, queue entries with the tagsCode of their unit instead of its address."""
+    content = {one.file.path: bytes(one.file.view(0, one.size_bytes)) for one in store.log.segments}
+    for queue in store.queues.all_queues():
+        for segment in queue.queue.segments:
+            raw = bytes(segment.file.view(0, segment.size_bytes))
+            # A recovery may replace an address by the tagsCode.
+            content[segment.file.path] = raw if queue.ext is None else _with_tags_of_units(raw, queue.ext, {})
+    return content
 
-    Another recovery must not change the digest. After retention removed segments, only index entries for existing
+
+def content_of(store: MessageStore) -> Content:
+    """Return log and queue files by path, and index files by number.
+
+    Another recovery must not change the content. After retention removed segments, only index entries for existing
     records count, because a rebuild omits the others.
     """
-    digest = _digest_of_rows(store)
-    log_min_offset = store.log.min_offset
-    for file in () if store.index is None else store.index.table.files:
+    content = rows_of(store)
+    log_min_offset, entries = store.log.min_offset, bytearray()
+    for number, file in enumerate(() if store.index is None else store.index.table.files):
         if log_min_offset <= 0:
-            digest.update(file.view)
+            content[f"index file {number}"] = bytes(file.view)
             continue
         for entry in map(file.entry, range(1, file.header.next_entry)):
             if entry.physical_offset >= log_min_offset:
-                digest.update(f"{entry.key_hash} {entry.physical_offset} ".encode())
-    return digest.hexdigest()
+                entries += f"{entry.key_hash} {entry.physical_offset} ".encode()
+    return {**content, "index entries": bytes(entries)}
 
 
-def rows_digest(store: MessageStore) -> str:
-    return str(_digest_of_rows(store).hexdigest())
+class ContentDifference(NamedTuple):
+    """The first difference of two contents: file, offset, and the bytes there as text."""
+
+    file: str
+    offset: int
+    expected: str
+    found: str
 
 
-def _digest_of_rows(store: MessageStore) -> blake2b:
-    digest = blake2b(digest_size=16)
-    for segment in store.log.segments:
-        digest.update(segment.file.path.encode())
-        digest.update(segment.file.view(0, segment.size_bytes))
-    for queue in store.queues.all_queues():
-        for segment in queue.queue.segments:
-            digest.update(segment.file.path.encode())
-            raw = segment.file.view(0, segment.size_bytes)
-            # A recovery may replace an address by the tagsCode of the unit.
-            digest.update(raw if queue.ext is None else _with_tags_of_units(bytes(raw), queue.ext, {}))
-    return digest
+def first_difference(expected: Content, found: Content) -> ContentDifference | None:
+    """Return the first difference of two results of `content_of`, None if they are equal."""
+    for file in sorted(expected.keys() | found.keys()):
+        before, after = expected.get(file), found.get(file)
+        if before is None or after is None:
+            names = ("no file", "a file") if before is None else ("a file", "no file")
+            return ContentDifference(file, 0, *names)
+        if before != after:
+            at = next(at for at, pair in enumerate(zip_longest(before, after)) if pair[0] != pair[1])
+            end = at + _BYTES_SHOWN
+            shown = (each[at:end].hex(" ") or "the end" for each in (before, after))
+            return ContentDifference(file, at, *shown)
+    return None

@@ -38,7 +38,7 @@ from ..workload.traffic import Traffic
 from ..workload.transaction_traffic import TransactionTraffic
 from .crash_aims import aimed_trigger
 from .loading import die_if_excused, load_judged
-from .marks import RunMarks
+from .marks import ReachedMark, RunMarks
 from .outcome import RunOutcome
 from .settling import Settling
 
@@ -238,7 +238,12 @@ class Execution(ABC):
     def execute(self) -> RunOutcome:
         """Execute the run. Raises only errors of the test code itself."""
         outcome, kernel = self._outcome, self._kernel
-        with kernel, marks_collected() as hits, tries_collected() as tries, self._forced_branches():
+        with (
+            kernel,
+            marks_collected(self._observer_of_marks()) as hits,
+            tries_collected() as tries,
+            self._forced_branches(),
+        ):
             self._marks = RunMarks(self._plan, hits)
             with suppress(StopOnViolation), self.simulation.with_attribute_points():
                 self._run_all_lives()
@@ -257,6 +262,10 @@ class Execution(ABC):
         outcome.virtual_ns = kernel.now_ns
         outcome.schedule = kernel.schedule
         return outcome
+
+    def _observer_of_marks(self) -> Callable[[str], None] | None:
+        trace = self._kernel.trace
+        return None if trace is None else lambda name: trace.emit(ReachedMark(name))
 
     @contextmanager
     def _forced_branches(self) -> Iterator[None]:

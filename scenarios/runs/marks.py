@@ -1,6 +1,7 @@
 """Marks: the rare states that a whole run reached, such as a crash in a certain step."""
 
 from collections import Counter
+from typing import NamedTuple
 
 from ...faults.disk.disk import Disk
 from ...faults.disk.fault_injector import CrashPhase
@@ -39,6 +40,12 @@ _RUN_MARKS: dict[str, str] = {
 MARKS: dict[str, str] = {**STORE_MARKS, **_RUN_MARKS}
 
 _DEPTHS = ("crash in recovery", "crash in recovery, twice", "crash in recovery, three deep")
+
+
+class ReachedMark(NamedTuple):
+    """A mark of the store that a run has just reached, for traces."""
+
+    name: str
 
 
 class RunMarks:

@@ -56,7 +56,7 @@ class Settling:
             has_failed = allowances.count_errors(disk) or allowances.count_out_of_space(disk)
             return bool(has_failed) and not allowances.must_recover_without_restart(self.plan, disk)
 
-        if not self._await_cursors(store, cursors, self._held_up_ms(disk), gives_up):
+        if not self._await_cursors(store, disk, cursors, self._held_up_ms(disk), gives_up):
             return
         if not allowances.has_reverted_data(disk):  # after a revert it is unknown which records are readable
             self.judge.judge_pulls(store)
@@ -65,7 +65,10 @@ class Settling:
         """Wait until all puts are durable. After a failure the store neither syncs nor accepts puts."""
         has_failed = partial(getattr, store.flags, "has_failed")
         cursors = partial(quiescence.flushing_cursors, store, self.plan, self.judge.readings)
-        if not self._await_cursors(store, cursors, self._held_up_ms(disk), has_failed) and store.flags.is_writeable:
+        if (
+            not self._await_cursors(store, disk, cursors, self._held_up_ms(disk), has_failed)
+            and store.flags.is_writeable
+        ):
             self.judge.report_and_stop("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
 
     def await_deliveries(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
@@ -78,7 +81,7 @@ class Settling:
             return allowances.count_sync_errors(disk) > 0
 
         cursors, held_up_ms = partial(progress.cursors, store, disk), self._held_up_ms(disk)
-        self._await_cursors(store, cursors, held_up_ms, has_failed, known=progress.last_error_text)
+        self._await_cursors(store, disk, cursors, held_up_ms, has_failed, known=progress.last_error_text)
 
     def await_idle(
         self,
@@ -103,11 +106,14 @@ class Settling:
             yield from quiescence.derived_file_cursors(store, self.plan, disk, self.judge.readings)
 
         # A slave's client requests no sync while it is paused, and the pause may have begun during a fault.
-        self._await_cursors(store, cursors, live.paused_ms_max(self.plan), gives_up=gives_up, known=known, sleep=sleep)
+        self._await_cursors(
+            store, disk, cursors, live.paused_ms_max(self.plan), gives_up=gives_up, known=known, sleep=sleep
+        )
 
     def _await_cursors(
         self,
         store: MessageStore,
+        disk: Disk,
         cursors: Callable[[], Iterable[Cursor]],
         held_up_ms: int = 0,
         gives_up: Callable[[], bool] = bool,
@@ -131,6 +137,7 @@ class Settling:
                 if end != cursor.end:  # there is more work, so the limit counts from now
                     end, since_ns = since[cursor.name] = cursor.end, now_ns
                 if (now_ns - since_ns) // 1_000_000 - held_up_ms > cursor.within_ms:
+                    self.judge.judge_positions(store, disk)  # a wrong position is a cause, and a late cursor its effect
                     self.judge.report(quiescence.check_cursor(cursor, store, known()))
             sleep(look_ms)
             look_ms = min(2 * look_ms, _LOOK_MS_MAX)
@@ -161,6 +168,7 @@ class Settling:
                     deadline_ns += limit_ms * 1_000_000
                     continue
                 if must_recover_without_restart or not allowances.count_errors(disk):
+                    self.judge.judge_positions(store, disk)
                     self.judge.report(violations)
                 break
             store.world.tasks.sleep(_CLEAN_LOOK_MS)

@@ -23,8 +23,8 @@ from ..claims.machine import config_of, core_of, initial_image_of, world_of
 from ..claims.plan import Life, LifeEnding
 from ..oracle import allowances, guarantees
 from ..oracle.disk_space import DiskRoom, WatchedRemovals
-from ..oracle.evidence import record_tried
-from ..oracle.recovered import content_digest
+from ..oracle.evidence import Violation, record_tried
+from ..oracle.recovered import Content, content_of, first_difference
 from ..workload.mishaps import SKIPPED_NUMBERS, skip_numbers, world_out_of_memory
 from ..workload.offline_faults import OfflineFaults
 from ..workload.transaction_traffic import TransactionTraffic
@@ -89,10 +89,10 @@ class Run(Execution):
         self._end_life(disk, HEAL, crashed=False)
         self._recover_and_judge("after", self._judge.judge_recovery)
 
-    def _run_life(self, name: str, disk: Disk, life: Life, number: int, *, recovered: str | None = None) -> bool:
+    def _run_life(self, name: str, disk: Disk, life: Life, number: int, *, recovered: Content | None = None) -> bool:
         """Run one `Life` of the plan; return whether the machine died.
 
-        recovered: the content digest of an earlier recovery of this disk, which the next recovery must reproduce.
+        recovered: the content after an earlier recovery of this disk, which the next recovery must reproduce.
         """
         self._ledger.begin_life()
         in_persist = life.ending == LifeEnding.CRASH_IN_PERSIST
@@ -168,7 +168,7 @@ class Run(Execution):
         return clean
 
     def _open_store(
-        self, disk: Disk, machine: Machine, number: int, recovered: str | None, room: DiskRoom
+        self, disk: Disk, machine: Machine, number: int, recovered: Content | None, room: DiskRoom
     ) -> MessageStore:
         self._store = None
         world = world_of(machine, disk, core=core_of(self._plan))
@@ -186,7 +186,7 @@ class Run(Execution):
         if recovered is None:
             self._judge.judge_recovery(store, disk)
         else:  # the same bytes give the same result
-            self._check_second_recovery(recovered, content_digest(store))
+            self._check_second_recovery(recovered, content_of(store))
         self._progress.start(store)
         if self._plan.starts.skipped_numbers_max:
             stream = self._choices.stream(f"life-{number}/skipped numbers")
@@ -219,28 +219,31 @@ class Run(Execution):
         self._progress.attach(store)
         self._load_store(store, disk, machine, partial(self._progress.load, store))
 
-    def _recover_and_judge(self, name: str, judge: Callable[[MessageStore, Disk], object] | None = None) -> str:
-        """Load a store from the last image without starting it, check it, and return the digest of its content."""
+    def _recover_and_judge(self, name: str, judge: Callable[[MessageStore, Disk], object] | None = None) -> Content:
+        """Load a store from the last image without starting it, check it, and return its content."""
         disk = self.lasting.find_disk(name, faulty=False)
         machine = self._kernel.create_machine(name)
         self._progress.begin_life()
 
-        def body() -> str:
+        def body() -> Content:
             store = MessageStore(world_of(machine, disk, core=core_of(self._plan)), self._config)
             self._load_and_judge(store, disk, machine)
             if judge is not None:
                 judge(store, disk)
-            return content_digest(store)
+            return content_of(store)
 
         with self._judge.judged_errors():
-            digest = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
+            content = self._kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
         self.lasting.set_image_after_stop(disk)
-        return digest
+        return content
 
-    def _check_second_recovery(self, once: str, twice: str) -> None:
+    def _check_second_recovery(self, once: Content, twice: Content) -> None:
         record_tried("IDEMPOTENT")
-        if twice != once:
-            self._judge.report_and_stop("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
+        different = first_difference(once, twice)
+        if different is not None:
+            file, offset, expected, found = different
+            summary = "recovering again changed the store"
+            self._judge.report([Violation("IDEMPOTENT", summary, file, offset, "files", expected, found)])
 
     def _end_life(self, disk: Disk, life: Life, *, crashed: bool) -> None:
         self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)

@@ -6,13 +6,14 @@ The artefact (`faults.simulation.artefact`, of the kind "scenario"):
     original    the run: record (crashes, schedule, decisions), plan, and its outcome:
                   digest      the same in a replay by the same code
                   violations  in order
-                  story       the events around the first violation, in ten lines
+                  story       the events around the first violation
                   size        see `RunSize`; steps: scheduling points until the violation
+                  parts       lines about the needed crashes, faults and switches
     shrunk      null, or a smaller run with the same kind of violation
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ....faults.simulation.artefact import (
@@ -62,6 +63,8 @@ class FailingRun:
     size: RunSize
     steps: int
     """Number of scheduling points before the violation."""
+    parts: list[str] = field(default_factory=list)
+    """Lines about the needed crashes, faults and switches. Only a shrunk run has them."""
 
     @property
     def signature(self) -> str:
@@ -126,6 +129,7 @@ class _RunDocument:
     violations: list[Violation]
     story: list[str]
     record: RecordDocument
+    parts: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ class _FailureDocument:
 def _run_document(run: FailingRun) -> _RunDocument:
     record = document_of(run.record)
     plan = run.record.setup.to_json()
-    return _RunDocument(run.steps, run.size, plan, run.digest, run.violations, run.story, record)
+    return _RunDocument(run.steps, run.size, plan, run.digest, run.violations, run.story, record, run.parts)
 
 
 def _run_from_document(place: str, document: _RunDocument) -> FailingRun:
@@ -151,4 +155,5 @@ def _run_from_document(place: str, document: _RunDocument) -> FailingRun:
         record = record_from(document.record, Plan.from_json(document.plan))
     except ValueError as error:
         raise ArtefactError(f"{place}.{error}") from error
-    return FailingRun(record, document.digest, document.violations, document.story, document.size, document.steps)
+    described = (document.violations, document.story, document.size, document.steps, document.parts)
+    return FailingRun(record, document.digest, *described)

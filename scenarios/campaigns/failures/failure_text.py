@@ -18,13 +18,16 @@ def failure_text(failure: Failure, again: str = "", *, original: bool = False) -
 
 def _failure_lines(claim: str, breach: FailingRun) -> Iterator[TextLine]:
     yield TextLine(LineKind.CLAIM, claim)
-    for violation in breach.violations[:VIOLATIONS_MAX]:
-        yield from _violation_lines(violation)
+    yield from _violation_lines(breach.violations[0])
+    for violation in breach.violations[1:VIOLATIONS_MAX]:
+        place = f" ({violation.file} @ {violation.offset})" if violation.file else ""
+        yield TextLine(LineKind.TEXT, f"{violation.invariant}: {violation.summary.splitlines()[0]}{place}")
     more = len(breach.violations) - VIOLATIONS_MAX
     if more > 0:
         yield TextLine(LineKind.TEXT, f"and {more} more like it")
     yield TextLine(LineKind.LABEL, "before it")
     yield from (TextLine(LineKind.STEP, line) for line in breach.story)
+    yield from (TextLine(LineKind.TEXT, line) for line in breach.parts)
 
 
 def _violation_lines(violation: Violation) -> Iterator[TextLine]:

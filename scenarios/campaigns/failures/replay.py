@@ -13,6 +13,7 @@ from ...oracle.ledger import OnRequest
 from ...runs.outcome import RunOutcome
 from ...runs.run_of import run_of
 from .failure import FailingRun, RunRecord, RunSize
+from .observer import RunObserver
 from .story import story_of
 
 RunReplay = RecordReplay[Plan, RunOutcome]
@@ -44,19 +45,20 @@ def failing_run_of(outcome: RunOutcome, simulation: Simulation) -> FailingRun:
 
     Raises ReplayDivergedError if the run cannot be repeated.
     """
-    trace = Trace()
+    trace = RunObserver(is_alone=outcome.plan.is_alone)
     return _failing_run(record_of(run_plan, outcome.plan, simulation, outcome, trace), trace)
 
 
 def verified_run(record: RunRecord) -> FailingRun:
     """Run a record twice. Raises ReplayDivergedError if the two runs differ."""
-    trace = Trace()
+    trace = RunObserver(is_alone=record.setup.is_alone)
     return _failing_run(verify_record(run_plan, record, trace), trace)
 
 
 def _failing_run(replayed: RunReplay, trace: Trace) -> FailingRun:
     outcome = replayed.result
-    story = story_of(trace, outcome.violations, config_of(outcome.plan), outcome.ledger)
+    plan = outcome.plan
+    story = story_of(trace, outcome.violations, config_of(plan), outcome.ledger, is_alone=plan.is_alone)
     size = run_size_of(replayed)
     return FailingRun(replayed.record, outcome.digest, outcome.violations, story, size, outcome.steps)
 

@@ -15,6 +15,7 @@ from ....sim.process import CPU_SECONDS_MAX
 from ....sim.shrink import shrink_decisions, shrink_schedule
 from ...mutants.known import applied_mutant
 from .failure import Failure, RunRecord
+from .parts import needed_parts
 from .replay import RunReplay, run_plan, verified_run
 from .shrink_plan import shrink_lives, shrink_workload
 
@@ -74,7 +75,10 @@ def shrink_failure(
         )
         axes = (shrink_workload, shrink_schedule, shrink_lives, shrinker.shrink_crashes, shrink_decisions)
         search = shrinker.shrink(start.record, axes, tries_max=tries_max, coarsely_first=True, stop=stop, on_try=on_try)
-        return ShrunkFailure(replace(failure, shrunk=verified_run(search.best)), search.tries)
+        shrunk = verified_run(search.best)
+        if search.tries:  # a search that was stopped at once is an interruption
+            shrunk = replace(shrunk, parts=needed_parts(shrunk.record, shrunk.signature, shrinker.step_limit))
+        return ShrunkFailure(replace(failure, shrunk=shrunk), search.tries)
 
 
 def shrink_for_seconds(failure: Failure, seconds: float) -> Failure:

@@ -1,7 +1,7 @@
-"""Story of a violation: the ten most relevant lines before it.
+"""Story of a violation: the most relevant lines before it.
 
 Events on the bytes or messages in the violation come first. Events on the same file, and events of blocked or dead
-tasks, fill the remaining lines.
+tasks, fill the remaining lines. Some lines are for faults, losses, errors of the store, and answers to users.
 """
 
 import re
@@ -14,8 +14,15 @@ from ....store.config import StoreConfig
 from ...oracle.evidence import Violation
 from ...oracle.ledger import Ledger
 from ...oracle.put_entry import PutEntry
+from .events import answers_of, events_to_violation, merged, with_last_syncs, without_repetitions
 
-STORY_LINES = 10
+_PROGRESS = "config/delayOffset.json"
+_FILE_OF = {"CKPT": "checkpoint", "IDX": "index", "REDEL": _PROGRESS, "SCHED": _PROGRESS}
+"""The file below the root that an invariant concerns beside the file that its violation names."""
+STORY_LINES = 14
+REPORTS_MAX = 7
+_OF_THE_LOG = ("DUR", "PREFIX")
+"""Invariants of records, without their queue entries."""
 _NAME = re.compile(r"\bm\d+\.(\d+)\.\d+(?:\.\d+)?\b")
 """Matches a message name: number of the store's start, producer, number, and optional number in a batch."""
 _TASK_OF = (
@@ -24,6 +31,10 @@ _TASK_OF = (
     ("durable", "flush"),
     ("durable", "group-commit"),
     ("delayed", "schedule"),
+    ("SCHED", "schedule"),
+    ("REDEL", "schedule"),
+    ("CLEAN", "retention"),
+    ("CKPT", "flush-consume-queue"),
     ("consumequeue/", "dispatch"),
     ("/index/", "dispatch"),
     ("IDX", "dispatch"),
@@ -33,11 +44,24 @@ _TASK_OF = (
 
 
 def story_of(
-    events: Iterable[TraceEvent], violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None = None
+    events: Iterable[TraceEvent],
+    violations: Sequence[Violation],
+    config: StoreConfig,
+    ledger: Ledger | None = None,
+    *,
+    is_alone: bool = True,
 ) -> list[str]:
-    """Describe the relevant events in at most STORY_LINES lines, and count the omitted events."""
+    """Describe the relevant events in at most STORY_LINES lines, and count the omitted events.
+
+    is_alone: whether the run has one store. The files of several machines have the same paths.
+    """
     concern, root = subjects_of_violations(violations, config, ledger), config.store_path_root_dir
-    lines = story.story_of(events, concern, STORY_LINES, verdict="BrokenPromise", root=root)
+    place = (violations[0].file, violations[0].offset) if violations else ("", -1)
+    events = events_to_violation(events)
+    shown = without_repetitions(with_last_syncs(events, place) if is_alone else events)
+    if ledger is not None:
+        shown = merged(shown, without_repetitions(answers_of(ledger, concern.names)))
+    lines = story.story_of(shown, concern, STORY_LINES, verdict="StopOnViolation", root=root, reports_max=REPORTS_MAX)
     assert len(lines) <= STORY_LINES, len(lines)
     return lines
 
@@ -57,13 +81,17 @@ def subjects_of_violations(
             name, producer = match[0], match[1]
             put = None if ledger is None else ledger.by_name.get(name)
             if put is not None:
-                _add_put_subjects(concern, put, config)
+                _add_put_subjects(concern, put, config, has_entry=violation.invariant not in _OF_THE_LOG)
             if name not in concern.names:
                 concern.names.append(name)
             concern.tasks.add(f"producer-{producer}")
         known = f"{violation.invariant} {violation.file} {violation.summary.splitlines()[0]}"
         concern.tasks |= {task for word, task in _TASK_OF if word in known}
         concern.tasks |= set(re.findall(r"[\w-]+/([\w -]+?) (?:died|waits|sleeps)", violation.summary))
+        for offset in re.findall(r"phyOffset (\d+)", f"{violation.expected} {violation.found}"):
+            concern.ranges += [(log, int(offset), int(offset) + 1) for log in config.commit_log_directories]
+        if violation.invariant in _FILE_OF:
+            concern.paths.add(f"{root}/{_FILE_OF[violation.invariant]}")
     concern.names += sorted(path.removeprefix(f"{root}/") for path in concern.paths)
     concern.names += sorted(concern.tasks)
     return concern
@@ -81,11 +109,11 @@ def _add_place_of_violation(concern: FailureSubjects, violation: Violation, conf
     concern.paths |= {*paths} - {*config.commit_log_directories}
 
 
-def _add_put_subjects(concern: FailureSubjects, put: PutEntry, config: StoreConfig) -> None:
+def _add_put_subjects(concern: FailureSubjects, put: PutEntry, config: StoreConfig, *, has_entry: bool) -> None:
     if put.physical_offset is not None:
         end = put.physical_offset + put.record_bytes
         concern.ranges += [(log, put.physical_offset, end) for log in config.commit_log_directories]
-    if put.queue_offset is not None:
+    if has_entry and put.queue_offset is not None:
         topic, queue_id = put.place
         queue = f"{config.consume_queue_directory}/{topic}/{queue_id}"
         concern.ranges.append((queue, put.queue_offset * 20, put.queue_offset * 20 + 20))

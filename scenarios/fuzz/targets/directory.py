@@ -19,7 +19,7 @@ from ....store.recovery.recovery import RecoveryReport
 from ....store.world import World
 from ...claims.machine import ROOT
 from ...oracle.reader import is_blank, valid_record_at_position
-from ...oracle.recovered import content_digest, rows_digest
+from ...oracle.recovered import Content, content_of, first_difference, rows_of
 from ..container import HAS_EXTENSIONS, DirectoryContent, entry_parts, pack_directory, unpack_directory
 from ..directory_changes import base_offset_of, mutated_directory
 from ..material import BORN_MS, KEYS
@@ -68,22 +68,22 @@ class DirectoryTarget(Target):
         return InputOutcome(not found.ways, f"{' '.join(found.ways)} {' '.join(sorted(hits))}")
 
 
-class _ContentDigests(NamedTuple):
+class _Contents(NamedTuple):
     """The data that a second recovery must not change."""
 
-    rows: str
-    everything: str
+    rows: Content
+    everything: Content
 
 
-def _contents_of(store: MessageStore) -> _ContentDigests:
-    return _ContentDigests(rows_digest(store), content_digest(store))
+def _contents_of(store: MessageStore) -> _Contents:
+    return _Contents(rows_of(store), content_of(store))
 
 
 @dataclass(frozen=True, slots=True)
 class _RecoveredDirectory:
     ways: list[str]
     """Kinds of damaged files, with the damaged fields."""
-    contents: _ContentDigests
+    contents: _Contents
     rows_may_change: bool
     """Whether a second recovery may change queues and log, for one of three reasons.
 
@@ -129,9 +129,11 @@ def _check_second_recovery(image: Image, directory: DirectoryContent, found: _Re
         again, _ = run_on_image(image, lambda world: _contents_of(_load_store(world, directory)[0]))
     except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
         raise TargetViolation("recovered-again", "a store that opens", error) from error
-    is_same = again.rows == found.contents.rows if found.index_may_change else again == found.contents
-    if not is_same and not found.rows_may_change:
-        raise TargetViolation("recovered-again", f"what there was: {found.contents}", again)
+    which = "rows" if found.index_may_change else "everything"
+    different = first_difference(getattr(found.contents, which), getattr(again, which))
+    if different is not None and not found.rows_may_change:
+        place = f"{different.file} @ {different.offset}"
+        raise TargetViolation("recovered-again", f"{different.expected} in {place}", different.found)
 
 
 def _kind_and_field(error: CorruptFileError | OSError, directory: DirectoryContent) -> str:

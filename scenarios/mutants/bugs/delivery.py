@@ -141,7 +141,7 @@ def persist_once(self: ScheduleMessageService) -> bool:
         self._is_persisted = True
 
 
-@bug("delayed-copy-born-anew", schedule, "message_to_deliver", found_by=("PREFIX",))
+@bug("delayed-copy-born-anew", schedule, "message_to_deliver", found_by=("PREFIX", "READ"))
 @needs(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,))
 def delivered_from_store(record: MessageRecord) -> Message | None:
     """The delivered copy of a delayed message has the store's host instead of the client's host."""

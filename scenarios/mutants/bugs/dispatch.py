@@ -7,7 +7,7 @@ from ....store.service import Service
 from ..mutant import bit, bug, needs
 
 
-@bug("reput-past-flushed", DispatchService, "readable_limit", found_by=("VIS",))
+@bug("reput-past-flushed", DispatchService, "readable_limit", found_by=("VIS", "REP"))
 @needs(
     sync_flush=(True,),
     consumers=(1, 2),

@@ -123,7 +123,7 @@ def flush_despite_error(self: Segment, least_pages: int) -> int:
         return wrote
 
 
-@bug("flush-jumps-to-new-file", SegmentQueue, "flush", found_by=("POS", "STATUS", "DUR", "PREFIX"))
+@bug("flush-jumps-to-new-file", SegmentQueue, "flush", found_by=("POS", "STATUS", "DUR", "PREFIX", "QUIET"))
 @needs(commit_log_bytes=(2048,))
 def flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
     """The store never syncs the end of a full segment after a newer segment exists."""

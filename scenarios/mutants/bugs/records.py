@@ -17,7 +17,7 @@ from ...claims.ranges import Ranges
 from ..mutant import Mutant, bit, bug, needs
 
 
-@bug("batch-shares-first-flag", put_encoder, "encode_batch_records", found_by=("DUR", "PREFIX"))
+@bug("batch-shares-first-flag", put_encoder, "encode_batch_records", found_by=("DUR", "PREFIX", "READ"))
 @needs(messages={"batch_chance": (0.2,)})
 def encode_batch_with_first_flag(units: bytes, **given: Any) -> tuple[bytearray, tuple[int, ...]]:
     """Every record of a batch has the flag of the batch's first message."""
@@ -27,7 +27,7 @@ def encode_batch_with_first_flag(units: bytes, **given: Any) -> tuple[bytearray,
     return encode_batch_records(encode_batch(alike), **given)
 
 
-_OF_ONE_RECORD = ("DUR", "PREFIX", "STATUS")
+_OF_ONE_RECORD = ("DUR", "PREFIX", "STATUS", "READ")
 
 
 def _one_record(id_: str) -> Callable[[Callable[[Message], Message]], Mutant]:

@@ -26,10 +26,15 @@ _PROGRESS = Ranges(
 )
 def flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
     """The checkpoint is durable before the queue entries that it covers."""
+    dispatched_to = self._dispatch.reput_from.get()
     if bit(self.last_error is None):
         self._checkpoint.advance_queue_time(self._dispatch.dispatched_store_timestamp_ms)
     self._checkpoint.flush()
     self._queues.make_durable()
+    self.last_error = self.last_error or self._queues.sync_error
+    if self.last_error is None:
+        self.durable_to.set(dispatched_to)
+    self._flush_full_index_files()
 
 
 # Found in this store, with both kinds of file.
@@ -112,7 +117,7 @@ def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
     return clamped
 
 
-@bug("commit-one-short", ConsumerOffsetManager, "commit_offset", found_by=("META", "REDEL", "QUIET"))
+@bug("commit-one-short", ConsumerOffsetManager, "commit_offset", found_by=("META", "REDEL", "QUIET", "TX"))
 @needs(_PROGRESS)
 def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
     """Every third committed offset is too small by one."""

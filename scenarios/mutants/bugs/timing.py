@@ -173,7 +173,7 @@ def append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageRe
 
 
 # If bit rot put a far future time into a record, the wall clock never reaches this time.
-@bug("log-time-stands-still", LogTime, "_lower_bound_ms", found_by=("QUIET",))
+@bug("log-time-stands-still", LogTime, "_lower_bound_ms", found_by=("QUIET", "SCHED"))
 @needs(disturbances={"clock_step_chance": (0.5,)}, delay={"chance": (0.5,)}, heals=(True,), lives=(1, 2))
 def least_ms_of_the_newest(self: LogTime, now_ns: int) -> int:
     """While the newest record's time is in the future, the store time stands still, and delayed messages wait."""

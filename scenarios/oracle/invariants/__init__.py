@@ -19,12 +19,13 @@ from .consume_queues import check_cq_complete, check_cq_valid, check_queue_offse
 from .consumers import check_visibility
 from .delivery import check_delivered_copies, check_redelivery
 
+# The first violation is the verdict, so causes come first: two records with one queue offset also violate CQ-COMPLETE.
 CHECKERS: dict[str, Invariant] = {
     "DUR": dur.check_durable_puts,
     "PREFIX": prefix.check_log_prefix,
+    "QOFF": check_queue_offsets,
     "CQ-COMPLETE": check_cq_complete,
     "CQ-VALID": check_cq_valid,
-    "QOFF": check_queue_offsets,
     "VIS": check_visibility,
     "IDX": idx.check_index,
     "CLEAN": clean.check_log_start,

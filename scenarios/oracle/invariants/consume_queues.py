@@ -1,7 +1,7 @@
 """Consume queues against the log: CQ-COMPLETE (records), CQ-VALID (entries), QOFF (queue offsets)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
@@ -33,6 +33,7 @@ def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
     queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
     if store.records:
         record_tried("CQ-COMPLETE")
+    yield from _repeated_entries(queues)  # first, because they move all later entries of their queue
     for found in store.records:
         physical_offset, _, topic, queue_id, index, sys_flag, _, properties, _ = found.record
         if sys_flag & TRANSACTION_MASK in UNDISPATCHED:
@@ -40,19 +41,23 @@ def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
         entry = _entry_at(queues.get((topic, queue_id)), index)
         is_there = entry is not None and entry[0] == physical_offset
         if not is_there and physical_offset not in unreadable and not _may_be_torn(evidence, found, entry):
-            yield _missing_entry_violation(topic, queue_id, index, physical_offset, entry)
+            yield _missing_entry_violation(evidence, found, (topic, queue_id), index, entry)
         if _LIGHT in properties:
             yield from _check_light_entries(evidence, found)
+
+
+def _repeated_entries(queues: Mapping[tuple[str, int], FoundQueue]) -> Iterator[Violation]:
     for (topic, queue_id), queue in queues.items():
         if len({entry[0] for entry in queue.entries}) == len(queue.entries):
             continue
         counts = Counter(entry[0] for entry in queue.entries if entry[1] != 0x7FFFFFFF and entry[1] > 0)
         for physical_offset, count in counts.items():
             if count > 1:
+                _, second, *_ = (at for at, entry in enumerate(queue.entries) if entry[0] == physical_offset)
                 yield _incomplete(
                     "a record that its queue leads to more than once",
                     f"consumequeue/{topic}/{queue_id}",
-                    queue.begin * 20,
+                    (queue.begin + second) * 20,
                     "entries",
                     f"1 for phyOffset {physical_offset}",
                     str(count),
@@ -87,19 +92,24 @@ def _check_light_entries(evidence: Evidence, found: FoundRecord) -> Iterator[Vio
     for (topic, queue_id), index in light_places(record).items():
         entry = _entry_at(queues.get((topic, queue_id)), index)
         if entry is None or entry[0] != record.physical_offset:
-            yield _missing_entry_violation(topic, queue_id, index, record.physical_offset, entry)
+            yield _missing_entry_violation(evidence, found, (topic, queue_id), index, entry)
 
 
 def _missing_entry_violation(
-    topic: str, queue_id: int, index: int, physical_offset: int, entry: tuple[int, int, int] | None
+    evidence: Evidence, found: FoundRecord, place: tuple[str, int], index: int, entry: tuple[int, int, int] | None
 ) -> Violation:
+    topic, queue_id = place
+    queue, put = evidence.store.queues.get(place), evidence.ledger.put_seen_in(found.record)
+    extent = "there is no such queue" if queue is None else f"the queue has {queue.begin} to {queue.max_offset}"
+    name = "a record of the store" if put is None else put.name
     return _incomplete(
         "a record that its queue does not lead to",
         f"consumequeue/{topic}/{queue_id}",
         index * 20,
         "entry",
-        f"phyOffset {physical_offset}",
+        f"phyOffset {found.record.physical_offset}",
         "none" if entry is None else f"phyOffset {entry[0]}",
+        f"{name}, at {found.file} @ {found.position}, needs queue offset {index}; {extent}",
     )
 
 

@@ -4,6 +4,7 @@ The workload has no two tags with equal hashes, because the store's filter does 
 """
 
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from typing import NamedTuple
 
 from ....store.message_store import MessageStore
@@ -17,6 +18,7 @@ from ..reader import LogRecord
 from ..recovered import RecoveredStore
 
 _AFTER_EVERY_QUEUE = 1_000_000
+_NAMES_SHOWN = 3
 
 _TRIMMED = "".join(map(chr, range(0x21)))
 """The characters that RocketMQ trims from both ends of a tag in a subscription."""
@@ -35,15 +37,32 @@ def check_queue_walks(ledger: Ledger, store: RecoveredStore) -> Iterator[Violati
             put.name for put in pull.puts if not ledger.may_be_removed(put) and put.physical_offset not in unreadable
         ]
         if given != wanted:
-            yield Violation(
-                "READ",
-                f"a walk over {pull.topic}/{pull.queue_id} for {pull.tags or '*'}",
-                f"consumequeue/{pull.topic}/{pull.queue_id}",
-                pull.begin_offset * 20,
-                "messages",
-                ", ".join(wanted) or "none",
-                ", ".join(given) or "none",
-            )
+            yield _wrong_walk_violation(ledger, pull, wanted, given)
+
+
+def _wrong_walk_violation(ledger: Ledger, pull: Pull, wanted: list[str], given: list[str]) -> Violation:
+    """Return the first difference between the messages of a walk, with the start of the walk and its reason."""
+    same = next((at for at, pair in enumerate(zip_longest(wanted, given)) if pair[0] != pair[1]), 0)
+    names = wanted[same : same + 1] or given[same : same + 1]
+    offsets = [ledger.by_name[name].queue_offset for name in names]
+    place = pull.begin_offset if not offsets or offsets[0] is None else offsets[0]
+    why = "the stored progress of its group" if pull.begin_offset else "the first message"
+    began = f"the walk began at queue offset {pull.begin_offset}, {why}, and went to {pull.end_offset}"
+    return Violation(
+        "READ",
+        f"a walk over {pull.topic}/{pull.queue_id} for {pull.tags or '*'} is wrong from message {same + 1} on",
+        f"consumequeue/{pull.topic}/{pull.queue_id}",
+        place * 20,
+        "messages",
+        _first_names(wanted[same:]),
+        _first_names(given[same:]),
+        f"{began}; {same} messages before are right",
+    )
+
+
+def _first_names(names: list[str]) -> str:
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "") or "none"
 
 
 def unknown_record_violation(shown: str) -> Violation:

@@ -96,7 +96,7 @@ def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage
     here = list(_key_places(index, store.min_offset, damage))
     keyed = [(found.record, key) for found in store.records for key in indexed_keys(found.record)]
     asked = [(record.physical_offset, key_hash(record.topic, key)) for record, key in keyed]
-    file = index.files[-1][0] if index.files else "index"
+    file, at = _first_different_entry(index, store, damage, asked)
     missing, surplus = Counter(asked), Counter(here)
     missing.subtract(here)
     surplus.subtract(asked)
@@ -104,14 +104,30 @@ def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage
         if missing[place] > 0:
             missing[place] -= 1
             text = f"{key.decode(errors='replace')} of the record at {place[0]}"
-            yield _index_violation("a key that the index does not lead to", file, -1, "key", text, "none")
+            yield _index_violation("a key that the index does not lead to", file, at, "key", text, "none")
     known = set(asked)
     for place in sorted(place for place, times in surplus.items() for _ in range(times)):
         summary = "an entry that is there twice" if place in known else "an entry that leads to no such key"
         offset, hashed = place
-        yield _index_violation(summary, file, -1, "phyOffset", "none", f"{offset}, with hash {hashed}")
+        yield _index_violation(summary, file, at, "phyOffset", "none", f"{offset}, with hash {hashed}")
     if sorted(here) == sorted(asked):
-        yield _index_violation("entries that are not in the log's order", file, -1, "entries", asked, here)
+        yield _index_violation("entries that are not in the log's order", file, at, "entries", asked, here)
+
+
+def _first_different_entry(
+    index: FoundIndex, store: RecoveredStore, damage: KnownDamage, asked: Sequence[_Place]
+) -> tuple[str, int]:
+    """Return file and offset of the first entry that differs from the keys in the log, or the end of the entries."""
+    wanted, place = iter(asked), ("index", -1)
+    for path, content in index.files:
+        at = entries_at(index.slots) + ENTRY_BYTES
+        for hashed, physical_offset, _, _ in _counted_entries(content, index):
+            is_gone = 0 <= physical_offset < store.min_offset or damage.is_missing(physical_offset)
+            if not is_gone and next(wanted, None) != (physical_offset, hashed):
+                return path, at
+            at += ENTRY_BYTES
+        place = path, at
+    return place
 
 
 def _expected_header_and_entries(
@@ -191,7 +207,8 @@ def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violat
             result = store.query_message(topic, key, ANSWERS_MAX, begin_ms, end_ms)
             wanted = [offset for offset, stored_ms in there if stored_ms >= begin_ms][-ANSWERS_MAX:]
             if result.physical_offsets != wanted:
-                yield _wrong_answer(topic, key, wanted, result.physical_offsets)
+                window = f"store times {begin_ms} to {end_ms}; the newest record with the key has {newest_ms}"
+                yield _wrong_answer(topic, key, wanted, result.physical_offsets, window)
 
 
 def check_lookup_answer(
@@ -267,9 +284,11 @@ def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, di
     }
 
 
-def _wrong_answer(topic: str, key: str, wanted: list[int], found: list[int]) -> Violation:
-    return _lookup_violation(f"a look-up of {key} in {topic}", -1, "messages", wanted, found)
+def _wrong_answer(topic: str, key: str, wanted: list[int], found: list[int], detail: str = "") -> Violation:
+    return _lookup_violation(f"a look-up of {key} in {topic}", -1, "messages", wanted, found, detail)
 
 
-def _lookup_violation(summary: str, offset: int, field: str, expected: object, found: object) -> Violation:
-    return Violation("IDX", summary, "commitlog", offset, field, str(expected), str(found))
+def _lookup_violation(
+    summary: str, offset: int, field: str, expected: object, found: object, detail: str = ""
+) -> Violation:
+    return Violation("IDX", summary, "commitlog", offset, field, str(expected), str(found), detail)

@@ -33,7 +33,7 @@ class Waiting:
         self._comes_ns = comes_ms * 1_000_000
         world = SimpleNamespace(tasks=SimpleNamespace(sleep=self._sleep))
         self._store = SimpleNamespace(world=world)
-        self._judge = SimpleNamespace(report=self._report)
+        self._judge = SimpleNamespace(report=self._report, judge_positions=lambda store, disk: None)
         self._settling = Settling(plan, self, Ledger(), self._judge, str, paused_ns)
 
     def _sleep(self, ms: int) -> None:
@@ -63,7 +63,8 @@ class Waiting:
         self._settling.await_visible(self._store, disk)
 
     def run(self) -> bool:
-        return self._settling._await_cursors(self._store, self._cursors)
+        disk = SimpleNamespace(injected=Counter(), is_stopped=False)
+        return self._settling._await_cursors(self._store, disk, self._cursors)
 
 
 def test_settling_waits_for_a_service_that_finishes_in_time(quiet_plan: Plan) -> None:
