@@ -7,7 +7,7 @@ from the first byte of the file, paths are absolute and `/`-separated, and failu
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from .formats.columns import NativeCore
 from .network import Network
@@ -148,13 +148,6 @@ class DiskSpace(Protocol):
     @property
     def usable_bytes(self) -> int:
         """Return the free bytes, without space reserved for root."""
-
-
-@runtime_checkable
-class PagedFile(Protocol):
-    """A mapped file whose pages the C core may write. Files that watch or change writes lack this attribute."""
-
-    pages: memoryview
 
 
 class FileLock(Protocol):
