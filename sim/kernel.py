@@ -427,19 +427,16 @@ class Kernel:
                     self.note((_DECISION | points, chosen.number))
                     if len(self._pending) >= FOLDED_AT_WORDS:  # tested here, because a method call is expensive
                         self._digest.hash_pending_words()
-            self.fuel = self._grant_quantum(chosen, step)
+            quantum = policy.quantum(chosen, step)
+            assert quantum >= 0, f"{policy.name} grants {quantum} points"
         except Exception as failure:  # the hub raises it later, because simulated code could catch it here
             self._policy_failure = failure
             return None
-        self._horizon = step + self.fuel
-        return chosen
-
-    def _grant_quantum(self, chosen: SimTask, step: int) -> int:
-        quantum = self._policy.quantum(chosen, step)
-        assert quantum >= 0, f"{self._policy.name} grants {quantum} points"
         if quantum >= self._disturb_step - step:  # the point of a disturbance must take the slow path
-            return max(0, self._disturb_step - step - 1)
-        return quantum
+            quantum = max(0, self._disturb_step - step - 1)
+        self.fuel = quantum
+        self._horizon = step + quantum
+        return chosen
 
     def _draw_lone_quanta(self) -> None:
         """Ask the policy for each quantum since a task began to run alone. The task keeps the fuel of the last one."""
@@ -447,14 +444,16 @@ class Kernel:
         if lone is None:
             return
         self._lone = None
+        policy = self._policy
         step = end = self._horizon - self.fuel
         free_to = step - (self.fuel < 0)  # `reschedule` asks for the next quantum itself, at a point without fuel
         try:
-            while (end := begin + self._grant_quantum(lone, begin)) < free_to:
+            while (end := begin + policy.quantum(lone, begin)) < free_to:
+                assert end >= begin, f"{policy.name} grants {end - begin} points"
                 begin = end + 1  # the point that found no fuel
         except Exception as failure:
             self._policy_failure = failure
-        self._horizon = end
+        self._horizon = end = min(end, max(begin, self._disturb_step - 1))
         self.fuel = end - step
 
     def _switch_to(self, chosen: SimTask | None) -> Any:

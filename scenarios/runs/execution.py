@@ -253,7 +253,6 @@ class Execution(ABC):
         self._count_puts()
         outcome.steps = kernel.steps
         outcome.virtual_ns = kernel.now_ns
-        outcome.schedule = kernel.schedule
         return outcome
 
     @contextmanager

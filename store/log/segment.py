@@ -39,7 +39,7 @@ class Segment:
         self.base_offset = base_offset
         self.size_bytes = file.size_bytes
         self.pages: memoryview | None = getattr(file, "pages", None)
-        """Pages to which the C core may append; None if `append` must do so, as in files that watch or change writes."""
+        """Pages to which the C core may append; None if `append` must do so: the file watches or changes writes."""
         self.wrote = tasks.cell(f"{label}.wrote")
         self.readable = self.wrote
         self.flushed = tasks.cell(f"{label}.flushed")
