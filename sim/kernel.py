@@ -25,7 +25,7 @@ from .errors import (
 )
 from .machine import Machine, SimTask, WaitReason
 from .policies import ENDLESS, Policy, WatchingPolicy
-from .task_greenlets import TaskGreenlet, take_greenlet
+from .task_greenlets import take_greenlet
 from .trace import FOLDED_AT_WORDS, RollingDigest, Trace
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ REFUSALS_MAX = 1000
 """How often a task of a dead machine may catch MachineDied and make another world call."""
 # Greenlets that are never released: garbage collection would raise GreenletExit in them, and their tasks could catch it
 # too.
-_unstoppable: list[TaskGreenlet] = []
+_unstoppable: list[greenlet] = []
 
 
 class Timers:
@@ -481,8 +481,8 @@ class Kernel:
     def _start(self, task: SimTask) -> SimTask | None:
         """Start a task from the hub. Returns the next task to start, or None."""
         assert self._hub is not None, "a task runs only under a hub"
-        task.greenlet = take_greenlet(self._run_current, self._hub)
-        unstarted: SimTask | None = task.greenlet.switch()
+        task.greenlet = take_greenlet(self._hub)
+        unstarted: SimTask | None = task.greenlet.switch(self._run_current)
         return unstarted
 
     def _run_current(self) -> None:

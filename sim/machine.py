@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .task_greenlets import TaskGreenlet
+from greenlet import greenlet
 
 
 class Scheduler(Protocol):
@@ -71,7 +71,7 @@ class SimTask:
     )
 
     def __init__(self, machine: "Machine", name: str, number: int, body: Callable[[], Any]) -> None:
-        self.greenlet: TaskGreenlet | None = None  # from the first switch to the end of the task
+        self.greenlet: greenlet | None = None  # from the first switch to the end of the task
         self.is_unwinding = False
         """Whether the next switch to the task raises MachineDied in it."""
         self.machine = machine

@@ -4,27 +4,15 @@ CPython maps memory for a new greenlet and unmaps it at the end, which takes lon
 whose task has ended waits for the next task, also of another kernel.
 """
 
-from collections.abc import Callable
 from threading import local
 
 from greenlet import getcurrent, greenlet
 
 
 class TaskGreenlet(greenlet):
-    """Runs one task at a time, and switches to its parent at the end of each."""
+    """A greenlet that runs one task at a time."""
 
-    __slots__ = ("work",)
-    work: Callable[[], None] | None
-
-    def run(self) -> None:
-        while True:
-            assert self.parent is not None, "only the main greenlet has no parent"
-            self.parent.switch(None)
-            work, self.work = self.work, None
-            assert work is not None, "a task greenlet continues only with work"
-            work()
-            del work  # a waiting greenlet must not keep the kernel of its last task
-            _idle.waiting.append(self)
+    __slots__ = ()
 
 
 class _Idle(local):
@@ -35,24 +23,41 @@ class _Idle(local):
     """
 
     def __init__(self) -> None:
-        self.waiting: list[TaskGreenlet] = []
+        self.waiting: list[greenlet] = []
         self.starter = greenlet(_start_greenlets)
 
 
-def _start_greenlets(_: None) -> None:
-    starter = getcurrent()
+# The suspended frames of these two functions must not refer to their own greenlets. The garbage collector does not look
+# into suspended greenlets, so the greenlets of an ended thread would stay.
+def _run_tasks() -> None:
     while True:
-        started = TaskGreenlet(parent=starter)
+        work = _parent().switch(None)
+        work()
+        del work  # a waiting greenlet must not keep the kernel of its last task
+        _idle.waiting.append(getcurrent())
+
+
+def _start_greenlets(_: None) -> None:
+    while True:
+        started = TaskGreenlet(_run_tasks)
         started.switch()
-        assert starter.parent is not None, "only the main greenlet has no parent"
-        starter.parent.switch(started)
+        _parent().switch(started)
+
+
+def _parent() -> greenlet:
+    parent = getcurrent().parent
+    assert parent is not None, "only the main greenlet has no parent"
+    return parent
 
 
 _idle = _Idle()
 
 
-def take_greenlet(work: Callable[[], None], parent: greenlet) -> TaskGreenlet:
-    """Return a greenlet that calls work at the next switch to it, and then switches to its parent."""
+def take_greenlet(parent: greenlet) -> greenlet:
+    """Return a greenlet that waits for a function. It calls the function of its next switch, then switches to parent.
+
+    An exception ends the greenlet, and is raised in the parent.
+    """
     if _idle.waiting:
         taken = _idle.waiting.pop()
         taken.gr_context = None  # the next task must not see the context variables of the last one
@@ -60,5 +65,4 @@ def take_greenlet(work: Callable[[], None], parent: greenlet) -> TaskGreenlet:
         _idle.starter.parent = getcurrent()
         taken = _idle.starter.switch(None)
     taken.parent = parent
-    taken.work = work
     return taken

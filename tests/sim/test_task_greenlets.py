@@ -4,6 +4,7 @@ import gc
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
+from threading import Thread
 from typing import TypeVar
 
 import pytest
@@ -71,3 +72,13 @@ def test_a_waiting_greenlet_does_not_keep_its_last_task() -> None:
     del marker
     gc.collect()
     assert gone() is None
+
+
+def test_the_greenlets_of_an_ended_thread_are_freed() -> None:
+    gone: list[weakref.ref[object]] = []
+    thread = Thread(target=lambda: gone.append(weakref.ref(run_new(getcurrent))))
+    thread.start()
+    thread.join()
+    run_new(getcurrent)  # greenlets of other threads are freed at the next switch
+    gc.collect()
+    assert gone[0]() is None
