@@ -4,7 +4,7 @@ CPython maps memory for a new greenlet and unmaps it at the end, which takes lon
 whose task has ended waits for the next task, also of another kernel.
 """
 
-from threading import local
+from _thread import _local as local  # only the data of a thread; simulated code has no threads
 
 from greenlet import getcurrent, greenlet
 
