@@ -146,7 +146,7 @@ class Settling:
         Segments that depend on a failed sync do not expire. A request to delete is valid for some passes. If no pass
         had an effect, for example while queues were not durable, the request is repeated once.
         """
-        asks_again, look_ms = True, _CLEAN_LOOK_MS
+        asks_again = True
         must_recover_without_restart = allowances.must_recover_without_restart(
             self.plan, disk
         ) and not allowances.count_sync_errors(disk)
@@ -163,8 +163,7 @@ class Settling:
                 if must_recover_without_restart or not allowances.count_errors(disk):
                     self.judge.report(violations)
                 break
-            store.world.tasks.sleep(look_ms)
-            look_ms = min(2 * look_ms, _LOOK_MS_MAX)
+            store.world.tasks.sleep(_CLEAN_LOOK_MS)
         self.judge.judge_answers_about_removed(store)
 
     def remove_queues(self, store: MessageStore, disk: Disk, number: int) -> None:

@@ -8,8 +8,7 @@ from ...sim.choices import Stream
 from ..claims.plan import Plan
 from .drawing import Draft
 
-_RETRY_MS, _RETRY_MS_MAX = 50, 800
-"""The back-off doubles while a producer insists."""
+_RETRY_MS = 50
 
 
 class PutSender(Protocol):
@@ -55,4 +54,4 @@ class Producer:
             sends += 1
             if sends >= self._plan.broker.sends_max and not self.insists:
                 return
-            sleep(min(_RETRY_MS << max(0, sends - self._plan.broker.sends_max), _RETRY_MS_MAX))
+            sleep(_RETRY_MS)

@@ -40,7 +40,7 @@ _COMES_BACK_CHANCE = 0.4
 _STAYS_MS_MAX = (1, 600, 2_500)
 _IMMUNITY_S = 1
 _REPEATS_MS = (0, 0, 0, 1, 100, 400)
-_POLL_MS, _POLL_MS_MAX = 200, 1_600
+_POLL_MS = 200
 _SETTLED_MS_MAX = 20_000
 
 
@@ -318,11 +318,10 @@ class TransactionTraffic:
 
     def await_settled(self) -> None:
         """Wait until all transactions are decided or given up. There are no faults and puts during the wait."""
-        waited_ms, look_ms = 0, _POLL_MS
+        waited_ms = 0
         while names := tx.unsettled_transactions(self.ledger, read_store(self.store)):
             if waited_ms > _SETTLED_MS_MAX + live.clock_ms_max(self.plan):
                 self.report(tx.unsettled_violations(names, waited_ms))
                 return
-            self.store.world.tasks.sleep(look_ms)
-            waited_ms += look_ms
-            look_ms = min(2 * look_ms, _POLL_MS_MAX)
+            self.store.world.tasks.sleep(_POLL_MS)
+            waited_ms += _POLL_MS

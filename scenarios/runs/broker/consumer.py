@@ -41,9 +41,8 @@ from .message_options import EVERYTHING
 from .routes import BROKER, BrokerAddress, Routes
 
 RETRY_MS = 100
-IDLE_MS_MAX = 1_280
-_IDLE_MS_MIN = 10
-"""The back-off after a request without messages doubles up to IDLE_MS_MAX, because most pulls find no message."""
+_IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
+"""The back-off between two pulls without messages. The back-off doubles, because most pulls find no message."""
 PATIENCE_MS = 3_000
 """The time limit for an answer, in addition to the time for which a pull is held."""
 PULLED = (
@@ -175,15 +174,10 @@ class BrokerConsumer:
                 group = (CONSUMER_GROUP, *queue.queue)
                 self._report(delivery.check_group_offset(account.ledger.commits, group, offset, asked_in=known_in))
                 return offset
-            self._pause(queue, RETRY_MS)
-
-    def _pause(self, queue: BrokerQueue, ms_min: int) -> None:
-        idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
-        self._idle_ms[queue] = min(2 * idle_ms, IDLE_MS_MAX)
-        self._world.tasks.sleep(max(idle_ms, ms_min))
+            self._world.tasks.sleep(RETRY_MS)
 
     def _pull_repeatedly(self, queue: BrokerQueue, position: int) -> None:
-        account, broker = self._accounts[queue.broker], self._plan.broker
+        account, broker, tasks = self._accounts[queue.broker], self._plan.broker, self._world.tasks
         ledger, most, suspend_ms = account.ledger, broker.pull_messages_max, broker.suspend_ms
         asked = self._routes.broker_to_pull_from(queue.broker, queue.topic, self._suggested.get(queue, MASTER_ID))
         is_slave = asked is not None and asked.is_slave
@@ -195,7 +189,7 @@ class BrokerConsumer:
             if commit is not None and response is not None:
                 commit.is_answered = response.code in PULLED
         if response is None:
-            self._pause(queue, RETRY_MS)
+            tasks.sleep(RETRY_MS)
             return
         if response.code in PULLED:
             self._suggested[queue] = int(response.ext_fields["suggestWhichBrokerId"])
@@ -222,7 +216,9 @@ class BrokerConsumer:
                     self._report(consumers.check_skipped_messages(ledger, queue.queue, position, following))
             account.group.record_position(queue.queue, following, asked_in=asked_in)
             self._set_position(queue, position, following)  # before the pause, because the broker may die during it
-        self._pause(queue, 0 if response.code == ResponseCode.PULL_NOT_FOUND else RETRY_MS)
+        idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
+        self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
+        tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, RETRY_MS))
 
     def _handle_answer(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
         account, readings, fields = self._accounts[queue.broker], self._records_in(response), response.ext_fields

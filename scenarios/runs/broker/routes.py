@@ -26,7 +26,7 @@ from ....store.world import World
 from .commands import route_command
 
 BROKER = "broker-a"
-ROUTES_MS = 15_000
+ROUTES_MS = 6_000
 """The interval of route queries. RocketMQ's clients use 30 s."""
 NAME_SERVER_MS = 3_000
 

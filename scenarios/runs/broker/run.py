@@ -15,7 +15,6 @@ from functools import partial
 from itertools import product
 
 from ....faults.crashes.profiles import PROFILES
-from ....sim.machine import WaitGate
 from ....store.broker.remoting_client import CONNECT_MS
 from ....store.formats.remoting.frame import encode_frame
 from ....store.message_store import MessageStore
@@ -37,7 +36,7 @@ from .account import BrokerAccount
 from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, BrokerNode, identities_of
 from .client_machine import ClientMachine
 from .commands import TRANSACTION_MS, cpp_frame
-from .consumer import IDLE_MS_MAX, PATIENCE_MS, BrokerConsumer, BrokerQueue
+from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
 from .message_options import draw_subscription
 from .producer import ProducerClient
 from .routes import NAME_SERVER_MS, ROUTES_MS, Routes
@@ -49,8 +48,7 @@ DECIDED_MS = (TRANSACTION_CHECKS + 5) * TRANSACTION_MS
 """The time limit for a half message to be decided or given up."""
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """The time limit for the delivery of a delayed message. Delivery checks each level ten times a second."""
-_LOOK_MS, _LOOK_MS_MAX = 100, 800
-"""The director looks for work that is left. The pause doubles while nothing changes."""
+_LOOK_MS = 100
 _LOOK_CLOSELY_MS = 10
 
 
@@ -58,11 +56,11 @@ def _step_ms_max(plan: Plan) -> int:
     """Return how long clients may make no progress after all faults have ended.
 
     A producer may pause first. A request from before a restart may get no answer, so the client waits until the
-    timeout. The next request follows a back-off, needs a new connection, and may wait for a flush.
+    timeout. The next request needs a new connection, and may wait for a flush.
     """
     broker, pauses = plan.broker, plan.pauses
     patience_ms = max(broker.send_timeout_ms, broker.suspend_ms + PATIENCE_MS) + CONNECT_MS
-    step_ms = (pauses.ms_max if pauses.chance else 0) + 2 * patience_ms + IDLE_MS_MAX
+    step_ms = (pauses.ms_max if pauses.chance else 0) + 2 * patience_ms
     if plan.cluster.slaves or plan.broker.masters > 1:  # the time until routes contain all brokers again
         step_ms += REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS
     if plan.cluster.slaves:  # a SYNC_MASTER answers only after a slave has connected
@@ -224,10 +222,8 @@ class BrokerRun(NetworkRun):
             self._director.tasks.sleep(_LOOK_MS)
         rest = self._choices.stream("rests")
         due_ns = self._kernel.now_ns + rest.randint(0, self._plan.broker.rest_ms_max, "ms of a rest") * 1_000_000
-        died = WaitGate(self._kernel, "rest")
-        victim.life.machine.at_death.append(died.open)
         while victim.is_alive and self._kernel.now_ns < due_ns:
-            died.wait(due_ns)
+            self._director.tasks.sleep(_LOOK_MS)
 
     @property
     def _unanswered_count(self) -> int:
@@ -383,14 +379,12 @@ class BrokerRun(NetworkRun):
     def _await_no_work_left(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
         """Wait until `left` returns an empty text. A text that stays the same for `_step_ms_max` violates LIVE."""
         step_ns, before, since_ns = _step_ms_max(self._plan) * 1_000_000, "", 0
-        look_ms = _LOOK_MS
         while found := left():
             if found != before:
-                before, since_ns, look_ms = found, self._kernel.now_ns, _LOOK_MS
+                before, since_ns = found, self._kernel.now_ns
             if self._kernel.now_ns > since_ns + step_ns:
                 self._judge.report_and_stop("LIVE", summary, field, expected, found)
-            self._director.tasks.sleep(look_ms)
-            look_ms = min(2 * look_ms, _LOOK_MS_MAX)
+            self._director.tasks.sleep(_LOOK_MS)
 
     def _await_idle(self) -> None:
         """Wait until brokers have no work left, and slaves have all of their master's data.

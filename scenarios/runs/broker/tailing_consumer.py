@@ -16,7 +16,7 @@ from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .client_machine import ClientMachine
 from .commands import max_offset_command, pull_command
-from .consumer import IDLE_MS_MAX, PATIENCE_MS, PULLED, RETRY_MS, BrokerQueue
+from .consumer import PATIENCE_MS, PULLED, RETRY_MS, BrokerQueue
 from .routes import BrokerAddress, Routes
 
 _SUSPEND_MS = 5_000
@@ -55,15 +55,13 @@ class TailingConsumer:
 
     def _pull_repeatedly(self) -> None:
         position: int | None = None
-        idle_ms = RETRY_MS
         while True:
             asked = self._routes.broker_to_pull_from(self._queue.broker, self._queue.topic, MASTER_ID)
             following = None
             if asked is not None and not asked.is_slave:
                 following = self._find_end(asked) if position is None else self._pull_once(asked, position)
             if following is None:
-                self._world.tasks.sleep(idle_ms)
-            idle_ms = RETRY_MS if following is not None else min(2 * idle_ms, IDLE_MS_MAX)
+                self._world.tasks.sleep(RETRY_MS)
             position = following
 
     def _find_end(self, asked: BrokerAddress) -> int | None:
