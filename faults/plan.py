@@ -8,8 +8,9 @@ Maximum durations are fields, because stored plans contain them, and tests and u
 longer than a timeout.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from .kinds import FaultKind
@@ -65,6 +66,9 @@ class FaultPlan:
             raise ValueError(f"failing_sync: expected one of {expected}, found {self.failing_sync}")
 
 
+NO_FAULTS = FaultPlan()
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
     """Latency and faults of the links of a network."""
@@ -106,7 +110,8 @@ def without_transient_faults(plan: AnyPlan) -> AnyPlan:
     return replace(plan, **passing)
 
 
-def chances_of(plan: FaultPlan | NetworkPlan) -> dict[FaultKind, float]:
+@lru_cache(maxsize=64)  # each new disk asks, mostly for one of a few plans
+def chances_of(plan: FaultPlan | NetworkPlan) -> Mapping[FaultKind, float]:
     """Return the chances, other than 0, by kind."""
     on = {field.name: value for field in fields(plan) if (value := getattr(plan, field.name))}
     return {kind: on[kind.row.knob] for kind in FaultKind if kind.row.knob in on}

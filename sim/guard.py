@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from greenlet import getcurrent
 
 from .errors import LeakError
-from .machine import SimTask
+from .task_greenlets import TaskGreenlet
 
 _AUDITED = (
     *("_thread", "ctypes", "fcntl", "mmap", "open", "os", "pty", "shutil", "socket", "sqlite3", "subprocess"),
@@ -121,7 +121,7 @@ def _guarded_wrapper(original: Callable[..., Any], shown: str, unless_given: int
 
     @wraps(original, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
-        if isinstance(getcurrent(), SimTask) and _active_leaks:
+        if isinstance(getcurrent(), TaskGreenlet) and _active_leaks:
             given = unless_given is not None and (*args[unless_given:], *kwargs.values())
             if not given or given[0] is None:
                 _raise_leak(shown, sys._getframe(1))
@@ -131,7 +131,7 @@ def _guarded_wrapper(original: Callable[..., Any], shown: str, unless_given: int
 
 
 def _on_audit_event(event: str, args: tuple[Any, ...]) -> None:
-    if not _active_leaks or not isinstance(getcurrent(), SimTask):
+    if not _active_leaks or not isinstance(getcurrent(), TaskGreenlet):
         return
     if event.partition(".")[0] in _AUDITED or event == "builtins.input":
         _raise_leak(_EVENT_NAMES.get(event, event), sys._getframe(1))

@@ -25,6 +25,7 @@ from .errors import (
 )
 from .machine import Machine, SimTask, WaitReason
 from .policies import ENDLESS, Policy, WatchingPolicy
+from .task_greenlets import take_greenlet
 from .trace import FOLDED_AT_WORDS, RollingDigest, Trace
 
 T = TypeVar("T")
@@ -35,8 +36,9 @@ _TASK_END = 1 << 60
 _TIMERS_MIN = 64  # a heap with fewer timers is not worth compacting
 REFUSALS_MAX = 1000
 """How often a task of a dead machine may catch MachineDied and make another world call."""
-# Tasks that are never released: garbage collection would raise GreenletExit in them, and they could catch it too.
-_unstoppable: list[SimTask] = []
+# Greenlets that are never released: garbage collection would raise GreenletExit in them, and their tasks could catch it
+# too.
+_unstoppable: list[greenlet] = []
 
 
 class Timers:
@@ -94,6 +96,7 @@ class NoSchedulingPoints:
     __slots__ = ("_before", "_kernel")
 
     def __init__(self, kernel: "Kernel") -> None:
+        kernel._draw_lone_quanta()
         self._kernel = kernel
         self._before = kernel.fuel, kernel._horizon, kernel._is_one_moment
 
@@ -111,13 +114,17 @@ class NoSchedulingPoints:
 class Kernel:
     """The machines, time, schedule and digest of one run.
 
+    While only one task can run, the end of a quantum changes nothing. So the kernel grants that task, `_lone`, fuel
+    without end, and asks the policy for the quanta since step `_lone_since` afterwards, see `_draw_lone_quanta`.
+
     Invariant: the tasks have passed `_horizon - fuel` scheduling points.
     """
 
     __slots__ = (
         *("current", "disturb", "fuel", "landmarks_ms", "note", "now_ns", "trace", "wall_start_ms"),
         *("_deadline_ns", "_digest", "_disturb_step", "_dying", "_failed", "_horizon", "_hub", "_is_one_moment"),
-        *("_last_decision_step", "_machines", "_on_uncontested_point", "_outside", "_pending", "_policy"),
+        *("_last_decision_step", "_lone", "_lone_since", "_machines", "_on_uncontested_point", "_outside"),
+        *("_pending", "_policy"),
         *("_policy_failure", "_ready", "_step_limit", "_switches", "_task_count", "_timers"),
     )
 
@@ -149,6 +156,8 @@ class Kernel:
             policy, WatchingPolicy.on_uncontested_point.__name__, None
         )
         self._policy_failure: Exception | None = None
+        self._lone: SimTask | None = None
+        self._lone_since = 0
         self._step_limit = step_limit
         self._disturb_step = step_limit  # no quantum reaches this step
         self.disturb: Callable[[int], bool] | None = None
@@ -165,7 +174,7 @@ class Kernel:
         self._hub: greenlet | None = None  # None while no run is active
         nowhere = Machine(self, "outside")
         nowhere.alive = False  # so a scheduling point outside of tasks takes the slow path, which permits it
-        self._outside = SimTask(nowhere, "outside", 0, lambda: None, self._run_current)
+        self._outside = SimTask(nowhere, "outside", 0, lambda: None)
         self.current = self._outside
         self.trace = trace
         if trace is not None:
@@ -267,11 +276,12 @@ class Kernel:
 
     def call_disturb_at_step(self, step: int) -> None:
         """Call `disturb` at this step. If a forced switch passes this step, call it at the next point."""
-        self._disturb_step = min(step, self._step_limit)
         self._end_quantum()
+        self._disturb_step = min(step, self._step_limit)
 
     def raise_step_limit(self, times: int) -> None:
         """Multiply the step limit, because the caller adds scheduling points to the code under test."""
+        self._draw_lone_quanta()
         was_undisturbed = self._disturb_step == self._step_limit
         self._step_limit *= times
         if was_undisturbed:
@@ -322,6 +332,8 @@ class Kernel:
             raise RuntimeError(f"{why.label}: would block, outside of any task")
         assert current.waiting is None, f"{current.name} runs"
         assert not self._is_one_moment, f"{current.name} waits for {why.label} inside at_one_moment"
+        if self._lone is not None:
+            self._draw_lone_quanta()
         current.waiting = why
         current.due_ns = due_ns
         current.park_number += 1
@@ -356,9 +368,8 @@ class Kernel:
             self.raise_machine_died(machine)
             raise MachineDied(machine.name)
         self._task_count += 1
-        task = SimTask(machine, machine.unique_task_name(name), self._task_count, body, self._run_current)
-        if self._hub is not None:
-            task.parent = self._hub
+        task = SimTask(machine, machine.unique_task_name(name), self._task_count, body)
+        self._draw_lone_quanta()
         machine.live_tasks[task.number] = task
         self._ready.append(task)
         if self._policy.interrupts_on_wake:
@@ -384,6 +395,10 @@ class Kernel:
 
         Returns None if the hub must handle the end of the run or a failure.
         """
+        if self._lone is not None:
+            self._draw_lone_quanta()
+        if self._policy_failure is not None:
+            return None
         ready = self._ready
         while not ready:
             if not self._jump_to_next_timer():
@@ -395,8 +410,12 @@ class Kernel:
         try:
             if len(ready) == 1:
                 chosen = ready[0]
-                if self._on_uncontested_point is not None:
-                    self._on_uncontested_point(self.current, label)
+                if self._on_uncontested_point is None:
+                    self._lone, self._lone_since = chosen, step
+                    self.fuel = max(0, self._disturb_step - step - 1)
+                    self._horizon = step + self.fuel
+                    return chosen
+                self._on_uncontested_point(self.current, label)
             else:
                 ran = None if self.current is self._outside else self.current
                 chosen = ready[policy.choose_task(ready, ran, label, step)]
@@ -419,20 +438,52 @@ class Kernel:
         self._horizon = step + quantum
         return chosen
 
+    def _draw_lone_quanta(self) -> None:
+        """Ask the policy for each quantum since a task began to run alone. The task keeps the fuel of the last one."""
+        lone, begin = self._lone, self._lone_since
+        if lone is None:
+            return
+        self._lone = None
+        policy = self._policy
+        step = end = self._horizon - self.fuel
+        free_to = step - (self.fuel < 0)  # `reschedule` asks for the next quantum itself, at a point without fuel
+        try:
+            while (end := begin + policy.quantum(lone, begin)) < free_to:
+                assert end >= begin, f"{policy.name} grants {end - begin} points"
+                begin = end + 1  # the point that found no fuel
+        except Exception as failure:
+            self._policy_failure = failure
+        self._horizon = end = min(end, max(begin, self._disturb_step - 1))
+        self.fuel = end - step
+
     def _switch_to(self, chosen: SimTask | None) -> Any:
         """Switch to a task or to the hub. Returns when the policy chooses the current task again.
 
         Only the hub starts new tasks. A greenlet inherits the call depth of its starter, so a chain of starts would
         reach the recursion limit.
         """
-        if chosen is not None:
+        assert self._hub is not None, "a task runs only under a hub"
+        if chosen is None:
+            unstarted = self._hub.switch(None)
+        else:
             if self.trace is not None:
                 self.trace.add_event("switch", chosen.name)
             self.current = chosen
-            if chosen:
-                return chosen.switch()  # a direct switch costs half as much as a switch through the hub
+            if chosen.greenlet is None:
+                unstarted = self._hub.switch(chosen)
+            else:
+                unstarted = chosen.greenlet.switch()  # costs half as much as a switch through the hub
+        if self.current.is_unwinding:  # raised here, because `greenlet.throw` takes much longer than `switch`
+            self.current.is_unwinding = False
+            raise MachineDied(self.current.machine.name)
+        return unstarted
+
+    def _start(self, task: SimTask) -> SimTask | None:
+        """Start a task from the hub. Returns the next task to start, or None."""
         assert self._hub is not None, "a task runs only under a hub"
-        return self._hub.switch(chosen)
+        task.greenlet = take_greenlet(self._hub)
+        unstarted: SimTask | None = task.greenlet.switch(self._run_current)
+        return unstarted
 
     def _run_current(self) -> None:
         task = self.current
@@ -446,9 +497,11 @@ class Kernel:
         except Exception as failure:
             task.failure = failure
         self._remove_ended_task(task)
+        task.greenlet = None
 
     def _remove_ended_task(self, task: SimTask) -> None:
         assert not task.ended, task.name
+        self._draw_lone_quanta()
         task.ended = True
         machine = task.machine
         del machine.live_tasks[task.number]
@@ -479,6 +532,8 @@ class Kernel:
     def _make_ready(self, task: SimTask, *, woken: bool) -> None:
         assert task.waiting is not None, f"{task.name} can run already"
         assert not self._is_one_moment, f"{task.name} is woken inside at_one_moment"
+        if self._lone is not None:
+            self._draw_lone_quanta()
         task.waiting = None
         task.woken = woken
         if self.trace is not None:
@@ -489,6 +544,7 @@ class Kernel:
 
     def _end_quantum(self) -> None:
         """Make the current task call `reschedule` at its next scheduling point."""
+        self._draw_lone_quanta()
         self._horizon -= self.fuel
         self.fuel = 0
 
@@ -509,7 +565,7 @@ class Kernel:
                 raise self._liveness_error()
             unstarted = self._switch_to(chosen)
             while unstarted is not None:
-                unstarted = unstarted.switch()
+                unstarted = self._start(unstarted)
             label = "~end" if self.current.ended else "~kill"
 
     def _raise_failure(self) -> None:
@@ -557,19 +613,21 @@ class Kernel:
     def _end_task(self, task: SimTask) -> None:
         """Raise MachineDied in a task now and at each further world call."""
         task.waiting = None
-        if task:  # the task has started, and no exception such as KeyboardInterrupt ended it
+        if task.greenlet:  # the task has started, and no exception such as KeyboardInterrupt ended it
             self.current = task
             self._end_quantum()
             # Without this exception, the garbage collector would run the task's `finally` blocks at an unpredictable
             # moment.
-            task.throw(MachineDied(task.machine.name))
+            task.is_unwinding = True
+            task.greenlet.switch()
         if not task.ended:
             self._remove_ended_task(task)
-        if task:
-            _unstoppable.append(task)
+        if task.greenlet:
+            _unstoppable.append(task.greenlet)
             raise UnstoppableTaskError(task.name, task.refusals)
 
     def _set_greenlet_parents(self, parent: greenlet) -> None:
         for machine in self._machines.values():
             for task in machine.live_tasks.values():
-                task.parent = parent
+                if task.greenlet is not None:
+                    task.greenlet.parent = parent

@@ -62,19 +62,18 @@ _SLEEP = WaitReason("sleep")
 _COMPUTING = WaitReason("processor")
 
 
-class SimTask(greenlet):
+class SimTask:
     """A task. The kernel numbers the tasks of all machines."""
 
     __slots__ = (
-        *("body", "due_ns", "ended", "failure", "joiners", "machine", "name", "number", "park_number"),
-        *("refusals", "value", "waiting", "woken"),
+        *("body", "due_ns", "ended", "failure", "greenlet", "is_unwinding", "joiners", "machine", "name", "number"),
+        *("park_number", "refusals", "value", "waiting", "woken"),
     )
 
-    def __init__(
-        self, machine: "Machine", name: str, number: int, body: Callable[[], Any], run: Callable[[], None]
-    ) -> None:
-        """run: the greenlet's function, which must call body."""
-        super().__init__(run)
+    def __init__(self, machine: "Machine", name: str, number: int, body: Callable[[], Any]) -> None:
+        self.greenlet: greenlet | None = None  # from the first switch to the end of the task
+        self.is_unwinding = False
+        """Whether the next switch to the task raises MachineDied in it."""
         self.machine = machine
         self.name = name
         self.number = number

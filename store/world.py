@@ -158,13 +158,6 @@ class DiskSpace(Protocol):
         """Return the free bytes, without space reserved for root."""
 
 
-@runtime_checkable
-class PagedFile(Protocol):
-    """A mapped file whose pages the C core may write. Files that watch or change writes lack this attribute."""
-
-    pages: memoryview
-
-
 class FileLock(Protocol):
     """An exclusive lock on a file. The end of the process releases the lock."""
 

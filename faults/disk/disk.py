@@ -23,7 +23,7 @@ from ..crashes.profiles import PROFILES, CrashProfile
 from ..crashes.sampling import draw_lost_changes, draw_page_outcomes
 from ..crashes.variant import CrashCache
 from ..kinds import FaultKind
-from ..plan import FaultPlan, without_transient_faults
+from ..plan import NO_FAULTS, FaultPlan, without_transient_faults
 from .aftermath import Aftermath, DiskState, aftermath_of, disk_state
 from .cached_images import CachedImages
 from .changes import Change
@@ -59,7 +59,7 @@ class Disk:
         self._page_bytes = page_bytes
         self.kernel = kernel
         self._stream = stream
-        self._injector = FaultInjector(kernel, stream, faults or FaultPlan())
+        self._injector = FaultInjector(kernel, stream, faults or NO_FAULTS)
         self.stream_name = stream.name
         self.injected: Counter[str] = self._injector.injected
         self.damage: list[DamagedRange] = self._injector.damage

@@ -9,7 +9,7 @@ from ..crashes.profiles import PROFILES, CrashProfile
 from ..disk.disk import Disk
 from ..disk.image import DamagedRange, Image
 from ..disk.syncs import SyncTiming, Timing
-from ..plan import FaultPlan
+from ..plan import NO_FAULTS, FaultPlan
 
 PROCESS_KILL = "process-kill"
 Change = Callable[[Image], Image]
@@ -40,7 +40,7 @@ class DiskLifecycle:
         timing: Timing | None = None,
         rot: Rot = without_rot,
     ) -> None:
-        self.faults = faults or FaultPlan()
+        self.faults = faults or NO_FAULTS
         self.timing = timing or SyncTiming()
         self.capacity_bytes: int | None = None
         self.on_image: Callable[[Image], None] = lambda image: None
@@ -86,7 +86,7 @@ class DiskLifecycle:
             self._streams(stream),
             image=image,
             timing=self.timing,
-            faults=self.faults if faulty else FaultPlan(),
+            faults=self.faults if faulty else NO_FAULTS,
             capacity_bytes=self.capacity_bytes,
             bad_sectors=bad_sectors,
         )

@@ -30,7 +30,7 @@ from ..disk.disk import Disk
 from ..disk.fault_injector import MOMENTS, CrashPhase, CrashPoint, CrashTrigger
 from ..disk.files import SimFiles
 from ..disk.syncs import SyncTiming, Timing
-from ..plan import FaultPlan, enabled_kinds
+from ..plan import NO_FAULTS, FaultPlan, enabled_kinds
 from .disk_lifecycle import PROCESS_KILL, DiskLifecycle, Rot, without_rot
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ class Simulation:
         self.choices = choices
         self.policy = policy
         self.kernel = Kernel(policy, step_limit=step_limit or STEP_LIMIT, trace=trace)
-        self.faults = FaultPlan()
+        self.faults = NO_FAULTS
         self.timing: Timing = SyncTiming()
         self.capacity_bytes: int | None = None
         self.triggers: dict[str, CrashTrigger] = {}

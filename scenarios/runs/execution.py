@@ -260,7 +260,6 @@ class Execution(ABC):
         self._count_puts()
         outcome.steps = kernel.steps
         outcome.virtual_ns = kernel.now_ns
-        outcome.schedule = kernel.schedule
         return outcome
 
     def _observer_of_marks(self) -> Callable[[str], None] | None:

@@ -1,4 +1,4 @@
-"""Run outcome: violations, faults, rare states, schedule and counts of one run."""
+"""Run outcome: violations, faults, rare states and counts of one run."""
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
@@ -59,7 +59,6 @@ class RunOutcome(RunCounts):
     """Virtual time in microseconds -> number of puts answered OK after that time."""
     virtual_ns: int = 0
     digest: str = ""
-    schedule: list[list[Any]] = field(default_factory=list)
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -66,7 +66,11 @@ class LinkConditions:
 
 
 def earliest_time_ns(moments_ns: Iterable[int | None]) -> int | None:
-    return min((moment for moment in moments_ns if moment is not None), default=None)
+    earliest_ns = None
+    for moment_ns in moments_ns:
+        if moment_ns is not None and (earliest_ns is None or moment_ns < earliest_ns):
+            earliest_ns = moment_ns
+    return earliest_ns
 
 
 @dataclass(slots=True, eq=False)

@@ -86,13 +86,17 @@ class POSPolicy:
         pending, priorities, draw = self._pending, self._priorities, self._draw
         if current is not None:
             pending[current.number] = parse_operation(label)
-        executed = self._granted
+        executed, changes = self._granted
         best, best_priority = 0, -1.0
         for index, task in enumerate(runnable):
             number = task.number
             priority = priorities.get(number)
-            if priority is None or executed.races_with(pending.get(number, _START)):
+            if priority is None:
                 priority = priorities[number] = draw()
+            elif executed:  # `races_with`, inlined because the kernel calls this method at most points
+                target, other_changes = pending.get(number, _START)
+                if target == executed and (changes or other_changes):
+                    priority = priorities[number] = draw()
             if priority > best_priority:
                 best, best_priority = index, priority
         assert best_priority >= 0.0, best_priority

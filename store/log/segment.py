@@ -5,7 +5,7 @@ and `flushed` the end of the durable bytes. Each end advances only after its app
 write buffer, `readable` equals `wrote`.
 """
 
-from ..world import MappedFile, PagedFile, Tasks
+from ..world import MappedFile, Tasks
 
 PAGE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE, the unit of settings in pages
 _BASE_OFFSET_MAX = (1 << 63) - (1 << 31)
@@ -38,8 +38,8 @@ class Segment:
         self.file = file
         self.base_offset = base_offset
         self.size_bytes = file.size_bytes
-        self.pages = file.pages if isinstance(file, PagedFile) else None
-        """Pages to which the C core may append; None if `append` must do so."""
+        self.pages: memoryview | None = getattr(file, "pages", None)
+        """Pages to which the C core may append; None if `append` must do so: the file watches or changes writes."""
         self.wrote = tasks.cell(f"{label}.wrote")
         self.readable = self.wrote
         self.flushed = tasks.cell(f"{label}.flushed")
