@@ -124,7 +124,7 @@ def make_durable(self: ConsumeQueueTable) -> None:
             queue.flush(0)
 
 
-@bug("queue-pass-flushes-one-file", ConsumeQueue, "flush", found_by=("CKPT", "CQ-COMPLETE"))
+@bug("queue-pass-flushes-one-file", ConsumeQueue, "flush", found_by=("CKPT", "CQ-COMPLETE", "QUIET"))
 @needs(_WITH_CHECKPOINTS, consume_queue_bytes=(100,), messages_each=(16,))
 def flush(self: ConsumeQueue, least_pages: int) -> None:
     """A pass flushes one file of each queue, but the checkpoint then covers all files."""

@@ -72,8 +72,9 @@ def test_equal_choices_give_equal_run_outcomes(crash_plan: Plan, execute: Execut
 
 def test_a_run_can_be_repeated_from_its_record(crash_plan: Plan) -> None:
     choices = Choices("1")
-    first = Run(crash_plan, simulation_of(crash_plan, choices)).execute()
-    replayed, schedule = Choices.for_replay(choices.decisions()), LabellingPolicy(first.schedule)
+    simulation = simulation_of(crash_plan, choices)
+    first = Run(crash_plan, simulation).execute()
+    replayed, schedule = Choices.for_replay(choices.decisions()), LabellingPolicy(simulation.kernel.schedule)
     second = Run(crash_plan, simulation_of(crash_plan, replayed, schedule)).execute()
     assert second == first
     assert (replayed.unused_decisions(), schedule.remaining_switches) == ([], 0)
