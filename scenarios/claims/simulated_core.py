@@ -9,6 +9,7 @@ import struct
 from array import array
 from collections.abc import Iterator, Sequence
 from sys import byteorder
+from typing import Any
 
 from ...faults.disk.mapped_file import MapPages
 from ...store.errors import CorruptFileError, InvalidMessageError
@@ -49,6 +50,10 @@ _TAGS, _LIGHT = PROPERTY_TAGS.encode(), PROPERTY_INNER_MULTI_DISPATCH.encode()
 _INT32_MAX, _INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
 _TIME_MAX_MS = 1 << 62
 _AT_FRONT = (0,)
+_HOSTS = ("born_timestamp_ms", "born_host", "store_host", "reconsume_times")
+_RECORD_FIELDS = ("topic", "properties", "body", "queue_id", "flag", "sys_flag", *_HOSTS, "prepared_transaction_offset")
+_BATCH_FIELDS = ("units", "topic", "shared_properties", "queue_id", "sys_flag", *_HOSTS)
+"""Parameters of `NativeCore.encode` and `encode_batch`, in order."""
 
 
 def plain_records(log: memoryview, start: int, base_offset: int, *, check_crc: bool) -> Iterator[ScannedRecord]:
@@ -256,69 +261,21 @@ class SimulatedCore:
                 taken_bytes += size_bytes
         return records, offsets, places, examined, taken_bytes, last
 
-    def encode(
-        self,
-        topic: bytes,
-        properties: bytes,
-        body: bytes,
-        queue_id: int,
-        flag: int,
-        sys_flag: int,
-        born_timestamp_ms: int,
-        born_host: Host,
-        store_host: Host,
-        reconsume_times: int,
-        prepared_transaction_offset: int,
-        /,
-    ) -> bytearray | None:
-        if b"\0" in properties or sys_flag & HOST_V6_MASK != _host_bits(born_host, store_host):
+    def encode(self, *values: Any) -> bytearray | None:
+        fields = dict(zip(_RECORD_FIELDS, values, strict=True))
+        if b"\0" in fields["properties"] or not _do_host_bits_match(fields):
             return None
         try:
-            return encode_record(
-                topic=topic,
-                properties=properties,
-                body=body,
-                queue_id=queue_id,
-                flag=flag,
-                sys_flag=sys_flag,
-                born_timestamp_ms=born_timestamp_ms,
-                born_host=born_host,
-                store_timestamp_ms=0,
-                store_host=store_host,
-                reconsume_times=reconsume_times,
-                prepared_transaction_offset=prepared_transaction_offset,
-            )
+            return encode_record(**fields, store_timestamp_ms=0)
         except (InvalidMessageError, struct.error):
             return None
 
-    def encode_batch(
-        self,
-        units: bytes,
-        topic: bytes,
-        shared_properties: bytes,
-        queue_id: int,
-        sys_flag: int,
-        born_timestamp_ms: int,
-        born_host: Host,
-        store_host: Host,
-        reconsume_times: int,
-        /,
-    ) -> tuple[bytearray, tuple[int, ...]] | None:
-        if b"\0" in shared_properties or sys_flag & HOST_V6_MASK != _host_bits(born_host, store_host):
+    def encode_batch(self, *values: Any) -> tuple[bytearray, tuple[int, ...]] | None:
+        fields = dict(zip(_BATCH_FIELDS, values, strict=True))
+        if b"\0" in fields["shared_properties"] or not _do_host_bits_match(fields):
             return None
         try:
-            encoded = encode_batch_records(
-                units,
-                topic=topic,
-                shared_properties=shared_properties,
-                queue_id=queue_id,
-                sys_flag=sys_flag,
-                born_timestamp_ms=born_timestamp_ms,
-                born_host=born_host,
-                store_host=store_host,
-                reconsume_times=reconsume_times,
-                clean=None,
-            )
+            encoded = encode_batch_records(**fields, clean=None)
         except (CorruptFileError, InvalidMessageError, struct.error):
             return None
         return encoded if encoded[1] else None
@@ -393,6 +350,10 @@ def _record_with_key(
     if next(plain_records(log, 0, offset, check_crc=True), None) is None:
         return None
     return bytes(log[: record.size_bytes])
+
+
+def _do_host_bits_match(fields: dict[str, Any]) -> bool:
+    return bool(fields["sys_flag"] & HOST_V6_MASK == _host_bits(fields["born_host"], fields["store_host"]))
 
 
 def _host_bits(born_host: Host, store_host: Host) -> int | None:
