@@ -69,7 +69,7 @@ sanitize: $(DEV)  ## the cores in C under the sanitizers for addresses and undef
 	$(SANITIZE) $(TRACING)/*.c -o $(SANITIZED)/_stops.abi3.so
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 		SANITIZED_CORE=$(SANITIZED)/_records.abi3.so SANITIZED_STOPS=$(SANITIZED)/_stops.abi3.so \
-		$(BIN)/pytest -p no:cacheprovider --numprocesses $(JOBS) \
+		$(BIN)/pytest -p no:cacheprovider --numprocesses $(JOBS) -k "not simulated" \
 		tests/store/formats/test_columns.py tests/store/formats/test_put_core.py tests/store/test_core.py \
 		tests/faults/probe/tracing/test_core.py tests/faults/probe/tracing/test_plain_calls.py
 
