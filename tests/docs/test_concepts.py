@@ -6,7 +6,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 GLOSSARY = (DOCS / "concepts.md").read_text()
 TERMS = {
-    "What decides a run": ("Seed", "Choice", "Schedule", "Task", "Scenario", "Swarm"),
+    "What decides a run": ("Seed", "Choice", "Schedule", "Task", "Core", "Scenario", "Swarm"),
     "What runs, and what fails": ("Machine", "Life", "Disk model", "Fault", "Crash point", "Crash image"),
     "How a run is judged": (
         "Promise",
