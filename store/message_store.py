@@ -397,6 +397,11 @@ class MessageStore:
         return None
 
     @property
+    def is_accepting(self) -> bool:
+        """Whether the store has started as a master, and its stop has not begun."""
+        return bool(self._accepting.get())
+
+    @property
     def is_os_page_cache_busy(self) -> bool:
         """Return whether a put holds the put lock for so long that the disk probably stalls."""
         begin_ms = self.commit_log.begin_time_in_lock_ms

@@ -13,10 +13,18 @@ from ....store.broker.router import Channel
 from ....store.broker.server import RemotingServer
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.formats.half_message import EndTransaction, committed_message_of
-from ....store.formats.messages import GetMessageResult, GetMessageStatus, PutMessageResult, PutMessageStatus
+from ....store.formats.messages import (
+    AppendMessageResult,
+    GetMessageResult,
+    GetMessageStatus,
+    PutMessageResult,
+    PutMessageStatus,
+)
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import JsonMembers
 from ....store.formats.scan import ScannedRecord
+from ....store.log.commit_log import CommitLog
+from ....store.log.put_encoder import EncodedPut
 from ....store.queues.dispatch import ArrivalNotifier, MessageArrival
 from ....store.services.transaction_service import (
     EndTransactionResult,
@@ -303,3 +311,16 @@ def store_every_other_time(self: VersionedTable, version: DataVersion, table: di
     if not bit(version.counter % 2 == 1):
         self.file.store(self._encode_table(version, table))
     self._state = version, table
+
+
+@bug("put-lock-time-kept", CommitLog, "append", found_by=("STATUS", "LIVE"))
+@needs(_LIVELY)
+def append_and_keep_lock_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
+    """A broker refuses all sends as busy a second after a put, because the time of the put lock stays set."""
+    result = append(self, encoded)
+    self.begin_time_in_lock_ms = self.time.next_ms()
+    bit()
+    return result
+
+
+append = append_and_keep_lock_time.original

@@ -18,6 +18,7 @@ from .. import allowances
 from ..disk_space import DiskRoom
 from ..evidence import Violation, error_text, record_tried
 from ..put_entry import PutEntry
+from . import live
 
 LOOK_MS_MAX = 15_000
 """The time limit for a store to notice free space: an interval, and a retention pass."""
@@ -117,6 +118,17 @@ def check_response(
                 yield _answer_too_early("a send", log_offset)
     elif status in (PutMessageStatus.FLUSH_DISK_TIMEOUT, PutMessageStatus.FLUSH_SLAVE_TIMEOUT):
         yield from _early_time_out(plan, disk, "a send", status, waited_ms)
+
+
+def check_refused_send(plan: Plan, store: MessageStore, disk: Disk, status: PutMessageStatus) -> Iterator[Violation]:
+    """Yield a violation if a running broker refuses a send for the moment, but nothing has slowed or stopped it."""
+    record_tried("STATUS")
+    if status not in (PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.SERVICE_NOT_AVAILABLE):
+        return
+    has_reason = allowances.count_errors(disk) or allowances.count_out_of_space(disk) or plan.capacity_bytes
+    if has_reason or not live.is_calm(plan) or not store.is_accepting:
+        return
+    yield Violation("STATUS", "a send was refused without a reason", "", -1, "status", "PUT_OK", status.value)
 
 
 def check_busy_state(store: MessageStore) -> Sequence[Violation]:

@@ -118,11 +118,15 @@ class WatchedRequests:
 
     def _judge_answer(self, request: RemotingCommand, answer: RemotingCommand, asked_ns: int) -> None:
         ids = answer.ext_fields.get("msgId")
-        if ids is None:
-            return  # no record was stored
-        log_offsets = [decode_message_id(each)[1] for each in ids.split(",")]
         answered, waited_ms = put_status_of_response(answer.code), (self._kernel.now_ns - asked_ns) // 1_000_000
         place = self._plan, self._store, self._disk
+        if ids is None:  # no record was stored
+            with self._kernel.without_scheduling_points():
+                refused = list(status.check_refused_send(*place, answered))
+            if refused:
+                self._report_in_task(refused)
+            return
+        log_offsets = [decode_message_id(each)[1] for each in ids.split(",")]
         if answered is PutMessageStatus.PUT_OK and not waits_for_durability(request):
             return
         with self._kernel.without_scheduling_points():

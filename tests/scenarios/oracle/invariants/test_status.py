@@ -249,6 +249,24 @@ def test_a_busy_store_that_reports_not_busy_is_a_violation(
     assert on_a_store(body) == [[], [("a put has held the lock for 1001 ms", "busy", "not busy")]]
 
 
+@pytest.mark.parametrize("refusal", [PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.SERVICE_NOT_AVAILABLE])
+def test_a_broker_may_refuse_a_send_for_the_moment_only_with_a_reason(
+    on_a_store: OnAStore, quiet_plan: Plan, refusal: PutMessageStatus
+) -> None:
+    def body(store: MessageStore, disk: Disk) -> list[int]:
+        counts = [len(list(status.check_refused_send(quiet_plan, store, disk, refusal)))]
+        disk.injected["failed sync"] += 1
+        counts.append(len(list(status.check_refused_send(quiet_plan, store, disk, refusal))))
+        disk.injected.clear()
+        slow = quiet_plan.replace(disturbances={"paused_task_chance": 0.5})
+        counts.append(len(list(status.check_refused_send(slow, store, disk, refusal))))
+        store.shutdown()
+        counts.append(len(list(status.check_refused_send(quiet_plan, store, disk, refusal))))
+        return counts
+
+    assert on_a_store(body) == [1, 0, 0, 0]
+
+
 def test_an_idle_store_that_reports_busy_is_a_violation(on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", True)
 
