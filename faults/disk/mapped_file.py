@@ -4,6 +4,7 @@ A map of a file with unreadable sectors or holes has its own class, which raises
 """
 
 import errno
+from typing import Protocol
 
 from isal.isal_zlib import crc32
 
@@ -174,12 +175,20 @@ class SimMappedFile:
         return ValueError(f"{self.path}: [{start}, {end}) is not within [0, {self.size_bytes})")
 
 
+class WritableMap(Protocol):
+    """The part of a mapped file that `MapPages` uses."""
+
+    size_bytes: int
+
+    def store(self, at: int, data: Buffer) -> None: ...
+
+
 class MapPages:
     """A map as a sequence of bytes. An assignment to a slice is one store through the map."""
 
     __slots__ = ("_file",)
 
-    def __init__(self, file: SimMappedFile) -> None:
+    def __init__(self, file: WritableMap) -> None:
         self._file = file
 
     def __len__(self) -> int:

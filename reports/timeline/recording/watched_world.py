@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from ....faults.disk.mapped_file import MapPages
 from ....store.world import Cell, Files, MappedFile, Tasks
 
 _NAMES_OF_CALLS = {"list_directory": "list", "set_mtime_ms": "set mtime"}
@@ -144,6 +145,7 @@ class WatchedMappedFile:
         self.close = self._watch_call("close", file.close)
         self._file = file
         self._watcher = watcher
+        self.pages = MapPages(self)
 
     def _watch_call(self, kind: str, method: Callable[[], None]) -> Callable[[], None]:
         def call() -> None:

@@ -48,7 +48,7 @@ class StoreSession:
     """
 
     def __init__(self, plan: Plan, choices: Choices, policy: Policy) -> None:
-        asked = [path for path, knob in KNOBS.items() if not knob.in_sessions and plan.value(path)]
+        asked = [path for path, knob in KNOBS.items() if not knob.in_sessions and plan.value(path) != knob.plain]
         if asked:
             raise ValueError(f"plan: a session does not support {', '.join(asked)}")
         self.ledger = Ledger()

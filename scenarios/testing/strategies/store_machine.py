@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from ....faults.disk.fault_injector import MOMENTS
 from ....sim.policies import Policy
+from ...claims.plan import KNOBS
 from ...claims.ranges import Ranges, draw_plan
 from ...mutants.known import applied_mutant
 from .choices import NONE, DrawnChoices, Surprise, UnusualDraws, schedules, surprises
@@ -72,7 +73,9 @@ class StoreMachine(RuleBasedStateMachine):
     def begin(self, surprise: Surprise, schedule: Policy) -> None:
         """Set up a store on an empty disk. surprise: unusual sizes and settings."""
         self._surprises.set_surprise(surprise)
-        plan = draw_plan(self._choices.stream("plan"), self.ranges)
+        drawn, chosen = draw_plan(self._choices.stream("plan"), self.ranges), self.ranges.chosen
+        unsupported = {path: knob.plain for path, knob in KNOBS.items() if not knob.in_sessions and path not in chosen}
+        plan = drawn.with_values(unsupported)
         self._session = StoreSession(plan, self._choices, schedule)
 
     @rule(surprise=surprises())

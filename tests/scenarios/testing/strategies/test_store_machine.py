@@ -131,5 +131,5 @@ def test_a_lookup_without_a_result_is_a_broken_promise(one_user: Plan, monkeypat
 
 
 def test_a_hypothesis_session_refuses_a_plan_with_unsupported_features(one_user: Plan) -> None:
-    with pytest.raises(ValueError, match=r"a session has no steps for delay\.chance, retention\.deletes_segments"):
+    with pytest.raises(ValueError, match=r"a session does not support delay\.chance, retention\.deletes_segments"):
         session(one_user.replace(delay={"chance": 0.5}, retention={"deletes_segments": True}))
