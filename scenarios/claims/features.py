@@ -153,6 +153,7 @@ class SettingsPlan:
     commit_interval_commit_log_ms: int = knob_field(200, 200, 200, 20, plain=200)
     commit_commit_log_least_pages: int = knob_field(4, 4, 0, 1, plain=4)
     commit_commit_log_thorough_interval_ms: int = knob_field(200, 200, 200, 1_000, plain=200)
+    fast_fail_if_no_buffer_in_store_pool: bool = knob_field(False, False, False, True, plain=False)
     flush_interval_consume_queue_ms: int = knob_field(1_000, 1_000, 1_000, 50, plain=1_000)
     flush_consume_queue_least_pages: int = knob_field(2, 2, 2, 0, plain=2)
     flush_least_pages_when_warm_mapped_file: int = knob_field(4096, 4096, 1, plain=4096)

@@ -270,7 +270,7 @@ class TransactionTraffic:
                 transactions.decisions[self._others :],
                 self.disk,
                 can_be_found=found,
-                may_be_slow=may_be_slow,
+                may_be_slow=may_be_slow or self.plan.settings.fast_fail_if_no_buffer_in_store_pool,
             )
         )
         if result.status is EndTransactionStatus.DECIDED:

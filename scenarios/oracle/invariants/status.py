@@ -73,6 +73,8 @@ def check_put_status(
         return ()
     elif room is not None and _is_explained_by_full_disk(status, put, room):
         return ()  # the disk was full, or the store has not noticed the free space
+    elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and _needs_buffer(plan):
+        return ()  # no write buffer was free
     elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.count_delays(disk, plan):
         if _waited_ms(put) < ALLOCATE_WAIT_MS:
             return _wrong_status_violation(
@@ -83,6 +85,10 @@ def check_put_status(
     else:
         return _wrong_status_violation(put, "refused without a reason", "PUT_OK", status)
     return ()
+
+
+def _needs_buffer(plan: Plan) -> bool:
+    return plan.memory.transient_pool and plan.settings.fast_fail_if_no_buffer_in_store_pool
 
 
 def check_refusal(put: PutEntry, refusal: PutMessageStatus | None, status: PutMessageStatus) -> Sequence[Violation]:
