@@ -1,6 +1,7 @@
 """Group members: the clients that a broker must, and that it may, count among the members of a group (LIVE).
 
-    certain member    from the answer to a heartbeat until 120 s after the request, its request to leave, or its death
+    certain member    from the answer to a heartbeat until 120 s after the request, its request to leave, a request that
+                      fails, or its death
     possible member   from the first heartbeat until a bound after the answer to its request to leave, or its death
 
     leaves            at once
@@ -96,6 +97,12 @@ class GroupMembers:
         member = self._members.get(client)
         if member is not None and member.possible_to_ns == _ENDLESS:
             member.possible_to_ns = self._silent_end_ns(now_ns)
+
+    def record_failed_request(self, client: str, asked_ns: int) -> None:
+        """Record that a request of a client failed, which may have ended its connection and so its membership."""
+        member = self._members.get(client)
+        if member is not None:
+            member.certain_to_ns = min(member.certain_to_ns, asked_ns)
 
     def record_leave_request(self, client: str, now_ns: int) -> bool:
         """Return whether the client is certainly a member."""

@@ -119,6 +119,7 @@ class BrokerUser:
         try:
             response, _ = self.routes.send_request(asked, command, timeout_ms)
         except OSError as error:
+            account.members.record_failed_request(self.client_id, asked_ns)
             if insisted:
                 self.run.report(live.violation_of_time_out(timeout_ms, error))
             return None

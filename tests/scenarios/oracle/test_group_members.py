@@ -62,6 +62,15 @@ def test_a_member_with_heartbeats_is_always_listed(members: GroupMembers) -> Non
     assert listed(members, at_s=SILENT_S + 62)
 
 
+def test_a_member_may_be_missing_after_a_failed_request_until_its_next_heartbeat(members: GroupMembers) -> None:
+    members.record_failed_request("a", 5 * S)
+    assert listed(members, "b", at_s=6)
+    assert listed(members, "a", "b", at_s=6)
+
+    beat(members, "a", 10)
+    assert not listed(members, "b", at_s=12)
+
+
 def test_each_member_is_notified_in_time_that_another_joins(members: GroupMembers) -> None:
     late_s = 3 + members.late_ms_max // 1_000
     assert not list(members.check_notified("a", [], (late_s - 1) * S))
