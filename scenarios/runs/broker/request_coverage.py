@@ -101,14 +101,14 @@ SENT_BY_BROKERS: Mapping[Code, str] = {
 _FIGURES = "reads figures; no promise depends on them"
 _ACCESS = "access lists are read from a file when the broker starts; runs have no accounts"
 _SETTINGS = "settings of a running broker do not change in runs"
-_CALL = "the broker passes the call to a client and its answer back, and keeps nothing"
-_REPLY = "a reply goes to a connected client only; RocketMQ promises nothing if it is lost"
+_CALL = "the broker passes the call to a client and its answer back, and stores no data"
+_REPLY = "a reply goes to a connected client only; it may be lost"
 _NAMES = "the built-in name server answers from memory; runs query only routes and registrations"
 
 NOT_SIMULATED: Mapping[Code, str] = {
     Code.SEND_MESSAGE: "the long form of SEND_MESSAGE_V2, which no client of 4.9 uses by default",
     Code.QUERY_DATA_VERSION: "a broker may ask before it registers; these brokers register without asking",
-    Code.CHECK_CLIENT_CONFIG: "checks an expression and changes nothing",
+    Code.CHECK_CLIENT_CONFIG: "checks an expression; changes no table",
     Code.RESUME_CHECK_HALF_MESSAGE: "transaction-check-resumed calls the service instead",
     **dict.fromkeys((Code.UPDATE_BROKER_CONFIG, Code.GET_BROKER_CONFIG), _SETTINGS),
     **dict.fromkeys((Code.UPDATE_NAMESRV_CONFIG, Code.GET_NAMESRV_CONFIG), _SETTINGS),
