@@ -47,8 +47,12 @@ _POWER_CUT_CHANCE = 0.5
 HEAL = Life(LifeEnding.STOP, "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
 """The last start and stop, after those of the plan. No fault happens then, so all requests must succeed."""
 _BROKER = "broker"
-_WITHOUT_POINTS = frozenset({"formats", "plugins", "real", "settings", "stats", "tools"})
-"""Parts of the store without attribute points: only values, real files, directory views, and the inexact `stats`."""
+_WITHOUT_POINTS = frozenset({"filters", "formats", "plugins", "real", "settings", "stats", "tools"})
+"""Parts of the store without attribute points: only values, real files, directory views, and the inexact `stats`.
+
+A cached function runs its code only once in a process, so points in that code would make a first run differ from a
+second. The caches of expressions (`filters`) and of values (`formats`) are such functions.
+"""
 
 
 @cache

@@ -80,3 +80,11 @@ def test_modules_of_the_broker_are_shared_only_in_broker_runs() -> None:
     assert not any(".broker" in module.__name__ for module in lone)
     owners = {each.owner.__name__ for each in shared_attributes(*lone)}
     assert {"SegmentQueue", "CommitLog", "ConsumeQueueTable", "StoreCheckpoint", "AllocateMappedFileService"} <= owners
+
+
+def test_cached_functions_pass_no_attribute_points() -> None:
+    """A cached function runs its code once in a process, so points in it would make the first run differ."""
+    modules = shared_modules(broker=True)
+    with_cache = {value.__module__ for one in modules for value in vars(one).values() if hasattr(value, "cache_info")}
+    assert with_cache, "the store has cached functions"
+    assert not with_cache & {point.owner.__module__ for point in shared_attributes(*modules)}
