@@ -85,7 +85,7 @@ def file_name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _segment_index(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
+def segment_index(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
     """Return the index of the last segment that begins at or before `offset`, else 0."""
     number = min(max(offset - segments[0].base_offset, 0) // segment_bytes, len(segments) - 1)
     if segments[number].base_offset > offset:  # a gap precedes this segment, so its index is lower
@@ -142,18 +142,18 @@ class SegmentQueue:
         segments = self.segments
         if not segments or offset < segments[0].base_offset:
             return None
-        segment = segments[_segment_index(segments, offset, self.segment_bytes)]
+        segment = segments[segment_index(segments, offset, self.segment_bytes)]
         return segment if offset < segment.end_offset else None
 
     def segment_index_of(self, offset: int) -> int:
         segments = self.segments
-        return _segment_index(segments, offset, self.segment_bytes) if segments else 0
+        return segment_index(segments, offset, self.segment_bytes) if segments else 0
 
     def segment_at_or_after(self, offset: int) -> Segment | None:
         segments = self.segments
         if not segments:
             return None
-        number = _segment_index(segments, offset, self.segment_bytes)
+        number = segment_index(segments, offset, self.segment_bytes)
         return next((one for one in segments[number : number + 2] if offset < one.end_offset), None)
 
     def last_segment(self) -> Segment | None:
@@ -404,6 +404,12 @@ class SegmentQueue:
     def is_expendable(self, base_offset: int) -> bool:
         """Return whether a file may be removed: it has at most segment_bytes, all zero."""
         return self._is_file_all_zero(self.path(base_offset))
+
+    def expendable_files_before(self, base_offset: int) -> list[int]:
+        """Return the base offsets, in order, of the files before base_offset that may be removed."""
+        names = map(file_name_of, self._directories.paths())
+        bases = [int(name) for name in names if is_segment_name(name)]
+        return [base for base in bases if base < base_offset and self.is_expendable(base)]
 
     def can_extend(self, base_offset: int) -> bool:
         """Return whether `load` may extend a short file with zeros. Recovery must write the missing part."""

@@ -15,7 +15,7 @@ from ..running_flags import RefusalReason, RunningFlags
 from ..service import Service, do_nothing
 from ..world import MappedFile, Tasks, World
 from .segment import PAGE_BYTES, Segment
-from .segment_queue import SegmentQueue
+from .segment_queue import SegmentQueue, segment_index
 
 _NOTHING = memoryview(b"")
 
@@ -155,10 +155,11 @@ class BufferedSegmentQueue(SegmentQueue):
 
     @property
     def committed_where(self) -> int:
+        open_base = self._open_base  # read first: another task may go on to a segment that is not in `segments`
         segments = self.segments
         if not segments:
             return 0
-        index, last = self.segment_index_of(self._open_base), len(segments) - 1
+        index, last = segment_index(segments, open_base, self.segment_bytes), len(segments) - 1
         while index < last and segments[index].readable.get() == self.segment_bytes:
             index += 1
         segment = segments[index]

@@ -8,6 +8,7 @@ from ....store.log.allocate import WAIT_MS, AllocateMappedFileService
 from ....store.log.flush import GroupCommitRequest, GroupCommitService
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
+from ....store.log.transient_pool import BufferedSegmentQueue
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ..mutant import bit, bug, needs
 
@@ -58,6 +59,31 @@ def find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
         raise
     bit(found.base_offset != first_offset + index * self.segment_bytes)
     return found
+
+
+# Found in this store.
+@bug("committed-where-reads-segments-twice", BufferedSegmentQueue, "committed_where", found_by=("LIVE",))
+@needs(
+    attribute_points=(True,),
+    sync_flush=(False,),
+    memory={"transient_pool": (True,)},
+    commit_log_bytes=(2048,),
+    messages={"body_bytes_max": (300, 900)},
+    messages_each=(16,),
+    sync_ms_max=(10,),
+    disturbances={"paused_task_chance": (1.0,)},
+)
+def committed_where_in_older_segments(self: BufferedSegmentQueue) -> int:
+    """A reader looks for the first uncommitted segment, which was added after the reader got the list of segments."""
+    segments = self.segments
+    if not segments:
+        return 0
+    index, last = self.segment_index_of(self._open_base), len(segments) - 1
+    bit(index > last)
+    while index < last and segments[index].readable.get() == self.segment_bytes:
+        index += 1
+    self._open_base = segments[index].base_offset
+    return self._open_base + segments[index].readable.get()
 
 
 @bug("group-commit-copies-then-clears", GroupCommitService, "submit", found_by=("LIVE", "STATUS"))
