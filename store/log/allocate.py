@@ -252,8 +252,9 @@ class AllocateMappedFileService(Service):
     def remove_segments_before(self, base_offset: int) -> bool:
         """Durably remove segments before base_offset, the start of a log that is still empty.
 
-        Otherwise the next load would regard an empty file before base_offset as the end of the log. Returns False while
-        a segment is being created. After an OSError, call again.
+        Otherwise the next load would regard an empty file before base_offset as the end of the log. Such a file also
+        remains if neither the creation of a segment nor the removal of its file succeeded. Returns False while a
+        segment is being created. After an OSError, call again.
         """
         with self._lock:
             early = sorted(base for base in self._requests if base < base_offset)
@@ -268,6 +269,8 @@ class AllocateMappedFileService(Service):
                 return False
             with self._lock:
                 del self._requests[base]
+        for base in reversed(self._queue.expendable_files_before(base_offset)):
+            self._queue.remove_file(base)
         return True
 
     def finish_remaining_work(self) -> None:

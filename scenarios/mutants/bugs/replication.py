@@ -5,6 +5,7 @@ from ....store.errors import DivergedError, MisplacedRecordError
 from ....store.formats.replication import encode_frame_header
 from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.group_transfer import GroupTransfer, Replica
+from ....store.log.segment_queue import SegmentQueue
 from ....store.network import Connection
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.replication.ha_client import HAClient
@@ -120,6 +121,21 @@ def leave_early_segments(self: AllocateMappedFileService, base_offset: int) -> b
     """A slave that restarts replication at a later offset keeps its empty preallocated segments."""
     bit(any(early < base_offset for early in self._requests))
     return True
+
+
+# Found by the cluster swarm.
+@bug("early-leftover-left", SegmentQueue, "expendable_files_before", found_by=("START", "REP"))
+@needs(
+    TROUBLED,
+    commit_log_bytes=(1024,),
+    messages_each=(16,),
+    lives=(1, 2),
+    faults={"failed_extend_chance": (0.3, 0.6), "failed_removal_chance": (0.3, 0.6)},
+)
+def leave_early_leftovers(self: SegmentQueue, base_offset: int) -> list[int]:
+    """A slave that begins at a later offset keeps an empty file, because its creation and its removal had failed."""
+    bit(bool(leave_early_leftovers.original(self, base_offset)))
+    return []
 
 
 def _log_nothing(master: str, error: DivergedError) -> None:

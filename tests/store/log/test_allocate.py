@@ -151,6 +151,22 @@ def test_a_slave_that_starts_at_a_later_offset_removes_earlier_files(step: str, 
     bench.run(follow)
 
 
+def test_a_slave_removes_the_file_that_a_failed_creation_and_a_failed_removal_left(lab: Make, small: Make) -> None:
+    bench, record = lab(), first_record(lab, small)
+
+    def follow(world: World) -> None:
+        store = started(world, small())
+        for step in ("sync", "unlink"):
+            bench.failures.plan(step, "commitlog")
+        assert store.allocate.take_segment(0) is None
+        assert world.files.list_directory("/store/commitlog")[:1] == [f"{0:020}"]
+        assert store.commit_log.append_replicated(5 * 1024, record, 1)
+        assert sorted(world.files.list_directory("/store/commitlog"))[0] == f"{5 * 1024:020}"
+        store.close()
+
+    bench.run(follow)
+
+
 @pytest.mark.parametrize("step", ["unlink", "sync_directory"])
 def test_a_slave_never_writes_into_an_unlinked_file_after_a_failed_removal(step: str, lab: Make, small: Make) -> None:
     bench, record = lab(), first_record(lab, small)
