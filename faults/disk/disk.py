@@ -185,6 +185,12 @@ class Disk:
         """Stop transient faults. Earlier damage remains."""
         self._injector.set_faults(without_transient_faults(self._injector.faults))
 
+    @property
+    def has_transient_faults(self) -> bool:
+        """Whether operations may still fail or be slow, because `heal` was not called."""
+        faults = self._injector.faults
+        return faults != without_transient_faults(faults)
+
     def cancel_crash_trigger(self) -> None:
         self._injector.crash_at = -1
         self._injector.crash_site = None

@@ -43,7 +43,7 @@ def count_delays(disk: Disk, plan: Plan) -> int:
 
 def must_recover_without_restart(plan: Plan, disk: Disk) -> bool:
     """Return whether the store must recover from disk errors without a restart after the last request."""
-    return plan.heals and plan.errors_stop and not needs_restart(disk)
+    return plan.heals and plan.errors_stop and not (disk.has_transient_faults or needs_restart(disk))
 
 
 def has_any_fault(disk: Disk) -> bool:

@@ -102,6 +102,7 @@ class NetworkRun(Execution):
     def _heal_disks(self) -> None:
         for node in self._used_nodes:
             node.life.disk.cancel_crash_trigger()
+            node.life.disk.capacity_bytes = None
             node.life.disk.heal()
 
     def _await_pending_operations(self, until_ns: int = 0) -> None:

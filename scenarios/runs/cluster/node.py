@@ -13,6 +13,7 @@ from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAService
 from ...claims.machine import config_of
 from ...claims.plan import Plan
+from ...oracle.disk_space import DiskRoom
 from ..execution import sync_timing_of
 from ..machines import Node, PoweredMachine
 
@@ -27,6 +28,10 @@ class ClusterNode(Node):
         super().__init__(name, host, lasting)
         self.config = config
         self.ha: HAService | None = None
+        self.has_ended = True
+        """Whether the end of the last life was recorded, with what it left on the disk."""
+        self.disk_room: DiskRoom
+        """The capacity of the disk. Each boot sets it."""
         self.has_logged_divergence = False
         """Whether the slave has logged, since its last start, that its log diverges from its master's."""
 
@@ -35,7 +40,9 @@ class ClusterNode(Node):
         return self.host == MASTER
 
     def power_on(self, life: PoweredMachine) -> None:
+        assert self.has_ended, f"{self.name}: its files after the last life are unknown"
         super().power_on(life)
+        self.has_ended = False
         self.ha = None
         self.has_logged_divergence = False
 

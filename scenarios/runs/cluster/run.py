@@ -87,9 +87,13 @@ class ClusterRun(NetworkRun):
         self._run_users(number, life, victim)
         self._disturbances.stop()
         self._end_machine(victim, life)
+        self._record_unnoticed_ends()
+
+    def _record_unnoticed_ends(self) -> None:
+        """Record the end of each machine that a disk error killed."""
         for node in self._used_nodes:
-            if node is not victim and not node.is_alive:
-                self._record_end(node, OFF)  # a disk error killed the machine during the load
+            if not node.is_alive and not node.has_ended:
+                self._record_end(node, OFF)
 
     def _arm_crash(self, node: ClusterNode, life: Life) -> None:
         node.set_connection_end_mode(life)
@@ -109,11 +113,11 @@ class ClusterRun(NetworkRun):
         store, disk, machine = self._master.running
         if self._plan.transactions.chance:
             self._await_dispatch(store)
-        on_answer = None
+        room, on_answer = self._master.disk_room, None
         if self._plan.cluster.sync_master:
             on_answer = partial(rep.check_slave_acknowledged, store, self._witness.history, self._witness.replicas)
         try:
-            traffic = self._make_users(number, store, disk, on_answer=on_answer)
+            traffic = self._make_users(number, store, disk, room, on_answer)
         except MachineDied:
             if self._master.is_alive:
                 raise
@@ -121,6 +125,7 @@ class ClusterRun(NetworkRun):
 
         def work() -> None:
             traffic.run(life.messages_each)
+            room.lift_limit()
             if life is HEAL:
                 self._await_users_settled(store, disk, traffic)
             if traffic.transactions is not None:
@@ -154,6 +159,7 @@ class ClusterRun(NetworkRun):
         if node.is_alive and life.is_stop and self._stop_node(node):
             power_cut = self._power_cut_after_stop(life, f" of {node.name}")
             node.lasting.set_image_after_stop(node.life.disk, power_cut=power_cut)
+            node.has_ended = True
             if node.is_master:
                 self._marks.note_end(life, node.life.disk, crashed=False, recovered=True)
                 self._progress.note_stop()
@@ -194,19 +200,26 @@ class ClusterRun(NetworkRun):
                 self._judge.judge_positions_without_retention(node.store, disk)
             self._witness.slave_crashed(node, profile, sync_flush=self._plan.cluster.slave_sync_flush)
         node.lasting.set_image_after_crash(disk, profile)
+        node.has_ended = True
 
     # -- machines ----------------------------------------------------------------------------------
 
     def _boot_node(self, node: ClusterNode, number: int, life: Life | None, again: str = "") -> None:
+        if not node.has_ended:
+            self._record_end(node, OFF)  # a disk error killed the machine between two lives
         is_in_traffic = number < len(self._plan.lives)
         disk = node.lasting.find_disk(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
         machine = self._switch_on(node, f"{node.name}{again}-life-{number}", disk)
+        disk.capacity_bytes = None
+        node.disk_room = DiskRoom(self._kernel, disk, self._disturbances.paused_ns)
         if life is not None:
             self._arm_crash(node, life)
         if node.is_master:
             self._ledger.begin_life()
             self._progress.begin_life()
         self._run_on_machine(machine, "boot", partial(self._start_node, node, *node.life))
+        if is_in_traffic and self._plan.capacity_bytes:
+            node.disk_room.limit_capacity(self._plan.capacity_bytes)
 
     def _start_node(self, node: ClusterNode, machine: Machine, disk: Disk, endpoint: Network) -> None:
         store = self._load_node(node, machine, disk, self._witness.network_of(node, endpoint))
@@ -222,8 +235,7 @@ class ClusterRun(NetworkRun):
             world = World(machine.clock, machine.tasks, disk.mount(machine), network, core_of(self._plan))
         removals = None
         if node.is_master and self._plan.retention.deletes_segments:  # slaves remove no segments
-            room = DiskRoom(self._kernel, disk, self._disturbances.paused_ns)
-            removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
+            removals = WatchedRemovals(world.files, disk, node.disk_room, self._ledger, self._judge.report)
             world = replace(world, files=cast(Files, removals))
         store = MessageStore(world, node.config)
         if node.is_master:
@@ -254,6 +266,7 @@ class ClusterRun(NetworkRun):
             for node in self._used_nodes:
                 if node.is_alive:
                     self._end_machine(node, OFF)
+            self._record_unnoticed_ends()
             return
         self._network.heal()
         self._heal_disks()
