@@ -27,14 +27,12 @@ class Feature(NamedTuple):
 
 
 def _uses_store_directly(plan: Plan) -> bool:
-    """Return whether users call the store directly. Clients of a broker only put plain messages, and always commit."""
+    """Return whether users call the store directly. Clients of a broker wait for each put, and always commit."""
     return not plan.broker.serves
 
 
 FEATURES: dict[str, Feature] = {
-    "batches": Feature(
-        "several messages are put in one call", lambda plan: _uses_store_directly(plan) and plan.messages.batch_chance
-    ),
+    "batches": Feature("several messages are put in one call", lambda plan: plan.messages.batch_chance),
     "unawaited puts": Feature(
         "puts wait for no flush", lambda plan: _uses_store_directly(plan) and plan.messages.no_wait_chance
     ),
@@ -71,6 +69,11 @@ FEATURES: dict[str, Feature] = {
     "tailing consumers": Feature(
         "groups of their own follow queues from their ends", lambda plan: plan.broker.tailing_consumers
     ),
+    "requests in flight": Feature(
+        "clients send further requests before the answers to earlier ones", lambda plan: plan.broker.sends_in_flight > 1
+    ),
+    "retries": Feature("consumers send messages back", lambda plan: plan.consumers and plan.broker.send_back_chance),
+    "operators": Feature("operators change topics and groups", lambda plan: plan.broker.operators),
     "broker": Feature("users reach the store over a network", lambda plan: plan.broker.serves),
 }
 SINGLE: Mapping[str, str] = {
@@ -101,36 +104,25 @@ class Limit(NamedTuple):
 _SOUND = tuple(name for name, model in DISK_MODELS.items() if model.is_sound)
 _ANY_DISK = tuple(DISK_MODELS)
 _OF_NETWORKS = tuple(kind.value for kind in FaultKind if kind.row.group == "network")
-_NOT_OF_CLUSTERS = (
-    *("failed read", "failed look-up", "failed removal", "failed extend"),
-    *("stopped file system", "disk full", "hole without room"),
-)
-"""Faults that no pair includes in cluster runs. `LIMITS` has the reason."""
 LIMITS: tuple[Limit, ...] = (
     Limit(("slaves", "sync master"), (_CLUSTER, _BROKER), _SOUND, "a store alone has none"),
     Limit(
-        ("broker", "client death", "tailing consumers"),
+        ("broker", "client death", "tailing consumers", "requests in flight", "retries", "operators"),
         (_BROKER,),
         _SOUND,
         "a broker and its clients are in runs of brokers only",
     ),
     Limit(
-        ("batches", "unawaited puts", "light queues", "key look-ups"),
+        ("unawaited puts", "light queues", "key look-ups"),
         (_ALONE, _CLUSTER),
         _ANY_DISK,
-        "a broker's clients put one message at a time into one queue and wait for it; one scenario looks messages up",
+        "a broker's clients put into one queue and wait for it; only one scenario of a broker looks messages up",
     ),
     Limit(
         ("stop under load",),
         (_ALONE, _BROKER),
         _ANY_DISK,
         "the users of a cluster are done before a machine is stopped",
-    ),
-    Limit(
-        _NOT_OF_CLUSTERS,
-        (_ALONE, _BROKER),
-        _ANY_DISK,
-        "a few of a hundred such runs broke promises, and the cause is unknown",
     ),
     Limit(_OF_NETWORKS, (_CLUSTER, _BROKER), _SOUND, "a single store has no network"),
     Limit(("flipped bit",), (_CLUSTER,), _SOUND, "the bit is flipped in a record on its way to a slave"),
