@@ -219,8 +219,15 @@ _SLAVES: Mapping[str, Any] = {
 If a failed sync drops data that a slave has, no slave follows the master again. A sync master then answers no put with
 SUCCESS.
 """
-_BROKER_RETENTION: Mapping[str, Any] = {**_RETENTION, "cluster": {"sync_master": (False,)}}
-"""While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave."""
+_BROKER_RETENTION: Mapping[str, Any] = {
+    **_RETENTION,
+    "cluster": {"sync_master": (False,)},
+    "broker": {"operators": (0,)},
+}
+"""While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave.
+
+An operator would remove queues without messages, whose offsets then restart at 0.
+"""
 _EVERYTHING = _MIX.with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK).with_optional(0.25, **_CLOCK)
 _ALONE_MIX = (
     _EVERYTHING.replace(endings=_ENDINGS)
