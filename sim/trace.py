@@ -110,6 +110,10 @@ class Trace:
         """Return the running line of the code under test. A plain trace does not know this code."""
         return ""
 
+    def text_of_data(self, kind: str, label: str, data: bytes) -> str:
+        """Describe data on a connection. kind: "send" or "receive". label: "host:port>host:port", the sender first."""
+        return f"{len(data)} bytes"
+
     def on_parked(self, why: WaitReason) -> None:
         """Called when the current task blocks."""
 

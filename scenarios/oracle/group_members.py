@@ -182,8 +182,9 @@ class GroupMembers:
             record_tried("LIVE")
             requests = [each for each in notices if (each.code, each.body) == (change.code, change.body)]
             if not any(change.begin_ns <= each.at_ns <= change.due_ns for each in requests):
-                found = [each.at_ns for each in requests]
-                yield _violation(f"{client} is not notified that {change.text}", f"by {change.due_ns} ns", found)
+                expected = f"between {change.begin_ns / _NS:.3f} and {change.due_ns / _NS:.3f} ms"
+                found = ", ".join(f"at {each.at_ns / _NS:.3f} ms" for each in requests) or "no notice"
+                yield _violation(f"{client} is not notified that {change.text}", expected, found)
 
 
 def _violation(summary: str, expected: object, found: object) -> Violation:

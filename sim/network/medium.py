@@ -103,4 +103,4 @@ class NetworkMedium:
         kernel = self.kernel
         kernel.note((_NOTE | crc32(f"{kind} {label}".encode()), crc32(data) << 32 | len(data)))
         if kernel.trace is not None:
-            kernel.trace.add_event(kind, f"{label}, {len(data)} bytes" if data else label)
+            kernel.trace.add_event(kind, f"{label}, {kernel.trace.text_of_data(kind, label, data)}" if data else label)

@@ -44,13 +44,13 @@ def _ranked(events: Iterable[TraceEvent]) -> Iterator[tuple[int, int, TraceEvent
 
 
 def without_repetitions(events: Iterable[TraceEvent]) -> list[TraceEvent]:
-    """Merge reports of a task with the same text into the first one, with their number and the last time."""
+    """Merge reports and sends of a task with the same text into the first one, with their number and the last time."""
     shown: list[TraceEvent] = []
     seen: dict[tuple[str, str, str], tuple[int, int]] = {}
     first: dict[tuple[str, str, str], TraceEvent] = {}
     for event in events:
         key = event.task, event.kind, event.text
-        if story.is_report(event) and key in seen:
+        if (story.is_report(event) or event.kind == "send") and key in seen:
             number, times = seen[key]
             seen[key] = number, times + 1
             until = f" ({times + 1} times until {event.now_ns / 1e6:.3f} ms)"

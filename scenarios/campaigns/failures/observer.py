@@ -28,6 +28,7 @@ from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
 from ...oracle.evidence import Evidence, Violation, error_text
 from ...runs.marks import ReachedMark
+from .request_texts import RequestTexts
 
 _PACKAGE = __name__.partition(".")[0]
 _CODE = (f"{_PACKAGE}.store.", f"{_PACKAGE}.scenarios.mutants.bugs.")
@@ -51,6 +52,11 @@ class RunObserver(WorldTrace):
         self._known: dict[tuple[str, str], object] = {}
         """Service and attribute -> last known error."""
         self._reported: RecoveryReport | None = None
+        self._request_texts = RequestTexts()
+
+    def text_of_data(self, kind: str, label: str, data: bytes) -> str:
+        text = self._request_texts.text_of_sent(label, data) if kind == "send" else ""
+        return text or super().text_of_data(kind, label, data)
 
     def code_place(self) -> str:
         return code_place(sys._getframe(2))

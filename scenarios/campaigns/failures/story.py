@@ -25,6 +25,8 @@ _OF_THE_LOG = ("DUR", "PREFIX")
 """Invariants of records, without their queue entries."""
 _NAME = re.compile(r"\bm\d+\.(\d+)\.\d+(?:\.\d+)?\b")
 """Matches a message name: number of the store's start, producer, number, and optional number in a batch."""
+_QUEUE_OR_CLIENT = re.compile(r"(?<![\w/%])(?:[%\w]+/\d+|\d+\.\d+\.\d+\.\d+@\d+)(?![\w/.])")
+"""Matches a queue, such as T0/1, and the id of a client, such as 10.0.0.71@1: requests name them."""
 _TASK_OF = (
     ("dispatch", "dispatch"),
     ("committed", "commit-real-time"),
@@ -41,6 +43,8 @@ _TASK_OF = (
     ("waited", "group-commit"),
 )
 """The service task for each word in a violation's text."""
+_REQUEST_OF = (("sent back", "CONSUMER_SEND_MSG_BACK"),)
+"""The request for words in a violation's text."""
 
 
 def story_of(
@@ -85,9 +89,11 @@ def subjects_of_violations(
             if name not in concern.names:
                 concern.names.append(name)
             concern.tasks.add(f"producer-{producer}")
+        concern.names += [name for name in _QUEUE_OR_CLIENT.findall(text) if name not in concern.names]
+        concern.names += [request for words, request in _REQUEST_OF if words in violation.summary]
         known = f"{violation.invariant} {violation.file} {violation.summary.splitlines()[0]}"
         concern.tasks |= {task for word, task in _TASK_OF if word in known}
-        concern.tasks |= set(re.findall(r"[\w-]+/([\w -]+?) (?:died|waits|sleeps)", violation.summary))
+        concern.tasks |= set(re.findall(r"[\w-]+/([a-z][\w -]*?) (?:died|waits|sleeps)", violation.summary))
         for offset in re.findall(r"phyOffset (\d+)", f"{violation.expected} {violation.found}"):
             concern.ranges += [(log, int(offset), int(offset) + 1) for log in config.commit_log_directories]
         if violation.invariant in _FILE_OF:

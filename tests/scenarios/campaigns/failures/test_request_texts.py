@@ -1,0 +1,58 @@
+"""Request texts: the remoting commands on a simulated network, described for a story."""
+
+import pytest
+
+from tornlog.scenarios.campaigns.failures.request_texts import RequestTexts
+from tornlog.scenarios.campaigns.seeds import run_seed
+from tornlog.scenarios.claims.scenario import Scenario
+from tornlog.scenarios.mutants import MUTANTS
+from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RESPONSE_FLAG, RemotingCommand
+from tornlog.store.formats.remoting.frame import encode_frame
+
+ASKS, ANSWERS = "10.0.0.9:1>10.0.0.1:2", "10.0.0.1:2>10.0.0.9:1"
+PULL = RemotingCommand(
+    RequestCode.PULL_MESSAGE, 7, ext_fields={"topic": "T0", "queueId": "1", "queueOffset": "3", "consumerGroup": "g"}
+)
+
+
+def answer(code: int, opaque: int = 7) -> RemotingCommand:
+    return RemotingCommand(code, opaque, RESPONSE_FLAG, remark="why", ext_fields={"nextBeginOffset": "4"})
+
+
+def test_an_answer_is_described_with_the_request_of_the_other_direction() -> None:
+    texts = RequestTexts()
+    assert texts.text_of_sent(ASKS, encode_frame(PULL)) == "PULL_MESSAGE T0/1 queueOffset=3"
+    found = texts.text_of_sent(ANSWERS, encode_frame(answer(ResponseCode.PULL_NOT_FOUND)))
+    assert found == "answer to PULL_MESSAGE T0/1: PULL_NOT_FOUND nextBeginOffset=4, why"
+    assert texts.text_of_sent(ANSWERS, encode_frame(answer(9_999, 8))).startswith("answer to a request: 9999")
+
+
+def test_a_command_is_described_with_the_send_that_completes_it() -> None:
+    texts, frame = RequestTexts(), encode_frame(PULL)
+    assert texts.text_of_sent(ASKS, frame[:9]) == ""
+    assert texts.text_of_sent(ASKS, frame[9:] + frame).count("PULL_MESSAGE") == 2
+
+
+@pytest.mark.parametrize("data", [b"\x00" * 64, b"\xff" * 64])
+def test_other_protocols_have_no_text(data: bytes) -> None:
+    texts = RequestTexts()
+    assert texts.text_of_sent(ASKS, data) == texts.text_of_sent(ASKS, encode_frame(PULL)) == ""
+
+
+def test_fields_of_short_headers_have_their_names_and_json_bodies_are_cut() -> None:
+    texts = RequestTexts()
+    send = RemotingCommand(
+        RequestCode.SEND_MESSAGE_V2, 1, ONE_WAY_FLAG, ext_fields={"b": "T", "e": "2"}, body=b"{" * 500
+    )
+    text = texts.text_of_sent(ASKS, encode_frame(send))
+    assert text.startswith("SEND_MESSAGE_V2 T/2 {")
+    assert len(text) < 140
+
+
+def test_the_story_of_a_broker_has_the_request_that_was_answered_wrongly() -> None:
+    mutant = "leave-not-announced"
+    scenario = Scenario("case", "every promise holds", MUTANTS[mutant].needs)
+    results = (run_seed(scenario, seed, mutant=mutant) for seed in range(40))
+    failure = next(result.failure for result in results if result.failure is not None)
+    assert "UNREGISTER_CLIENT members clientID=" in str(failure.to_json())
