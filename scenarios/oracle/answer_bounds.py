@@ -134,34 +134,50 @@ PULLS = (
         "the offset is in the queue",
         "each matching message once, in order; the next offset is after the last",
         "READ",
-        "pull-begins-where-it-goes-on",
+        "filtered-pull-passes-next",
     ),
     AnswerBound(
         "GetMessageStatus.NO_MATCHED_MESSAGE, GetMessageStatus.MESSAGE_WAS_REMOVING,"
         " ResponseCode.PULL_RETRY_IMMEDIATELY",
         "the offset is in the queue, and the next entries have no message that matches",
-        "the next offset is later, and before the next message that matches",
-        "LIVE",
+        "the next offset is later, and passes over no message that matches",
+        "READ",
         "no-match-skips-to-end",
         given_by="processors.pull",
     ),
     AnswerBound(
-        "GetMessageStatus.OFFSET_TOO_SMALL, GetMessageStatus.OFFSET_OVERFLOW_BADLY, ResponseCode.PULL_OFFSET_MOVED",
-        "the offset is before the first or after the last message",
-        "forward to the first message that has not expired",
+        "GetMessageStatus.OFFSET_TOO_SMALL",
+        "the first messages have expired",
+        "forward, to the first message that has not expired",
         "CLEAN",
         "moved-to-the-end",
+    ),
+    AnswerBound(
+        "GetMessageStatus.OFFSET_OVERFLOW_BADLY, ResponseCode.PULL_OFFSET_MOVED",
+        "the offset is after the end of the queue: a crash lost messages that the consumer has read",
+        "back to the end of the queue, which never goes back between two starts",
+        "READ",
+        "moved-to-the-begin",
         given_by="processors.pull",
     ),
     AnswerBound(
         "GetMessageStatus.OFFSET_OVERFLOW_ONE, GetMessageStatus.NO_MESSAGE_IN_QUEUE,"
         " GetMessageStatus.OFFSET_FOUND_NULL, ResponseCode.PULL_NOT_FOUND",
-        "there is no message at or after the offset",
-        "held until a message arrives, without faults a few syncs and round trips",
+        "there is no message at or after the offset; the next offset is the same, or that of the next file",
+        "after `suspendTimeoutMillis` of the pull (`shortPollingTimeMills` without `longPollingEnable`), at most a"
+        " few syncs and round trips later without faults; a broker that stops answers at once",
+        "LIVE",
+        "hold-ends-early",
+        "short_polling_time_ms",
+        "processors.pull",
+    ),
+    AnswerBound(
+        "end of the wait of a held pull",
+        "a message arrived",
+        "without faults a few syncs and round trips after the answer to its producer; with a missed arrival 5 s",
         "LIVE",
         "hold-without-second-look",
-        "short_polling_time_ms broker.long_polling.SCAN_MS",
-        "processors.pull",
+        "broker.long_polling.SCAN_MS",
     ),
     AnswerBound(
         "ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST,"
@@ -174,9 +190,9 @@ PULLS = (
 
 OFFSETS = (
     AnswerBound(
-        "answer to a query of an offset",
-        "the offset is the last committed one of this process, or one loaded at its start",
-        "after a crash at most `flushConsumerOffsetInterval` and two writes old; after a clean stop the last",
+        "offset of a group, or QUERY_NOT_FOUND for a group without one",
+        "the offset is the last committed one, or the one that the last start loaded",
+        "back only by a crash, by at most `flushConsumerOffsetInterval` and two writes; never by a clean stop",
         "REDEL",
         "offsets-persisted-ten-times-too-seldom",
         "flush_consumer_offset_interval_ms services.consumer_offsets.FLUSH_CONSUMER_OFFSET_INTERVAL_MS",

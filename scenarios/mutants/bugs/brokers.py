@@ -179,7 +179,7 @@ def commit_despite_refused_put(self: TransactionalMessageService, request: EndTr
     return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._put_ops(half))
 
 
-@bug("no-match-skips-to-end", pull, "_make_pull_response", found_by=("LIVE",))
+@bug("no-match-skips-to-end", pull, "_make_pull_response", found_by=("READ", "LIVE"))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
 def answer_with_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
@@ -192,7 +192,7 @@ def answer_with_end(
 
 
 # The broker holds the pull and later retries it at the same offset.
-@bug("no-match-waits", pull, "_response_code_of", found_by=("LIVE",))
+@bug("no-match-waits", pull, "_response_code_of", found_by=("READ", "LIVE"))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
 def no_match_code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
     """A consumer never gets past messages that do not match its subscription."""
@@ -209,7 +209,7 @@ _EXPIRING = _LIVELY.replace(
 )
 
 
-@bug("moved-to-the-end", pull, "_make_pull_response", found_by=("CLEAN", "LIVE"))
+@bug("moved-to-the-end", pull, "_make_pull_response", found_by=("READ", "CLEAN", "LIVE"))
 @needs(_EXPIRING)
 def answer_moved_to_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
@@ -221,7 +221,7 @@ def answer_moved_to_end(
     return answer_moved_to_end.original(request, code, broker_id, result)
 
 
-@bug("expired-waits", pull, "_response_code_of", found_by=("LIVE",))
+@bug("expired-waits", pull, "_response_code_of", found_by=("READ", "LIVE"))
 @needs(_EXPIRING)
 def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> ResponseCode:
     """A consumer whose next messages have expired waits for them forever."""

@@ -271,6 +271,8 @@ class BrokerNode(Node):
         self._serves_since_ns = None
         for name in tuple(self._operators):
             self._stop_operator(name)
+        if not self.is_slave:
+            self.account.pull_times.note_stopping()
         self._broker.held_pulls.release()
         if not self._server.shutdown() and not allowances.count_delays(disk, self._plan):
             summary = "requests are not answered at a stop"
