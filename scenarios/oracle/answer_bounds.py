@@ -225,10 +225,10 @@ DELAYS = (
     ),
     AnswerBound(
         "delivery of a message that was sent back",
-        "a consumer sent it back",
-        "once at least, when the delay of its level is over",
+        "a consumer sent it back, less than `retryMaxTimes` (16) times; then it is dead",
+        "not before the delay of the requested level (0: level 3 + reconsumeTimes); once at least",
         "SCHED",
-        "delay-retry-skips-message",
+        "sent-back-at-first-level",
     ),
 )
 
@@ -256,8 +256,15 @@ TRANSACTIONS = (
         "failed-commit-is-a-decision",
     ),
     AnswerBound(
-        "HalfMessageVerdict.TOO_YOUNG, HalfMessageVerdict.IMMUNE, HalfMessageVerdict.DUE",
-        "the half message is undecided",
+        "HalfMessageVerdict.DUE",
+        "the half message is undecided, and `transactionCheckInterval` has passed since the last check request",
+        "one check request in each interval, unless a crash lost the progress of the check",
+        "TX",
+        "transaction-check-ten-times-too-often",
+    ),
+    AnswerBound(
+        "HalfMessageVerdict.TOO_YOUNG, HalfMessageVerdict.IMMUNE",
+        "the half message is undecided, and younger than `transactionTimeOut` or its own immunity",
         "the first check request from `transactionTimeOut` on, and two passes of `transactionCheckInterval` later",
         "TX",
         "transaction-check-ten-times-too-slow",
@@ -267,9 +274,9 @@ TRANSACTIONS = (
     AnswerBound(
         "HalfMessageVerdict.HOPELESS",
         "the half message was checked `transactionCheckMax` times, or is older than `fileReservedTime`",
-        "after exactly `transactionCheckMax` check requests",
+        "after exactly `transactionCheckMax` check requests, once, unless a crash lost the progress of the check",
         "TX",
-        "asked-once-too-often",
+        "given-up-twice",
     ),
 )
 

@@ -62,6 +62,8 @@ class BrokerAccount:
         self._end_life()
 
     def _end_life(self) -> None:
+        if not self.ledger.progress_is_final:
+            self.ledger.transactions.record_lost_progress()
         self.ledger.begin_life()
         self.ledger.commits.end_life()
         self.pull_times.begin_life()

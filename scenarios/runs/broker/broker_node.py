@@ -252,6 +252,7 @@ class BrokerNode(Node):
 
     def _note_resumed(self, count: int = 1) -> None:
         self.account.hits["check resumed"] += count
+        self.account.ledger.transactions.resumed += count
 
     def resume_all(self) -> None:
         """End the operator, and resume all checks that were given up."""

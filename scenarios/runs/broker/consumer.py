@@ -280,12 +280,13 @@ class BrokerConsumer:
             level = self._stream.randbelow(len(DELAYS_MS) + 1, "level")
             asked = self._routes.broker_for_offsets(queue.broker, queue.topic)
             command = send_back_command(record.topic, record.physical_offset, level)
+            put = account.ledger.put_seen_in(record)
+            assert put is not None, record
+            account.ledger.returned.record_request(put.name, level)
             response = self._send_request(asked, command, PATIENCE_MS)
             if response is None or response.code != ResponseCode.SUCCESS:
                 continue
             account.hits["sent back"] += 1
-            put = account.ledger.put_seen_in(record)
-            assert put is not None, record
             if asked_in == account.ledger.life or account.sync_flush:
                 account.ledger.returned.kept.add(put.name)
 
