@@ -93,7 +93,7 @@ PUTS = (
         "a segment could not be created, or no write buffer was free",
         "after an error or on a full disk; else not before 5 s (`waitTimeOut`) on a slow disk",
         "STATUS",
-        "puts-return-late-after-full",
+        "segment-not-awaited",
         "log.allocate.WAIT_MS",
     ),
     AnswerBound(
@@ -116,10 +116,8 @@ PUTS = (
     ),
     AnswerBound(
         "PutMessageStatus.UNKNOWN_ERROR",
-        "the disk returned an error",
-        "only in operations with the error",
-        "STATUS",
-        "fsync-retry-acks",
+        "never: a put raises the error of the disk",
+        "not checked: the store has no such answer",
     ),
     AnswerBound(
         "PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED",
@@ -350,9 +348,9 @@ CLIENTS = (
     AnswerBound(
         "ResponseCode.SYSTEM_ERROR, ResponseCode.REQUEST_CODE_NOT_SUPPORTED",
         "the request is wrong, or the disk returned an error",
-        "a processor ends in no other error than those of the disk and the store",
+        "without faults never to a good send; no processor ends in an error that it did not foresee",
         "STATUS",
-        "existing-entry-not-changed",
+        "first-send-to-topic-fails",
         given_by="acl.rules processors.names processors.send requests router sending server setting_changes",
     ),
     AnswerBound(

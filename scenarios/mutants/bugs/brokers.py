@@ -8,9 +8,11 @@ from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
 from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.processors.send import SendMessageProcessor
-from ....store.broker.requests import ExtFields, ResponseCode, success_response
+from ....store.broker.requests import ExtFields, RequestRefusedError, ResponseCode, success_response
 from ....store.broker.router import Channel
+from ....store.broker.sending import SendChecks, SendRequest
 from ....store.broker.server import RemotingServer
+from ....store.broker.topics import TopicConfig
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.formats.half_message import EndTransaction, committed_message_of
 from ....store.formats.messages import (
@@ -324,3 +326,14 @@ def append_and_keep_lock_time(self: CommitLog, encoded: EncodedPut) -> AppendMes
 
 
 append = append_and_keep_lock_time.original
+
+
+@bug("first-send-to-topic-fails", SendChecks, "find_or_create_topic", found_by=("STATUS",))
+@needs(_LIVELY)
+def create_topic_and_fail(self: SendChecks, send: SendRequest) -> TopicConfig:
+    """A broker answers the first send to a topic with an error, and only the repeated send succeeds."""
+    is_known = self._parts.topics.get(send.topic) is not None
+    topic = create_topic_and_fail.original(self, send)
+    if bit(not is_known):
+        raise RequestRefusedError("the topic was not ready")
+    return topic

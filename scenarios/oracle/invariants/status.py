@@ -122,9 +122,17 @@ def check_response(
 
 
 def check_refused_send(plan: Plan, store: MessageStore, disk: Disk, status: PutMessageStatus) -> Iterator[Violation]:
-    """Yield a violation if a running broker refuses a send for the moment, but nothing has slowed or stopped it."""
+    """Yield a violation if a running broker refuses a good send, but nothing has slowed or stopped it.
+
+    UNKNOWN_ERROR stands for SYSTEM_ERROR. An operator may change the queues of a topic.
+    """
     record_tried("STATUS")
-    if status not in (PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.SERVICE_NOT_AVAILABLE):
+    judged = {PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.SERVICE_NOT_AVAILABLE}
+    if not plan.broker.operators and not _needs_buffer(plan):
+        judged.add(PutMessageStatus.UNKNOWN_ERROR)
+    if not plan.cluster.sync_master:
+        judged.add(PutMessageStatus.SLAVE_NOT_AVAILABLE)
+    if status not in judged:
         return
     has_reason = allowances.count_errors(disk) or allowances.count_out_of_space(disk) or plan.capacity_bytes
     if has_reason or not live.is_calm(plan) or not store.is_accepting:
