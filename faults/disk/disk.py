@@ -210,6 +210,10 @@ class Disk:
         inode = self._names.current.inode(path)
         return inode is not None and inode.is_dirty(start, end)
 
+    def mapped_paths(self, machine: Machine) -> list[str]:
+        """Return the files that a machine has mapped, without removed files. For judges."""
+        return self._volume.mapped_paths(machine)
+
     def content(self, path: str) -> bytes:
         """Return the bytes of a file that readers see; no bytes if the file is missing. For judges."""
         inode = self._names.current.inode(path)

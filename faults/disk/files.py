@@ -251,7 +251,9 @@ class SimFiles:
             kind = FlawedMappedFile
         elif injector.faults.slow_page_in_chance > 0.0 or injector.faults.failed_page_in_chance > 0.0:
             kind = ReclaimedMappedFile
-        return kind(path, size_bytes, inode, self._machine, self._volume, self._syncs)
+        mapped = kind(path, size_bytes, inode, self._machine, self._volume, self._syncs)
+        self._volume.note_map(mapped, self._machine, path, inode)
+        return mapped
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the modification time, which is durable at once."""

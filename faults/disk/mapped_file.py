@@ -25,7 +25,7 @@ class SimMappedFile:
 
     __slots__ = (
         *("_injector", "_inode", "_kernel", "_limit", "_machine", "_msync", "_pwrite_word", "_store_word"),
-        *("_syncs", "_volume", "path", "size_bytes"),
+        *("__weakref__", "_syncs", "_volume", "path", "size_bytes"),
     )
 
     def __init__(
@@ -151,6 +151,7 @@ class SimMappedFile:
         """Close map and descriptor; a second call has no effect. Earlier views stay readable."""
         self._injector.pause(self._machine, "close")
         self._limit = -1
+        self._volume.note_unmap(self)
 
     def _pause_if_open(self, kind: str) -> None:
         self._injector.pause(self._machine, kind)

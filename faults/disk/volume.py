@@ -3,6 +3,7 @@
 import errno
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from ...sim.machine import Machine
 from ..kinds import FaultKind
@@ -34,6 +35,18 @@ class Volume:
     limit_bytes: int | None
     _reported_bytes: tuple[int, int] | None = None  # lowest and highest used space since `take_used_extremes`
     _holders: dict[int, Machine] = field(default_factory=dict)  # lock holders by file number
+    _maps: WeakKeyDictionary[object, tuple[Machine, str, Inode]] = field(default_factory=WeakKeyDictionary)
+
+    def note_map(self, mapped: object, machine: Machine, path: str, inode: Inode) -> None:
+        self._maps[mapped] = machine, path, inode
+
+    def note_unmap(self, mapped: object) -> None:
+        self._maps.pop(mapped, None)
+
+    def mapped_paths(self, machine: Machine) -> list[str]:
+        """Return the files that a machine has mapped, without removed files."""
+        maps, inode_at = self._maps.values(), self.names.current.inode
+        return sorted(path for owner, path, inode in maps if owner is machine and inode_at(path) is inode)
 
     def space(self) -> SimulatedDiskSpace:
         """Return used and free space. Used space may exceed a capacity that was reduced later."""

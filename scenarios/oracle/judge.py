@@ -20,7 +20,7 @@ from ..claims.plan import Plan
 from . import allowances, guarantees
 from .evidence import Evidence, Violation, place_of, record_tried, services_text
 from .guarantees import PROMISED, Promise
-from .invariants import CHECKERS, clean, consumers, idx, pos, side_files, status
+from .invariants import CHECKERS, clean, consumers, idx, live, pos, side_files, status
 from .known_damage import damaged_log_offset
 from .ledger import Ledger
 from .misfiled import note_misfiled
@@ -110,6 +110,24 @@ class Judge:
             summary = "no end in sight: a task loops without a world call"
             self._record_violations(Violation("LIVE", summary, field="progress"))
             raise StopOnViolation from endless
+
+    @contextmanager
+    def timed_step(self, name: str, store: MessageStore, *, after_faults: bool = False) -> Iterator[None]:
+        """Check the time of a load, start or stop in a `with` block: each file is synced, and a put may be in flight.
+
+        after_faults: whether all faults have ended. Otherwise only plans without slow operations are checked.
+        """
+        plan, began_ns = self._plan, self._kernel.now_ns
+        if not after_faults and (not live.is_calm(plan) or plan.capacity_bytes):
+            yield
+            return
+        with self._kernel.without_scheduling_points():
+            work_ms = live.work_ms_max(plan, store)
+        yield
+        with self._kernel.without_scheduling_points():
+            work_ms = max(work_ms, live.work_ms_max(plan, store))
+        took_ms = (self._kernel.now_ns - began_ns) // 1_000_000
+        self.report(live.check_step_time(name, work_ms + live.calm_answer_ms_max(plan), took_ms))
 
     def judge_recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Check the latest recovery, and record its result in the ledger."""
@@ -220,7 +238,7 @@ class Judge:
     def judge_clean_stop(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         self.judge_positions(store, disk)
         self.report(idx.check_stopped_index(store, disk))
-        self.report(status.check_stopped_store(store, disk))
+        self.report(status.check_stopped_store(store, disk, machine))
         self._check_all_tasks_ended(machine)
 
     def judge_crash(self, store: MessageStore | None, disk: Disk, profile: CrashProfile) -> None:

@@ -1,4 +1,4 @@
-"""Pull times: checks that a held pull is answered when a message arrives, not when the hold times out.
+"""Pull times: a held pull is answered when a message arrives, and without a message when its time is over.
 
 After the answer to the producer, dispatch, the response and the network take a bounded time. A pull must receive the
 message within that time, counted from the end of the last pause, slow operation or late network delivery. RocketMQ
@@ -36,9 +36,15 @@ class PullTimes:
         self._plan = None if plan is None or _may_fail(plan) else plan
         self._held_up_until_ns = held_up_until_ns
         self._answered: dict[Queue, list[_AnsweredMessage]] = {}
+        self._is_stopping = False
 
     def begin_life(self) -> None:
         self._answered.clear()
+        self._is_stopping = False
+
+    def note_stopping(self) -> None:
+        """Record that the broker begins to stop. It answers all held pulls, and holds none."""
+        self._is_stopping = True
 
     def record_answered_put(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
         self._answered.setdefault(queue, []).append(_AnsweredMessage(queue_offset, now_ns))
@@ -58,6 +64,27 @@ class PullTimes:
         if late_ms > limit_ms:
             summary = f"a pull of {queue[0]}/{queue[1]} waits although there is a message for it"
             expected, found = f"<= {limit_ms} ms", f"{late_ms} ms"
+            yield Violation("LIVE", summary, "", -1, "answer time", expected, found)
+
+    def check_hold_time(
+        self, queue: Queue, host: str, suspend_ms: int, *, began_ns: int, sent_ns: int, now_ns: int
+    ) -> Iterator[Violation]:
+        """LIVE: yield a pull that was answered without a message earlier or later than `suspend_ms` requires.
+
+        began_ns, sent_ns: before and after the client sent the request. The broker must not have restarted since.
+        """
+        plan = self._plan
+        if plan is None or self._is_stopping:
+            return
+        record_tried("LIVE")
+        held_ms = suspend_ms if plan.settings.long_polling_enable else _SHORT_POLL_MS
+        limit_ms = late_ms_max(plan, 0)
+        # A delay may hold up the request, so that the broker begins to hold the pull only afterwards.
+        late_ms = (now_ns - max(sent_ns, self._held_up_until_ns(host))) // 1_000_000 - held_ms
+        if now_ns < began_ns + held_ms * 1_000_000 or late_ms > limit_ms:
+            summary = f"a pull of {queue[0]}/{queue[1]} without a message is held for a wrong time"
+            expected = f"{held_ms} ms, at most {limit_ms} ms more"
+            found = f"{(now_ns - began_ns) // 1_000_000} ms"
             yield Violation("LIVE", summary, "", -1, "answer time", expected, found)
 
 

@@ -32,6 +32,11 @@ class SentBackMessages:
     kept: set[str] = field(default_factory=set)
     """Names of puts sent back since the last start, which a power cut may lose."""
     durable: set[str] = field(default_factory=set)
+    levels: dict[str, set[int]] = field(default_factory=dict)
+    """Name -> the delay levels of all requests, answered or not."""
+
+    def record_request(self, name: str, level: int) -> None:
+        self.levels.setdefault(name, set()).add(level)
 
     @property
     def names_to_store_again(self) -> list[str]:

@@ -91,6 +91,8 @@ class Transaction:
     is_insisted_on: bool = False
     """Whether the half message was put after all faults had ended. The store must not give it up."""
     asked_times: set[str] = field(default_factory=set)
+    asked_ms: list[int] = field(default_factory=list, compare=False)
+    """The store times of the half message when it was put back for check requests."""
     may_be_asked_again: bool = False
     """Whether the check has lost progress since the half message was put."""
     copies: dict[int, bool] = field(default_factory=dict)
@@ -112,6 +114,8 @@ class Transactions:
     decisions: list[TransactionDecision] = field(default_factory=list, compare=False)
     check_max: int = field(default=TRANSACTIONS.transaction_check_max, compare=False)
     """The number of check requests before the store gives up a transaction."""
+    resumed: int = field(default=0, compare=False)
+    """How often an operator resumed the check of a transaction that was given up."""
 
     def begin_life(self) -> None:
         self.decisions = []

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -171,23 +171,28 @@ class Execution(ABC):
         def load_progress_files() -> None:
             progress.extend(load_progress())
 
-        load_judged(
-            self._kernel,
-            self._plan,
-            self._judge,
-            machine,
-            disk,
-            store.config,
-            load,
-            load_progress_files,
-            awaits_room=True,
-        )
+        with self._timed_step("a load", store) if disk.capacity_bytes is None else nullcontext():
+            load_judged(
+                self._kernel,
+                self._plan,
+                self._judge,
+                machine,
+                disk,
+                store.config,
+                load,
+                load_progress_files,
+                awaits_room=True,
+            )
         self._judge.report(progress)
+
+    def _timed_step(self, name: str, store: MessageStore) -> AbstractContextManager[None]:
+        return self._judge.timed_step(name, store, after_faults=self._number == len(self._lives))
 
     def _start_store(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         """Raises MachineDied if a disk fault makes the start fail."""
         try:
-            store.start()
+            with self._timed_step("a start", store):
+                store.start()
         except OSError as error:
             die_if_excused(self._kernel, machine, disk, error)
             raise

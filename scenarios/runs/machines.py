@@ -42,6 +42,10 @@ class Node:
         return self._life is not None and self._life.machine.alive
 
     @property
+    def has_been_on(self) -> bool:
+        return self._life is not None
+
+    @property
     def life(self) -> PoweredMachine:
         assert self._life is not None, "it has been on"
         return self._life

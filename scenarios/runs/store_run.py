@@ -157,8 +157,9 @@ class Run(Execution):
         return False
 
     def _shut_down(self, store: MessageStore) -> bool:
-        self._progress.shutdown()
-        return store.shutdown()
+        with self._timed_step("a stop", store):
+            self._progress.shutdown()
+            return store.shutdown()
 
     def _shut_down_in_traffic(self, store: MessageStore, transactions: TransactionTraffic | None) -> bool:
         if transactions is not None:

@@ -115,8 +115,10 @@ class Consumer:
             return self._restart_if_removed(pull) or not allowances.count_sync_errors(self._disk)
         if self._restart_if_removed(pull):
             return True
+        bounds = consumers.PullBounds(result.min_offset, result.next_begin_offset, result.max_offset)
+        self._report(consumers.check_offsets(self._group[1:], pull.end_offset, result.status, bounds))
         if result.records:
-            self._judge_messages(pull, result)
+            self._judge_messages(pull, result, bounds)
         found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
         if found or result.status in _REMOVED:
             pull.end_offset = result.next_begin_offset
@@ -134,7 +136,7 @@ class Consumer:
         pull.restart_walk()
         return True
 
-    def _judge_messages(self, pull: Pull, result: GetMessageResult) -> None:
+    def _judge_messages(self, pull: Pull, result: GetMessageResult, bounds: consumers.PullBounds) -> None:
         answered: list[tuple[int | None, ReadRecord]] = []
         for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
             # A record that the test damaged is read as before the damage.
@@ -145,6 +147,5 @@ class Consumer:
             except UnreadableError:
                 self._report([consumers.unknown_record_violation(raw[-60:].decode(errors="replace"))])
         queue, life = (pull.topic, pull.queue_id), self._ledger.life
-        bounds = consumers.PullBounds(result.min_offset, result.next_begin_offset, result.max_offset)
         given = self._given.judge_answer(queue, pull.end_offset, answered, bounds, life)
         pull.puts += [put for put in given.values() if put is not None]

@@ -203,6 +203,7 @@ class TransactionTraffic:
             late_ms_max=late_ms_max,
             may_be_early=transaction is not None and self._may_have_been_due(transaction, record),
             asks_once=not self.plan.rot.is_possible,
+            interval_ms=0 if self.plan.disturbances.clock_step_chance else TRANSACTIONS.transaction_check_interval_ms,
         )
         violations = list(found)
         self._spawn_task("answer", lambda: self._answer_check_request(transaction, record, violations))

@@ -102,6 +102,16 @@ def send_back_with_new_born_time(
     return replace(send_back_with_new_born_time.original(self, record, topic, level), born_timestamp_ms=now_ms)
 
 
+@bug("sent-back-at-first-level", SendMessageProcessor, "_retry_message", found_by=("SCHED",))
+@needs(_SENT_BACK)
+def send_back_with_first_level(
+    self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
+) -> Message:
+    """A message that a consumer sends back has the shortest delay, whatever level the consumer asked for."""
+    bit(level > 1)
+    return send_back_with_first_level.original(self, record, topic, min(level, 1))
+
+
 @bug("send-answers-next-offset", SendMessageProcessor, "_make_send_response", found_by=("QOFF", "PREFIX", "READ"))
 @needs(_LIVELY)
 def answer_with_end(

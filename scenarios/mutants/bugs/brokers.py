@@ -8,9 +8,11 @@ from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
 from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.processors.send import SendMessageProcessor
-from ....store.broker.requests import ExtFields, ResponseCode, success_response
+from ....store.broker.requests import ExtFields, RequestRefusedError, ResponseCode, success_response
 from ....store.broker.router import Channel
+from ....store.broker.sending import SendChecks, SendRequest
 from ....store.broker.server import RemotingServer
+from ....store.broker.topics import TopicConfig
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.formats.half_message import EndTransaction, committed_message_of
 from ....store.formats.messages import (
@@ -179,7 +181,7 @@ def commit_despite_refused_put(self: TransactionalMessageService, request: EndTr
     return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._put_ops(half))
 
 
-@bug("no-match-skips-to-end", pull, "_make_pull_response", found_by=("LIVE",))
+@bug("no-match-skips-to-end", pull, "_make_pull_response", found_by=("READ", "LIVE"))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
 def answer_with_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
@@ -192,7 +194,7 @@ def answer_with_end(
 
 
 # The broker holds the pull and later retries it at the same offset.
-@bug("no-match-waits", pull, "_response_code_of", found_by=("LIVE",))
+@bug("no-match-waits", pull, "_response_code_of", found_by=("READ", "LIVE"))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
 def no_match_code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
     """A consumer never gets past messages that do not match its subscription."""
@@ -209,7 +211,7 @@ _EXPIRING = _LIVELY.replace(
 )
 
 
-@bug("moved-to-the-end", pull, "_make_pull_response", found_by=("CLEAN", "LIVE"))
+@bug("moved-to-the-end", pull, "_make_pull_response", found_by=("READ", "CLEAN", "LIVE"))
 @needs(_EXPIRING)
 def answer_moved_to_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
@@ -221,7 +223,7 @@ def answer_moved_to_end(
     return answer_moved_to_end.original(request, code, broker_id, result)
 
 
-@bug("expired-waits", pull, "_response_code_of", found_by=("LIVE",))
+@bug("expired-waits", pull, "_response_code_of", found_by=("READ", "LIVE"))
 @needs(_EXPIRING)
 def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> ResponseCode:
     """A consumer whose next messages have expired waits for them forever."""
@@ -324,3 +326,14 @@ def append_and_keep_lock_time(self: CommitLog, encoded: EncodedPut) -> AppendMes
 
 
 append = append_and_keep_lock_time.original
+
+
+@bug("first-send-to-topic-fails", SendChecks, "find_or_create_topic", found_by=("STATUS",))
+@needs(_LIVELY)
+def create_topic_and_fail(self: SendChecks, send: SendRequest) -> TopicConfig:
+    """A broker answers the first send to a topic with an error, and only the repeated send succeeds."""
+    is_known = self._parts.topics.get(send.topic) is not None
+    topic = create_topic_and_fail.original(self, send)
+    if bit(not is_known):
+        raise RequestRefusedError("the topic was not ready")
+    return topic

@@ -282,6 +282,14 @@ def _one_more(config: TransactionConfig) -> int:
     return config.transaction_check_max + 1
 
 
+@bug("given-up-twice", TransactionalMessageCheckService, "_give_up", found_by=("TX",))
+@needs(transactions={"chance": (1.0,)}, messages_each=(5, 16), heals=(True,), lives=(1,))
+def give_up_two_times(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
+    """The broker stores a half message twice when it gives it up."""
+    bit()
+    return give_up_two_times.original(self, half) and give_up_two_times.original(self, half)
+
+
 @bug("decided-again-once-passed", TransactionDecisions, "forget_settled", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8,))
 def forget_earlier_lives(self: TransactionDecisions, is_settled: Callable[[int], bool], passed: range) -> None:

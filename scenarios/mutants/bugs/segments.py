@@ -32,6 +32,17 @@ def sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
     bit()
 
 
+# RocketMQ waits 5 s for a segment (AllocateMappedFileService.waitTimeOut).
+@bug("segment-not-awaited", AllocateMappedFileService, "take_segment", found_by=("STATUS", "TX", "SCHED"))
+@needs(commit_log_bytes=(1024,), messages_each=(16,), messages={"body_bytes_max": (700,)})
+def take_finished_segment(self: AllocateMappedFileService, base_offset: int) -> Segment | None:
+    """A put that needs a new segment is refused if the creation of the segment has not ended."""
+    request = self._requests.get(base_offset)
+    if bit(request is not None and request.segment is None and request.error is None):
+        return None
+    return take_finished_segment.original(self, base_offset)
+
+
 # A crash between the creation and the extension of a segment leaves an empty file.
 @bug("zero-length-trailing-file", SegmentQueue, "is_expendable", found_by=("START",))
 @needs(commit_log_bytes=(2048,), endings=("crash in traffic",))

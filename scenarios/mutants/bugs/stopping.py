@@ -1,8 +1,10 @@
-"""Bugs of stops that count as clean although some data is not durable."""
+"""Bugs of stops that lose data, last too long or leave files mapped, and of slow starts."""
 
 from ....store.formats.side_json import encode_side_json
 from ....store.message_store import MessageStore
+from ....store.queues.consume_queue_table import ConsumeQueueTable
 from ....store.queues.flush_queues import FlushConsumeQueueService
+from ....store.service import Service
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
@@ -86,3 +88,31 @@ def finish_with_whole_pages(self: FlushConsumeQueueService) -> None:
 def finish_without_progress(self: ConsumerOffsetManager) -> None:
     """A clean stop loses the newest offsets of consumers."""
     bit(self.file._content != encode_side_json(self.json_members))
+
+
+@bug("stop-waits-for-next-step", Service, "shutdown", found_by=("LIVE",))
+@needs(_STOPS)
+def stop_without_wake(self: Service) -> None:
+    """A stop waits until the intervals of all services have ended."""
+    self._stopping.set(1)
+    bit()
+    if self._task is not None:
+        self._task.join(None)
+
+
+# RocketMQ sleeps likewise, but only while dispatch is behind.
+@bug("start-sleeps-a-second", MessageStore, "start", found_by=("LIVE",))
+@needs(_STOPS)
+def sleep_and_start(self: MessageStore) -> None:
+    """Each start takes a second longer than its work."""
+    bit()
+    self.world.tasks.sleep(1_000)
+    sleep_and_start.original(self)
+
+
+# A process that opens stores again and again would run out of maps and descriptors.
+@bug("stop-leaves-queues-mapped", ConsumeQueueTable, "close", found_by=("STATUS",))
+@needs(_STOPS)
+def close_no_queue(self: ConsumeQueueTable) -> None:
+    """A stop leaves the files of consume queues mapped."""
+    bit(bool(self.all_queues()))

@@ -99,6 +99,16 @@ def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
         self.check_half_messages()
 
 
+@bug("transaction-check-ten-times-too-often", TransactionalMessageCheckService, "run_once", found_by=("TX",))
+@needs(transactions={"chance": (1.0,)}, messages_each=(5,))
+def step_ten_times_in_an_interval(self: TransactionalMessageCheckService) -> None:
+    """The broker checks transactions ten times in each interval."""
+    self.signal.wait(self.config.transaction_check_interval_ms // _TIMES)
+    if not self.is_stopping:
+        bit()
+        self.check_half_messages()
+
+
 @bug("levels-behind-one-that-waits", ScheduleMessageService, "deliver_due", found_by=("SCHED", "QUIET"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)})
 def deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:

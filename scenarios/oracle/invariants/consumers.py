@@ -3,10 +3,11 @@
 The workload has no two tags with equal hashes, because the store's filter does not distinguish them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import zip_longest
 from typing import NamedTuple
 
+from ....store.formats.messages import GetMessageStatus
 from ....store.message_store import MessageStore
 from ..evidence import Evidence, Violation, record_tried
 from ..group_delivery import GroupDelivery, Queue, user_places
@@ -116,23 +117,66 @@ def check_pull_bounds(
         yield Violation("READ", "a pull is answered with wrong offsets", "", -1, "offsets", expected, found)
 
 
-def check_skipped_messages(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterator[Violation]:
+def check_offsets(queue: Queue, position: int, status: GetMessageStatus, bounds: PullBounds) -> Iterator[Violation]:
+    """READ: yield an answer to a pull whose status or next offset contradicts the requested offset.
+
+    status                 the requested offset is   the next offset is
+    FOUND                  in the queue              after the last message
+    NO_MATCHED_MESSAGE     in the queue              later
+    MESSAGE_WAS_REMOVING   in the queue              later
+    OFFSET_FOUND_NULL      in the queue              later, at a file's begin
+    OFFSET_OVERFLOW_ONE    the end of the queue      the same
+    OFFSET_OVERFLOW_BADLY  after the end             the end
+    OFFSET_TOO_SMALL       before the first message  that of the first message
+    NO_MESSAGE_IN_QUEUE    any                       0, and so is the end
+    """
+    record_tried("READ")
+    low, following, high = bounds
+    if status is GetMessageStatus.NO_MESSAGE_IN_QUEUE:
+        is_legal, is_next = high == 0, following == 0
+    elif status is GetMessageStatus.OFFSET_TOO_SMALL:
+        is_legal, is_next = position < low, following == low
+    elif status is GetMessageStatus.OFFSET_OVERFLOW_ONE:
+        is_legal, is_next = position == high, following == position
+    elif status is GetMessageStatus.OFFSET_OVERFLOW_BADLY:
+        is_legal, is_next = position > high, following == high
+    else:
+        is_legal, is_next = low <= position < high, following > position
+    if not (is_legal and is_next):
+        summary = f"a pull of {queue[0]}/{queue[1]} at {position} is answered with {status.value}"
+        found = f"minOffset {low}, nextBeginOffset {following}, maxOffset {high}"
+        expected = "the next offset of this status" if is_legal else "another status"
+        yield Violation("READ", summary, "answer to a pull", -1, "offsets", expected, found)
+
+
+def check_skipped_messages(
+    ledger: Ledger,
+    queue: Queue,
+    begin: int,
+    end: int,
+    *,
+    given: Collection[int] = (),
+    wants: Callable[[bytes], bool] | None = None,
+) -> Iterator[Violation]:
     """CLEAN: yield the first unexpired message in [begin, end) of a queue that an answer skipped.
 
-    The caller passes only answers since the last start, because an older answer may not contain later changes of the
-    queue.
+    READ, if the answer may skip messages that do not match: the first message that `wants` selects by its properties.
+    given: the queue offsets of messages in the answer. The caller passes only answers since the last start, because an
+    older answer may not contain later changes of the queue.
     """
-    record_tried("CLEAN")
+    invariant = "CLEAN" if wants is None else "READ"
+    record_tried(invariant)
     owed = {
         put.queue_offset: put
         for put in (*ledger.promised.values(), *ledger.puts_of_this_life())
         if put.place == queue and put.physical_offset is not None and put.physical_offset >= ledger.expired_to
     }
     for queue_offset in range(begin, end):
-        if queue_offset in owed:
-            summary = f"a consumer is sent past {owed[queue_offset].name}, which has not expired"
+        put = owed.get(queue_offset)
+        if put is not None and queue_offset not in given and (wants is None or wants(put.properties)):
+            summary = f"a consumer is sent past {put.name}, which has not expired"
             expected = f"{queue[0]}/{queue[1]} @ {queue_offset}"
-            yield Violation("CLEAN", summary, field="next offset", expected=expected, found=f"@ {end}")
+            yield Violation(invariant, summary, field="next offset", expected=expected, found=f"@ {end}")
             return
 
 
@@ -176,20 +220,10 @@ def _wanted_messages(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[
 
 
 def check_pull_after_end(store: MessageStore, topic: str, queue_id: int) -> Iterator[Violation]:
-    """READ: pull after the end of a queue. Yield an answer with messages or with a next offset after the end."""
-    record_tried("READ")
+    """READ: pull after the end of a queue. Yield an answer that does not lead to the end."""
     result = store.get_message(topic, queue_id, _AFTER_EVERY_QUEUE)
-    ends = (0, store.get_max_offset_in_queue(topic, queue_id))
-    if result.records or not ends[0] <= result.next_begin_offset <= ends[1]:
-        yield Violation(
-            "READ",
-            "a pull behind a queue's end leads astray",
-            f"consumequeue/{topic}/{queue_id}",
-            _AFTER_EVERY_QUEUE * 20,
-            "next begin offset",
-            f"<= {ends[1]}",
-            str(result.next_begin_offset),
-        )
+    bounds = PullBounds(result.min_offset, result.next_begin_offset, result.max_offset)
+    yield from check_offsets((topic, queue_id), _AFTER_EVERY_QUEUE, result.status, bounds)
 
 
 def check_look_up(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterator[Violation]:

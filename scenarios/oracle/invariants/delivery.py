@@ -14,6 +14,7 @@ from ..ledger import Ledger
 from ..put_entry import PutEntry
 from ..recovered import FoundRecord
 from ..returned import RETURNED
+from .retries import ReturnedTimes
 
 _OTHER_PUT_MS = 40
 """The time limit for another put that may need a segment: a few syncs of the slowest disk."""
@@ -21,6 +22,8 @@ _OTHER_PUT_MS = 40
 
 def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
     """SCHED: yield each delivered copy that is early or has no delayed record, and each record that lacks its copy.
+
+    Messages that were sent back have delays, too.
 
     A copy must be after its record in the log. The copy's store time must be later by at least the delay, unless the
     clock was set back. Each record before the level's progress must have a copy. LIVE checks that progress reaches the
@@ -32,9 +35,12 @@ def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
     waiting: dict[str, FoundRecord] = {}
     delivered = set(ledger.delivered_into_damage)
     stored_ms: list[int] = []
+    returned = ReturnedTimes(ledger, is_whole=store.min_offset == 0)
     for found in store.records:
         stored_ms.append(found.record.store_timestamp_ms)
         record = found.record
+        if ledger.returned.levels and (again := ledger.put_returned_in(record)) is not None:
+            yield from returned.check_record(again.name, found)
         if record.topic == SCHEDULE_TOPIC:
             put = ledger.put_of(record)
             if put is not None:

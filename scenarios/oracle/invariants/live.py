@@ -166,6 +166,13 @@ def segment_ms_max(plan: Plan) -> int:
     return plan.sync_ms_max * _SYNCS_PER_FILE
 
 
+def check_step_time(name: str, limit_ms: int, took_ms: int) -> Iterator[Violation]:
+    """Yield a start or a stop that takes longer than its limit, although nothing is slow."""
+    record_tried("LIVE")
+    if took_ms > limit_ms:
+        yield Violation("LIVE", f"{name} takes too long", "", -1, "time", f"<= {limit_ms} ms", f"{took_ms} ms")
+
+
 def check_answer_time(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Sequence[Violation]:
     if limit_ms is None or put.answered_ns is None:
         return ()

@@ -8,6 +8,7 @@ than a full disk. Dispatch gives up only after repeated errors.
 from collections.abc import Iterable, Iterator, Sequence
 
 from ....faults.disk.disk import Disk
+from ....sim.machine import Machine
 from ....store.errors import StoreNotReadableError
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
@@ -121,9 +122,17 @@ def check_response(
 
 
 def check_refused_send(plan: Plan, store: MessageStore, disk: Disk, status: PutMessageStatus) -> Iterator[Violation]:
-    """Yield a violation if a running broker refuses a send for the moment, but nothing has slowed or stopped it."""
+    """Yield a violation if a running broker refuses a good send, but nothing has slowed or stopped it.
+
+    UNKNOWN_ERROR stands for SYSTEM_ERROR. An operator may change the queues of a topic.
+    """
     record_tried("STATUS")
-    if status not in (PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.SERVICE_NOT_AVAILABLE):
+    judged = {PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.SERVICE_NOT_AVAILABLE}
+    if not plan.broker.operators and not _needs_buffer(plan):
+        judged.add(PutMessageStatus.UNKNOWN_ERROR)
+    if not plan.cluster.sync_master:
+        judged.add(PutMessageStatus.SLAVE_NOT_AVAILABLE)
+    if status not in judged:
         return
     has_reason = allowances.count_errors(disk) or allowances.count_out_of_space(disk) or plan.capacity_bytes
     if has_reason or not live.is_calm(plan) or not store.is_accepting:
@@ -173,8 +182,8 @@ def check_permanent_refusal(store: MessageStore, disk: Disk) -> Iterator[Violati
         yield Violation("STATUS", summary, "", -1, "flags", "without WRITE_LOGICS_QUEUE_ERROR", found)
 
 
-def check_stopped_store(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield a violation if a cleanly stopped store has an abort file or answers a request.
+def check_stopped_store(store: MessageStore, disk: Disk, machine: Machine) -> Iterator[Violation]:
+    """Yield a violation if a cleanly stopped store has an abort file, answers a request, or has a file mapped.
 
     The abort file would cause a needless recovery. An answer would read closed memory-mapped files.
     """
@@ -183,6 +192,8 @@ def check_stopped_store(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     with disk.with_faults(failed_lookup_chance=0.0):  # the check's look-ups must not fail
         if store.world.files.status(marker) is not None:
             yield Violation("STATUS", "a clean stop left the marker", marker, 0, "file", "none", "there")
+    for path in disk.mapped_paths(machine):
+        yield Violation("STATUS", "a clean stop left a file mapped", path, 0, "map", "none", "there")
     try:
         result = store.get_message(_UNUSED_TOPIC, 0, 0)  # reads no memory-mapped file
     except StoreNotReadableError:

@@ -22,7 +22,7 @@ from ..ledger import Ledger
 from ..reader import properties_of
 from ..recovered import FoundRecord, RecoveredStore
 from ..transaction_log import TransactionLog
-from ..transactions import FoundTransaction, Transaction, TransactionDecision
+from ..transactions import FoundTransaction, Transaction, TransactionDecision, Transactions
 
 _CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 _ANSWERS = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
@@ -41,6 +41,7 @@ def check_transaction_records(evidence: Evidence) -> Iterator[Violation]:
         if evidence.store.min_offset == 0:  # otherwise retention may have removed the copy before the op
             yield from _check_ops(transaction, log.by_name[name])
         yield from _check_times(name, log.by_name[name], evidence.ledger.transactions.check_max)
+        yield from _check_given_up_once(transaction, log.by_name[name], evidence.ledger.transactions)
 
 
 def _check_copies(transaction: Transaction, found: FoundTransaction, evidence: Evidence) -> Iterator[Violation]:
@@ -83,6 +84,15 @@ def _check_ops(transaction: Transaction, found: FoundTransaction) -> Iterator[Vi
         yield _transaction_violation(found.ops[0], summary, "copy", "one at least", "none")
 
 
+def _check_given_up_once(
+    transaction: Transaction, found: FoundTransaction, transactions: Transactions
+) -> Iterator[Violation]:
+    """After a loss of progress, and after an operator's request, each copy of a half message may be given up."""
+    if len(found.given_up) > 1 and not transaction.may_be_asked_again and not transactions.resumed:
+        summary, count = f"{transaction.name} was given up again", len(found.given_up)
+        yield _transaction_violation(found.given_up[-1], summary, "copies", "1", str(count))
+
+
 def _check_times(name: str, found: FoundTransaction, times_max: int) -> Iterator[Violation]:
     for half in found.put_back:
         if _check_times_of(half) > times_max:
@@ -117,6 +127,7 @@ def check_check_request(
     asks_once: bool = True,
     may_come_late: bool = False,
     timeout_ms: int = TRANSACTIONS.transaction_timeout_ms,
+    interval_ms: int = 0,
 ) -> Iterator[Violation]:
     """Yield each error in a check request to a producer. record: the half message, put back for the request.
 
@@ -128,7 +139,8 @@ def check_check_request(
     request, None for no check; later requests may wait for younger half messages. may_be_early: whether the clock was
     set back, so that the request may have been due before. asks_once: whether no two requests have the same number;
     False on a disk that may change the number. timeout_ms: the required age of a half message without its own
-    CHECK_IMMUNITY_TIME_IN_SECONDS.
+    CHECK_IMMUNITY_TIME_IN_SECONDS. interval_ms: the least time between two requests, 0 if
+    clocks step or operators resume checks.
     """
     record_tried("TX")
     at = record.physical_offset
@@ -153,6 +165,14 @@ def check_check_request(
         summary = f"{name} is asked about again, though a clean stop keeps the progress of the check"
         yield _check_request_violation(summary, at, _CHECK_TIMES, "another number", str(times))
     transaction.asked_times |= {times} if times else set()
+    apart_ms = min(
+        (abs(record.store_timestamp_ms - other_ms) for other_ms in transaction.asked_ms), default=interval_ms
+    )
+    transaction.asked_ms.append(record.store_timestamp_ms)
+    # After a loss of progress a pass may read several copies of a half message. Store times are whole ms.
+    if apart_ms < interval_ms - 1 and not transaction.may_be_asked_again:
+        summary = f"{name} is asked about too often"
+        yield _check_request_violation(summary, at, "interval", f">= {interval_ms} ms", f"{apart_ms} ms")
     if times == "1" and late_ms_max is not None and late_ms > late_ms_max:
         yield _check_request_violation(
             f"{name} is asked about late", at, "lateness", f"<= {late_ms_max} ms", f"{late_ms} ms"

@@ -12,6 +12,7 @@ from ...oracle.group_delivery import GroupDelivery, user_places
 from ...oracle.group_members import GroupMembers
 from ...oracle.ledger import Ledger
 from ...oracle.operator_tables import OperatorTables
+from ...oracle.pull_answers import PullAnswers
 from ...oracle.pull_times import PullTimes
 from ...oracle.put_entry import PutEntry
 from ...oracle.queue_locks import QueueLocks
@@ -39,6 +40,10 @@ class BrokerAccount:
     members: GroupMembers = field(default_factory=GroupMembers)
     handled_to: dict[Group, int] = field(default_factory=dict)
     """The offset to which members have processed a queue, as committed or answered since the broker's last start."""
+    pulls: PullAnswers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pulls = PullAnswers(self.ledger)
 
     def is_readable_now(self, put: PutEntry) -> bool:
         """Return whether a just answered put matches the subscription and is due."""
@@ -57,9 +62,12 @@ class BrokerAccount:
         self._end_life()
 
     def _end_life(self) -> None:
+        if not self.ledger.progress_is_final:
+            self.ledger.transactions.record_lost_progress()
         self.ledger.begin_life()
         self.ledger.commits.end_life()
         self.pull_times.begin_life()
+        self.pulls.begin_life()
         self.locks.begin_life()
         self.locks_of_operators.begin_life()
         self.members.begin_life()
@@ -68,7 +76,9 @@ class BrokerAccount:
     def note_recovery(self, found: RecoveredStore) -> None:
         places = dict(user_places(found.records))
         ends = {queue: one.max_offset for queue, one in found.queues.items()} if self.ledger.expired_to else {}
-        self.ledger.commits.lower_to_ends(self.group.note_recovery(self.ledger.life, places, ends))
+        ends = self.group.note_recovery(self.ledger.life, places, ends)
+        self.ledger.commits.lower_to_ends(ends)
+        self.pulls.note_recovery(ends)
         puts = (self.ledger.put_seen_in(one.record) for one in places.values())
         copies = Counter(message_name_of(put.name) for put in puts if put is not None)
         self.hits["stored twice"] += any(count > 1 for count in copies.values())

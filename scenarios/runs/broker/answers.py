@@ -1,4 +1,4 @@
-"""Answers to sends: each response of a broker is recorded in the ledger and checked.
+"""Answers to sends and pulls: each response of a broker is checked; those to sends are recorded in the ledger.
 
     SUCCESS                 the put is stored, and as durable as the settings promise
     timeout, no slave       the put is stored, and may not be durable
@@ -9,17 +9,21 @@ A response from before the broker's last start may arrive late. Under ASYNC_FLUS
 durability.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ....store.broker.requests import ResponseCode
 from ....store.formats.host import decode_message_id
-from ....store.formats.messages import PutMessageStatus
+from ....store.formats.messages import GetMessageStatus, PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
 from ...oracle.evidence import Violation
+from ...oracle.group_delivery import Queue
 from ...oracle.invariants import status
 from ...oracle.invariants.consume_queues import check_answered_place
+from ...oracle.invariants.consumers import PullBounds
+from ...oracle.invariants.lookups import QueueBounds
 from ...oracle.put_entry import PutEntry
 from .account import BrokerAccount
+from .message_options import Subscription
 
 _STATUSES: dict[int, PutMessageStatus] = {
     ResponseCode.SUCCESS: PutMessageStatus.PUT_OK,
@@ -32,6 +36,20 @@ _STATUSES: dict[int, PutMessageStatus] = {
     ResponseCode.NO_PERMISSION: PutMessageStatus.MESSAGE_ILLEGAL,
     ResponseCode.TOPIC_NOT_EXIST: PutMessageStatus.MESSAGE_ILLEGAL,
 }
+
+PULL_CODES: dict[GetMessageStatus, ResponseCode] = {
+    GetMessageStatus.FOUND: ResponseCode.SUCCESS,
+    GetMessageStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+"""Source: RocketMQ PullMessageProcessor. NO_MESSAGE_IN_QUEUE is PULL_NOT_FOUND for offset 0, else PULL_OFFSET_MOVED."""
+_EMPTY = {True: ResponseCode.PULL_NOT_FOUND, False: ResponseCode.PULL_OFFSET_MOVED}
+PULLED = frozenset(PULL_CODES.values())
+"""If the answer has one of these codes, the broker has stored the commit offset of the pull."""
 
 
 def put_status_of_response(code: int) -> PutMessageStatus:
@@ -82,3 +100,27 @@ def note_answer(
 def _status_or_unknown(code: int) -> PutMessageStatus:
     known = (ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL)
     return put_status_of_response(code) if code in known else PutMessageStatus.UNKNOWN_ERROR
+
+
+def check_pull(
+    account: BrokerAccount,
+    queue: Queue,
+    position: int,
+    response: RemotingCommand,
+    before: QueueBounds,
+    wanted: Subscription,
+    given: Collection[int] | None = None,
+) -> Iterator[Violation]:
+    """Yield each error in the code, status and offsets of a master's answer to a pull since its last start.
+
+    For before and given see `PullAnswers.check_answer`.
+    """
+    if response.code not in PULLED:
+        return
+    fields, found = response.ext_fields, GetMessageStatus(response.remark)
+    code = PULL_CODES.get(found, _EMPTY[position == 0])
+    if code != response.code:
+        summary = f"a pull of {queue[0]}/{queue[1]} at {position} with status {found.value} has another code"
+        yield Violation("READ", summary, field="code", expected=str(code), found=str(response.code))
+    bounds = PullBounds(*(int(fields[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
+    yield from account.pulls.check_answer(queue, position, found, bounds, before, wants=wanted.wants, given=given)

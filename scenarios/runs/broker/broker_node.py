@@ -198,7 +198,8 @@ class BrokerNode(Node):
         if broker.ha is not None and broker.ha.client is not None:
             broker.ha.client.on_diverged = lambda master, error: self._logged.append(error)
         try:
-            broker.start()
+            with self._judge.timed_step("a start", self.loaded):
+                broker.start()
             if self._makes_topics and not self.is_slave:
                 self._make_topics(broker)
         except OSError as error:
@@ -252,6 +253,7 @@ class BrokerNode(Node):
 
     def _note_resumed(self, count: int = 1) -> None:
         self.account.hits["check resumed"] += count
+        self.account.ledger.transactions.resumed += count
 
     def resume_all(self) -> None:
         """End the operator, and resume all checks that were given up."""
@@ -271,12 +273,15 @@ class BrokerNode(Node):
         self._serves_since_ns = None
         for name in tuple(self._operators):
             self._stop_operator(name)
+        if not self.is_slave:
+            self.account.pull_times.note_stopping()
         self._broker.held_pulls.release()
-        if not self._server.shutdown() and not allowances.count_delays(disk, self._plan):
-            summary = "requests are not answered at a stop"
-            self._judge.report_and_stop("LIVE", summary, "server", "all done", "some not")
-        self.record_log()
-        plan, clean = self._plan, self._broker.shutdown()
+        with self._judge.timed_step("a stop", self.loaded):
+            if not self._server.shutdown() and not allowances.count_delays(disk, self._plan):
+                summary = "requests are not answered at a stop"
+                self._judge.report_and_stop("LIVE", summary, "server", "all done", "some not")
+            self.record_log()
+            plan, clean = self._plan, self._broker.shutdown()
         self._has_shut_down = True
         has_room = not plan.capacity_bytes and not plan.faults.failed_creation_chance
         self.settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)

@@ -22,10 +22,12 @@ from ...oracle.given import ReceivedMessages
 from ...oracle.group_commits import Commit
 from ...oracle.group_delivery import Queue
 from ...oracle.invariants import consumers, delivery, live
+from ...oracle.invariants.lookups import QueueBounds
 from ...oracle.invariants.side_files import check_topic
 from ...oracle.reader import ReadRecord, UnreadableError
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
+from .answers import PULLED, check_pull
 from .client_machine import ClientMachine
 from .commands import (
     CONSUMER_GROUP,
@@ -45,13 +47,6 @@ _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
 """The back-off between two pulls without messages. The back-off doubles, because most pulls find no message."""
 PATIENCE_MS = 3_000
 """The time limit for an answer, in addition to the time for which a pull is held."""
-PULLED = (
-    ResponseCode.SUCCESS,
-    ResponseCode.PULL_NOT_FOUND,
-    ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ResponseCode.PULL_OFFSET_MOVED,
-)
-"""If the answer has one of these codes, the broker has stored the commit offset of the pull."""
 
 
 class BrokerQueue(NamedTuple):
@@ -166,10 +161,9 @@ class BrokerConsumer:
         while True:
             asked_in, asked = account.ledger.life, self._routes.broker_for_offsets(queue.broker, queue.topic)
             response = self._send_request(asked, query_offset_command(*queue.queue), PATIENCE_MS)
-            if response is not None and response.code == ResponseCode.QUERY_NOT_FOUND:
-                return 0
-            if asked is not None and response is not None and response.code == ResponseCode.SUCCESS:
-                offset = int(response.ext_fields["offset"])
+            codes = ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND
+            if asked is not None and response is not None and response.code in codes:
+                offset = int(response.ext_fields.get("offset", "0"))
                 known_in = None if asked.is_slave else asked_in
                 group = (CONSUMER_GROUP, *queue.queue)
                 self._report(delivery.check_group_offset(account.ledger.commits, group, offset, asked_in=known_in))
@@ -183,7 +177,8 @@ class BrokerConsumer:
         is_slave = asked is not None and asked.is_slave
         commits = broker.commits_with_pulls and not is_slave
         command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=commits)
-        asked_in, is_made = ledger.life, queue.topic in ledger.topics
+        began_ns = self._world.clock.monotonic_ns()
+        asked_in, is_made, before = ledger.life, queue.topic in ledger.topics, account.pulls.known_bounds(queue.queue)
         with self._record_commit(queue, position) if commits else nullcontext() as commit:
             response, sent_ns = self._send_timed_request(asked, command, suspend_ms + PATIENCE_MS)
             if commit is not None and response is not None:
@@ -195,15 +190,12 @@ class BrokerConsumer:
             self._suggested[queue] = int(response.ext_fields["suggestWhichBrokerId"])
             if not is_slave:
                 ledger.groups.add(CONSUMER_GROUP)
+        readings = self._records_in(response) if response.code == ResponseCode.SUCCESS else []
         if asked_in == ledger.life and not is_slave:
-            now_ns, body_bytes = self._world.clock.monotonic_ns(), len(response.body)
-            asking = (queue.queue, position, self._machine.host)
-            self._report(
-                account.pull_times.check_pull_time(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes)
-            )
+            self._judge_pull(queue, position, response, readings, before, (began_ns, sent_ns))
         if response.code == ResponseCode.SUCCESS:
             account.hits["pulled from a slave"] += is_slave
-            self._handle_answer(queue, position, response, asked_in)
+            self._handle_answer(queue, position, response, readings, asked_in)
             return
         # `is_made` tells whether the topic existed at the request.
         if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made and not is_slave:
@@ -212,16 +204,44 @@ class BrokerConsumer:
             following = int(response.ext_fields["nextBeginOffset"])
             if response.code == ResponseCode.PULL_OFFSET_MOVED and not is_slave:
                 account.hits["moved to what is left"] += following > position
-                if asked_in == ledger.life:
-                    self._report(consumers.check_skipped_messages(ledger, queue.queue, position, following))
             account.group.record_position(queue.queue, following, asked_in=asked_in)
             self._set_position(queue, position, following)  # before the pause, because the broker may die during it
         idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
         self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
         tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, RETRY_MS))
 
-    def _handle_answer(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
-        account, readings, fields = self._accounts[queue.broker], self._records_in(response), response.ext_fields
+    def _judge_pull(
+        self,
+        queue: BrokerQueue,
+        position: int,
+        response: RemotingCommand,
+        readings: Sequence[ReadRecord],
+        before: QueueBounds,
+        times_ns: tuple[int, int],
+    ) -> None:
+        """Check time, status and offsets of a master's answer since its last start.
+
+        times_ns: before and after the request was sent.
+        """
+        began_ns, sent_ns = times_ns
+        account, now_ns, body_bytes = self._accounts[queue.broker], self._world.clock.monotonic_ns(), len(response.body)
+        asking = (queue.queue, position, self._machine.host)
+        self._report(account.pull_times.check_pull_time(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
+        if response.code == ResponseCode.PULL_NOT_FOUND:
+            held = queue.queue, self._machine.host, self._plan.broker.suspend_ms
+            self._report(account.pull_times.check_hold_time(*held, began_ns=began_ns, sent_ns=sent_ns, now_ns=now_ns))
+        given = [record.queue_offset for record, _ in readings]
+        self._report(check_pull(account, queue.queue, position, response, before, self._wanted, given))
+
+    def _handle_answer(
+        self,
+        queue: BrokerQueue,
+        position: int,
+        response: RemotingCommand,
+        readings: Sequence[ReadRecord],
+        asked_in: int,
+    ) -> None:
+        account, fields = self._accounts[queue.broker], response.ext_fields
         self._idle_ms.pop(queue, None)
         bounds = consumers.PullBounds(*(int(fields[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
         answered = [(None, reading) for reading in readings]
@@ -260,12 +280,13 @@ class BrokerConsumer:
             level = self._stream.randbelow(len(DELAYS_MS) + 1, "level")
             asked = self._routes.broker_for_offsets(queue.broker, queue.topic)
             command = send_back_command(record.topic, record.physical_offset, level)
+            put = account.ledger.put_seen_in(record)
+            assert put is not None, record
+            account.ledger.returned.record_request(put.name, level)
             response = self._send_request(asked, command, PATIENCE_MS)
             if response is None or response.code != ResponseCode.SUCCESS:
                 continue
             account.hits["sent back"] += 1
-            put = account.ledger.put_seen_in(record)
-            assert put is not None, record
             if asked_in == account.ledger.life or account.sync_flush:
                 account.ledger.returned.kept.add(put.name)
 

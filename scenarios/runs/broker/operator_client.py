@@ -19,9 +19,10 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
 from ...oracle.evidence import Violation
 from ...oracle.operator_tables import PERM_READ, OperatorTable, Settings
+from .answers import PULLED
 from .broker_user import BrokerUser, Reply, RunOfUsers
 from .commands import pull_command, query_offset_command, route_command
-from .consumer import PULLED, BrokerQueue
+from .consumer import BrokerQueue
 from .group_member import GROUP
 from .message_options import EVERYTHING
 

@@ -14,9 +14,10 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets
 from ...oracle.given import ReceivedMessages
 from ...oracle.invariants import consumers, delivery
+from .answers import PULLED, check_pull
 from .broker_user import RunOfUsers
 from .commands import lock_command, pull_command, pulled_records, query_offset_command, update_offset_command
-from .consumer import PULLED, BrokerQueue
+from .consumer import BrokerQueue
 from .group_member import GROUP, GroupMember
 from .message_options import EVERYTHING
 
@@ -142,11 +143,9 @@ class OrderlyMember(GroupMember):
         reply = self.ask(queue.broker, query_offset_command(*queue.queue, GROUP))
         if reply is None:
             return None
-        if reply.response.code == ResponseCode.QUERY_NOT_FOUND:
-            return 0
-        if not reply.is_success:
+        if not reply.is_success and reply.response.code != ResponseCode.QUERY_NOT_FOUND:
             return None
-        offset = account.handled_to[group] = reply.field("offset")
+        offset = account.handled_to[group] = reply.field("offset") if reply.is_success else 0
         self.run.report(delivery.check_group_offset(account.ledger.commits, group, offset, asked_in=asked_in))
         return offset
 
@@ -155,9 +154,14 @@ class OrderlyMember(GroupMember):
         account, most = self.run.accounts[queue.broker], self.plan.broker.pull_messages_max
         asked_in = account.ledger.life
         command = pull_command(*queue.queue, position, EVERYTHING, most=most, suspend_ms=_SUSPEND_MS, group=GROUP)
+        before = account.pulls.known_bounds(queue.queue)
         reply = self.ask(queue.broker, command, _SUSPEND_MS + 3_000)
         if reply is None:
             return None
+        readings = list(pulled_records(reply.response.body)) if reply.is_success else []
+        if reply.is_of_this_life:
+            given = [record.queue_offset for record, _ in readings]
+            self.run.report(check_pull(account, queue.queue, position, reply.response, before, EVERYTHING, given))
         refused = reply.response.code == ResponseCode.NO_PERMISSION
         done, asked_ns = reply.is_success, reply.asked_ns
         self.run.report(account.tables.check_pull(queue.topic, is_refused=refused, is_done=done, asked_ns=asked_ns))
@@ -170,7 +174,7 @@ class OrderlyMember(GroupMember):
         if not reply.is_success or not self._holds_lock(queue):
             return None
         bounds = consumers.PullBounds(*(reply.field(name) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
-        answered = [(None, reading) for reading in pulled_records(reply.response.body)]
+        answered = [(None, reading) for reading in readings]
         self._given[queue.broker].judge_answer(queue.queue, position, answered, bounds, asked_in)
         self.machine.die_by_chance("with messages of a locked queue")
         self.world.tasks.sleep(self.stream.choice(_WORK_MS, "ms of work"))

@@ -128,7 +128,7 @@ class BrokerRun(NetworkRun):
         return self._brokers
 
     def _last_delay_ends_ns(self, host: str) -> int:
-        slow_until_ns = (node.life.disk.slow_until_ns for node in self._used_nodes)
+        slow_until_ns = (node.life.disk.slow_until_ns for node in self._used_nodes if node.has_been_on)
         return max(self._links.late_until_ns(host), self._disturbances.paused_until_ns, *slow_until_ns)
 
     def _injection_counters(self) -> Iterable[Counter[str]]:

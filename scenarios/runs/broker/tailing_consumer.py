@@ -14,9 +14,10 @@ from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
+from .answers import PULLED, check_pull
 from .client_machine import ClientMachine
 from .commands import max_offset_command, pull_command
-from .consumer import PATIENCE_MS, PULLED, RETRY_MS, BrokerQueue
+from .consumer import PATIENCE_MS, RETRY_MS, BrokerQueue
 from .routes import BrokerAddress, Routes
 
 _SUSPEND_MS = 5_000
@@ -73,6 +74,7 @@ class TailingConsumer:
     def _pull_once(self, asked: BrokerAddress, position: int) -> int | None:
         """Return the next offset, None without an answer or if the broker lacks the offset."""
         account, queue, asked_in = self._account, self._queue.queue, self._account.ledger.life
+        before, began_ns = account.pulls.known_bounds(queue), self._world.clock.monotonic_ns()
         command = pull_command(
             *queue, position, account.subscription, most=self._most, suspend_ms=_SUSPEND_MS, group=self._group
         )
@@ -85,6 +87,12 @@ class TailingConsumer:
             self._report(
                 account.pull_times.check_pull_time(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes)
             )
+            if response.code == ResponseCode.PULL_NOT_FOUND:
+                held = queue, self._machine.host, _SUSPEND_MS
+                self._report(
+                    account.pull_times.check_hold_time(*held, began_ns=began_ns, sent_ns=sent_ns, now_ns=now_ns)
+                )
+            self._report(check_pull(account, queue, position, response, before, account.subscription))
         if response.code in PULLED:
             account.ledger.groups.add(self._group)
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND):

@@ -87,13 +87,15 @@ class TransactionListener:
         The number of a check request may repeat, because the network can lose a request or its answer. A request after
         a decision is no violation, because the decision may have been late or lost.
         """
+        transactions = self._account.ledger.transactions
         found = tx.check_check_request(
-            self._account.ledger.transactions.by_name.get(name),
+            transactions.by_name.get(name),
             decode_record(body, 0, file="question about a half message"),
             now_ms=self._world.clock.now_ms(),
             may_be_early=not self._account.has_steady_clock,
             asks_once=False,
             may_come_late=True,
             timeout_ms=TRANSACTION_MS,
+            interval_ms=TRANSACTION_MS if self._account.has_steady_clock and not transactions.resumed else 0,
         )
         self._report(found)

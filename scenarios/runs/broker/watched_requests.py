@@ -12,7 +12,7 @@ from functools import partial
 from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
 from ....store.broker.long_polling import HeldPull
-from ....store.broker.requests import RequestRefusedError
+from ....store.broker.requests import RequestCode, RequestRefusedError
 from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Routes
 from ....store.errors import StoreError
 from ....store.formats.host import decode_message_id
@@ -25,6 +25,7 @@ from ...oracle.invariants import live, status
 from .answers import put_status_of_response
 from .commands import waits_for_durability
 
+_SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 _FORESEEN = (RequestRefusedError, StoreError, OSError)
 
 
@@ -121,6 +122,8 @@ class WatchedRequests:
         answered, waited_ms = put_status_of_response(answer.code), (self._kernel.now_ns - asked_ns) // 1_000_000
         place = self._plan, self._store, self._disk
         if ids is None:  # no record was stored
+            if request.code not in _SENDS:
+                return
             with self._kernel.without_scheduling_points():
                 refused = list(status.check_refused_send(*place, answered))
             if refused:

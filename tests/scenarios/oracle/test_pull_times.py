@@ -48,3 +48,16 @@ def test_on_a_disk_that_may_fail_or_be_full_no_pull_is_late(plan: Plan) -> None:
 def test_a_long_pull_answer_over_small_socket_buffers_may_take_longer(plan: Plan) -> None:
     short = plan.replace(broker={"buffer_bytes": 300})
     assert late_ms_max(short, 3_000) > late_ms_max(short, 0) >= late_ms_max(plan, 0)
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "is_wrong"), [(1_099, True), (1_100, False), (1_100 + 20, False), (1_100 + 20_000, True)]
+)
+def test_a_pull_without_a_message_is_held_for_the_time_that_it_asked_for(
+    plan: Plan, now_ms: int, *, is_wrong: bool
+) -> None:
+    times = PullTimes(plan)
+    asked = {"began_ns": 1_000 * MS, "sent_ns": 1_001 * MS, "now_ns": now_ms * MS}
+    assert bool(list(times.check_hold_time(QUEUE, HOST, 100, **asked))) is is_wrong
+    times.note_stopping()
+    assert not list(times.check_hold_time(QUEUE, HOST, 100, **asked)), "a broker that stops holds no pull"

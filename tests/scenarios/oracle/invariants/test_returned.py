@@ -95,3 +95,43 @@ def test_a_returned_message_must_exist_after_recovery_or_stop_until_it_expires(
     assert violated_fields(dur.check_durable_puts, evidence) == ["returned message"] * 2
     ledger.expired_to = 1
     assert violated_fields(dur.check_durable_puts, evidence) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "queue_id", "later_ms", "fields"),
+    [
+        (1, 0, 1_000, []),
+        (1, 0, 999, ["storeTimestamp"]),
+        (0, 2, 20_000, []),
+        (2, 0, 3_000, ["level"]),
+        (2, 1, 1_000, ["storeTimestamp"]),
+    ],
+)
+def test_a_message_that_was_sent_back_waits_for_the_level_of_the_request(
+    evidence: Evidence,
+    make_returned_record: Callable[[str], FoundRecord],
+    level: int,
+    queue_id: int,
+    later_ms: int,
+    fields: list[str],
+) -> None:
+    evidence.ledger.returned.record_request("m0", level)
+    waiting, again = make_returned_record(SCHEDULE_TOPIC), make_returned_record(RETRY)
+    waiting.record = waiting.record._replace(queue_id=queue_id)
+    again.record = again.record._replace(store_timestamp_ms=again.record.store_timestamp_ms + later_ms)
+    evidence.store.records += [waiting, again]
+    evidence.store.queues[SCHEDULE_TOPIC, queue_id] = evidence.store.queues["T0", 0]
+
+    assert violated_fields(delivery.check_delivered_copies, evidence) == fields
+
+
+def test_only_a_message_after_its_last_retry_is_dead(
+    evidence: Evidence, make_returned_record: Callable[[str], FoundRecord]
+) -> None:
+    evidence.ledger.returned.record_request("m0", 1)
+    evidence.store.queues[SCHEDULE_TOPIC, 0] = evidence.store.queues["T0", 0]
+    for topic, times, fields in ((DEAD, 1, ["topic"]), (DEAD, 17, []), (SCHEDULE_TOPIC, 17, ["level"])):
+        found = make_returned_record(topic)
+        found.record = found.record._replace(head=found.record.head._replace(reconsume_times=times))
+        evidence.store.records = [found]
+        assert violated_fields(delivery.check_delivered_copies, evidence) == fields

@@ -249,7 +249,15 @@ def test_a_busy_store_that_reports_not_busy_is_a_violation(
     assert on_a_store(body) == [[], [("a put has held the lock for 1001 ms", "busy", "not busy")]]
 
 
-@pytest.mark.parametrize("refusal", [PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.SERVICE_NOT_AVAILABLE])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        PutMessageStatus.OS_PAGECACHE_BUSY,
+        PutMessageStatus.SERVICE_NOT_AVAILABLE,
+        PutMessageStatus.SLAVE_NOT_AVAILABLE,
+        PutMessageStatus.UNKNOWN_ERROR,
+    ],
+)
 def test_a_broker_may_refuse_a_send_for_the_moment_only_with_a_reason(
     on_a_store: OnAStore, quiet_plan: Plan, refusal: PutMessageStatus
 ) -> None:

@@ -227,6 +227,30 @@ def test_a_check_with_a_repeated_number_is_a_violation(history: History) -> None
     assert check_violations(transaction, record) == []
 
 
+def test_a_transaction_is_asked_about_once_in_an_interval(history: History) -> None:
+    transaction, record = history.prepare("m"), check_record(age_ms=900)
+
+    def asked(later_ms: int) -> list[str]:
+        at_ms = record.store_timestamp_ms + later_ms
+        later = replace(record, store_timestamp_ms=at_ms)
+        found = tx.check_check_request(transaction, later, now_ms=at_ms, asks_once=False, interval_ms=100)
+        return [violation.summary for violation in found]
+
+    assert asked(0) == asked(99) == []
+    assert asked(197) == ["m is asked about too often"]
+    history.evidence.ledger.transactions.record_lost_progress()
+    assert asked(198) == []
+
+
+def test_a_transaction_is_given_up_once(history: History) -> None:
+    history.prepare("m")
+    for _ in range(2):
+        history.put_back("m", 3, GIVEN_UP_TOPIC)
+    assert summaries_of(history) == ["m was given up again"]
+    history.evidence.ledger.transactions.record_lost_progress()
+    assert summaries_of(history) == []
+
+
 def test_the_due_time_of_a_check_is_compared_with_the_clock_of_the_machine(history: History) -> None:
     transaction, record = history.prepare("m"), check_record(age_ms=300)
     found = tx.check_check_request(transaction, record, now_ms=record.store_timestamp_ms - 1)

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from tornlog.scenarios.oracle.invariants.lookups import QueueBounds
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PLAIN, ProducerKnowledge, PutEntry
 from tornlog.scenarios.runs.broker.account import BrokerAccount
-from tornlog.scenarios.runs.broker.answers import note_answer
+from tornlog.scenarios.runs.broker.answers import check_pull, note_answer
+from tornlog.scenarios.runs.broker.message_options import EVERYTHING
 from tornlog.store.broker.requests import ResponseCode
 from tornlog.store.formats.host import Host, encode_message_id
 from tornlog.store.formats.messages import PutMessageStatus
@@ -99,3 +101,14 @@ def test_an_answer_with_the_offset_of_another_put_is_a_violation() -> None:
     response = RemotingCommand(ResponseCode.SUCCESS, 0, ext_fields=STORED)
     (found,) = note_answer(account, [other], response, None, asked_in=0, now_ns=9)
     assert (found.invariant, found.field) == ("QOFF", "order")
+
+
+@pytest.mark.parametrize(
+    ("code", "is_wrong"), [(ResponseCode.PULL_NOT_FOUND, False), (ResponseCode.PULL_RETRY_IMMEDIATELY, True)]
+)
+def test_the_code_of_a_pull_follows_from_its_status(code: ResponseCode, *, is_wrong: bool) -> None:
+    fields = {"minOffset": "0", "nextBeginOffset": "0", "maxOffset": "0"}
+    response = RemotingCommand(code, 0, remark="NO_MESSAGE_IN_QUEUE", ext_fields=fields)
+    account = BrokerAccount(Ledger(), sync_flush=False)
+    found = [each.field for each in check_pull(account, ("T0", 0), 0, response, QueueBounds(0, 0), EVERYTHING)]
+    assert found == ["code"] * is_wrong
