@@ -20,7 +20,7 @@ from ..claims.plan import Plan
 from . import allowances, guarantees
 from .evidence import Evidence, Violation, place_of, record_tried, services_text
 from .guarantees import PROMISED, Promise
-from .invariants import CHECKERS, clean, consumers, idx, live, pos, side_files, status
+from .invariants import CHECKERS, clean, consumers, idx, live, pos, scan, side_files, status
 from .known_damage import damaged_log_offset
 from .ledger import Ledger
 from .misfiled import note_misfiled
@@ -143,6 +143,7 @@ class Judge:
             self.report(idx.check_lookups(store, found))
         self.judge_positions(store, disk)
         self.report(pos.check_truncated_bytes(store, disk))
+        self.report(scan.check_reported_damage(self._plan, store.last_recovery))
         # After a failed fsync and a process kill, dropped data is in the page cache in clean pages.
         durable = not allowances.count_sync_errors(disk) and not disk.injected["lying sync"]
         guarantees.note_recovery(self._ledger, found, durable=durable, sync_flush=self._plan.sync_flush)

@@ -6,7 +6,7 @@
 There is one operator per broker, which waits for each answer. None stands for a missing entry.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from .evidence import Violation, record_tried
@@ -59,6 +59,13 @@ class OperatorTable:
         last, self._last_version = self._last_version, (version, found)
         if last is not None and last[0] == version and last[1] != found:
             yield self._violation("the table", "changes and keeps its version", "another version", version)
+
+    def check_of_system(self, found: Mapping[str, Settings], names: Iterable[str]) -> Iterator[Violation]:
+        """META: yield each missing entry that a broker creates when it starts, and that no operator can remove."""
+        for name in names:
+            record_tried("META")
+            if name not in found:
+                yield self._violation(name, "of the system is missing", "an entry", None)
 
     def check_loaded(self, found: Mapping[str, Settings]) -> Iterator[Violation]:
         """META: yield each entry that a start does not find as acknowledged, or as in a request without an answer."""

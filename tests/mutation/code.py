@@ -42,7 +42,7 @@ class Subject:
 
 @cache
 def syntax_of(module: str) -> ast.Module:
-    tree: ast.Module = _WithoutAssertions().visit(ast.parse(inspect.getsource(_module(module))))
+    tree: ast.Module = _WithoutAssertions().visit(ast.parse(inspect.getsource(module_named(module))))
     return tree
 
 
@@ -76,7 +76,7 @@ def _is_changeable(function: Function) -> bool:
 
 def patches_of(subject: Subject, change: Change) -> tuple[Patch, ...]:
     """Return the patches that replace the original everywhere in the store."""
-    module = _module(subject.module)
+    module = module_named(subject.module)
     name = subject.tree.name
     if subject.owner:
         owner = vars(module)[subject.owner]
@@ -103,5 +103,5 @@ def _compiled(function: Function, module: ModuleType, owner: type | None) -> Any
     return made["factory"](owner)
 
 
-def _module(name: str) -> ModuleType:
+def module_named(name: str) -> ModuleType:
     return import_module(f"{_STORE}.{name}")

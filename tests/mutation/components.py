@@ -1,14 +1,13 @@
 """Components of the store that get mutants, and the plans that exercise each.
 
-A module is in one component. Not included: read-only code (tools, settings), filters of brokers, formats, which runs
-share with their judge, statistics, warm-up, and the extension of queues, which runs do not use. `directories` is a
-function that other modules import by name; its mutants are in the catalogue.
+A module of the store is in one component, or in NOT_MUTATED with a reason.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.ranges import Ranges
 
 
@@ -20,21 +19,22 @@ class Component:
     modules: Sequence[str]
     """Below `store`."""
     needs: Mapping[str, Any]
-    """Fields of Ranges that differ from the usual ones."""
+    """Fields of Ranges that differ from those of the scenario."""
+    scenario: str = ""
+    """The scenario whose ranges are narrowed; empty: the usual ranges of a lone store."""
 
     def narrow(self, *more: Mapping[str, Any]) -> Ranges:
         """Return the ranges of the component's runs. more: further fields, which have priority."""
-        fields: dict[str, Any] = dict(self.needs)
-        for needs in more:
-            for name, value in needs.items():
-                fields[name] = {**fields.get(name, {}), **value} if isinstance(value, Mapping) else value
-        return Ranges(**fields)
+        ranges = SCENARIOS[self.scenario].ranges if self.scenario else Ranges()
+        for needs in (self.needs, *more):
+            ranges = ranges.replace(**needs)
+        return ranges
 
 
 LEFT_OUT = frozenset(
     (
-        *("ArrivalNotifier", "ExtendedQueueDispatcher", "LightQueueDispatcher", "SegmentWarmUp"),
-        *("TransactionConfig", "IndexStructure", "QueryMessageResult", "query_message", "is_disk_full", "used_ratio"),
+        *("SegmentWarmUp", "TransactionConfig", "IndexStructure", "QueryMessageResult"),
+        *("is_disk_full", "used_ratio"),
     )
 )
 """Classes and functions that are not changed: runs do not use them, or only for reports."""
@@ -63,7 +63,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "commit log",
-            ("log.commit_log", "log.put_encoder"),
+            ("log.commit_log", "log.put_encoder", "log.log_time"),
             {
                 "commit_log_bytes": (1024, 2048, 8192),
                 "producers": (2, 3),
@@ -123,7 +123,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "index",
-            ("index.index_file", "index.index_service"),
+            ("index.index_file", "index.index_service", "index.key_query"),
             {
                 "index": {"slots": (3, 40), "entries": (4, 9, 60), "keys_chance": (0.5,), "seekers": (0, 1, 2)},
                 "messages": {"equal_sizes": (False,)},
@@ -150,7 +150,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "recovery",
-            ("recovery.recovery", "recovery.queue_replay", "recovery.index_recovery"),
+            ("recovery.recovery", "recovery.queue_replay", "recovery.index_recovery", "recovery.segment_times"),
             {
                 "commit_log_bytes": (1024, 2048, 8192),
                 "index": {"slots": (0, 5), "entries": (5, 12), "keys_chance": (0.0, 0.5)},
@@ -179,7 +179,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "schedule",
-            ("delivery.schedule", "formats.redirect"),
+            ("delivery.schedule", "delivery.delivered_copies", "formats.redirect"),
             {
                 "delay": {"chance": (0.3, 0.8)},
                 "consumers": (0, 1),
@@ -245,7 +245,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "life of a store",
-            ("message_store",),
+            ("message_store", "directories"),
             {
                 "commit_log_bytes": (1024, 2048, 8192),
                 "lives": (1, 2, 3),
@@ -266,5 +266,137 @@ COMPONENTS: dict[str, Component] = {
                 "endings": (*_CRASHES, "stop in traffic"),
             },
         ),
+        Component(
+            "queue extension",
+            ("queues.consume_queue_ext",),
+            {
+                "settings": {"enable_consume_queue_ext": (True,), "mapped_file_size_consume_queue_ext": (400,)},
+                "consuming": {"filtered": (True,)},
+                "consumers": (1, 2),
+                "messages_each": (8, 16),
+                "retention": {"deletes_segments": (False, True)},
+                "lives": (2, 3),
+                "endings": (*_CRASHES, "stop and strays"),
+            },
+        ),
+        Component(
+            "pull",
+            ("queues.pull", "filters.message_filter"),
+            {
+                "consumers": (1, 2),
+                "consuming": {"filtered": (False, True)},
+                "commit_log_bytes": (1024, 2048, 8192),
+                "retention": {"deletes_segments": (False, True)},
+                "lives": (1, 2),
+                "disk": _DISKS_THAT_KEEP,
+                "faults": {"failed_sync_chance": (0.0, 0.0, 0.1)},
+            },
+        ),
+        Component(
+            "replication",
+            ("replication.ha_client", "replication.ha_service", "replication.replica_log"),
+            {"retention": {"deletes_segments": (False, False, True)}},
+            "replication-network-faults",
+        ),
+        Component(
+            "waiting puts",
+            ("log.group_transfer", "log.put_wait"),
+            {"cluster": {"sync_master": (True,)}},
+            "replication-network-faults",
+        ),
+        Component(
+            "broker sends",
+            ("broker.sending", "broker.late_answers", "broker.topic_names", "broker.processors.send"),
+            {
+                "messages": {"batch_chance": (0.0, 0.2)},
+                "transactions": {"chance": (0.0, 0.3)},
+                "network": {"broken_chance": (0.0, 0.05), "partition_chance": (0.0, 0.02)},
+            },
+            "consumer-retry",
+        ),
+        Component(
+            "broker pulls",
+            ("broker.long_polling", "broker.subscriptions", "broker.processors.pull", "services.consumer_filter"),
+            {"broker": {"tailing_consumers": (0, 1, 2), "pull_messages_max": (1, 4)}},
+            "filtered-and-delayed-delivery",
+        ),
+        Component(
+            "broker tables",
+            (
+                *("broker.topics", "broker.versioned_table", "broker.parts", "broker.broker"),
+                *("broker.processors.broker_admin", "broker.processors.group_admin"),
+            ),
+            {"broker": {"group_members": (0, 2)}},
+            "operator-changes",
+        ),
+        Component(
+            "group members",
+            (
+                *("broker.clients", "broker.client_calls", "broker.deadlines", "broker.housekeeping"),
+                "broker.processors.client_manage",
+            ),
+            {"broker": {"rest_ms_max": (8_000, 150_000)}},
+            "orderly-consumers",
+        ),
+        Component("lookups", ("broker.processors.query",), {}, "broker-lookups"),
+        Component(
+            "routes",
+            ("broker.name_server", "broker.outer_api", "broker.processors.names"),
+            {"cluster": {"slaves": (0, 1)}},
+            "name-server-routes",
+        ),
+        Component(
+            "connections",
+            (
+                *("broker.connections", "broker.server", "broker.session", "broker.router", "broker.requests"),
+                *("broker.request_pool", "broker.fair_queue", "broker.remoting_client"),
+            ),
+            {
+                "network": {"broken_chance": (0.0, 0.05), "half_open_chance": (0.0, 0.02), "split_chance": (0.0, 0.2)},
+                "broker": {"buffer_bytes": (300, 4_096)},
+            },
+            "requests-in-flight",
+        ),
     )
 }
+
+_FIGURES = "counts and shows; no promise depends on it"
+_SETTINGS = "reads and checks settings; runs construct their settings"
+_REAL = "the real machine; runs have a simulated one"
+_SHARED = "the judge or the simulated clients use it too; conformance and fuzzing compare it with RocketMQ"
+_READS = "reads directories for operators; no run uses it"
+
+NOT_MUTATED: Mapping[str, str] = {
+    "broker.acl": "permissions of accounts, as pure functions of an access list",
+    "broker.broker_config": _SETTINGS,
+    "broker.hooks": "calls functions of a program that embeds a broker",
+    "broker.kv_config": "strings for programs; no promise depends on them",
+    "broker.limits": "protects a server from too many clients; the soak test exceeds the limits",
+    "broker.live_settings": _SETTINGS,
+    "broker.metrics": _FIGURES,
+    "broker.name_server_settings": _SETTINGS,
+    "broker.operator_log": _FIGURES,
+    "broker.processors.acl_admin": "edits an access list; see broker.acl",
+    "broker.processors.figures": _FIGURES,
+    "broker.serve": _REAL,
+    "broker.serve_names": _REAL,
+    "broker.server_counts": _FIGURES,
+    "broker.setting_changes": _SETTINGS,
+    "broker.statistics": _FIGURES,
+    "config": _SETTINGS,
+    "errors": "defines error classes",
+    "filters.sql_expression": "pure function; tests compare it with RocketMQ's",
+    "filters.sql_filter": "pure function; tests compare it with RocketMQ's",
+    "formats": _SHARED,
+    "marks": _FIGURES,
+    "network": "declares what the store needs of a network",
+    "own_code": "worlds for users' programs",
+    "plugins": "calls wrappers of a program that embeds a store",
+    "real": _REAL,
+    "runtime_info": _FIGURES,
+    "settings": _SETTINGS,
+    "stats": _FIGURES,
+    "tools": _READS,
+    "world": "declares what the store needs of a machine",
+}
+"""Modules and folders below `store` without mutants, except the modules of components, and the reasons."""

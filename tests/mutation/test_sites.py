@@ -1,11 +1,12 @@
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from tests.mutation import MUTANTS, SITES_EACH, all_sites, selected_sites
 from tests.mutation.code import patches_of, subjects_of
-from tests.mutation.components import COMPONENTS
+from tests.mutation.components import COMPONENTS, NOT_MUTATED
 from tests.mutation.operators import OPERATORS
 from tests.mutation.survivors import SURVIVORS, UNREACHED
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
@@ -30,6 +31,19 @@ def test_every_component_and_every_operator_has_mutation_sites() -> None:
 def test_each_module_belongs_to_one_component() -> None:
     modules = Counter(module for component in COMPONENTS.values() for module in component.modules)
     assert set(modules.values()) == {1}
+
+
+def test_each_module_of_the_store_is_mutated_or_has_a_reason() -> None:
+    mutated = {module for component in COMPONENTS.values() for module in component.modules}
+    paths = [path for path in STORE.rglob("*.py") if path.name != "__init__.py"]
+    others = {".".join(path.relative_to(STORE).with_suffix("").parts) for path in paths} - mutated
+    explained = {module: next((one for one in NOT_MUTATED if _is_below(module, one)), "") for module in others}
+    assert [module for module, prefix in explained.items() if not prefix] == []
+    assert set(explained.values()) == set(NOT_MUTATED)
+
+
+def _is_below(module: str, prefix: str) -> bool:
+    return module == prefix or module.startswith(f"{prefix}.")
 
 
 @pytest.mark.ci
@@ -123,6 +137,7 @@ def test_every_surviving_mutant_is_a_site_with_the_verdict_equivalent_or_gap() -
     assert all(verdict.split(": ")[0] in ("equivalent", "gap") for verdict in SURVIVORS.values())
 
 
+STORE = Path(segment.__file__).parents[1]
 APPEND = "tests.mutation:skip-advance:segment.Segment.append#1"
 
 

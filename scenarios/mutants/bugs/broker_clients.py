@@ -235,3 +235,11 @@ def lock_without_group(
     """Two consumer groups exclude each other from queues."""
     bit(any(other != group for other in self._groups))
     return lock_without_group.original(self, next(iter(self._groups), group), queues, client_id)
+
+
+@bug("new-group-has-no-offset", ClientManageProcessor, "_starts_at_zero_in_memory", found_by=("META",))
+@needs(SCENARIOS["consumer-order"].ranges)
+def never_start_at_zero(self: ClientManageProcessor, topic: str, queue_id: int) -> bool:
+    """A new group gets no offset, so its consumers begin at the end of the queue and skip the messages before."""
+    bit(never_start_at_zero.original(self, topic, queue_id))
+    return False

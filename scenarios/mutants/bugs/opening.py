@@ -5,6 +5,7 @@ from collections.abc import Callable
 from ....store import message_store
 from ....store.directories import directory_of
 from ....store.errors import CorruptFileError, StoreLockedError
+from ....store.log.segment_queue import SegmentQueue
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import QueueSegments
 from ....store.queues.consume_queue_table import ConsumeQueueTable
@@ -184,3 +185,15 @@ def note_without_count(self: Recovery, replay: QueueReplay, error: OSError) -> N
     note_without_count.original(self, replay, error)
     queue = replay.queue
     bit(self._report.counted.pop((queue.topic, queue.queue_id)) > queue.max_offset)
+
+
+@bug("whole-file-reported-short", SegmentQueue, "load", found_by=("SCAN",))
+@needs(endings=("stop",), lives=(2,), consume_queue_bytes=(100,))
+def load_with_reports(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
+    """A start reports every queue file as too short, so an operator looks for damage that is not there."""
+    load_with_reports.original(self, before_loss=before_loss)
+    bit(bool(self.segments))
+    for segment in self.segments:
+        self.extended.append(
+            CorruptFileError(segment.file.path, 0, "file size", self.segment_bytes, self.segment_bytes)
+        )

@@ -11,7 +11,8 @@ from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.remoting_client import RemotingClient
 from ....store.broker.requests import RequestCode, success_response
 from ....store.broker.router import Channel
-from ....store.broker.topics import SubscriptionGroupConfig
+from ....store.broker.sending import SendChecks, SendRequest
+from ....store.broker.topics import SubscriptionGroupConfig, TopicConfig
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.catalogue import SCENARIOS
@@ -117,3 +118,12 @@ def reset_to_end(self: GroupAdminProcessor, request: RemotingCommand, channel: C
     bit()
     fields = {**request.ext_fields, "timestamp": "-1", "isForce": "true"}
     return reset_to_end.original(self, replace(request, ext_fields=fields), channel)
+
+
+@bug("missing-queue-accepted", SendChecks, "find_or_create_topic", found_by=("STATUS", "PREFIX"))
+@needs(_OPERATED)
+def find_topic_only(self: SendChecks, send: SendRequest) -> TopicConfig:
+    """A broker stores a message in a queue that its topic does not have, where no consumer looks."""
+    topic = self._parts.topics.get(send.topic)
+    bit(topic is not None and send.queue_id >= topic.queue_nums)
+    return find_topic_only.original(self, send._replace(queue_id=0))

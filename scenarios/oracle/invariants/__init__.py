@@ -56,7 +56,10 @@ INVARIANTS: dict[str, str] = {
     "QUIET": "once users are done and faults have ended, every cursor reaches its end within its configured time",
     "READ": "a consumer receives exactly the messages that its subscription matches, in order",
     "META": "progress is read as last made durable, or newer, and never ahead of what was reported",
-    "SCAN": "recovery reads no more of the log than the settings and the checkpoint require",
+    "SCAN": (
+        "recovery reads no more of the log than the settings and the checkpoint require, and reports no damage after a "
+        "clean stop"
+    ),
     "SCHED": "delayed messages are delivered at least once, to their queue, and not before their time",
     "REDEL": "redelivery after a crash is limited by the last durable progress; a restart repeats no delivery",
     "CLEAN": "retention removes only the oldest segments, as many as requested, and none that is needed",

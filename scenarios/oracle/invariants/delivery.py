@@ -211,6 +211,22 @@ def check_group_offset(
     )
 
 
+def check_missing_group_offset(
+    commits: GroupCommits, group: Group, *, asked_in: int, begins_at_zero: bool
+) -> Iterator[Violation]:
+    """META: yield an answer that a group has no offset although it has one, or must begin at 0.
+
+    A client then begins at the end of the queue, by its default. begins_at_zero: whether the queue begins at 0 and its
+    first message is in memory. RocketMQ answers with 0 then.
+    """
+    record_tried("META")
+    if asked_in != commits.life or not (begins_at_zero or group in commits.answered or group in commits.final):
+        return
+    name, topic, queue_id = group
+    summary = f"{name} in {topic}/{queue_id} has no offset in an answer"
+    yield Violation("META", summary, field="offset", expected="0 or more", found="QUERY_NOT_FOUND")
+
+
 def _delivery_violation(
     invariant: str, found: FoundRecord, summary: str, field: str, expected: str, seen: str
 ) -> Violation:

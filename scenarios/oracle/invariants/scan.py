@@ -7,6 +7,8 @@
     an index, too      the last record of the kept index files, if that is earlier: after a clean exit all files
                        are kept, after a crash the first ones that are full and covered by the checkpoint
 
+After a clean exit, recovery reports damage only if the disk or the test has changed the files.
+
 Recovery may read the whole log if entries before that start are missing, if a queue's first file is missing, or if
 files were changed while the store was off. The caller omits runs with such changes.
 """
@@ -26,6 +28,7 @@ from ....store.formats.checkpoint import (
 )
 from ....store.formats.consume_queue import ENTRY_BYTES, is_blank
 from ....store.message_store import MessageStore
+from ....store.recovery.recovery import RecoveryReport
 from ...claims.disk_models import DISK_MODELS
 from ...claims.plan import DAMAGING, Plan
 from ..evidence import Violation, record_tried
@@ -33,6 +36,19 @@ from ..reader import UnreadableError, read_records
 from . import live
 
 _SEGMENTS_AFTER_CLEAN_EXIT = 3
+_DISKS_THAT_CHANGE_DATA = ("dying-disk", "lying-disk")
+
+
+def check_reported_damage(plan: Plan, report: RecoveryReport | None) -> Iterator[Violation]:
+    """Yield each damage that a recovery after a clean exit reports although no file was changed."""
+    is_altered = any(life.ending in DAMAGING for life in plan.lives) or plan.disk in _DISKS_THAT_CHANGE_DATA
+    if report is None or not report.clean_exit or is_altered:
+        return
+    record_tried("SCAN")
+    for finding in report.findings:
+        summary = "recovery reports damage after a clean stop"
+        place = finding.file, finding.offset, finding.field
+        yield Violation("SCAN", summary, *place, f"no damage, not {finding.expected}", str(finding.found))
 
 
 class ScanBounds(NamedTuple):

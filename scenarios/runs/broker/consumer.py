@@ -4,7 +4,7 @@ The consumer's machine may die while it processes messages. The consumer's next 
 then continues at the committed offset.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import NamedTuple
@@ -47,6 +47,7 @@ _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
 """The back-off between two pulls without messages. The back-off doubles, because most pulls find no message."""
 PATIENCE_MS = 3_000
 """The time limit for an answer, in addition to the time for which a pull is held."""
+_ALL_IN_MEMORY_BYTES = 1 << 30
 
 
 class BrokerQueue(NamedTuple):
@@ -161,14 +162,24 @@ class BrokerConsumer:
         while True:
             asked_in, asked = account.ledger.life, self._routes.broker_for_offsets(queue.broker, queue.topic)
             response = self._send_request(asked, query_offset_command(*queue.queue), PATIENCE_MS)
-            codes = ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND
-            if asked is not None and response is not None and response.code in codes:
-                offset = int(response.ext_fields.get("offset", "0"))
+            if response is not None and response.code == ResponseCode.QUERY_NOT_FOUND:
+                if asked is not None and not asked.is_slave:
+                    self._report(self._judge_missing_offset(queue, asked_in))
+                return 0
+            if asked is not None and response is not None and response.code == ResponseCode.SUCCESS:
+                offset = int(response.ext_fields["offset"])
                 known_in = None if asked.is_slave else asked_in
                 group = (CONSUMER_GROUP, *queue.queue)
                 self._report(delivery.check_group_offset(account.ledger.commits, group, offset, asked_in=known_in))
                 return offset
             self._world.tasks.sleep(RETRY_MS)
+
+    def _judge_missing_offset(self, queue: BrokerQueue, asked_in: int) -> Iterator[Violation]:
+        plan, group = self._plan, (CONSUMER_GROUP, *queue.queue)
+        is_in_memory = plan.settings.physical_memory_bytes >= _ALL_IN_MEMORY_BYTES and not plan.broker.slaves_are_read
+        begins_at_zero = is_in_memory and not plan.retention.deletes_segments
+        commits = self._accounts[queue.broker].ledger.commits
+        return delivery.check_missing_group_offset(commits, group, asked_in=asked_in, begins_at_zero=begins_at_zero)
 
     def _pull_repeatedly(self, queue: BrokerQueue, position: int) -> None:
         account, broker, tasks = self._accounts[queue.broker], self._plan.broker, self._world.tasks

@@ -25,6 +25,7 @@ from .commands import pull_command, query_offset_command, route_command
 from .consumer import BrokerQueue
 from .group_member import GROUP
 from .message_options import EVERYTHING
+from .refused_requests import check_refused, refused_requests
 
 OPERATORS_NET = 110
 """The last byte of the address of the operator."""
@@ -34,6 +35,11 @@ _CLONE = "clone-of-members"
 _DELETE_CHANCE = 0.3
 _PERMS = (6, 4, 2)
 _AGO_MS_MAX = 60_000
+_SYSTEM_TOPICS = ("SELF_TEST_TOPIC", "TBW102", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX")
+_SYSTEM_GROUPS = ("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")
+"""RocketMQ brokers create these entries when they start: see TopicConfigManager and SubscriptionGroupManager."""
+_REFUSED_REQUESTS = 5
+"""Number of invalid requests in a row. A run has time for few acts."""
 _CLEANING = (
     RequestCode.CLEAN_UNUSED_TOPIC,
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
@@ -64,6 +70,7 @@ class OperatorClient(BrokerUser):
             self._read_tables,
             self._read_route,
             self._clean,
+            self._send_refused,
         ]
         if run.plan.broker.group_members:
             self._acts += [self._reset_offsets, self._clone_offsets, self._list_connections, self._lock_for_other_group]
@@ -170,9 +177,10 @@ class OperatorClient(BrokerUser):
 
     def _read_tables(self, broker: str) -> None:
         tables = self.run.accounts[broker].tables
-        for code, table, member, settings in (
-            (RequestCode.GET_ALL_TOPIC_CONFIG, tables.topics, "topicConfigTable", topic_settings),
-            (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, tables.groups, "subscriptionGroupTable", group_settings),
+        groups = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        for code, table, member, settings, of_system in (
+            (RequestCode.GET_ALL_TOPIC_CONFIG, tables.topics, "topicConfigTable", topic_settings, _SYSTEM_TOPICS),
+            (groups, tables.groups, "subscriptionGroupTable", group_settings, _SYSTEM_GROUPS),
         ):
             reply = self.ask(broker, RemotingCommand(code, 0))
             if reply is None or not reply.is_success or not reply.is_of_this_life:
@@ -180,6 +188,7 @@ class OperatorClient(BrokerUser):
             body = msgspec.json.decode(reply.response.body)
             found = {name: settings(entry) for name, entry in body[member].items()}
             self.run.report(table.check_answer(found, body["dataVersion"]["counter"], reply.asked_ns))
+            self.run.report(table.check_of_system(found, of_system))
 
     def _read_route(self, broker: str) -> None:
         """Ask the broker, as a name server, for the route of a topic."""
@@ -197,6 +206,14 @@ class OperatorClient(BrokerUser):
     def _clean(self, broker: str) -> None:
         """Ask for a removal of what no message needs. Other invariants notice a removal of more."""
         self.ask(broker, RemotingCommand(self.stream.choice(_CLEANING, "what to clean"), 0))
+
+    def _send_refused(self, broker: str) -> None:
+        topic, ledger = self.run.topics[0], self.run.accounts[broker].ledger
+        for _ in range(_REFUSED_REQUESTS):
+            asked, is_made = self.stream.choice(refused_requests(topic), "refused request"), topic in ledger.topics
+            reply = self.ask(broker, asked.command)
+            if reply is not None and is_made:
+                self.run.report(check_refused(asked, reply.response.code))
 
     # -- offsets of groups -------------------------------------------------------------------------
 

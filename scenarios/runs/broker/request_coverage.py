@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ....store.broker.requests import RequestCode as Code
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Options, Ranges
+from .refused_requests import REFUSED_CODES
 
 _SHOWN_MAX = 4
 
@@ -68,6 +69,7 @@ USERS: Mapping[str, UserRequests] = {
             *(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Code.DELETE_SUBSCRIPTIONGROUP),
             *(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Code.GET_ROUTEINFO_BY_TOPIC, Code.PULL_MESSAGE),
             *(Code.CLEAN_UNUSED_TOPIC, Code.CLEAN_EXPIRED_CONSUMEQUEUE, Code.DELETE_EXPIRED_COMMITLOG),
+            *REFUSED_CODES,
         ),
         _has("broker.operators"),
     ),

@@ -1,0 +1,130 @@
+"""Refused requests: invalid requests of clients and operators, with the codes of the refusals (STATUS).
+
+A broker may also answer any request with SYSTEM_BUSY or SERVICE_NOT_AVAILABLE.
+Source: RocketMQ AbstractSendMessageProcessor.msgCheck, PullMessageProcessor, AdminBrokerProcessor,
+EndTransactionProcessor, TopicValidator.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from ....store.broker.requests import RequestCode as Code
+from ....store.broker.requests import ResponseCode
+from ....store.broker.topic_names import AUTO_CREATE_TOPIC
+from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from ....store.formats.remoting.command import RemotingCommand
+from ...oracle.evidence import Violation, record_tried
+from .commands import end_transaction_command, pull_command, send_back_command, update_offset_command
+from .message_options import EVERYTHING, Subscription
+
+_UNKNOWN_CODE = 9_999
+_MISSING = "nobody-s"
+"""A topic and group that no user creates."""
+_TRANSIENT = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+_BEYOND = 1 << 40
+"""A log offset after the end of every log."""
+
+
+class RefusedRequest(NamedTuple):
+    """A request that a broker must refuse, and the reason."""
+
+    reason: str
+    command: RemotingCommand
+    codes: tuple[ResponseCode, ...]
+    """The allowed answers, except transient ones."""
+
+
+def refused_requests(topic: str) -> list[RefusedRequest]:
+    """Return requests that name a topic that exists."""
+    return [
+        RefusedRequest(reason, command, code if isinstance(code, tuple) else (code,))
+        for part in (_sends(topic), _pulls(topic), _others(), _changes(topic))
+        for reason, command, code in part
+    ]
+
+
+_Row = tuple[str, RemotingCommand, ResponseCode | tuple[ResponseCode, ...]]
+
+
+def _sends(topic: str) -> Iterator[_Row]:
+    yield "a send to a topic of the broker", _send("SCHEDULE_TOPIC_XXXX"), ResponseCode.NO_PERMISSION
+    yield "a send to a missing topic", _send(_MISSING, c=_MISSING), ResponseCode.TOPIC_NOT_EXIST
+    yield "a send to an invalid topic", _send("no topic"), ResponseCode.SYSTEM_ERROR
+    yield "a send to a topic with a long name", _send("t" * 128), ResponseCode.SYSTEM_ERROR
+    yield "a send to a missing queue", _send(topic, e="99"), ResponseCode.SYSTEM_ERROR
+    yield "a send with a queue id that is no number", _send(topic, e="first"), ResponseCode.SYSTEM_ERROR
+    yield "a send with a delivery time", _send(topic, i="TIMER_DELAY_MS\0015000\2"), ResponseCode.MESSAGE_ILLEGAL
+    batch = _send("%RETRY%consumers", Code.SEND_BATCH_MESSAGE, m="true")
+    yield "a batch to a retry topic", batch, ResponseCode.MESSAGE_ILLEGAL
+    yield "a return of a missing message", send_back_command(topic, _BEYOND, 1), ResponseCode.SYSTEM_ERROR
+
+
+def _pulls(topic: str) -> Iterator[_Row]:
+    """A topic may lack the permission to read, which a broker checks before queue and expression."""
+    closed = ResponseCode.NO_PERMISSION
+    yield "a pull of a missing topic", _pull(_MISSING, 0), ResponseCode.TOPIC_NOT_EXIST
+    yield "a pull of a missing queue", _pull(topic, 99), (ResponseCode.SYSTEM_ERROR, closed)
+    for kind, text in (("SQL92", "tier IN"), ("REGEX", ".*")):
+        wanted = Subscription(kind, text, lambda _: False)
+        codes = ResponseCode.SUBSCRIPTION_PARSE_FAILED, closed
+        yield f"a pull with the {kind} expression {text!r}", _pull(topic, 0, wanted), codes
+    pull = _pull(topic, 0)
+    plain = replace(pull, ext_fields={**pull.ext_fields, "sysFlag": "0"})
+    codes = ResponseCode.SUBSCRIPTION_NOT_EXIST, closed
+    yield "a pull without an expression by a group without a heartbeat", plain, codes
+
+
+def _others() -> Iterator[_Row]:
+    yield "a request with an unknown code", RemotingCommand(_UNKNOWN_CODE, 0), ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    yield "a request without its field", RemotingCommand(Code.GET_MIN_OFFSET, 0), ResponseCode.SYSTEM_ERROR
+    for decision in (TRANSACTION_COMMIT, TRANSACTION_ROLLBACK):
+        ended = end_transaction_command(_MISSING, 0, _BEYOND, decision, asked=False)
+        yield f"a decision {decision} about a missing message", ended, ResponseCode.SYSTEM_ERROR
+    yield "a negative offset", update_offset_command(_MISSING, 0, -1, _MISSING), ResponseCode.SYSTEM_ERROR
+    missing = update_offset_command(_MISSING, 0, 0, _MISSING)
+    yield "an offset in a missing topic", missing, ResponseCode.TOPIC_NOT_EXIST
+
+
+def _changes(topic: str) -> Iterator[_Row]:
+    error = ResponseCode.SYSTEM_ERROR
+    for field, value in (("perm", "9"), ("topicFilterType", "NO_TAG"), ("readQueueNums", "-1"), ("topic", "no topic")):
+        yield f"a topic with {field} {value}", _topic(topic, **{field: value}), error
+    yield "a change of a system's topic", _topic(AUTO_CREATE_TOPIC), error
+    deletion = RemotingCommand(Code.DELETE_TOPIC_IN_BROKER, 0, ext_fields={"topic": AUTO_CREATE_TOPIC})
+    yield "a deletion of a system's topic", deletion, error
+    body = b'{"groupName": "%s", "retryQueueNums": -1}' % _MISSING.encode()
+    group = RemotingCommand(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=body)
+    yield "a group with a negative number of queues", group, error
+    fields = {"topic": _MISSING, "group": _MISSING, "timestamp": "0", "isForce": "true"}
+    reset = RemotingCommand(Code.INVOKE_BROKER_TO_RESET_OFFSET, 0, ext_fields=fields)
+    yield "a reset of offsets in a missing topic", reset, error
+
+
+def _send(topic: str, code: Code = Code.SEND_MESSAGE_V2, **changed: str) -> RemotingCommand:
+    fields = {"a": _MISSING, "b": topic, "c": AUTO_CREATE_TOPIC, "d": "1", "e": "0", "f": "0", "g": "0", "h": "0"}
+    fields |= {"i": "", "j": "0", "k": "false", "m": "false", **changed}
+    return RemotingCommand(code, 0, ext_fields=fields, body=b"refused")
+
+
+def _pull(topic: str, queue_id: int, wanted: Subscription = EVERYTHING) -> RemotingCommand:
+    return pull_command(topic, queue_id, 0, wanted, most=1, suspend_ms=0, group=_MISSING)
+
+
+def _topic(topic: str, /, **changed: str) -> RemotingCommand:
+    fields = {"topic": topic, "defaultTopic": AUTO_CREATE_TOPIC, "readQueueNums": "1", "writeQueueNums": "1"}
+    fields |= {"perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false", **changed}
+    return RemotingCommand(Code.UPDATE_AND_CREATE_TOPIC, 0, ext_fields=fields)
+
+
+REFUSED_CODES = tuple(code for code in Code if any(each.command.code == code for each in refused_requests("")))
+"""The known codes of the requests."""
+
+
+def check_refused(asked: RefusedRequest, code: int) -> Iterator[Violation]:
+    """Yield an answer that accepts the request, or that has another reason than RocketMQ's."""
+    record_tried("STATUS")
+    if code not in (*asked.codes, *_TRANSIENT):
+        expected = " or ".join(each.name for each in asked.codes)
+        summary = f"{asked.reason} is answered otherwise"
+        yield Violation("STATUS", summary, "", -1, "code", expected, ResponseCode(code).name)
