@@ -230,6 +230,10 @@ class BrokerPlan:
     """Consumers commit an offset with the next pull instead of in a separate request."""
     consumer_restart_chance: float = knob_field(0.0, plain=0.0, weight=4)
     """The chance, per consumer and start of the broker, that the consumer restarts at its committed offsets."""
+    registers_filters: bool = knob_field(False, plain=False, weight=2)
+    """Consumers register their subscriptions by heartbeats, and pull without them. With extension files, the broker
+    evaluates SQL expressions when it dispatches a message.
+    """
     send_back_chance: float = knob_field(0.0, plain=0.0, weight=3)
     """The chance that a consumer sends a delivered message back for a retry."""
     client_death_chance: float = knob_field(0.0, plain=0.0, weight=4)

@@ -34,7 +34,7 @@ class Component:
 LEFT_OUT = frozenset(
     (
         *("SegmentWarmUp", "TransactionConfig", "IndexStructure", "QueryMessageResult"),
-        *("is_disk_full", "used_ratio"),
+        *("is_disk_full", "used_ratio", "DailyMessageTotals", "PutLatency", "StoreProblemLog"),
     )
 )
 """Classes and functions that are not changed: runs do not use them, or only for reports."""
@@ -323,12 +323,13 @@ COMPONENTS: dict[str, Component] = {
         Component(
             "broker tables",
             (
-                *("broker.topics", "broker.versioned_table", "broker.parts", "broker.broker"),
+                *("broker.topics", "broker.versioned_table"),
                 *("broker.processors.broker_admin", "broker.processors.group_admin"),
             ),
             {"broker": {"group_members": (0, 2)}},
             "operator-changes",
         ),
+        Component("life of a broker", ("broker.parts", "broker.broker"), {}, "swarm-broker"),
         Component(
             "group members",
             (

@@ -45,9 +45,8 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         *("broker.fair_queue:HostFairQueue.*", "broker.request_pool:RequestPool._count_*"),
         "broker.processors.send:SendMessageProcessor.send_back",
     ),
-    "no consumer registers an SQL expression, so the broker calculates no bit maps": (
-        *("services.consumer_filter:*", "broker.parts:BrokerParts._*register_filters", "broker.subscriptions:*"),
-        *("broker.processors.pull:*._message_filter", "broker.processors.pull:*._registered_subscription"),
+    "consumers of runs keep one expression, never broadcast, and pull as often as they register": (
+        *("services.consumer_filter:*", "broker.subscriptions:*", "broker.processors.pull:*._registered_subscription"),
         "filters.message_filter:TagFilter.matches_record",
     ),
     "no client sends a message to a retry topic itself; consumers use CONSUMER_SEND_MSG_BACK": (

@@ -181,6 +181,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             delay={"chance": (0.0, 0.3, 0.7)},
             transactions={"chance": (0.0, 0.0, 0.3)},
             network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
+            broker={"registers_filters": (False, True, True)},
+            settings={"enable_consume_queue_ext": (False, True, True)},
         ),
         stream="a-group-gets-what-it-wants-when-it-is-due",
     ),

@@ -16,8 +16,10 @@ from ....store.formats.message import MessageRecord
 from ....store.formats.messages import PutMessageResult
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import MessageQueue
+from ....store.formats.scan import ScannedRecord
 from ....store.index.key_query import QueryMessageResult
 from ....store.message_store import MessageStore
+from ....store.services.consumer_filter import ConsumerFilterManager
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
@@ -243,3 +245,17 @@ def never_start_at_zero(self: ClientManageProcessor, topic: str, queue_id: int) 
     """A new group gets no offset, so its consumers begin at the end of the queue and skip the messages before."""
     bit(never_start_at_zero.original(self, topic, queue_id))
     return False
+
+
+@bug("filter-bits-not-set", ConsumerFilterManager, "bit_map_of", found_by=("READ", "LIVE"))
+@needs(
+    SCENARIOS["filtered-and-delayed-delivery"].ranges,
+    consuming={"filtered": (True,)},
+    settings={"enable_consume_queue_ext": (True,)},
+    broker={"registers_filters": (True,)},
+)
+def map_without_bits(self: ConsumerFilterManager, record: ScannedRecord) -> bytes:
+    """A message that a registered expression matches gets no bit, so its group never receives it."""
+    bits = map_without_bits.original(self, record)
+    bit(any(bits))
+    return bytes(len(bits))

@@ -146,6 +146,8 @@ class BrokerNode(Node):
             default_topic_queue_nums=self._plan.queues_per_topic,
             flush_consumer_offset_interval_ms=CONSUMER_OFFSET_INTERVAL_MS,
             enable_property_filter=self._plan.consuming.filtered,
+            enable_calc_filter_bit_map=self._plan.broker.registers_filters
+            and self._plan.settings.enable_consume_queue_ext,
             transaction_timeout_ms=TRANSACTION_MS,
             transaction_check_interval_ms=TRANSACTION_MS,
             transaction_check_max=TRANSACTION_CHECKS,

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from struct import Struct
 from typing import Any
 
@@ -24,6 +25,7 @@ HEARTBEAT_MS = 3_000
 TRANSACTION_MS = 1_000
 """The age at which a broker first asks a producer about a half message, and the interval of check requests."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+_EXPRESSION_FIELDS = ("subscription", "expressionType")
 _CPP_HEAD = Struct(">ii")
 _CPP_HEADER_AT = 4
 _CPP_VERSION = 63
@@ -144,6 +146,13 @@ def pull_command(
         "expressionType": wanted.kind,
     }
     return RemotingCommand(RequestCode.PULL_MESSAGE, 0, ext_fields=fields)
+
+
+def without_expression(pull: RemotingCommand) -> RemotingCommand:
+    """Return a pull for which the broker uses the subscription in the group's last heartbeat."""
+    fields = {name: text for name, text in pull.ext_fields.items() if name not in _EXPRESSION_FIELDS}
+    fields["sysFlag"] = str(int(fields["sysFlag"]) & ~_SUBSCRIPTION)
+    return replace(pull, ext_fields=fields)
 
 
 def max_offset_command(topic: str, queue_id: int) -> RemotingCommand:

@@ -38,6 +38,7 @@ from .commands import (
     query_offset_command,
     send_back_command,
     update_offset_command,
+    without_expression,
 )
 from .message_options import EVERYTHING
 from .routes import BROKER, BrokerAddress, Routes
@@ -111,7 +112,7 @@ class BrokerConsumer:
     def _begin_on_machine(self, world: World) -> None:
         self._world = world
         self._routes = self._make_routes(world)
-        self._routes.start([topic_of_users(number) for number in range(self._plan.topics)])
+        self._routes.start(self._topics)
         self._suggested: dict[BrokerQueue, int] = {}
         """The broker id that the last answer suggests: the master or a slave."""
         self._idle_ms: dict[BrokerQueue, int] = {}
@@ -119,19 +120,23 @@ class BrokerConsumer:
         for queue in self.positions:
             self._start_pulling(queue)
         self._pulling_in = self._machine.lives
-        if self._plan.broker.client_death_chance:
+        if self._plan.broker.client_death_chance or self._plan.broker.registers_filters:
             world.tasks.spawn("heartbeat", self._send_heartbeats)
 
     @property
-    def _topics_to_consume(self) -> list[str]:
-        return sorted({each.topic for each in self.positions})
+    def _topics(self) -> list[str]:
+        """All topics. Members of a group must have the same subscriptions, so each names all topics in heartbeats."""
+        return [topic_of_users(number) for number in range(self._plan.topics)]
 
     def _send_heartbeats(self) -> None:
-        command = consumer_heartbeat(self._machine.host, self._topics_to_consume, self._wanted)
         while True:
             for broker in self._accounts:
-                self._send_request(self._routes.broker_for_offsets(broker, ""), command, PATIENCE_MS)
+                self._send_heartbeat(self._routes.broker_for_offsets(broker, ""))
             self._world.tasks.sleep(HEARTBEAT_MS)
+
+    def _send_heartbeat(self, broker: BrokerAddress | None) -> None:
+        command = consumer_heartbeat(self._machine.host, self._topics, self._wanted)
+        self._send_request(broker, command, PATIENCE_MS)
 
     def _start_pulling(self, queue: BrokerQueue) -> None:
         self._world.tasks.spawn(f"pull {queue}", partial(self._consume_queue, queue))
@@ -188,6 +193,8 @@ class BrokerConsumer:
         is_slave = asked is not None and asked.is_slave
         commits = broker.commits_with_pulls and not is_slave
         command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=commits)
+        if broker.registers_filters and not is_slave:
+            command = without_expression(command)
         began_ns = self._world.clock.monotonic_ns()
         asked_in, is_made, before = ledger.life, queue.topic in ledger.topics, account.pulls.known_bounds(queue.queue)
         with self._record_commit(queue, position) if commits else nullcontext() as commit:
@@ -208,6 +215,8 @@ class BrokerConsumer:
             account.hits["pulled from a slave"] += is_slave
             self._handle_answer(queue, position, response, readings, asked_in)
             return
+        if response.code == ResponseCode.SUBSCRIPTION_NOT_EXIST:
+            self._send_heartbeat(asked)
         # `is_made` tells whether the topic existed at the request.
         if response.code == ResponseCode.TOPIC_NOT_EXIST and is_made and not is_slave:
             self._report(check_topic(ledger, queue.topic))

@@ -6,7 +6,6 @@ EndTransactionProcessor, TopicValidator.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from ....store.broker.requests import RequestCode as Code
@@ -15,7 +14,13 @@ from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from ....store.formats.remoting.command import RemotingCommand
 from ...oracle.evidence import Violation, record_tried
-from .commands import end_transaction_command, pull_command, send_back_command, update_offset_command
+from .commands import (
+    end_transaction_command,
+    pull_command,
+    send_back_command,
+    update_offset_command,
+    without_expression,
+)
 from .message_options import EVERYTHING, Subscription
 
 _UNKNOWN_CODE = 9_999
@@ -69,10 +74,8 @@ def _pulls(topic: str) -> Iterator[_Row]:
         wanted = Subscription(kind, text, lambda _: False)
         codes = ResponseCode.SUBSCRIPTION_PARSE_FAILED, closed
         yield f"a pull with the {kind} expression {text!r}", _pull(topic, 0, wanted), codes
-    pull = _pull(topic, 0)
-    plain = replace(pull, ext_fields={**pull.ext_fields, "sysFlag": "0"})
     codes = ResponseCode.SUBSCRIPTION_NOT_EXIST, closed
-    yield "a pull without an expression by a group without a heartbeat", plain, codes
+    yield "a pull without an expression by a group without a heartbeat", without_expression(_pull(topic, 0)), codes
 
 
 def _others() -> Iterator[_Row]:

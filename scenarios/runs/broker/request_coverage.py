@@ -46,6 +46,7 @@ USERS: Mapping[str, UserRequests] = {
         lambda ranges: any(_options(ranges, "consumers")) and not all(_options(ranges, "broker.commits_with_pulls")),
     ),
     "consumers that may die": UserRequests((Code.HEART_BEAT,), _has("consumers", "broker.client_death_chance")),
+    "consumers that register filters": UserRequests((Code.HEART_BEAT,), _has("consumers", "broker.registers_filters")),
     "consumers that retry": UserRequests((Code.CONSUMER_SEND_MSG_BACK,), _has("consumers", "broker.send_back_chance")),
     "tailing consumers": UserRequests((Code.PULL_MESSAGE, Code.GET_MAX_OFFSET), _has("broker.tailing_consumers")),
     "group members": UserRequests(
