@@ -85,7 +85,7 @@ def file_name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _segment_index(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
+def segment_index(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
     """Return the index of the last segment that begins at or before `offset`, else 0."""
     number = min(max(offset - segments[0].base_offset, 0) // segment_bytes, len(segments) - 1)
     if segments[number].base_offset > offset:  # a gap precedes this segment, so its index is lower
@@ -142,18 +142,18 @@ class SegmentQueue:
         segments = self.segments
         if not segments or offset < segments[0].base_offset:
             return None
-        segment = segments[_segment_index(segments, offset, self.segment_bytes)]
+        segment = segments[segment_index(segments, offset, self.segment_bytes)]
         return segment if offset < segment.end_offset else None
 
     def segment_index_of(self, offset: int) -> int:
         segments = self.segments
-        return _segment_index(segments, offset, self.segment_bytes) if segments else 0
+        return segment_index(segments, offset, self.segment_bytes) if segments else 0
 
     def segment_at_or_after(self, offset: int) -> Segment | None:
         segments = self.segments
         if not segments:
             return None
-        number = _segment_index(segments, offset, self.segment_bytes)
+        number = segment_index(segments, offset, self.segment_bytes)
         return next((one for one in segments[number : number + 2] if offset < one.end_offset), None)
 
     def last_segment(self) -> Segment | None:

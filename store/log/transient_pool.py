@@ -15,7 +15,7 @@ from ..running_flags import RefusalReason, RunningFlags
 from ..service import Service, do_nothing
 from ..world import MappedFile, Tasks, World
 from .segment import PAGE_BYTES, Segment
-from .segment_queue import SegmentQueue
+from .segment_queue import SegmentQueue, segment_index
 
 _NOTHING = memoryview(b"")
 
@@ -158,7 +158,8 @@ class BufferedSegmentQueue(SegmentQueue):
         segments = self.segments
         if not segments:
             return 0
-        index, last = self.segment_index_of(self._open_base), len(segments) - 1
+        # The index must be of this tuple: meanwhile another task may add a segment and advance `_open_base` to it.
+        index, last = segment_index(segments, self._open_base, self.segment_bytes), len(segments) - 1
         while index < last and segments[index].readable.get() == self.segment_bytes:
             index += 1
         segment = segments[index]
