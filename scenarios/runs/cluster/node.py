@@ -29,6 +29,7 @@ class ClusterNode(Node):
         self.ha: HAService | None = None
         self.has_logged_divergence = False
         """Whether the slave has logged, since its last start, that its log diverges from its master's."""
+        self.is_stopping = False
 
     @property
     def is_master(self) -> bool:
@@ -38,6 +39,7 @@ class ClusterNode(Node):
         super().power_on(life)
         self.ha = None
         self.has_logged_divergence = False
+        self.is_stopping = False
 
     def replicate(self, store: MessageStore) -> None:
         """Raises OSError if the service cannot listen."""

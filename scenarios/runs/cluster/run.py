@@ -54,7 +54,9 @@ class ClusterRun(NetworkRun):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._witness = ReplicationJudge(self._judge, self._ledger)
+        self._witness = ReplicationJudge(
+            self._plan, self._kernel, self._judge, self._ledger, self._disturbances.paused_ns
+        )
         self._master, *self._slaves = nodes_of(self._plan, self.simulation)
         self._ledger.clock_set_back = self._disturbances.set_back
 
@@ -111,7 +113,7 @@ class ClusterRun(NetworkRun):
             self._await_dispatch(store)
         on_answer = None
         if self._plan.cluster.sync_master:
-            on_answer = partial(rep.check_slave_acknowledged, store, self._witness.history, self._witness.replicas)
+            on_answer = partial(self._witness.check_answer, store)
         try:
             traffic = self._make_users(number, store, disk, on_answer=on_answer)
         except MachineDied:
@@ -131,7 +133,10 @@ class ClusterRun(NetworkRun):
             self._judge.judge_positions(store, disk)
 
         users, starts = self._kernel.spawn(machine, "users", work), 0
+        self._witness.note_readable(store)
         while not users.join(_LOOK_MS):
+            if self._master.is_alive:
+                self._witness.note_readable(store)
             if victim in self._slaves and not victim.is_alive:
                 starts += 1
                 self._record_end(victim, life)
@@ -170,7 +175,10 @@ class ClusterRun(NetworkRun):
         def stop() -> None:
             if node.is_master:
                 self._progress.shutdown()
+            node.is_stopping = True
             node.service.shutdown()
+            if node.is_master:
+                self._witness.check_stopped()
             self._settling.stop(store, disk, machine, clean=store.shutdown())
 
         with disk.with_faults(failed_creation_chance=0.0):  # a task that waits for a new file must get the file
@@ -264,6 +272,7 @@ class ClusterRun(NetworkRun):
             if not node.is_alive:
                 self._boot_node(node, number, None)
         self._run_users(number, HEAL, self._master)
+        self._judge.report(rep.check_waiting_puts(self._master.running[0].commit_log.group_transfer))
         for slave in self._slaves:
             self._await_settled(slave)
         for node in self._used_nodes:
@@ -298,10 +307,14 @@ class ClusterRun(NetworkRun):
         yield from quiescence.replication_cursors(
             slave.client.name, slave.name, store, self._master.running[0], reports, within_ms
         )
+        yield Cursor(f"connections of {slave.name}", slave.client.name, len(reports), 1, within_ms)
         transfer = self._master.running[0].commit_log.group_transfer
         if transfer is not None:  # puts wait for slaves
-            counted_on = any(each in transfer.replicas for each in connections if each.remote_address.startswith(own))
-            yield Cursor(f"{slave.name}, for puts to count on,", slave.client.name, counted_on, True, within_ms)
+            own_connections = [each for each in connections if each.remote_address.startswith(own)]
+            counted_on = [each for each in transfer.replicas if each in own_connections]
+            others = len(transfer.replicas) - sum(each in connections for each in transfer.replicas)
+            name, found = f"{slave.name}, for puts to count on,", (len(counted_on), others)
+            yield Cursor(name, slave.client.name, found, (1, 0), within_ms)
 
     def _open_all_alone(self) -> None:
         self._open_alone(self._master)
