@@ -124,7 +124,7 @@ LIMITS: tuple[Limit, ...] = (
         ("stop under load",),
         (_ALONE, _BROKER),
         _ANY_DISK,
-        "the users of a cluster are done before a machine is stopped",
+        "in clusters only one scenario stops machines under load, without faults of disks",
     ),
     Limit(
         _NOT_OF_CLUSTERS,

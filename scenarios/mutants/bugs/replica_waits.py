@@ -97,3 +97,11 @@ def remove_host(self: GroupTransfer, replica: Replica) -> None:
         if isinstance(each, HAConnection) and each.remote_address.startswith(f"{host}:"):
             bit(each is not replica)
             remove_host.original(self, each)
+
+
+@bug("ha-stop-leaves-puts-waiting", GroupTransfer, "time_out_all", found_by=("LIVE",))
+@needs(_WAITING, endings=("stop in traffic",), cluster={"slave_timeout_ms": (3000,)}, sync_ms_max=(1,))
+def leave_waiting(self: GroupTransfer) -> None:
+    """A stop of replication does not end the waits of puts, which last until slaveTimeout."""
+    bit(bool(self._requests))
+    self.replicas = ()
