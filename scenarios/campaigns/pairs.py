@@ -122,7 +122,7 @@ LIMITS: tuple[Limit, ...] = (
         ("stop under load",),
         (_ALONE, _BROKER),
         _ANY_DISK,
-        "the users of a cluster are done before a machine is stopped",
+        "in clusters only one scenario stops machines under load, without faults of disks",
     ),
     Limit(_OF_NETWORKS, (_CLUSTER, _BROKER), _SOUND, "a single store has no network"),
     Limit(("flipped bit",), (_CLUSTER,), _SOUND, "the bit is flipped in a record on its way to a slave"),

@@ -170,6 +170,8 @@ class SettingsPlan:
     enable_consume_queue_ext: bool = knob_field(False, False, False, True, plain=False)
     mapped_file_size_consume_queue_ext: int = knob_field(400, 400, 2_000)
     ha_send_heartbeat_interval_ms: int = knob_field(5_000, 5_000, 5_000, 500, plain=5_000)
+    ha_housekeeping_interval_ms: int = knob_field(20_000)
+    ha_slave_fallbehind_max: int = knob_field(256 << 20)
 
 
 @dataclass(frozen=True, slots=True)

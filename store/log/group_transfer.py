@@ -83,6 +83,10 @@ class GroupTransfer:
         self.replicas: tuple[Replica, ...] = ()
         """Connected slaves that have sent a first report. Each change creates a new tuple."""
 
+    @property
+    def pending_count(self) -> int:
+        return len(self._requests)
+
     def submit(
         self, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
     ) -> GroupTransferRequest:

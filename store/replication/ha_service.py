@@ -19,7 +19,7 @@ from ..formats.replication import REPORT_BYTES, decode_report, encode_frame_head
 from ..marks import count_mark
 from ..message_store import MessageStore
 from ..network import Connection, Listener, bracket_ipv6, send_all
-from ..service import do_nothing
+from ..service import NS_PER_MS, do_nothing, ms_until
 from ..world import Task
 from .ha_client import HAClient
 
@@ -165,11 +165,16 @@ class HAConnection:
         return True
 
     def _send_frames(self) -> None:
+        clock, interval_ns = self._world.clock, self._config.ha_send_heartbeat_interval_ms * NS_PER_MS
+        due_ns = clock.monotonic_ns() + interval_ns
         try:
             while not self._closed.get():
-                if self._send_next_frame() or self._signal.wait(self._config.ha_send_heartbeat_interval_ms):
-                    continue
-                self._send_bytes(encode_frame_header(self._sent.get(), 0))
+                if not self._send_next_frame():
+                    # Wake-ups without data, such as after refused puts, must not delay the heartbeat.
+                    if self._signal.wait(ms_until(due_ns, clock)):
+                        continue
+                    self._send_bytes(encode_frame_header(self._sent.get(), 0))
+                due_ns = clock.monotonic_ns() + interval_ns
         except (OSError, ValueError) as error:  # a closed map raises ValueError
             self.close(str(error))
         except Exception as error:

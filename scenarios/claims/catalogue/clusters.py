@@ -41,6 +41,40 @@ TROUBLED = CLUSTER.replace(
     }
 )
 
+RECONNECTS = TROUBLED.replace(
+    producers=(2, 3),
+    messages_each=(8, 16),
+    lives=(1, 2),
+    endings=("crash in traffic", "stop", "stop in traffic", "stop in traffic"),
+    memory={"transient_pool": (False,)},
+    consumers=(0,),
+    index={"slots": (0,)},
+    pauses={"ms_max": (30, 2000, 2000)},
+    cluster={
+        "slaves": (1, 2, 2),
+        "sync_master": (True, True, True, False),
+        "slave_timeout_ms": (200, 1000, 3000),
+        "transfer_batch_bytes": (50, 64, 500, 32_768),
+        "gathers": (True, False),
+    },
+    network={
+        "split_chance": (0.0, 0.2, 0.5),
+        "late_chance": (0.0, 0.02),
+        "partition_chance": (0.0, 0.01),
+        "one_way_chance": (0.0, 0.01),
+        "partition_ms_max": (500, 5_000),
+        "broken_chance": (0.0, 0.05, 0.2),
+        "half_open_chance": (0.0, 0.05, 0.2),
+        "slow_link_chance": (0.0, 0.02),
+    },
+    settings={
+        "ha_send_heartbeat_interval_ms": (200, 500),
+        "ha_housekeeping_interval_ms": (1_500, 3_000, 20_000),
+        "ha_slave_fallbehind_max": (1_500, 4_000, 256 << 20),
+    },
+    broker={"buffer_bytes": (100, 700, 65_536)},
+)
+
 SCENARIOS: tuple[Scenario, ...] = (
     # The master's disk is lost at the end of the run. Syncs may fail on all machines.
     Scenario(
@@ -98,5 +132,12 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
         stream="a-slave-on-a-failing-disk-follows-its-master",
+    ),
+    # Connections end often, at one end or at both, and become silent. Intervals are short, and sends are partial.
+    Scenario(
+        "replication-reconnects",
+        "whenever connections of slaves end, each frame, report and answer is the one that its connection permits, and "
+        "each end notices a silence in time",
+        RECONNECTS,
     ),
 )

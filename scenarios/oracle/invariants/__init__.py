@@ -65,6 +65,9 @@ INVARIANTS: dict[str, str] = {
     "CLEAN": "retention removes only the oldest segments, as many as requested, and none that is needed",
     "LOCK": "no two clients hold the lock of a queue at once, and a lock without a holder is granted within its expiry",
     "TX": "a transaction is checked until it is decided or given up, not after its decision, and none is lost",
-    "REP": "a slave's log is a prefix of its master's and has what it acknowledged; a slave that diverged reports it",
+    "REP": (
+        "a slave's log is a prefix of its master's and has what it acknowledged, a slave that diverged reports it, and "
+        "frames, reports and closes of their connections are in order and in time"
+    ),
     "IDEMPOTENT": "recovering again changes nothing",
 }

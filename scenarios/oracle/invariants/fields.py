@@ -51,7 +51,16 @@ CHECKED: dict[str, CheckedFields] = {
     "TX": CheckedFields(
         ("sysFlag", "preparedTransactionOffset", "TRANSACTION_CHECK_TIMES", "half messages, copies and ops")
     ),
-    "REP": CheckedFields(("bytes of the log", "reported offset", "divergence", "tables of a slave"), (CLUSTER, BROKER)),
+    "REP": CheckedFields(
+        (
+            "bytes of the log",
+            "frames and reports",
+            "silence and close of connections",
+            "divergence",
+            "tables of a slave",
+        ),
+        (CLUSTER, BROKER),
+    ),
     "IDEMPOTENT": CheckedFields(("bytes of log, queues and index",), (STORE,)),
 }
 """`tests/scenarios/oracle/invariants/test_fields.py` checks the fields and the runs."""

@@ -4,11 +4,14 @@ The logs are compared byte for byte, from the slave's first byte on. A slave div
 slave has, or has other data at the same offset. A diverged slave must report the divergence and change no file; any
 other slave must continue. Only a slave with ASYNC_FLUSH that loses power may lose reported bytes.
 
+`oracle.replica_streams` judges the connections between both. The answers of a SYNC_MASTER must agree with the reports
+that it had received.
+
 Zeros in a record's times and hosts are not checked, because recovery cannot notice them. Other invariants check the
 slave's queues.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +20,21 @@ from ....store.config import FlushDiskType
 from ....store.formats.message import BLANK_BYTES, encode_blank
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.formats.replication import FrameHeader
+from ....store.log.group_transfer import GroupTransfer
 from ....store.message_store import MessageStore
+from ....store.replication.ha_client import RECONNECT_MS
 from ..evidence import Violation, record_tried
 from ..ledger import Ledger
 from ..put_entry import ProducerKnowledge, PutEntry
 from ..recovered import RecoveredStore
+from ..replica_streams import MasterEnd
 from ..replicas import MasterHistory, Replicas, ReportedRange, common_bytes, log_bytes, whole_log
 
 if TYPE_CHECKING:
     from ....store.broker.versioned_table import VersionedTable
 
 _broken = partial(Violation, "REP")
+_NS_PER_MS = 1_000_000
 
 
 def check_slave_acknowledged(
@@ -49,6 +56,45 @@ def check_slave_acknowledged(
         return ()
     summary = f"{put.name} was answered OK, and no slave has it"
     return (_broken(summary, "commitlog", start, "replica", put.name, "none"),)
+
+
+def check_slave_wait(
+    put: PutEntry, result: PutMessageResult, ends: Sequence[MasterEnd], fallbehind_max: int, late_ns: int, work_ns: int
+) -> Iterator[Violation]:
+    """Yield an answer of a SYNC_MASTER that its connections with slaves contradict, when it is given.
+
+    ends: all connections since the master's start. fallbehind_max: haSlaveFallbehindMax. late_ns: for how long the
+    master may not have handled a report or an end. work_ns: the time for the syncs of a put.
+    """
+    append, status = result.append, result.status
+    if append is None or not put.wait or put.answered_ns is None:
+        return
+    record_tried("REP")
+    start, end = append.wrote_offset, append.wrote_offset + append.wrote_bytes
+    asked_ns, now_ns, summary = put.asked_ns - late_ns, put.answered_ns, ""
+    confirmed_ns = [at_ns for each in ends if (at_ns := each.confirmed_ns(start, end)) is not None]
+    open_ends = [each for each in ends if each.closed_ns is None and each.is_replica]
+    if status is PutMessageStatus.PUT_OK:
+        if not confirmed_ns:
+            summary, expected = "no connection has its confirmation", "sent, then reported, on one connection"
+        elif now_ns - max(min(confirmed_ns), asked_ns) > late_ns + work_ns:
+            summary, expected = "only long after its confirmation", f"at {min(confirmed_ns) / _NS_PER_MS:g} ms"
+    elif status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
+        known = [at_ns for each in open_ends if (at_ns := each.confirmed_ns(start, end)) is not None]
+        closed = [
+            each for each in ends if each.is_replica and each.closed_ns is not None and each.closed_ns >= asked_ns
+        ]
+        if known and min(known) < now_ns - late_ns:
+            summary, expected = "a slave had confirmed it", "PUT_OK"
+        elif not any(end - each.reported_offset(now_ns) < fallbehind_max for each in (*open_ends, *closed)):
+            summary, expected = "no slave was near enough to wait for", "SLAVE_NOT_AVAILABLE"
+    elif status is PutMessageStatus.SLAVE_NOT_AVAILABLE:
+        offsets = [each.reported_offset(asked_ns - 1) for each in open_ends if not each.may_close]
+        if any(0 <= end - offset < fallbehind_max for offset in offsets if offset >= 0):
+            summary, expected = "a slave was near enough to wait for", "PUT_OK or FLUSH_SLAVE_TIMEOUT"
+    if summary:
+        summary = f"{put.name} was answered {status.value}, but {summary}"
+        yield _broken(summary, "commitlog", start, "status", expected, status.value)
 
 
 def check_sent_frame(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator[Violation]:
@@ -102,6 +148,49 @@ def check_first_request(host: str, slave: MessageStore, offset: int) -> Iterator
     if offset > max(kept, slave.log.min_offset, 1):
         summary = f"{host} begins behind what it keeps"
         yield _broken(summary, "commitlog", offset, "report", f"<= {kept}", str(offset))
+
+
+def check_reconnect(host: str, since_ns: int | None, late_ns: int) -> Iterator[Violation]:
+    """Yield a slave that connects again too soon or too late.
+
+    since_ns: the time since the end of the last attempt; None if its connection is still open.
+    """
+    record_tried("REP")
+    if since_ns is None:
+        yield _broken(
+            f"{host} connects while its last connection is open", field="connections", expected="1", found="2"
+        )
+    elif not RECONNECT_MS * _NS_PER_MS <= since_ns <= RECONNECT_MS * _NS_PER_MS + late_ns:
+        summary, found = f"{host} connects again too soon or too late", f"{since_ns / _NS_PER_MS:g} ms"
+        yield _broken(summary, field="back-off", expected=f"{RECONNECT_MS} ms", found=found)
+
+
+def check_flushed(host: str, slave: MessageStore) -> Iterator[Violation]:
+    """Yield data that a slave with SYNC_FLUSH received on its last connection and left unflushed."""
+    if slave.config.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
+        return
+    record_tried("REP")
+    flushed, end = slave.log.flushed_where.get(), slave.log.max_offset
+    if flushed < end:
+        summary = f"{host} leaves unflushed what it received last"
+        yield _broken(summary, "commitlog", flushed, "flushed", str(end), str(flushed))
+
+
+def check_all_closed(ends: Iterable[MasterEnd]) -> Iterator[Violation]:
+    """Yield a connection that a stopped master has left open."""
+    for end in ends:
+        record_tried("REP")
+        if end.closed_ns is None:
+            yield _broken(f"{end.who} leaves a connection open", field="connection", expected="closed", found="open")
+
+
+def check_waiting_puts(transfer: GroupTransfer | None) -> Iterator[Violation]:
+    """Yield puts that a master still counts as waiting, although all puts have been answered."""
+    if transfer is not None:
+        record_tried("REP")
+        if transfer.pending_count:
+            summary, found = "answered puts still wait for a slave", str(transfer.pending_count)
+            yield _broken(summary, field="puts", expected="0", found=found)
 
 
 def check_reported_data_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> Iterator[Violation]:

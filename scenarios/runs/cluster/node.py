@@ -34,6 +34,7 @@ class ClusterNode(Node):
         """The capacity of the disk. Each boot sets it."""
         self.has_logged_divergence = False
         """Whether the slave has logged, since its last start, that its log diverges from its master's."""
+        self.is_stopping = False
 
     @property
     def is_master(self) -> bool:
@@ -45,6 +46,7 @@ class ClusterNode(Node):
         self.has_ended = False
         self.ha = None
         self.has_logged_divergence = False
+        self.is_stopping = False
 
     def replicate(self, store: MessageStore) -> None:
         """Raises OSError if the service cannot listen."""

@@ -25,7 +25,7 @@ from ....store.network import Network
 from ....store.queues.dispatch import Dispatcher, DispatchService
 from ....store.world import Files, World
 from ...claims.machine import core_of, world_of
-from ...claims.plan import Life
+from ...claims.plan import Life, LifeEnding
 from ...oracle import allowances, guarantees
 from ...oracle.disk_space import DiskRoom, WatchedRemovals
 from ...oracle.invariants import quiescence, rep
@@ -44,6 +44,8 @@ _FLIPPED_BIT = "flipped bit"
 _BITS = (40, 62, 63)
 """Each of these bits makes queueOffset greater than in any possible log; 63 is the sign bit."""
 _RECORDS_MAX = 8
+_LOOKS_BEFORE_STOP_MAX = 20
+"""After at most this number of looks, a slave is stopped while users are active."""
 
 
 class ClusterRun(NetworkRun):
@@ -54,7 +56,9 @@ class ClusterRun(NetworkRun):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._witness = ReplicationJudge(self._judge, self._ledger)
+        self._witness = ReplicationJudge(
+            self._plan, self._kernel, self._judge, self._ledger, self._disturbances.paused_ns
+        )
         self._master, *self._slaves = nodes_of(self._plan, self.simulation)
         self._ledger.clock_set_back = self._disturbances.set_back
 
@@ -107,15 +111,19 @@ class ClusterRun(NetworkRun):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _run_users(self, number: int, life: Life, victim: ClusterNode) -> None:
-        """Run users at the master until they have finished or the master dies. A slave that dies restarts."""
+        """Run users at the master until they have finished, or the master dies or stops.
+
+        A slave that dies or is stopped meanwhile restarts.
+        """
         if not self._master.is_alive:
             return
         store, disk, machine = self._master.running
         if self._plan.transactions.chance:
             self._await_dispatch(store)
         room, on_answer = self._master.disk_room, None
+        stops_in_traffic = life.ending is LifeEnding.STOP_IN_TRAFFIC
         if self._plan.cluster.sync_master:
-            on_answer = partial(rep.check_slave_acknowledged, store, self._witness.history, self._witness.replicas)
+            on_answer = partial(self._witness.check_answer, store)
         try:
             traffic = self._make_users(number, store, disk, room, on_answer)
         except MachineDied:
@@ -124,6 +132,10 @@ class ClusterRun(NetworkRun):
             return  # the master died during the wait for dispatch
 
         def work() -> None:
+            if stops_in_traffic and victim is self._master:
+                clean = traffic.run_and_stop(life.messages_each, partial(self._shut_down, victim))
+                self._settling.stop(store, disk, machine, clean=clean, has_room=not self._plan.capacity_bytes)
+                return
             traffic.run(life.messages_each)
             room.lift_limit()
             if life is HEAL:
@@ -135,13 +147,22 @@ class ClusterRun(NetworkRun):
                 self._settling.await_retention(store, disk)
             self._judge.judge_positions(store, disk)
 
-        users, starts = self._kernel.spawn(machine, "users", work), 0
+        stop_look = self._choices.stream("stops").randint(1, _LOOKS_BEFORE_STOP_MAX, "looks") if stops_in_traffic else 0
+        users, starts, looks = self._kernel.spawn(machine, "users", work), 0, 0
+        self._witness.note_readable(store)
         while not users.join(_LOOK_MS):
-            if victim in self._slaves and not victim.is_alive:
-                starts += 1
+            looks += 1
+            if self._master.is_alive:
+                self._witness.note_readable(store)
+            if victim is self._master or (victim.is_alive and looks != stop_look):
+                continue
+            starts += 1
+            if victim.is_alive:
+                self._end_machine(victim, life)
+            else:
                 self._record_end(victim, life)
-                self._boot_node(victim, number, None, again="-again" if starts == 1 else f"-again-{starts}")
-                victim.set_connection_end_mode(life)
+            self._boot_node(victim, number, None, again="-again" if starts == 1 else f"-again-{starts}")
+            victim.set_connection_end_mode(life)
 
     def _await_dispatch(self, store: MessageStore) -> None:
         """Wait until the queues have all puts, because the transaction check reads earlier decisions from them.
@@ -174,18 +195,26 @@ class ClusterRun(NetworkRun):
         store, disk, machine = node.running
 
         def stop() -> None:
-            if node.is_master:
-                self._progress.shutdown()
-            node.service.shutdown()
-            self._settling.stop(store, disk, machine, clean=store.shutdown())
+            self._settling.stop(store, disk, machine, clean=self._shut_down(node))
 
-        with disk.with_faults(failed_creation_chance=0.0):  # a task that waits for a new file must get the file
-            self._run_on_machine(machine, "stop", stop)
+        if not node.is_stopping:  # otherwise it was stopped while users were active
+            with disk.with_faults(failed_creation_chance=0.0):  # a task that waits for a new file must get the file
+                self._run_on_machine(machine, "stop", stop)
         if not machine.alive:
             return False
         node.life.endpoint.dies_silently = False
         self._kernel.kill(machine)
         return True
+
+    def _shut_down(self, node: ClusterNode) -> bool:
+        """Stop replication, then the store. Return whether the stop was clean."""
+        if node.is_master:
+            self._progress.shutdown()
+        node.is_stopping = True
+        node.service.shutdown()
+        if node.is_master:
+            self._witness.check_stopped()
+        return node.loaded.shutdown()
 
     def _record_end(self, node: ClusterNode, life: Life) -> None:
         disk, profile = node.life.disk, PROFILES[life.profile]
@@ -277,6 +306,7 @@ class ClusterRun(NetworkRun):
             if not node.is_alive:
                 self._boot_node(node, number, None)
         self._run_users(number, HEAL, self._master)
+        self._judge.report(rep.check_waiting_puts(self._master.running[0].commit_log.group_transfer))
         for slave in self._slaves:
             self._await_settled(slave)
         for node in self._used_nodes:
@@ -311,10 +341,14 @@ class ClusterRun(NetworkRun):
         yield from quiescence.replication_cursors(
             slave.client.name, slave.name, store, self._master.running[0], reports, within_ms
         )
+        yield Cursor(f"connections of {slave.name}", slave.client.name, len(reports), 1, within_ms)
         transfer = self._master.running[0].commit_log.group_transfer
         if transfer is not None:  # puts wait for slaves
-            counted_on = any(each in transfer.replicas for each in connections if each.remote_address.startswith(own))
-            yield Cursor(f"{slave.name}, for puts to count on,", slave.client.name, counted_on, True, within_ms)
+            own_connections = [each for each in connections if each.remote_address.startswith(own)]
+            counted_on = [each for each in transfer.replicas if each in own_connections]
+            others = len(transfer.replicas) - sum(each in connections for each in transfer.replicas)
+            name, found = f"{slave.name}, for puts to count on,", (len(counted_on), others)
+            yield Cursor(name, slave.client.name, found, (1, 0), within_ms)
 
     def _open_all_alone(self) -> None:
         self._open_alone(self._master)

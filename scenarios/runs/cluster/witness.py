@@ -1,74 +1,151 @@
 """Replication witness: compares all reports and frames that nodes send with their stores."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 
 from ....faults.crashes.profiles import CrashProfile
 from ....faults.disk.disk import Disk
+from ....sim.kernel import Kernel
 from ....store.config import FlushDiskType
+from ....store.formats.messages import PutMessageResult
 from ....store.formats.replication import FRAME_HEADER_BYTES, decode_frame_header, decode_report
 from ....store.message_store import MessageStore
-from ....store.network import Connection, Listener, Network, Poller
+from ....store.network import Network
+from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.evidence import Violation
-from ...oracle.invariants import rep
+from ...oracle.invariants import live, rep
 from ...oracle.judge import Judge
 from ...oracle.ledger import Ledger
+from ...oracle.put_entry import PutEntry
+from ...oracle.replica_streams import MasterEnd, SlaveEnd, StreamEnd, StreamRules
 from ...oracle.replicas import MasterHistory, Replicas
 from .node import ClusterNode
+from .watched_network import WatchedNetwork
 
-_Sending = Callable[[bytes], None]
-"""Called with each report or frame before the network sends it, possibly in several pieces."""
+_MS = 1_000_000
 
 
 class ReplicationJudge:
-    """Records reported offsets, and reports false ones as violations."""
+    """Records the replication traffic of all nodes, and reports false sends and answers as violations."""
 
-    def __init__(self, judge: Judge, ledger: Ledger) -> None:
+    def __init__(
+        self, plan: Plan, kernel: Kernel, judge: Judge, ledger: Ledger, paused_ns: Callable[[int], int]
+    ) -> None:
+        """paused_ns: returns the sum of all pauses since a time."""
         self.replicas = Replicas()
         self.history = MasterHistory()
         self._sent_to = 0
         """The log offset before which the master has sent bytes that must survive any crash of it."""
+        self._plan = plan
+        self._kernel = kernel
         self._judge = judge
         self._ledger = ledger
+        self._paused_ns = paused_ns
+        self.master_ends: list[MasterEnd] = []
+        """All connections since the master's start."""
+        self._readable: list[tuple[int, int]] = []
+        """Times since the master's start at which its log was readable up to an offset."""
 
     def network_of(self, node: ClusterNode, endpoint: Network) -> Network:
-        answering, asking = partial(self._record_frame, node), partial(self._judge_reports_of, node)
-        return _WatchedNetwork(endpoint, answering, asking)
+        if node.is_master:
+            self.master_ends, self._readable = [], []
+        return WatchedNetwork(endpoint, partial(_MasterWatch, self, node), _SlaveConnections(self, node))
 
-    def _record_frame(self, node: ClusterNode, data: bytes) -> None:
+    def rules_of(self, node: ClusterNode) -> StreamRules:
+        config, plan = node.config, self._plan
+        work_ns = (live.pauses_ms_max(plan) + live.start_ms_max(plan)) * _MS
+        return StreamRules(
+            config.ha_send_heartbeat_interval_ms,
+            config.ha_housekeeping_interval_ms,
+            config.ha_transfer_batch_size,
+            lambda since_ns: work_ns + self._paused_ns(since_ns),
+        )
+
+    @property
+    def now_ns(self) -> int:
+        return self._kernel.now_ns
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self._judge.violations)
+
+    @property
+    def atomic(self) -> Callable[[], AbstractContextManager[None]]:
+        return self._kernel.without_scheduling_points
+
+    @property
+    def report(self) -> Callable[[Iterable[Violation]], None]:
+        return self._judge.report
+
+    def may_delay(self, disk: Disk) -> bool:
+        return allowances.count_delays(disk, self._plan) > 0
+
+    def note_readable(self, store: MessageStore) -> None:
+        """Record how far the master's log is readable now. The end of a segment may follow a blank record."""
+        with self.atomic():
+            end = store.dispatch.readable_limit()
+        if end % store.config.mapped_file_size_commit_log and (not self._readable or end > self._readable[-1][1]):
+            self._readable.append((self.now_ns, end))
+
+    def sendable_log(self, store: MessageStore) -> tuple[int, int, int]:
+        """Return the start and the end of the log that a master can send, and where an empty slave begins."""
+        with self.atomic():
+            start, end = max(store.log.min_offset, 0), store.dispatch.readable_limit()
+        segment_bytes = store.config.mapped_file_size_commit_log
+        return start, end, max((end - 1) // segment_bytes * segment_bytes, start)
+
+    def _readable_since_ns(self, offset: int) -> int | None:
+        return next((at_ns for at_ns, end in self._readable if end > offset), None)
+
+    def check_answer(self, store: MessageStore, put: PutEntry, result: PutMessageResult) -> Iterator[Violation]:
+        """Yield violations in the answer of a SYNC_MASTER to a put."""
+        self.note_readable(store)
+        yield from rep.check_slave_acknowledged(store, self.history, self.replicas, put, result)
+        late_ns = live.pauses_ms_max(self._plan) * _MS + self._paused_ns(put.asked_ns)
+        fallbehind_max, work_ns = store.config.ha_slave_fallbehind_max, live.start_ms_max(self._plan) * _MS
+        yield from rep.check_slave_wait(put, result, self.master_ends, fallbehind_max, late_ns, work_ns)
+
+    def judge_frame(self, node: ClusterNode, end: MasterEnd, data: bytes) -> None:
         """Record the master's log before each frame, and check whether the master may send it."""
-        if node.is_master and node.store is not None:
-            self.history.extend(node.store.log)
-            store, disk, _ = node.running
-            if not allowances.has_reverted_data(disk):
-                frame = decode_frame_header(
-                    data[:FRAME_HEADER_BYTES], node.config.mapped_file_size_commit_log, stream=node.name, position=0
-                )
-                if frame.log_offset >= self._ledger.expired_to:  # retention removes only durable data
-                    self._judge.report(rep.check_sent_frame(store, disk, frame))
-                    if node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-                        self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
+        store, disk, _ = node.running
+        self.history.extend(store.log)
+        segment_bytes = node.config.mapped_file_size_commit_log
+        frame = decode_frame_header(data[:FRAME_HEADER_BYTES], segment_bytes, stream=node.name, position=0)
+        _, _, empty_begin = self.sendable_log(store)
+        log = sent = data[FRAME_HEADER_BYTES:]
+        is_reverted = allowances.has_reverted_data(disk)
+        if not is_reverted:
+            log = self.history.sent_log_bytes(frame.log_offset, frame.size_bytes)
+        since_ns = self._readable_since_ns(frame.log_offset)
+        self.report(end.send(frame, sent, self.now_ns, log, empty_begin, since_ns))
+        if is_reverted:
+            return
+        if frame.log_offset >= self._ledger.expired_to:  # retention removes only durable data
+            self.report(rep.check_sent_frame(store, disk, frame))
+            if node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+                self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
 
-    def _judge_reports_of(self, node: ClusterNode) -> _Sending:
-        """Check each report on a new connection of a slave.
+    def check_flushed(self, node: ClusterNode) -> None:
+        """Check that an unconnected slave with SYNC_FLUSH has flushed what it received."""
+        store, disk, _ = node.running
+        if allowances.has_any_fault(disk) or self.may_delay(disk):
+            return
+        with self.atomic():
+            self.report(rep.check_flushed(node.host, store))
 
-        The first report only requests a start offset. RocketMQ's masters also count it as a confirmation; this master
-        does not, even if it is repeated.
-        """
-        first: int | None = None
+    def check_stopped(self) -> None:
+        """Check that a master that stopped has closed all connections."""
+        self.report(rep.check_all_closed(self.master_ends))
 
-        def sending(data: bytes) -> None:
-            nonlocal first
-            offset = decode_report(data, stream=node.name, position=0)
-            store, disk, _ = node.running
-            if first is None:
-                first = offset
-                self._judge.report(rep.check_first_request(node.host, store, offset))
-            elif offset > first:
-                self._judge.report(self.replicas.record_report(node.host, store, disk, offset))
-
-        return sending
+    def judge_report(self, node: ClusterNode, end: SlaveEnd, offset: int) -> None:
+        store, disk, _ = node.running
+        if end.reported < 0:
+            self.report(rep.check_first_request(node.host, store, offset))
+        elif offset > end.first_report:
+            self.report(self.replicas.record_report(node.host, store, disk, offset))
+        self.report(end.send(offset, self.now_ns))
 
     def master_recovered(self, store: MessageStore) -> None:
         self._judge.report(rep.check_sent_data_kept(store, self._sent_to))
@@ -93,65 +170,125 @@ class ReplicationJudge:
         return rep.check_slave_settled(slave.name, store, master.running[0], diverged, is_logged=is_logged)
 
 
-class _WatchedConnection:
-    def __init__(self, connection: Connection, sending: _Sending) -> None:
-        self._connection = connection
-        self._sending = sending
-        self._left_bytes = 0
-        """The bytes of the last send that the network has not accepted yet."""
+class _Watch:
+    """Observes the calls of one end of a connection. A check of several values is atomic."""
+
+    def __init__(self, witness: ReplicationJudge, node: ClusterNode, end: StreamEnd) -> None:
+        self._witness = witness
+        self._node = node
+        self._end = end
+
+    def before_receive(self) -> None:
+        """Called before each receive."""
+
+    def received(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def sending(self, data: bytes) -> None:
+        """Called with each report or frame before the network sends it, possibly in several pieces."""
+        raise NotImplementedError
+
+    def sent(self, left_bytes: int) -> None:
+        self._end.note_sent(self._witness.now_ns, left_bytes)
+
+    def failed(self) -> None:
+        self._end.may_close = True
+
+    def closing(self) -> None:
+        # A violation ends its task with an exception, and the program then closes the connection.
+        has_reason = self._witness.is_over or self._node.is_stopping or self._has_reason()
+        self._witness.report(self._end.close(self._witness.now_ns, has_reason=has_reason))
+
+    def _has_reason(self) -> bool:
+        raise NotImplementedError
+
+
+class _MasterWatch(_Watch):
+    _end: MasterEnd
+
+    def __init__(self, witness: ReplicationJudge, node: ClusterNode, peer: str) -> None:
+        super().__init__(witness, node, MasterEnd(f"the master, to {peer},", witness.rules_of(node), witness.now_ns))
+        witness.master_ends.append(self._end)
+
+    def received(self, data: bytes) -> None:
+        witness, store = self._witness, self._node.loaded
+        self._end.note_reports(data, witness.now_ns, *witness.sendable_log(store))
+        witness.report(self._end.check_times(witness.now_ns))
+
+    def sending(self, data: bytes) -> None:
+        self._witness.judge_frame(self._node, self._end, data)
+
+    def _has_reason(self) -> bool:
+        store, disk, _ = self._node.running
+        with self._witness.atomic():
+            return 0 <= self._end.sent < store.log.min_offset or allowances.count_errors(disk) > 0
+
+
+class _SlaveWatch(_Watch):
+    _end: SlaveEnd
+
+    def __init__(self, witness: ReplicationJudge, node: ClusterNode) -> None:
+        super().__init__(witness, node, SlaveEnd(node.host, witness.rules_of(node), witness.now_ns))
 
     @property
-    def local_address(self) -> str:
-        return self._connection.local_address
+    def is_open(self) -> bool:
+        return self._end.closed_ns is None
 
     @property
-    def remote_address(self) -> str:
-        return self._connection.remote_address
+    def closed_ns(self) -> int:
+        assert self._end.closed_ns is not None, "it is closed"
+        return self._end.closed_ns
 
-    def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
-        return self._connection.receive(bytes_max, timeout_ms)
+    def before_receive(self) -> None:
+        store, _, _ = self._node.running
+        if self._node.config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
+            with self._witness.atomic():
+                log_end = store.log.max_offset
+            self._witness.report(self._end.check_progress(log_end))
 
-    def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        if len(data) != self._left_bytes:
-            self._sending(bytes(data))
-        taken_bytes = self._connection.send(data, timeout_ms)
-        self._left_bytes = len(data) - taken_bytes
-        return taken_bytes
+    def received(self, data: bytes) -> None:
+        self._end.note_frames(data, self._witness.now_ns)
+        self._witness.report(self._end.check_times(self._witness.now_ns))
 
-    def close(self) -> None:
-        self._connection.close()
+    def sending(self, data: bytes) -> None:
+        """Judge a report.
 
+        The first report only requests a start offset. RocketMQ's masters also count it as a confirmation; this master
+        does not, even if it is repeated.
+        """
+        offset = decode_report(data, stream=self._node.name, position=0)
+        self._witness.judge_report(self._node, self._end, offset)
 
-class _WatchedListener:
-    def __init__(self, listener: Listener, sending: _Sending) -> None:
-        self._listener = listener
-        self._sending = sending
-
-    @property
-    def address(self) -> str:
-        return self._listener.address
-
-    def accept(self, timeout_ms: int | None) -> Connection:
-        return _WatchedConnection(self._listener.accept(timeout_ms), self._sending)
-
-    def close(self) -> None:
-        self._listener.close()
+    def _has_reason(self) -> bool:
+        _, disk, _ = self._node.running
+        return self._node.client.diverged is not None or allowances.has_any_fault(disk) or self._witness.may_delay(disk)
 
 
-class _WatchedNetwork:
-    """Observes sends, but not pollers."""
+class _SlaveConnections:
+    """The connections of a slave since its start: one at a time, and each an interval after the last one."""
 
-    def __init__(self, network: Network, answering: _Sending, asking: Callable[[], _Sending]) -> None:
-        """answering: observes sends on accepted connections; asking: makes an observer for each outgoing connection."""
-        self._network = network
-        self._answering = answering
-        self._asking = asking
+    def __init__(self, witness: ReplicationJudge, node: ClusterNode) -> None:
+        self._witness = witness
+        self._node = node
+        self._newest: _SlaveWatch | None = None
+        self._ended_ns: int | None = None
+        """When the last attempt failed."""
 
-    def listen(self, address: str) -> Listener:
-        return _WatchedListener(self._network.listen(address), self._answering)
+    def before_connect(self) -> None:
+        newest, ended_ns = self._newest, self._ended_ns
+        if newest is not None:
+            ended_ns = None if newest.is_open else newest.closed_ns
+        elif ended_ns is None:
+            return
+        self._witness.check_flushed(self._node)
+        since_ns = None if ended_ns is None else self._witness.now_ns - ended_ns
+        late_ns = 0 if ended_ns is None else self._witness.rules_of(self._node).slack_ns(ended_ns)
+        self._witness.report(rep.check_reconnect(self._node.host, since_ns, late_ns))
+        self._newest = None
 
-    def connect(self, address: str, timeout_ms: int) -> Connection:
-        return _WatchedConnection(self._network.connect(address, timeout_ms), self._asking())
+    def connected(self) -> _SlaveWatch:
+        self._newest = _SlaveWatch(self._witness, self._node)
+        return self._newest
 
-    def poller(self) -> Poller:
-        return self._network.poller()
+    def failed(self) -> None:
+        self._ended_ns = self._witness.now_ns

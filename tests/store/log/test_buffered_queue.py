@@ -94,3 +94,25 @@ def test_the_committed_end_is_correct_after_first_or_last_segments_were_removed(
     assert queue.committed_where == 4400
     queue.truncate(4250)
     assert queue.committed_where == 4250
+
+
+@simulated()
+def test_the_committed_end_is_correct_if_a_segment_is_added_while_it_is_read(world: World) -> None:
+    queue = queue_of(world, False, False)
+    newest = queue.segments[1]
+    queue.segments = queue.segments[:1]
+
+    class Growing(BufferedSegmentQueue):
+        @property
+        def _open_base(self) -> int:  # type: ignore[override]
+            """Add and open a segment, as other tasks may do between two reads of attributes."""
+            self.segments = (*self.segments[:1], newest)
+            return newest.base_offset
+
+        @_open_base.setter
+        def _open_base(self, base: int) -> None:
+            assert base <= newest.base_offset
+
+    queue.segments[0].append(0, b"x" * 100)
+    queue.__class__ = Growing
+    assert queue.committed_where == 4100

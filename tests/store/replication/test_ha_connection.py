@@ -1,5 +1,6 @@
 """A master with slaves that send false, malformed or no reports."""
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -154,3 +155,23 @@ def test_joining_the_connections_waits_for_tasks_started_meanwhile(master: Node,
 
     assert joined == ["writer"]
     del connection._tasks[1:]
+
+
+def test_wake_ups_without_data_do_not_delay_heartbeats(node: Start, connect: Connect) -> None:
+    master = node("master", BrokerRole.ASYNC_MASTER, ha_send_heartbeat_interval_ms=200)
+    put_all(master.store, range(1))
+    end, over = master.store.log.max_offset, threading.Event()
+
+    def wake() -> None:
+        while not over.wait(0.01):
+            master.ha._wake_connections()
+
+    waking = threading.Thread(target=wake)
+    waking.start()
+    try:
+        connection = connect(master)
+        connection.send(encode_report(end), 30_000)
+        assert next_header(connection) == FrameHeader(end, 0)
+    finally:
+        over.set()
+        waking.join()

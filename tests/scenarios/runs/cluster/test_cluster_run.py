@@ -159,7 +159,7 @@ def _sync_scenario(**changes: object) -> Scenario:
 def test_an_acknowledgement_without_a_slave_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GroupTransfer, "wait", lambda self, request: PutMessageStatus.PUT_OK)
 
-    assert summaries(_sync_scenario(), 40) == {"replica"}
+    assert summaries(_sync_scenario(), 40) == {"replica", "status"}
 
 
 def test_a_slave_report_before_the_sync_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_a_slave_that_diverges_too_soon_is_a_violation(monkeypatch: pytest.Monke
     monkeypatch.setattr("tornlog.store.replication.replica_log._IDLE_HEARTBEATS", 0)
     monkeypatch.setattr(ReplicaLog, "is_verified", property(lambda self: False))
 
-    assert summaries(_sync_scenario(), 100) <= {"divergence", "replication"}
+    assert summaries(_sync_scenario(), 100) <= {"divergence", "replication", "report"}
 
 
 def test_a_slave_that_does_not_reconnect_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_bytes_changed_during_replication_are_a_violation(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(HAConnection, "_send_bytes", flip)
 
-    assert summaries(_sync_scenario(), 40) <= {"prefix", "replica", "divergence"}
+    assert summaries(_sync_scenario(), 40) <= {"prefix", "replica", "divergence", "frame"}
 
 
 def test_a_slave_that_accepts_puts_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:

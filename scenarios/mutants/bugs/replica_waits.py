@@ -1,0 +1,107 @@
+"""Bugs of group transfer: which puts wait for a slave, for which slave, and whom a report wakes."""
+
+from ....store.formats.messages import PutMessageStatus
+from ....store.log.group_transfer import GroupTransfer, GroupTransferRequest, Replica
+from ....store.replication.ha_service import HAConnection
+from ...claims.catalogue.clusters import RECONNECTS
+from ..mutant import bit, bug, needs
+
+_WAITING = RECONNECTS.replace(cluster={"sync_master": (True,)})
+_TWO_SLAVES = RECONNECTS.replace(cluster={"sync_master": (True,), "slaves": (2,)})
+_SMALL_LIMIT = _WAITING.replace(settings={"ha_slave_fallbehind_max": (1_500,)})
+
+
+def _complete(self: GroupTransfer, done: list[GroupTransferRequest]) -> None:
+    self._requests = [each for each in self._requests if each not in done]
+    for request in done:
+        request.complete(PutMessageStatus.PUT_OK)
+
+
+@bug("ha-report-answers-one-put", GroupTransfer, "complete_reported_requests", found_by=("REP",))
+@needs(_WAITING)
+def complete_one(self: GroupTransfer, replica: Replica) -> None:
+    """A report answers only the first of several puts that it confirms."""
+    done = [each for each in self._requests if replica.has_range(each.start_offset, each.end_offset)]
+    bit(len(done) > 1)
+    _complete(self, done[:1])
+
+
+@bug("ha-report-answers-at-first-byte", GroupTransfer, "complete_reported_requests", found_by=("REP", "DUR"))
+@needs(_WAITING, cluster={"transfer_batch_bytes": (50,), "slave_sync_flush": (False,)})
+def complete_begun(self: GroupTransfer, replica: Replica) -> None:
+    """A put is answered once a slave has its first byte."""
+    done = [each for each in self._requests if replica.has_range(each.start_offset, each.start_offset + 1)]
+    bit(any(not replica.has_range(each.start_offset, each.end_offset) for each in done))
+    _complete(self, done)
+
+
+@bug("ha-first-slave-answers", GroupTransfer, "complete_reported_requests", found_by=("REP",))
+@needs(_TWO_SLAVES)
+def complete_by_first(self: GroupTransfer, replica: Replica) -> None:
+    """Only reports of the slave that connected first answer puts."""
+    if not bit(bool(self.replicas) and replica is not self.replicas[0]):
+        complete_by_first.original(self, replica)
+
+
+@bug("ha-partial-report-answers-none", HAConnection, "_process_report", found_by=("REP",))
+@needs(_WAITING)
+def answer_at_all_sent(self: HAConnection, report: int) -> bool:
+    """A report answers puts only if the slave has all that was sent."""
+    transfer = self._group_transfer
+    if 0 <= self._reported.get() <= report and bit(report < self._sent.get()):
+        self._group_transfer = None
+    taken = answer_at_all_sent.original(self, report)
+    self._group_transfer = transfer
+    return taken
+
+
+@bug("ha-put-waits-without-slave", GroupTransfer, "_status_of", found_by=("REP",))
+@needs(_WAITING)
+def wait_for_anyone(self: GroupTransfer, request: GroupTransferRequest) -> PutMessageStatus | None:
+    """Without a slave, a put waits for slaveTimeout."""
+    status = wait_for_anyone.original(self, request)
+    return None if bit(status is PutMessageStatus.SLAVE_NOT_AVAILABLE and not self.replicas) else status
+
+
+@bug("ha-put-waits-for-far-slave", GroupTransfer, "_status_of", found_by=("REP",))
+@needs(_SMALL_LIMIT)
+def wait_for_far_slave(self: GroupTransfer, request: GroupTransferRequest) -> PutMessageStatus | None:
+    """A put waits for a slave that is farther behind than haSlaveFallbehindMax."""
+    status = wait_for_far_slave.original(self, request)
+    return None if bit(status is PutMessageStatus.SLAVE_NOT_AVAILABLE and bool(self.replicas)) else status
+
+
+@bug("ha-timed-out-put-kept", GroupTransfer, "forget_request", found_by=("REP",))
+@needs(_WAITING, heals=(True,))
+def keep_request(self: GroupTransfer, request: GroupTransferRequest) -> None:
+    """A put that timed out stays among the waiting puts."""
+    bit(request in self._requests)
+
+
+@bug("ha-gone-slave-ends-waits", GroupTransfer, "remove_replica", found_by=("REP",))
+@needs(_TWO_SLAVES)
+def drop_requests(self: GroupTransfer, replica: Replica) -> None:
+    """If a slave disconnects, reports of other slaves no longer answer the puts that wait."""
+    drop_requests.original(self, replica)
+    bit(bool(self._requests))
+    self._requests = []
+
+
+@bug("ha-old-connection-removes-new", GroupTransfer, "remove_replica", found_by=("REP", "QUIET"))
+@needs(_WAITING, network={"half_open_chance": (0.2,)})
+def remove_host(self: GroupTransfer, replica: Replica) -> None:
+    """The end of a slave's old connection also removes its new one from those that puts wait for."""
+    assert isinstance(replica, HAConnection), replica
+    host = replica.remote_address.rpartition(":")[0]
+    for each in self.replicas:
+        if isinstance(each, HAConnection) and each.remote_address.startswith(f"{host}:"):
+            bit(each is not replica)
+            remove_host.original(self, each)
+
+
+@bug("ha-stop-leaves-puts-waiting", GroupTransfer, "time_out_all", found_by=("LIVE",))
+@needs(_WAITING, endings=("stop in traffic",), cluster={"slave_timeout_ms": (3000,)}, sync_ms_max=(1,))
+def leave_waiting(self: GroupTransfer) -> None:
+    """A stop of replication does not end the waits of puts, which last until slaveTimeout."""
+    bit(bool(self._requests))
+    self.replicas = ()

@@ -1,0 +1,129 @@
+"""Replication streams, end by end: a correct stream passes, and each wrong send, silence or close is a violation."""
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.invariants import rep
+from tornlog.scenarios.oracle.put_entry import PutEntry
+from tornlog.scenarios.oracle.replica_streams import MasterEnd, SlaveEnd, StreamRules
+from tornlog.store.formats.messages import AppendMessageResult, PutMessageResult, PutMessageStatus
+from tornlog.store.formats.replication import FrameHeader, encode_frame_header, encode_report
+
+MS = 1_000_000
+RULES = StreamRules(heartbeat_ms=100, silence_ms=1_000, batch_bytes=50, slack_ns=lambda _: 10 * MS)
+OK, TIMEOUT, NONE = (
+    PutMessageStatus.PUT_OK,
+    PutMessageStatus.FLUSH_SLAVE_TIMEOUT,
+    PutMessageStatus.SLAVE_NOT_AVAILABLE,
+)
+
+
+def fields(violations: Iterable[Violation]) -> list[str]:
+    return [violation.field for violation in violations]
+
+
+def send(
+    end: MasterEnd, offset: int, size: int, at_ms: int, *, log: bytes | None = None, waiting_ms: int | None = None
+) -> list[str]:
+    data = b"x" * size
+    since_ns = None if waiting_ms is None else waiting_ms * MS
+    found = end.send(FrameHeader(offset, size), data, at_ms * MS, data if log is None else log, 0, since_ns)
+    fields_found = fields(found)
+    end.note_sent(at_ms * MS, 0)
+    return fields_found
+
+
+def master_end(request: int = 200) -> MasterEnd:
+    """Return an end that has received a slave's request at 1 ms."""
+    end = MasterEnd("the master", RULES, 0)
+    end.note_reports(encode_report(request), 1 * MS, 0, 1_000, 0)
+    return end
+
+
+def test_a_correct_stream_of_frames_heartbeats_and_reports_passes() -> None:
+    end = master_end()
+    assert send(end, 200, 50, 1, waiting_ms=0) == []
+    assert send(end, 250, 0, 101) == []
+    end.note_reports(encode_report(250)[:3], 110 * MS, 0, 1_000, 0)
+    end.note_reports(encode_report(250)[3:], 111 * MS, 0, 1_000, 0)
+    assert fields(end.check_times(200 * MS)) == []
+    assert end.confirmed_ns(200, 250) == 111 * MS
+    end.note_received(b"", 220 * MS)
+    assert fields(end.close(220 * MS, has_reason=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "act"),
+    [
+        ("log_offset", lambda end: send(end, 201, 10, 2)),
+        ("frame", lambda end: send(end, 200, 51, 2)),
+        ("frame", lambda end: send(end, 200, 10, 2, log=b"y" * 10)),
+        ("frame", lambda end: send(end, 200, 10, 90, waiting_ms=2)),
+        ("interval", lambda end: send(end, 200, 0, 2)),
+        ("interval", lambda end: fields(end.check_times(112 * MS))),
+        ("silence", lambda end: fields(end.check_times(1_012 * MS))),
+        ("close", lambda end: fields(end.close(1_000 * MS, has_reason=False))),
+    ],
+)
+def test_each_wrong_act_of_a_master_is_a_violation(expected: str, act: Callable[[MasterEnd], list[str]]) -> None:
+    assert act(master_end())[0] == expected
+
+
+def test_a_master_may_close_a_connection_after_an_impossible_report_or_request() -> None:
+    end = master_end()
+    end.note_reports(encode_report(300), 2 * MS, 0, 1_000, 0)
+    assert fields(end.close(2 * MS, has_reason=False)) == []
+    rejected = master_end(request=1_001)
+    assert rejected.is_rejected
+    assert fields(rejected.close(2 * MS, has_reason=False)) == []
+
+
+def test_a_slave_reports_only_received_bytes_at_once_and_in_each_interval() -> None:
+    def slave_end() -> SlaveEnd:
+        end = SlaveEnd("s", RULES, 0)
+        assert fields(end.send(100, 0)) == []
+        end.note_sent(0, 0)
+        stream = encode_frame_header(100, 20) + bytes(20)
+        end.note_frames(stream[:7], 1 * MS)
+        end.note_frames(stream[7:], 2 * MS)
+        return end
+
+    assert fields(slave_end().check_progress(120)) == ["report"]
+    assert fields(slave_end().check_progress(130)) == [], "the slave still compares its log"
+    assert fields(slave_end().send(120, 2 * MS)) == []
+    assert fields(slave_end().send(121, 2 * MS)) == ["report"]
+    assert fields(slave_end().send(99, 2 * MS)) == ["report"]
+    assert fields(slave_end().send(100, 2 * MS)) == ["interval"]
+    assert fields(slave_end().check_times(111 * MS)) == ["interval"]
+
+
+@pytest.mark.parametrize(
+    ("status", "reported", "closed_ms", "answered_ms", "limit", "is_right"),
+    [
+        (OK, 250, None, 5, 1_000, True),
+        (OK, 249, None, 5, 1_000, False),
+        (OK, 250, None, 8, 1_000, False),
+        (TIMEOUT, 249, None, 5, 1_000, True),
+        (TIMEOUT, 250, None, 5, 1_000, False),
+        (TIMEOUT, 200, 2, 5, 1_000, False),
+        (TIMEOUT, 200, 4, 5, 1_000, True),
+        (TIMEOUT, 200, None, 5, 50, False),
+        (NONE, 200, None, 5, 1_000, False),
+        (NONE, 200, None, 5, 50, True),
+        (NONE, 200, 2, 5, 1_000, True),
+    ],
+)
+def test_an_answer_must_agree_with_the_connections_of_the_master(
+    status: PutMessageStatus, reported: int, closed_ms: int | None, answered_ms: int, limit: int, *, is_right: bool
+) -> None:
+    end = master_end()
+    send(end, 200, 50, 1)
+    end.note_reports(encode_report(reported), 4 * MS, 0, 1_000, 0)
+    if closed_ms is not None:
+        assert list(end.close(closed_ms * MS, has_reason=True)) == []
+    put = PutEntry("m", "T", 0, "", b"", b"", True, 3 * MS, 1, status)
+    put.asked_ns, put.answered_ns = 3 * MS, answered_ms * MS
+    result = PutMessageResult(status, AppendMessageResult(200, 50, 0, 0, ("", 0)))
+    assert (not list(rep.check_slave_wait(put, result, [end], limit, 0, 1 * MS))) == is_right
