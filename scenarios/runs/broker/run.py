@@ -34,12 +34,13 @@ from ..execution import HEAL, HEAL_MESSAGES_EACH, sync_timing_of
 from ..machines import OFF, NetworkRun
 from ..settling import Settling
 from .account import BrokerAccount
-from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, BrokerNode, identities_of
+from .broker_node import BrokerNode
 from .broker_user import BrokerUser, RunOfUsers
 from .client_machine import ClientMachine
 from .commands import TRANSACTION_MS, cpp_frame
 from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
 from .group_member import SETTLE_MS as MEMBERS_SETTLE_MS
+from .identities import REGISTER_MS, TRANSACTION_CHECKS, identities_of
 from .lookup_client import LookupClient
 from .message_options import draw_subscription
 from .operator_client import OperatorClient
@@ -115,6 +116,7 @@ class BrokerRun(NetworkRun):
                 self._accounts[identity.address.broker],
                 histories[identity.address.broker],
                 self.simulation.lifecycle(faults=plan.faults, timing=sync_timing_of(plan)),
+                lambda: self._brokers[0],
             )
             for identity in self._identities
         ]
@@ -383,7 +385,8 @@ class BrokerRun(NetworkRun):
     def _replace_master_by_slave(self, number: int) -> None:
         lost, heir, *others = self._used_nodes
         lost.account.ledger.commits.note_stop()
-        lost.account.ledger.delay_progress.is_known = False  # the slave has its own delayOffset.json
+        assert heir.copies is not None, "it was a slave"
+        lost.account.ledger.delay_progress = heir.copies.files.delays
         lost.life.endpoint.dies_silently = False
         self._end_broker(lost, OFF)
         self._end_broker(heir, HEAL)
