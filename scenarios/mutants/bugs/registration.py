@@ -12,7 +12,7 @@ from ....store.broker.requests import RequestCode, refuse_request_if, success_re
 from ....store.broker.router import Channel
 from ....store.broker.subscriptions import HeartbeatData
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
-from ....store.delivery.schedule import ScheduleMessageService, decoded_offsets
+from ....store.delivery.schedule import decoded_offsets
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import JsonMembers, decode_json_body
 from ...claims.catalogue import SCENARIOS
@@ -122,53 +122,3 @@ def store_before_change(self: VersionedTable[Entry], version: DataVersion, table
     self.file.store(self._encode_table(*self._state))
     bit()
     self._state = version, dict(table)
-
-
-# The slave's broker has the offsets until its next start, so only its file shows the mistake.
-@bug("slave-delay-offsets-in-memory", ScheduleMessageService, "take_over", found_by=("REP",))
-@needs(_CLUSTER, broker={"send_back_chance": (1.0,)})
-def take_over_in_memory(self: ScheduleMessageService, offsets: Mapping[int, int]) -> None:
-    """A slave that becomes the master delivers all delayed messages again."""
-    bit(self.offsets != offsets)
-    self.offsets = dict(offsets)
-
-
-@bug("slave-offsets-persisted-late", SlaveSynchronize, "synchronize", found_by=("REP",))
-@needs(_CLUSTER)
-def synchronize_without_persist(self: SlaveSynchronize) -> None:
-    """A slave writes its master's consumer offsets to disk only after a later interval."""
-    parts = self._parts
-    parts.topics.replace(decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_TOPIC_CONFIG)))
-    raw = self._request_body_from_master(RequestCode.GET_ALL_CONSUMER_OFFSET)
-    parts.offsets.replace(raw, self.master_address)
-    bit()
-    parts.own_store.schedule.take_over(
-        decoded_offsets(self._request_body_from_master(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
-    )
-    parts.groups.replace(decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
-    self.synchronized += 1
-
-
-@bug("slave-groups-not-copied", SlaveSynchronize, "synchronize", found_by=("REP",))
-@needs(_CLUSTER)
-def synchronize_without_groups(self: SlaveSynchronize) -> None:
-    """A slave never copies the settings of its master's groups."""
-    parts = self._parts
-    parts.topics.replace(decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_TOPIC_CONFIG)))
-    parts.offsets.replace(self._request_body_from_master(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
-    parts.offsets.persist()
-    parts.own_store.schedule.take_over(
-        decoded_offsets(self._request_body_from_master(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
-    )
-    bit()
-    self.synchronized += 1
-
-
-@bug("slave-keeps-own-table", VersionedTable, "replace", found_by=("REP",))
-@needs(_CLUSTER)
-def replace_if_newer(self: VersionedTable, members: JsonMembers) -> bool:  # type: ignore[type-arg]
-    """A slave on which a client created a topic or group compares counters, and ignores its master's table."""
-    version, _ = self._parse_members(members)
-    if bit(version.counter <= self.version.counter and version != self.version):
-        return False
-    return replace_if_newer.original(self, members)

@@ -128,6 +128,18 @@ class BrokerNode(Node):
         self._requests = None
         self._closed_ns = {}
 
+    @property
+    def has_been_on(self) -> bool:
+        return self._life is not None
+
+    def lose_disk(self) -> None:
+        """Replace the disk of a slave that is off by an empty one."""
+        assert self.is_put_away, f"{self.name} is on"
+        assert self.copies is not None, "only slaves lose their disks"
+        self.lasting.next_image()
+        self.lasting.set_next_image(None)
+        self.copies.forget_files()
+
     def _note_death(self) -> None:
         self.died_ns = self._kernel.now_ns
         self._serves_since_ns = None

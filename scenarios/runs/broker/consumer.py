@@ -14,6 +14,7 @@ from ....sim.errors import MachineDied
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
+from ....store.message_store import MessageStore
 from ....store.world import World
 from ...claims.machine import DELAYS_MS
 from ...claims.plan import Plan
@@ -38,6 +39,7 @@ from .commands import (
     update_offset_command,
 )
 from .message_options import EVERYTHING
+from .redirects import LogState, PullAnswer, Redirects, check_slave_answer
 from .routes import BROKER, BrokerAddress, Routes
 
 RETRY_MS = 100
@@ -81,8 +83,12 @@ class BrokerConsumer:
         queues: Sequence[BrokerQueue],
         stream: Stream,
         report: Callable[[Iterable[Violation]], None],
+        find_store: Callable[[BrokerAddress], MessageStore | None],
     ) -> None:
-        """accounts: by name of the broker; stream: decides which messages are sent back."""
+        """accounts: by name of the broker; stream: decides which messages are sent back.
+
+        find_store: returns the store of a broker that runs.
+        """
         self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
         """The next offset to pull; None while the committed offset is unknown."""
         self.insists = False
@@ -107,6 +113,7 @@ class BrokerConsumer:
             )
             for name, account in accounts.items()
         }
+        self._redirects = Redirects(plan, find_store)
         self._pulling_in = 0
         """The number of the machine on which all pull tasks were started."""
         machine.begin = self._begin_on_machine
@@ -184,6 +191,7 @@ class BrokerConsumer:
         commits = broker.commits_with_pulls and not is_slave
         command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=commits)
         asked_in, is_made = ledger.life, queue.topic in ledger.topics
+        log_state = self._redirects.log_state(asked)
         with self._record_commit(queue, position) if commits else nullcontext() as commit:
             response, sent_ns = self._send_timed_request(asked, command, suspend_ms + PATIENCE_MS)
             if commit is not None and response is not None:
@@ -193,6 +201,9 @@ class BrokerConsumer:
             return
         if response.code in PULLED:
             self._suggested[queue] = int(response.ext_fields["suggestWhichBrokerId"])
+            if self._plan.cluster.slaves:
+                assert asked is not None, "it has answered"
+                self._judge_redirect(queue, asked, position, response, log_state)
             if not is_slave:
                 ledger.groups.add(CONSUMER_GROUP)
         if asked_in == ledger.life and not is_slave:
@@ -219,6 +230,19 @@ class BrokerConsumer:
         idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
         self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
         tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, RETRY_MS))
+
+    def _judge_redirect(
+        self, queue: BrokerQueue, asked: BrokerAddress, position: int, response: RemotingCommand, state: LogState | None
+    ) -> None:
+        names = ("suggestWhichBrokerId", "nextBeginOffset", "maxOffset")
+        suggested_id, following, max_offset = (int(response.ext_fields[name]) for name in names)
+        records = self._records_in(response)
+        last = records[-1].record if records else None
+        answer = PullAnswer(response.code, suggested_id, position, following, max_offset, last)
+        ledger = self._accounts[queue.broker].ledger
+        self._report(self._redirects.check_answer(ledger, queue.queue, asked, answer, state))
+        if asked.is_slave and last is None:
+            self._report(check_slave_answer(ledger, answer, may_skip=self._wanted is not EVERYTHING))
 
     def _handle_answer(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
         account, readings, fields = self._accounts[queue.broker], self._records_in(response), response.ext_fields

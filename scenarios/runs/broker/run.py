@@ -48,6 +48,7 @@ from .orderly_member import OrderlyMember
 from .producer import ProducerClient
 from .route_watcher import RouteWatcher
 from .routes import NAME_SERVER_MS, ROUTES_MS, BrokerAddress, Routes
+from .slave_lives import SlaveLives
 from .tailing_consumer import TailingConsumer
 
 PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
@@ -120,6 +121,7 @@ class BrokerRun(NetworkRun):
             )
             for identity in self._identities
         ]
+        self._slave_lives = SlaveLives(plan, choices.stream, hits)
         self._client_machines: list[ClientMachine] = []
         self._producers: list[ProducerClient] = []
         self._consumers: list[BrokerConsumer] = []
@@ -127,7 +129,7 @@ class BrokerRun(NetworkRun):
 
     @property
     def _used_nodes(self) -> list[BrokerNode]:
-        return self._brokers
+        return [node for node in self._brokers if node.has_been_on]
 
     def _last_delay_ends_ns(self, host: str) -> int:
         slow_until_ns = (node.life.disk.slow_until_ns for node in self._used_nodes)
@@ -168,7 +170,9 @@ class BrokerRun(NetworkRun):
             own = queues[number :: plan.consumers]
             machine = self._make_client_machine(f"consumer-{number}", CONSUMERS_NET + number)
             stream = self._choices.stream(f"consumer-{number}/sent back")
-            consumer = BrokerConsumer(plan, machine, self._make_routes, self._accounts, own, stream, report)
+            consumer = BrokerConsumer(
+                plan, machine, self._make_routes, self._accounts, own, stream, report, self._store_at
+            )
             machine.on_death = partial(self._hand_over_queues, consumer)
             self._consumers.append(consumer)
         for number in range(plan.broker.tailing_consumers):
@@ -199,11 +203,15 @@ class BrokerRun(NetworkRun):
             self._users.append(OrderlyMember(run, number, queues))
 
     def _presences(self) -> dict[BrokerAddress, Presence]:
-        return {node.identity.address: node.presence for node in self._used_nodes}
+        return {node.identity.address: node.presence for node in self._brokers}
 
     def _master_store(self, broker: str) -> MessageStore | None:
         nodes = (node for node in self._used_nodes if node.identity.address.broker == broker and not node.is_slave)
         return next((node.store for node in nodes if node.is_alive), None)
+
+    def _store_at(self, address: BrokerAddress) -> MessageStore | None:
+        nodes = (node for node in self._used_nodes if node.identity.address == address and node.is_alive)
+        return next((node.store for node in nodes), None)
 
     def _make_routes(self, world: World) -> Routes:
         addresses = [identity.address for identity in self._identities]
@@ -234,8 +242,11 @@ class BrokerRun(NetworkRun):
 
     def _run_life(self, number: int, life: Life) -> None:
         self._number = number
-        victim = self._used_nodes[life.node % len(self._used_nodes)]
-        for node in self._used_nodes:
+        victim = self._brokers[life.node % len(self._brokers)]
+        absent = self._slave_lives.begin_life(self._brokers, victim, self._kernel.now_ns)
+        for node in self._brokers:
+            if node.name in absent:
+                continue
             if not node.is_alive:
                 self._boot_broker(node, number, life if node is victim else OFF)
             elif node is victim:
@@ -247,7 +258,7 @@ class BrokerRun(NetworkRun):
         else:
             self._wait_for_clients(victim)
         for node in self._used_nodes:
-            if node is victim or not node.is_alive:
+            if (node is victim or not node.is_alive) and not node.is_put_away:
                 self._end_broker(node, life if node is victim else OFF)
 
     def _wait_for_a_send(self, victim: BrokerNode) -> None:
@@ -255,16 +266,22 @@ class BrokerRun(NetworkRun):
         stream, given = self._choices.stream("stops"), self._unanswered_count
         left = stream.randint(1, given, "messages left at a stop") if given else 0
         while victim.is_alive and self._unanswered_count > left:
-            self._director.tasks.sleep(_LOOK_CLOSELY_MS)
+            self._look_after(_LOOK_CLOSELY_MS)
 
     def _wait_for_clients(self, victim: BrokerNode) -> None:
         """Wait until producers have finished and a pause has passed, or the victim has died."""
         while victim.is_alive and self._unanswered_text():
-            self._director.tasks.sleep(_LOOK_MS)
+            self._look_after(_LOOK_MS)
         rest = self._choices.stream("rests")
         due_ns = self._kernel.now_ns + rest.randint(0, self._plan.broker.rest_ms_max, "ms of a rest") * 1_000_000
         while victim.is_alive and self._kernel.now_ns < due_ns:
-            self._director.tasks.sleep(_LOOK_MS)
+            self._look_after(_LOOK_MS)
+
+    def _look_after(self, ms: int) -> None:
+        self._director.tasks.sleep(ms)
+        for slave, death in self._slave_lives.due_deaths(self._brokers, self._kernel.now_ns):
+            slave.set_connection_end_mode(death)
+            self._end_broker(slave, death, ends_life=False)
 
     @property
     def _unanswered_count(self) -> int:
@@ -279,6 +296,7 @@ class BrokerRun(NetworkRun):
     def _boot_broker(self, node: BrokerNode, number: int, life: Life | None) -> None:
         if not node.is_put_away:  # a disk error killed its machine while other brokers restarted
             self._end_broker(node, OFF)
+        self._slave_lives.prepare_start(node)
         prefix = "" if node.identity.is_first else f"{node.name}/"
         disk = node.lasting.find_disk(f"{prefix}disk-{number}", faulty=life is not None)
         machine = self._switch_on(node, f"{prefix}life-{number}", disk)
@@ -295,8 +313,8 @@ class BrokerRun(NetworkRun):
         if life not in (None, OFF) and life.ending != LifeEnding.CRASH_IN_LOAD:
             self._arm_death(disk)
 
-    def _end_broker(self, node: BrokerNode, life: Life) -> None:
-        """A broker that is already dead counts as crashed."""
+    def _end_broker(self, node: BrokerNode, life: Life, *, ends_life: bool = True) -> None:
+        """A broker that is already dead counts as crashed. ends_life: whether the plan's life ends, too."""
         assert not node.is_put_away, f"{node.name} has ended"
         node.is_put_away = True
         machine, disk, endpoint = node.life
@@ -315,7 +333,7 @@ class BrokerRun(NetworkRun):
             node.lasting.set_image_after_stop(disk, power_cut=self._power_cut_after_stop(life, host))
             return
         profile = PROFILES[life.profile]
-        self._note_crash(ends_life=life is not OFF)
+        self._note_crash(ends_life=ends_life and life is not OFF)
         self._kernel.kill(machine)
         node.record_log()
         self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
@@ -404,7 +422,7 @@ class BrokerRun(NetworkRun):
         self._heal_disks()
         if live.may_slow_operations(self._plan) or live.may_disturb(self._plan):
             self._await_pending_operations(self._disturbances.paused_until_ns)
-        for node in self._used_nodes:
+        for node in self._brokers:
             if node.is_alive and self._needs_restart(node):
                 self._end_broker(node, OFF)
             if not node.is_alive:

@@ -37,6 +37,10 @@ class WatchedCopies:
         self._windows = windows
         self._find_master = find_master
         self._report = report
+        self.forget_files()
+
+    def forget_files(self) -> None:
+        """Expect no file at the next start, because the slave has an empty disk."""
         self.files = SlaveFiles(CONFIG)
 
     def watch_files(self, broker: Broker) -> None:
