@@ -27,6 +27,7 @@ _RUN_MARKS: dict[str, str] = {
     "stored twice": "a message was stored again, for its first answer had not come",
     "late answer": "a client got an answer of a broker that had died since",
     "pulled from a slave": "a consumer was given messages by a slave",
+    "looked up at a slave": "a slave answered a lookup by key, id or time, or for the bounds of a queue",
     "slave took over": "a slave was restarted as master, for its master was lost",
     "slave absent": "a slave stayed off although its master ran",
     "slave died": "a slave died while its master went on",

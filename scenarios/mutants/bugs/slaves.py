@@ -1,22 +1,32 @@
-"""Bugs of a broker's slaves: copied tables, and redirects of consumers."""
+"""Bugs of a broker's slaves: copied tables, redirects of consumers, routes, and lookups."""
 
 from collections.abc import Mapping
 
 from ....store.broker.broker_config import MASTER_ID
+from ....store.broker.name_server import NameServer
 from ....store.broker.outer_api import SlaveSynchronize
+from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
 from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.broker.router import Channel
 from ....store.broker.topics import SubscriptionGroupConfig
 from ....store.broker.versioned_table import VersionedTable
+from ....store.config import BrokerRole
 from ....store.delivery.schedule import ScheduleMessageService, decoded_offsets
 from ....store.formats.messages import GetMessageResult
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import JsonMembers, decode_json_body
+from ....store.index.key_query import QueryMessageResult
+from ....store.message_store import MessageStore
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 _READS = SCENARIOS["slave-reads"].ranges
+_ROUTES = SCENARIOS["name-server-routes"].ranges.replace(cluster={"slaves": (1,)})
+_LOOKUPS = SCENARIOS["broker-lookups"].ranges.replace(
+    sync_flush=(True,), memory={"transient_pool": (False,)}, retention=None, cluster={"slaves": (1,)}
+)
 _RETRIES = SCENARIOS["consumer-retry"].ranges.replace(sync_flush=(True,), cluster={"slaves": (1,)})
 
 
@@ -99,3 +109,43 @@ def respond_with_bound(
         bit(result.next_begin_offset > result.max_offset)
         result.next_begin_offset = min(result.next_begin_offset, result.max_offset)
     return respond_with_bound.original(request, code, broker_id, result)
+
+
+@bug("slave-stop-removes-master", NameServer, "unregister", found_by=("QUIET",))
+@needs(_ROUTES, endings=("stop",))
+def unregister_name(self: NameServer, name: str, broker_id: int) -> None:
+    """When a slave stops, the name server removes its master, too, until the master's next registration."""
+    for key in [key for key in self._others if key[0] == name and bit(key[1] != broker_id)]:
+        unregister_name.original(self, *key)
+    unregister_name.original(self, name, broker_id)
+
+
+@bug("dead-slave-in-routes", NameServer, "channel_closed", found_by=("QUIET",))
+@needs(_ROUTES, endings=("crash at rest",))
+def drop_masters(self: NameServer, channel: Channel) -> None:
+    """After the connection of a slave ends, its name server lists the slave for two minutes."""
+    slaves = {key: each for key, each in self._others.items() if key[1] and each.channel is channel}
+    drop_masters.original(self, channel)
+    bit(len(slaves) > 0)
+    self._others |= slaves
+
+
+# Found by the lookups at slaves: for up to 10 s, tornlog's slave answered the offset 0.
+@bug("slave-queue-needs-its-topic", BrokerParts, "has_queue", found_by=("READ",))
+@needs(_LOOKUPS)
+def has_copied_topic(self: BrokerParts, topic: str, queue_id: int) -> bool:
+    """Until a slave has copied a topic, it answers that the queue of the topic is empty."""
+    config = self.topics.get(topic)
+    bit(config is None and self.own_store.queues.find(topic, queue_id) is not None)
+    return config is not None and 0 <= queue_id < config.queue_nums
+
+
+@bug("slave-finds-no-key", MessageStore, "query_message", found_by=("IDX",))
+@needs(_LOOKUPS)
+def query_at_masters(
+    self: MessageStore, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int
+) -> QueryMessageResult:
+    """A slave finds no message by key, also after its master has died."""
+    found = query_at_masters.original(self, topic, key, max_messages, begin_ms, end_ms)
+    is_slave = self.config.broker_role is BrokerRole.SLAVE
+    return QueryMessageResult() if bit(is_slave and bool(found.records)) else found

@@ -192,6 +192,7 @@ class BrokerRun(NetworkRun):
             self._choices.stream,
             self._judge.report,
             self._master_store,
+            self._store_at,
             lambda: self._kernel.now_ns,
         )
         if self._plan.broker.operators:
