@@ -275,5 +275,11 @@ class BrokerPlan:
     """Number of producers that share the machine and connections of one client. Each waits for its own answers only."""
     operators: int = knob_field(0, plain=0, weight=2)
     """1: an operator creates, changes and deletes topics and groups, and changes permissions of users' topics."""
+    slave_absence_chance: float = knob_field(0.0, plain=0.0, weight=2)
+    """The chance, per slave and life, that the slave stays off. An absence in the first life adds the slave late."""
+    slave_death_chance: float = knob_field(0.0, plain=0.0, weight=2)
+    """The chance, per slave and life, that the slave's machine dies during the life, beside the life's own end."""
+    slave_disk_loss_chance: float = knob_field(0.0, plain=0.0, weight=2)
+    """The chance, per restart of a slave, that the slave gets an empty disk."""
     slave_takes_over: bool = knob_field(False, plain=False, weight=3)
     """The first master is lost at the end of the run and a slave restarts as master."""

@@ -50,7 +50,7 @@ class Ranges:
     ((0.3, 0.8), (1, 2))
     """
 
-    __slots__ = ("_chances", "_chosen", "_optional")
+    __slots__ = ("_chances", "_chosen", "_late", "_optional")
 
     def __init__(self, **chosen: Options | Mapping[str, Options]) -> None:
         """Set options: `endings`, `lives`, `messages_each` and core knobs by name, the knobs of a feature in a mapping.
@@ -60,6 +60,8 @@ class Ranges:
         self._chosen = _checked_options(chosen)
         self._optional: dict[str, dict[str, Options]] = {}
         self._chances: dict[str, float] = {}
+        self._late: frozenset[str] = frozenset()
+        """Names of the optional groups that are drawn after the lives."""
 
     def __getitem__(self, path: str) -> Options:
         if path in self._chosen:
@@ -86,21 +88,38 @@ class Ranges:
         """
         assert 0.0 < chance < 1.0, chance
         ranges = self.replace()
+        assert not ranges._optional.keys() & optional.keys(), optional.keys()
         ranges._optional |= {name: _checked_options(chosen) for name, chosen in optional.items()}
         ranges._chances |= dict.fromkeys(optional, chance)
         return ranges
 
+    def with_late_optional(
+        self, chance: float, /, **optional: Mapping[str, Options | Mapping[str, Options]]
+    ) -> "Ranges":
+        """Return ranges with optional groups that are drawn after the lives, so that other seeds keep their plans."""
+        ranges = self.with_optional(chance, **optional)
+        ranges._late |= optional.keys()
+        return ranges
+
     def draw_optional(self, stream: Stream) -> "Ranges":
-        """Choose which optional groups are enabled, before any other choice."""
+        """Choose which optional groups are enabled, before any other choice. Late groups are left out."""
         if not self._optional:
             return self
         ranges = Ranges()
         ranges._chosen = dict(self._chosen)
         for name, chosen in self._optional.items():
-            if stream.chance(self._chances[name], f"{name} takes part"):
+            if name not in self._late and stream.chance(self._chances[name], f"{name} takes part"):
                 ranges._chosen |= chosen
         assert not ranges._optional, ranges._optional
         return ranges
+
+    def draw_late(self, stream: Stream) -> dict[str, Any]:
+        """Choose the values of the enabled late groups, by path."""
+        values: dict[str, Any] = {}
+        for name, chosen in self._optional.items():
+            if name in self._late and stream.chance(self._chances[name], f"{name} takes part"):
+                values |= {path: stream.choice(options, path) for path, options in chosen.items()}
+        return values
 
     @property
     def is_alone(self) -> bool:
@@ -126,12 +145,17 @@ class Ranges:
             if left:
                 ranges._optional[name] = left
                 ranges._chances[name] = self._chances[name]
+        ranges._late = self._late & ranges._optional.keys()
         ranges._chosen = {**kept, **ranges._chosen}
         assert ranges._chances.keys() == ranges._optional.keys(), (ranges._chances, ranges._optional)
         return ranges
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ranges) and (self._chosen, self._optional) == (other._chosen, other._optional)
+        return isinstance(other, Ranges) and (self._chosen, self._optional, self._late) == (
+            other._chosen,
+            other._optional,
+            other._late,
+        )
 
     def __hash__(self) -> int:
         return hash(frozenset(self._chosen))
@@ -169,6 +193,7 @@ def _option_paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iter
 
 
 def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
+    late = ranges
     ranges = ranges.draw_optional(stream)
     drawn = {path: stream.choice(ranges[path], path) for path in _DRAWN_FIRST}
     disk_model = DISK_MODELS[drawn["disk"]]
@@ -185,6 +210,7 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
         for number in range(stream.choice(ranges["lives"], "lives"))
     )
     drawn |= {path: stream.choice(ranges[path], path) for path in _DRAWN_AFTER_LIVES}
+    drawn |= late.draw_late(stream)
     if drawn["directories.killed_in_creation"]:
         operation = stream.randbelow(_OPERATIONS_IN_CREATION, "operation in creation")
         moment = stream.choice(MOMENTS, "moment in creation")

@@ -7,7 +7,7 @@ from ..claims.scenario import HAS_BROKER
 from . import bugs
 from .mutant import Mutant
 
-_OF_BROKERS = ("answers", "broker_clients", "brokers", "operators", "registration")
+_OF_BROKERS = ("answers", "broker_clients", "brokers", "operators", "registration", "slaves")
 """Bugs of the broker. They need the broker extra."""
 
 

@@ -114,8 +114,6 @@ class Versions:
     kept: bytes | None = None
     """The version before the durable one, which the backup file must have; None: no backup is required."""
     loaded: bytes | None = None
-    is_known: bool = True
-    """False after a slave with a file of its own took over: the file has none of these versions."""
 
     def lose_durable(self) -> None:
         self.durable, self.kept = self.kept, None
@@ -128,7 +126,7 @@ class Versions:
         """Record that a start has loaded the version `loaded`, which is durable from now on."""
         if self.begun or self.loaded != self.durable:
             self.kept = None
-        self.durable, self.is_known = self.loaded, True
+        self.durable = self.loaded
         self.begun.clear()
 
 

@@ -125,7 +125,12 @@ class BrokerParts:
             raise RequestRefusedError(f"expressionType {kind}: {why}")
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
-        """Return whether the topic has the queue, or a light queue has this name."""
+        """Return whether the topic has the queue, or a light queue has this name.
+
+        A slave can have a queue up to 10 s before it copies the topic from its master.
+        """
+        if self.is_slave and self.own_store.queues.find(topic, queue_id) is not None:
+            return True
         config = self.topics.get(topic)
         if config is not None:
             return 0 <= queue_id < config.queue_nums

@@ -20,7 +20,7 @@ FOR_EXTRAS = (
     *(f"reports/cli/{name}.py" for name in ("serve", "serve_metrics")),
     *(
         f"scenarios/mutants/bugs/{name}.py"
-        for name in ("answers", "broker_clients", "brokers", "operators", "registration")
+        for name in ("answers", "broker_clients", "brokers", "operators", "registration", "slaves")
     ),
 )
 """Modules in rooms of the core, for extras only. The core does not import them either."""

@@ -1,6 +1,7 @@
 """Brokers: clients that send, pull and end transactions over a network."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..ranges import Ranges
 from ..scenario import Scenario
@@ -23,6 +24,42 @@ TROUBLED: Mapping[str, Sequence[float | str]] = {
     "refused_chance": (0.0, 0.2),
     "reset_at_death_chance": (0.0, 0.5),
 }
+
+_LONG_TIMEOUTS_MS = (3_000, 3_000)
+"""For sends that wait for a slave. If producers repeat them every 200 ms, the slave may never reach the log's end.
+
+There are as many options as in `BROKER`, so that older seeds keep the rest of their plans.
+"""
+SLAVES: Mapping[str, Any] = {
+    "sync_flush": (True,),
+    "memory": {"transient_pool": (False,)},
+    "transactions": {"chance": (0.0,)},
+    "attribute_points": (False,),
+    "heals": (False, False, False, False, True),
+    "cluster": {
+        "slaves": (1, 1, 1, 2),
+        "sync_master": (False, False, True),
+        "slave_sync_flush": (True, False),
+        "slave_timeout_ms": (200, 3_000),
+        "transfer_batch_bytes": (500, 32_768),
+    },
+    "broker": {
+        "send_timeout_ms": _LONG_TIMEOUTS_MS,
+        "slaves_are_read": (True, True, False),
+        "slave_absence_chance": (0.0, 0.0, 0.4),
+        "slave_death_chance": (0.0, 0.3, 0.6),
+        "slave_disk_loss_chance": (0.0, 0.0, 0.4),
+    },
+    "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
+}
+"""A broker without half messages, whose slaves may be off, die or lose their disks.
+
+Runs that heal, or switch at attributes, cost two to four times as much with a slave. If a failed sync drops data that
+a slave has, no slave follows the master again.
+"""
+SLAVES_BESIDE_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["cluster"], "sync_master": (False,)}}
+"""While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave."""
+_SLAVES_CHANCE = 0.33
 
 BROKER = Ranges(
     endings=(*("crash in traffic",) * 3, "crash at rest", "crash in load", "stop"),
@@ -60,7 +97,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         "broker-crash",
         "after a crash, messages that a broker answered SUCCESS or delivered are present, unless the crash may lose "
         "them",
-        BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)}).replace(faults={"slow_sync_chance": (0.0, 0.0, 0.2)}),
+        BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)})
+        .replace(faults={"slow_sync_chance": (0.0, 0.0, 0.2)})
+        .with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
         stream="a-broker-keeps-what-it-answered",
     ),
     # Connections break, and clients repeat unanswered requests.
@@ -74,7 +113,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "paused_machine_chance": (0.0, 0.0, 0.05),
                 "clock_step_chance": (0.0, 0.0, 0.1),
             },
-        ),
+        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
         stream="retries-explain-every-duplicate",
     ),
     # The broker crashes and the network fails. Consumers pull, and restart at their committed offsets.
@@ -86,7 +125,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             heals=(True,),
             network={**TROUBLED, "failed_poll_chance": (0.0, 0.002, 0.02)},
             broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "cpp_clients": (False, False, True)},
-        ),
+        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
         stream="consumers-get-everything-in-order",
     ),
     # Consumers send messages back for a retry, and the broker's machine dies.
@@ -102,7 +141,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             commit_log_bytes=(1024, 2048),
             faults={"failed_creation_chance": (0.0, 0.3, 0.6)},
             broker={"send_back_chance": (0.3, 1.0), "rest_ms_max": (8_000,)},
-        ),
+        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
         stream="what-is-sent-back-is-given-again",
     ),
     # Check requests are lost until the broker gives up. Operators then resume the checks.
@@ -164,7 +203,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "slow_io_chance": (0.0, 0.0, 0.1),
                 "stall_chance": (0.0, 0.0, 0.01),
             },
-        ),
+        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
         stream="a-broker-on-a-failing-disk-answers-truthfully",
     ),
     # Mixes filters, delays, transactions and the write buffer with plain messages over a faulty network.
@@ -183,7 +222,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
             broker={"registers_filters": (False, True, True)},
             settings={"enable_consume_queue_ext": (False, True, True)},
-        ),
+        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
         stream="a-group-gets-what-it-wants-when-it-is-due",
     ),
     # Old log segments expire while consumers read them or before consumers start.
@@ -206,7 +245,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "consumer_restart_chance": (0.5, 1.0),
                 "work_ms": (50, 500, 2_000),
             },
-        ),
+        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES_BESIDE_RETENTION),
         stream="consumers-are-moved-past-what-expired-alone",
     ),
     # Slaves serve pulls and sometimes die. The broker redirects consumers to a slave and back.
@@ -230,6 +269,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
             network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
             broker={
+                "send_timeout_ms": _LONG_TIMEOUTS_MS,
                 "slaves_are_read": (True, True, False),
                 "slave_takes_over": (True, True, False),
                 "off_ms_max": (1_000, 10_000, 30_000),
@@ -274,7 +314,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "pull_messages_max": (1, 4),
                 "rest_ms_max": (0, 8_000, 150_000),
             },
-        ),
+        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
     ),
     # Members of a group leave, fall silent for longer than the broker's patience, and return.
     Scenario(
@@ -316,7 +356,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             consume_queue_bytes=(100, 200, 6_000),
             retention={"deletes_segments": (False, False, True)},
             broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
-        ),
+        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES_BESIDE_RETENTION),
     ),
     # An operator creates, changes and deletes topics and groups, and resets offsets, while users send and consume.
     Scenario(
@@ -365,7 +405,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "tailing_consumers": (0, 1),
                 "rest_ms_max": (0, 2_000),
             },
-        ),
+        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
     ),
     # Brokers stop, die and return. Each is a name server that loses the others and gets them back.
     Scenario(

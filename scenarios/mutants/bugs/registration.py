@@ -54,7 +54,7 @@ def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, 
     return datas
 
 
-@bug("slave-keeps-its-progress", SlaveSynchronize, "synchronize", found_by=("QUIET",))
+@bug("slave-keeps-its-progress", SlaveSynchronize, "synchronize", found_by=("REP",))
 @needs(_CLUSTER)
 def synchronize_without_progress(self: SlaveSynchronize) -> None:
     """A slave never copies the offsets of its master's groups."""
@@ -69,7 +69,7 @@ def synchronize_without_progress(self: SlaveSynchronize) -> None:
 
 
 # The loss of tables is visible when the slave restarts as the master.
-@bug("slave-tables-in-memory", VersionedTable, "replace", found_by=("META",))
+@bug("slave-tables-in-memory", VersionedTable, "replace", found_by=("REP",))
 @needs(_CLUSTER, broker={"slave_takes_over": (True,)})
 def replace_in_memory(self: VersionedTable, members: JsonMembers) -> bool:  # type: ignore[type-arg]
     """A slave that becomes the master has lost its copied topics and groups."""

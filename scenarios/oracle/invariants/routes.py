@@ -1,17 +1,19 @@
 """Routes: brokers that a name server must list, and that it must no longer list (QUIET).
 
-A broker registers at each interval, so a name server that has lost it or has restarted lists it again within two. A
-name server removes a broker when its connection ends, or after 120 s if it falls silent. Runs that are checked have no
-network faults. Source: RocketMQ RouteInfoManager.
+A broker registers at each interval, so a name server that has restarted lists it again within two. A name server
+removes a broker when it unregisters, when its connection ends, or after 120 s if it falls silent. Runs that are checked
+have no network faults, so a listed broker stays listed. Source: RocketMQ RouteInfoManager.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ..evidence import Violation, record_tried
 
 _EXPIRED_MS = 120_000  # RocketMQ RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
 _NS = 1_000_000
+Identity = tuple[str, int, str]
+"""Name, id and address of a broker."""
 
 
 class Presence(NamedTuple):
@@ -38,11 +40,12 @@ def check_listed_brokers(
     brokers: Mapping[str, Presence],
     asked_ns: int,
     bounds: RouteBounds,
+    registered: Container[str] = (),
 ) -> Iterator[Violation]:
     """Yield each broker that a name server lists or omits against its presence.
 
     listed, brokers: by address, without the broker of the name server. The presences are those at the answer. The name
-    server has answered the request.
+    server has answered the request. registered: the brokers that have registered since the name server's start.
     """
     if name_server.serves_since_ns is None or name_server.serves_since_ns > asked_ns:
         return
@@ -50,7 +53,7 @@ def check_listed_brokers(
         if broker.serves_since_ns is not None and address not in listed:
             record_tried("QUIET")
             due_ns = max(broker.serves_since_ns, name_server.serves_since_ns) + bounds.register_ms * _NS
-            if due_ns < asked_ns:
+            if due_ns < asked_ns or address in registered:
                 yield _violation(f"{address} is not in the routes of a name server", f"by {due_ns} ns", asked_ns)
         if broker.dead_since_ns is not None and address in listed:
             record_tried("QUIET")
@@ -58,6 +61,15 @@ def check_listed_brokers(
             due_ns = broker.dead_since_ns + expiry_ms * _NS
             if due_ns < asked_ns:
                 yield _violation(f"{address} is dead and in the routes of a name server", f"by {due_ns} ns", asked_ns)
+
+
+def check_identities(listed: Iterable[Identity], brokers: Container[Identity]) -> Iterator[Violation]:
+    """Yield each broker in a route with the name, id or address of another one."""
+    record_tried("QUIET")
+    for each in sorted(listed):
+        if each not in brokers:
+            summary = "a name server lists a broker that does not exist"
+            yield Violation("QUIET", summary, field="routes", expected="a broker of the run", found=str(each))
 
 
 def _violation(summary: str, expected: str, asked_ns: int) -> Violation:

@@ -63,8 +63,6 @@ class WatchedSideFile(SideFile):
 
 def check_version(versions: Versions) -> Iterator[Violation]:
     """META: yield a violation if a start read neither the durable version nor a later one."""
-    if not versions.is_known:
-        return
     if versions.durable is not None:
         record_tried("META")
     if versions.loaded != versions.durable and versions.loaded not in versions.begun:

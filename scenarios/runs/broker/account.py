@@ -18,6 +18,7 @@ from ...oracle.put_entry import PutEntry
 from ...oracle.queue_locks import QueueLocks
 from ...oracle.recovered import RecoveredStore
 from .message_options import EVERYTHING, Subscription, message_name_of
+from .watched_copies import OpenWindows
 
 
 @dataclass(slots=True)
@@ -38,6 +39,7 @@ class BrokerAccount:
     locks_of_operators: QueueLocks = field(default_factory=QueueLocks)
     tables: OperatorTables = field(default_factory=OperatorTables)
     members: GroupMembers = field(default_factory=GroupMembers)
+    copy_windows: OpenWindows = field(default_factory=list)
     handled_to: dict[Group, int] = field(default_factory=dict)
     """The offset to which members have processed a queue, as committed or answered since the broker's last start."""
     pulls: PullAnswers = field(init=False)

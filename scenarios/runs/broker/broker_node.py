@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import cast
 
 from ....faults.disk.disk import Disk
 from ....faults.simulation.disk_lifecycle import DiskLifecycle
@@ -11,18 +11,17 @@ from ....sim.errors import MachineDied
 from ....sim.kernel import Kernel
 from ....sim.machine import Machine
 from ....store.broker.broker import Broker
-from ....store.broker.broker_config import MASTER_ID, BrokerConfig
+from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits
 from ....store.broker.outer_api import INTERVAL_MS, REGISTER_TIMEOUT_MS, SYNCHRONIZE_TIMEOUT_MS, BrokerRegistration
 from ....store.broker.router import Channel
 from ....store.broker.server import RemotingServer
 from ....store.broker.topics import TopicConfig
-from ....store.config import BrokerRole, FlushDiskType
 from ....store.errors import DivergedError
 from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
 from ....store.world import Files, Signal, Task, World
-from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, config_of, core_of, world_of
+from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, core_of, world_of
 from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.disk_space import DiskRoom, WatchedRemovals
@@ -39,44 +38,10 @@ from ..loading import die_if_excused, load_judged
 from ..machines import Node, PoweredMachine
 from ..settling import Settling
 from .account import BrokerAccount
-from .commands import TRANSACTION_MS
+from .identities import REGISTER_MS, BrokerIdentity, broker_config_of, store_config_of
 from .operator_client import group_settings, topic_settings
-from .routes import BROKER, BrokerAddress
+from .watched_copies import WatchedCopies, note_commits
 from .watched_requests import WatchedRequests
-
-PORT = 10911
-REGISTER_MS = 10_000
-"""The interval of registrations with other name servers. RocketMQ's brokers use 30 s, and at least 10 s."""
-_FIRST = "master"
-_REMEMBERED_BYTES = 200
-"""The log size in memory if slaves are read. Consumers that lag by more bytes are redirected to a slave."""
-_POOL_BUFFERS = 4
-"""The log always uses two buffers. A broker without a free buffer refuses sends."""
-TRANSACTION_CHECKS = 15
-"""The number of check requests before the broker gives up a half message."""
-
-
-class BrokerIdentity(NamedTuple):
-    """One broker of a run."""
-
-    name: str
-    address: BrokerAddress
-    host: str
-
-    @property
-    def is_first(self) -> bool:
-        return self.name == _FIRST
-
-
-def identities_of(plan: Plan) -> list[BrokerIdentity]:
-    brokers = [(_FIRST, BROKER, MASTER_ID)]
-    brokers += [(f"slave-{number}", BROKER, number) for number in range(1, plan.cluster.slaves + 1)]
-    brokers += [(f"master-{number}", f"broker-{'abc'[number]}", MASTER_ID) for number in range(1, plan.broker.masters)]
-    return [
-        BrokerIdentity(name, BrokerAddress(broker, broker_id, f"{host}:{PORT}"), host)
-        for number, (name, broker, broker_id) in enumerate(brokers, start=1)
-        for host in [f"10.0.0.{number}"]
-    ]
 
 
 class BrokerNode(Node):
@@ -92,8 +57,12 @@ class BrokerNode(Node):
         account: BrokerAccount,
         history: MasterHistory,
         lasting: DiskLifecycle,
+        find_master: Callable[[], "BrokerNode"],
     ) -> None:
-        """settling, account and history belong to the broker or its master. lasting: the node's disk."""
+        """settling, account and history belong to the broker or its master. lasting: the node's disk.
+
+        find_master: returns the node that slaves follow.
+        """
         super().__init__(identity.name, identity.host, lasting)
         self.account = account
         self.settling = settling
@@ -123,35 +92,20 @@ class BrokerNode(Node):
         self._closed_ns: dict[Channel, int] = {}
         """Connection since the last start -> virtual time at which the broker had handled its end."""
         self._logged: list[DivergedError] = []
+        self.copies: WatchedCopies | None = None
+        """The value is None unless the node was a slave."""
+        if self.is_slave:
+            self.copies = WatchedCopies(
+                self.name, kernel, account.copy_windows, lambda: find_master().serving_broker, self._judge.report
+            )
 
     def _set_identity(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
         self.identity = identity
         self.is_slave = identity.address.is_slave
         self.set_other_brokers(others)
-        self._config = replace(
-            config_of(self._plan),
-            transient_store_pool_size=_POOL_BUFFERS,
-            **_replication_settings(self._plan, identity, others),
-        )
+        self._config = store_config_of(self._plan, identity, others)
         self._makes_topics = self._plan.broker.masters > 1
-        self._broker_config = BrokerConfig(
-            broker_name=identity.address.broker,
-            broker_id=identity.address.broker_id,
-            broker_ip1=identity.host,
-            listen_port=PORT,
-            ha_host=identity.host,
-            namesrv_addr=";".join(other.address.address for other in others),
-            register_name_server_period_ms=REGISTER_MS,
-            slave_read_enable=self._plan.broker.slaves_are_read,
-            default_topic_queue_nums=self._plan.queues_per_topic,
-            flush_consumer_offset_interval_ms=CONSUMER_OFFSET_INTERVAL_MS,
-            enable_property_filter=self._plan.consuming.filtered,
-            enable_calc_filter_bit_map=self._plan.broker.registers_filters
-            and self._plan.settings.enable_consume_queue_ext,
-            transaction_timeout_ms=TRANSACTION_MS,
-            transaction_check_interval_ms=TRANSACTION_MS,
-            transaction_check_max=TRANSACTION_CHECKS,
-        )
+        self._broker_config = broker_config_of(self._plan, identity, others)
 
     def set_other_brokers(self, others: Sequence[BrokerIdentity]) -> None:
         self._others = others
@@ -174,6 +128,18 @@ class BrokerNode(Node):
         self._requests = None
         self._closed_ns = {}
 
+    @property
+    def has_been_on(self) -> bool:
+        return self._life is not None
+
+    def lose_disk(self) -> None:
+        """Replace the disk of a slave that is off by an empty one."""
+        assert self.is_put_away, f"{self.name} is on"
+        assert self.copies is not None, "only slaves lose their disks"
+        self.lasting.next_image()
+        self.lasting.set_next_image(None)
+        self.copies.forget_files()
+
     def _note_death(self) -> None:
         self.died_ns = self._kernel.now_ns
         self._serves_since_ns = None
@@ -183,6 +149,10 @@ class BrokerNode(Node):
         if self.is_alive or self._life is None:
             return Presence(self._serves_since_ns, None)
         return Presence(None, self.died_ns, self.life.endpoint.dies_silently is not False)
+
+    @property
+    def serving_broker(self) -> Broker | None:
+        return self._broker if self.is_alive and self._serves_since_ns is not None else None
 
     # -- tasks of the machine ---------------------------------------------------------------------
 
@@ -199,6 +169,10 @@ class BrokerNode(Node):
         self._logged = []
         if broker.ha is not None and broker.ha.client is not None:
             broker.ha.client.on_diverged = lambda master, error: self._logged.append(error)
+        if self._plan.cluster.slaves:
+            note_commits(broker.offsets, self.account.copy_windows)
+        if self.copies is not None and self.is_slave:
+            self.copies.watch_copies(broker)
         try:
             with self._judge.timed_step("a start", self.loaded):
                 broker.start()
@@ -339,6 +313,7 @@ class BrokerNode(Node):
             "topics": (slave.topics.table, broker.topics.table),
             "groups": (slave.groups.table, broker.groups.table),
             "progress of groups": (slave.offsets.json_members, broker.offsets.json_members),
+            "progress of delays": (slave.own_store.schedule.offsets, broker.own_store.schedule.offsets),
         }
         yield from self.route_cursors()
         for name, (at, end) in tables.items():
@@ -414,6 +389,8 @@ class BrokerNode(Node):
             world = replace(world, files=cast(Files, removals))
         broker = Broker(world, self._config, self._broker_config)
         progress = self.account.ledger.delay_progress
+        if self.copies is not None:
+            self.copies.watch_files(broker)
         if not self.is_slave:
             broker.own_store.schedule.file = WatchedSideFile(world.files, progress, lambda: None)
 
@@ -424,6 +401,8 @@ class BrokerNode(Node):
         store = load_judged(self._kernel, self._plan, self._judge, machine, disk, self._config, load)
         if removals is not None:
             removals.store = store
+        if self.copies is not None:
+            self._judge.report(self.copies.files.check_loaded())
         if not self.is_slave:
             self._judge.report(side_files.check_version(progress))
             progress.mark_loaded_durable()
@@ -446,18 +425,3 @@ class BrokerNode(Node):
         self.account.note_recovery(self._judge.judge_recovery(store, disk))
         self._history.begin(store.log)
         self.store = store
-
-
-def _replication_settings(plan: Plan, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> dict[str, Any]:
-    cluster = plan.cluster
-    settings: dict[str, Any] = {}
-    if not cluster.slaves or identity.address.broker != BROKER:
-        return settings
-    if plan.broker.slaves_are_read:
-        settings |= {"physical_memory_bytes": _REMEMBERED_BYTES, "access_message_in_memory_max_ratio": 100}
-    settings |= {"slave_timeout_ms": cluster.slave_timeout_ms, "ha_transfer_batch_size": cluster.transfer_batch_bytes}
-    if identity.address.is_slave:
-        flush = FlushDiskType.SYNC_FLUSH if cluster.slave_sync_flush else FlushDiskType.ASYNC_FLUSH
-        return settings | {"broker_role": BrokerRole.SLAVE, "flush_disk_type": flush}
-    waits = cluster.sync_master and any(other.address.is_slave for other in others)
-    return settings | {"broker_role": BrokerRole.SYNC_MASTER if waits else BrokerRole.ASYNC_MASTER}

@@ -1,7 +1,7 @@
 """Broker user: the base of clients and operators with a machine of their own, beside producers and consumers.
 
-A user outlives its machines, as a producer does. It sends requests to masters only, because a slave's answer may be
-older than the ledger.
+A user outlives its machines, as a producer does. Only lookup clients send requests to slaves, because a slave's answer
+may be older than the ledger.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +24,7 @@ from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .client_machine import ClientMachine
 from .commands import lock_command
-from .routes import Routes
+from .routes import BrokerAddress, Routes
 
 ANSWER_MS = 3_000
 """The time limit for an answer, as in RocketMQ's clients."""
@@ -43,7 +43,8 @@ class RunOfUsers:
     report: Callable[[Iterable[Violation]], None]
     master_store: Callable[[str], MessageStore | None]
     """The store of a broker's running master; None while there is none."""
-
+    store_at: Callable[[BrokerAddress], MessageStore | None]
+    """The store of a broker that runs."""
     now_ns: Callable[[], int]
     """Virtual time, also after the death of a user's machine."""
 

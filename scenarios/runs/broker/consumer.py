@@ -14,6 +14,7 @@ from ....sim.errors import MachineDied
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
+from ....store.message_store import MessageStore
 from ....store.world import World
 from ...claims.machine import DELAYS_MS
 from ...claims.plan import Plan
@@ -41,6 +42,7 @@ from .commands import (
     without_expression,
 )
 from .message_options import EVERYTHING
+from .redirects import LogState, PullAnswer, Redirects, check_slave_answer
 from .routes import BROKER, BrokerAddress, Routes
 
 RETRY_MS = 100
@@ -78,8 +80,12 @@ class BrokerConsumer:
         queues: Sequence[BrokerQueue],
         stream: Stream,
         report: Callable[[Iterable[Violation]], None],
+        find_store: Callable[[BrokerAddress], MessageStore | None],
     ) -> None:
-        """accounts: by name of the broker; stream: decides which messages are sent back."""
+        """accounts: by name of the broker; stream: decides which messages are sent back.
+
+        find_store: returns the store of a broker that runs.
+        """
         self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
         """The next offset to pull; None while the committed offset is unknown."""
         self.insists = False
@@ -104,6 +110,7 @@ class BrokerConsumer:
             )
             for name, account in accounts.items()
         }
+        self._redirects = Redirects(plan, find_store)
         self._pulling_in = 0
         """The number of the machine on which all pull tasks were started."""
         machine.begin = self._begin_on_machine
@@ -197,6 +204,7 @@ class BrokerConsumer:
             command = without_expression(command)
         began_ns = self._world.clock.monotonic_ns()
         asked_in, is_made, before = ledger.life, queue.topic in ledger.topics, account.pulls.known_bounds(queue.queue)
+        log_state = self._redirects.log_state(asked)
         with self._record_commit(queue, position) if commits else nullcontext() as commit:
             response, sent_ns = self._send_timed_request(asked, command, suspend_ms + PATIENCE_MS)
             if commit is not None and response is not None:
@@ -204,11 +212,14 @@ class BrokerConsumer:
         if response is None:
             tasks.sleep(RETRY_MS)
             return
+        readings = self._records_in(response) if response.code == ResponseCode.SUCCESS else []
         if response.code in PULLED:
             self._suggested[queue] = int(response.ext_fields["suggestWhichBrokerId"])
+            if self._plan.cluster.slaves:
+                assert asked is not None, "it has answered"
+                self._judge_redirect(queue, asked, position, response, readings, log_state)
             if not is_slave:
                 ledger.groups.add(CONSUMER_GROUP)
-        readings = self._records_in(response) if response.code == ResponseCode.SUCCESS else []
         if asked_in == ledger.life and not is_slave:
             self._judge_pull(queue, position, response, readings, before, (began_ns, sent_ns))
         if response.code == ResponseCode.SUCCESS:
@@ -229,6 +240,24 @@ class BrokerConsumer:
         idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
         self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
         tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, RETRY_MS))
+
+    def _judge_redirect(
+        self,
+        queue: BrokerQueue,
+        asked: BrokerAddress,
+        position: int,
+        response: RemotingCommand,
+        readings: Sequence[ReadRecord],
+        state: LogState | None,
+    ) -> None:
+        names = ("suggestWhichBrokerId", "nextBeginOffset", "maxOffset")
+        suggested_id, following, max_offset = (int(response.ext_fields[name]) for name in names)
+        last = readings[-1].record if readings else None
+        answer = PullAnswer(response.code, suggested_id, position, following, max_offset, last)
+        ledger = self._accounts[queue.broker].ledger
+        self._report(self._redirects.check_answer(ledger, queue.queue, asked, answer, state))
+        if asked.is_slave and last is None:
+            self._report(check_slave_answer(ledger, answer, may_skip=self._wanted is not EVERYTHING))
 
     def _judge_pull(
         self,

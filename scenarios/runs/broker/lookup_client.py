@@ -3,6 +3,8 @@
     QUERY_MESSAGE  VIEW_MESSAGE_BY_ID
     GET_MIN_OFFSET  GET_MAX_OFFSET  SEARCH_OFFSET_BY_TIMESTAMP  GET_EARLIEST_MSG_STORETIME
 
+Half of the lookups at a broker with slaves ask a slave, also after the death of the master. The answer of a slave must
+contain the messages that the slave has dispatched.
 Source: RocketMQ MQAdminImpl, and the commands queryMsgByKey, queryMsgById and queryMsgByOffset of mqadmin.
 """
 
@@ -11,14 +13,16 @@ from collections.abc import Callable
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.index.key_query import QueryMessageResult
+from ....store.message_store import MessageStore
 from ...oracle.invariants import idx, lookups
 from ...oracle.invariants.lookups import ENTRY_BYTES, QueueBounds
 from ...oracle.put_entry import PutEntry
 from ...workload.options import SHARED_KEYS, UNIQUE_KEYS
-from .broker_user import BrokerUser, Reply, RunOfUsers
+from .broker_user import ANSWER_MS, BrokerUser, Reply, RunOfUsers
 from .commands import pull_command, pulled_records
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
+from .routes import BrokerAddress
 
 LOOKUPS_NET = 90
 """The last byte of the address of the first lookup client."""
@@ -32,6 +36,7 @@ _UNIQUE_QUERY_MAX = 32
 """RocketMQ's defaultQueryMaxNum, which replaces the maximum of a query by unique key."""
 _AGO_MS_MAX = 10_000
 _GROUP = "lookups"
+_SLAVE_CHANCE = 0.5
 
 
 class LookupClient(BrokerUser):
@@ -44,8 +49,10 @@ class LookupClient(BrokerUser):
         self.machine.switch_on()
 
     def begin(self) -> None:
-        self._bounds: dict[BrokerQueue, tuple[int, QueueBounds]] = {}
-        """Queue -> the broker's start, and the bounds in the last answers."""
+        self._bounds: dict[tuple[BrokerQueue, BrokerAddress | None], tuple[object, QueueBounds]] = {}
+        """Queue and slave -> the broker's start, and the bounds in the last answers."""
+        self._slave: BrokerAddress | None = None
+        """The slave that the present lookup asks; None: the master."""
         self.world.tasks.spawn("look up", self._look_repeatedly)
 
     def _look_repeatedly(self) -> None:
@@ -53,18 +60,49 @@ class LookupClient(BrokerUser):
             self.world.tasks.sleep(self.stream.choice(_PAUSES_MS, "pause"))
             self.stream.choice(self._looks, "lookup")()
 
+    def _draw_slave(self, broker: str) -> None:
+        slaves = self.routes.slaves_of(broker) if self.plan.cluster.slaves else []
+        asks_slave = slaves and self.stream.chance(_SLAVE_CHANCE, "asks a slave")
+        self._slave = self.stream.choice(slaves, "slave") if asks_slave else None
+
+    def _store_of(self, broker: str) -> MessageStore | None:
+        return self.run.master_store(broker) if self._slave is None else self.run.store_at(self._slave)
+
+    def _start_of(self, broker: str) -> object:
+        """Return a value that changes at each start of the asked broker."""
+        return self.run.accounts[broker].ledger.life if self._slave is None else self._store_of(broker)
+
     def _dispatched_to(self, broker: str) -> int:
-        store = self.run.master_store(broker)
+        store = self._store_of(broker)
         return 0 if store is None else store.dispatch.reput_from.get()
+
+    def ask(self, broker: str, command: RemotingCommand, timeout_ms: int = ANSWER_MS) -> Reply | None:
+        """Return the answer of the master or of the drawn slave, or None without an answer in time."""
+        if self._slave is None:
+            return super().ask(broker, command, timeout_ms)
+        start, asked_ns = self._store_of(broker), self.now_ns
+        try:
+            response, _ = self.routes.send_request(self._slave, command, timeout_ms)
+        except OSError:
+            return None
+        is_of_this_life = start is not None and self._store_of(broker) is start
+        self.run.accounts[broker].hits["looked up at a slave"] += is_of_this_life
+        return Reply(response, asked_ns, self.now_ns, is_of_this_life)
 
     def _draw_put(self, broker: str) -> PutEntry | None:
         puts = [put for put in self.run.accounts[broker].ledger.puts if put.detour is None]
         return self.stream.choice(puts, "put") if puts else None
 
+    def _begin_of_log(self, broker: str) -> int:
+        """Return the log offset at which a slave's log begins, 0 for a master."""
+        store = None if self._slave is None else self._store_of(broker)
+        return 0 if store is None else max(store.log.min_offset, 0)
+
     # -- keys --------------------------------------------------------------------------------------
 
     def _look_by_key(self) -> None:
         broker, stream = self.stream.choice(self._queues, "broker").broker, self.stream
+        self._draw_slave(broker)
         topic, put = stream.choice(self.run.topics, "topic"), self._draw_put(broker)
         key = stream.choice((*SHARED_KEYS, *UNIQUE_KEYS), "shared key")
         if put is not None and not stream.chance(_SHARED_CHANCE, "shared"):
@@ -79,7 +117,7 @@ class LookupClient(BrokerUser):
         fields |= {"_UNIQUE_KEY_QUERY": "true"} if is_unique else {}
         dispatched_to = self._dispatched_to(broker)
         reply = self.ask(broker, RemotingCommand(RequestCode.QUERY_MESSAGE, 0, ext_fields=fields))
-        store = self.run.master_store(broker)
+        store = self._store_of(broker)
         if reply is None or store is None or not reply.is_of_this_life:
             return
         if reply.is_success or reply.response.code == ResponseCode.QUERY_NOT_FOUND:
@@ -92,6 +130,7 @@ class LookupClient(BrokerUser):
 
     def _look_by_id(self) -> None:
         broker = self.stream.choice(self._queues, "broker").broker
+        self._draw_slave(broker)
         put, ledger = self._draw_put(broker), self.run.accounts[broker].ledger
         if put is None or put.physical_offset is None:
             return
@@ -100,6 +139,7 @@ class LookupClient(BrokerUser):
             offset += self.stream.randint(1, put.record_bytes - 1, "bytes after")
         is_there = put.name not in ledger.gone and offset == put.physical_offset
         must_be_there = is_there and offset + put.record_bytes <= self._dispatched_to(broker)
+        must_be_there &= self._begin_of_log(broker) <= offset
         fields = {"offset": str(offset)}
         reply = self.ask(broker, RemotingCommand(RequestCode.VIEW_MESSAGE_BY_ID, 0, ext_fields=fields))
         if reply is None or not reply.is_of_this_life:
@@ -114,6 +154,9 @@ class LookupClient(BrokerUser):
 
     def _look_at_queue(self) -> None:
         queue = self.stream.choice(self._queues, "queue")
+        self._draw_slave(queue.broker)
+        if self._slave is not None and self._begin_of_log(queue.broker):
+            return  # the slave began with its master's last file
         bounds = self._find_bounds(queue)
         if bounds is None or not bounds.low < bounds.high:
             return
@@ -124,16 +167,17 @@ class LookupClient(BrokerUser):
 
     def _find_bounds(self, queue: BrokerQueue) -> QueueBounds | None:
         ledger = self.run.accounts[queue.broker].ledger
-        asked_in, dispatched_to = ledger.life, self._dispatched_to(queue.broker)
+        asked_in, dispatched_to = self._start_of(queue.broker), self._dispatched_to(queue.broker)
         low = self._ask_about_queue(RequestCode.GET_MIN_OFFSET, queue, "offset")
         high = self._ask_about_queue(RequestCode.GET_MAX_OFFSET, queue, "offset")
-        if low is None or high is None or asked_in != ledger.life or queue.topic not in ledger.topics:
+        if low is None or high is None or asked_in != self._start_of(queue.broker) or queue.topic not in ledger.topics:
             return None
-        known_in, before = self._bounds.get(queue, (-1, QueueBounds(0, 0)))
+        place = queue, self._slave
+        known_in, before = self._bounds.get(place, (-1, QueueBounds(0, 0)))
         found = QueueBounds(low, high)
         before = before if known_in == asked_in else QueueBounds(0, 0)
         self.run.report(lookups.check_queue_bounds(ledger, queue.queue, found, before, dispatched_to))
-        self._bounds[queue] = asked_in, found
+        self._bounds[place] = asked_in, found
         return found
 
     def _ask_about_queue(self, code: RequestCode, queue: BrokerQueue, field: str, **more: object) -> int | None:
@@ -170,7 +214,8 @@ class LookupClient(BrokerUser):
         reply = self.ask(queue.broker, command)
         if reply is None or not reply.is_success or not reply.is_of_this_life:
             return {}
-        self.run.accounts[queue.broker].ledger.groups.add(_GROUP)
+        if self._slave is None:
+            self.run.accounts[queue.broker].ledger.groups.add(_GROUP)
         records = [record for record, _ in pulled_records(reply.response.body)]
         return {each.queue_offset: each.store_timestamp_ms for each in records if each.queue_offset == offset}
 

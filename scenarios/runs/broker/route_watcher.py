@@ -29,6 +29,8 @@ class RouteWatcher(BrokerUser):
         self._presences = presences
         late_ms = live.delivery_of_request_ms_max(run.plan)
         others = len(presences())
+        self._registered: dict[tuple[BrokerAddress, int | None], dict[str, int]] = {}
+        """Name server and its start -> broker -> the broker's start, if an answer since then has listed the broker."""
         self._bounds = RouteBounds(2 * register_ms + others * REGISTER_TIMEOUT_MS + late_ms, late_ms)
         self.machine.switch_on()
 
@@ -49,9 +51,28 @@ class RouteWatcher(BrokerUser):
         if response.code != ResponseCode.SUCCESS:
             return
         datas = msgspec.json.decode(response.body)["brokerDatas"]
-        listed = {address for each in datas for address in each["brokerAddrs"].values()}
-        presences = self._presences()
-        # A slave may still lack the topic of its master.
-        others = {each.address: presences[each] for each in presences if each != name_server and not each.is_slave}
-        found = routes.check_listed_brokers(listed, presences[name_server], others, asked_ns, self._bounds)
-        self.run.report(found)
+        brokers = {
+            BrokerAddress(each["brokerName"], int(number), address)
+            for each in datas
+            for number, address in each["brokerAddrs"].items()
+        }
+        presences, listed, names = (
+            self._presences(),
+            {each.address for each in brokers},
+            {each.broker for each in brokers},
+        )
+        # A route has all brokers of a name, but a slave alone may still lack the topic of its master.
+        others = {
+            each.address: presences[each]
+            for each in presences
+            if each != name_server and (not each.is_slave or each.broker in names)
+        }
+        self.run.report(routes.check_identities(brokers, presences))
+        known = self._registered.setdefault((name_server, presences[name_server].serves_since_ns), {})
+        registered = {address for address, each in others.items() if known.get(address, -1) == each.serves_since_ns}
+        judged = presences[name_server], others, asked_ns, self._bounds, registered
+        self.run.report(routes.check_listed_brokers(listed, *judged))
+        for address, each in others.items():
+            # Until its first registration has arrived, an earlier one may be listed.
+            if each.serves_since_ns is not None and each.serves_since_ns + self._bounds.late_ms * 10**6 < asked_ns:
+                known |= {address: each.serves_since_ns} if address in listed else {}

@@ -128,6 +128,10 @@ class Routes:
                 return BrokerAddress(broker, broker_id, addresses[broker_id])
         return None
 
+    def slaves_of(self, broker: str) -> list[BrokerAddress]:
+        addresses = self._addresses.get(broker, {})
+        return [BrokerAddress(broker, number, addresses[number]) for number in sorted(addresses) if number != MASTER_ID]
+
     def broker_for_offsets(self, broker: str, topic: str) -> BrokerAddress | None:
         """Return the broker for the offsets of a group: the master if it has a route, else a slave."""
         return self.broker_to_pull_from(broker, topic, MASTER_ID)

@@ -9,48 +9,27 @@ controls the run. The broker's disk may return errors until all faults end, but 
 other runs cover that.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from itertools import product
 
 from ....faults.crashes.profiles import PROFILES
 from ....store.broker.remoting_client import CONNECT_MS
-from ....store.formats.remoting.frame import encode_frame
 from ....store.message_store import MessageStore
 from ....store.replication.ha_client import RECONNECT_MS
-from ....store.world import World
 from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, DELAYS_MS, config_of
 from ...claims.plan import Life, LifeEnding, Plan
 from ...oracle import allowances
 from ...oracle.invariants import live
-from ...oracle.invariants.routes import Presence
-from ...oracle.pull_times import PullTimes
-from ...oracle.replicas import MasterHistory
-from ...workload.drawing import topic_of_users
-from ...workload.skew import draw_skew
-from ...workload.traffic import message_names
-from ..execution import HEAL, HEAL_MESSAGES_EACH, sync_timing_of
-from ..machines import OFF, NetworkRun
-from ..settling import Settling
-from .account import BrokerAccount
-from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, BrokerNode, identities_of
-from .broker_user import BrokerUser, RunOfUsers
-from .client_machine import ClientMachine
-from .commands import TRANSACTION_MS, cpp_frame
-from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
+from ..execution import HEAL, HEAL_MESSAGES_EACH
+from ..machines import OFF
+from .broker_node import BrokerNode
+from .brokers_and_clients import BrokersAndClients
+from .commands import TRANSACTION_MS
+from .consumer import PATIENCE_MS
 from .group_member import SETTLE_MS as MEMBERS_SETTLE_MS
-from .lookup_client import LookupClient
-from .message_options import draw_subscription
-from .operator_client import OperatorClient
-from .orderly_member import OrderlyMember
-from .producer import ProducerClient
-from .route_watcher import RouteWatcher
-from .routes import NAME_SERVER_MS, ROUTES_MS, BrokerAddress, Routes
-from .tailing_consumer import TailingConsumer
+from .identities import REGISTER_MS, TRANSACTION_CHECKS
+from .routes import NAME_SERVER_MS, ROUTES_MS
 
-PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
-"""The last byte of the address of the first client of each kind."""
 DECIDED_MS = (TRANSACTION_CHECKS + 5) * TRANSACTION_MS
 """The time limit for a half message to be decided or given up."""
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
@@ -77,68 +56,8 @@ def _step_ms_max(plan: Plan) -> int:
     return step_ms
 
 
-class BrokerRun(NetworkRun):
+class BrokerRun(BrokersAndClients):
     """One run of one plan with brokers."""
-
-    CONDUCTOR = "director"
-    TIME_LIMIT_NS = 7_200 * 1_000_000_000
-
-    def _prepare(self) -> None:
-        super()._prepare()
-        plan, choices = self._plan, self._choices
-        subscription = draw_subscription(choices.stream("group"), plan)
-        has_steady_clock = not plan.disturbances.clock_step_chance
-        self._identities = identities_of(plan)
-        self._accounts: dict[str, BrokerAccount] = {}
-        histories: dict[str, MasterHistory] = {}
-        settlings: dict[str, Settling] = {}
-        hits: Counter[str] = Counter()
-        for identity in self._identities:
-            if not identity.address.is_slave:
-                name = identity.address.broker
-                times = PullTimes(plan, self._last_delay_ends_ns)
-                settling = settlings[name] = self._settling if identity.is_first else self._settling.for_other_store()
-                settling.ledger.clock_set_back = self._disturbances.set_back
-                settling.ledger.transactions.check_max = TRANSACTION_CHECKS
-                self._accounts[name] = BrokerAccount(
-                    settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, hits
-                )
-                self._accounts[name].members.late_ms_max = live.delivery_of_request_ms_max(plan)
-                histories[name] = MasterHistory()
-        self._brokers = [
-            BrokerNode(
-                plan,
-                self._kernel,
-                settlings[identity.address.broker],
-                identity,
-                [other for other in self._identities if other is not identity],
-                self._accounts[identity.address.broker],
-                histories[identity.address.broker],
-                self.simulation.lifecycle(faults=plan.faults, timing=sync_timing_of(plan)),
-            )
-            for identity in self._identities
-        ]
-        self._client_machines: list[ClientMachine] = []
-        self._producers: list[ProducerClient] = []
-        self._consumers: list[BrokerConsumer] = []
-        self._users: list[BrokerUser] = []
-
-    @property
-    def _used_nodes(self) -> list[BrokerNode]:
-        return self._brokers
-
-    def _last_delay_ends_ns(self, host: str) -> int:
-        slow_until_ns = (node.life.disk.slow_until_ns for node in self._used_nodes if node.has_been_on)
-        return max(self._links.late_until_ns(host), self._disturbances.paused_until_ns, *slow_until_ns)
-
-    def _injection_counters(self) -> Iterable[Counter[str]]:
-        return [*super()._injection_counters(), *(machine.injected for machine in self._client_machines)]
-
-    def _count_puts(self) -> None:
-        outcome = self._outcome
-        outcome.marks += next(iter(self._accounts.values())).hits
-        outcome.messages = sum(producer.drawn_count for producer in self._producers)
-        outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
 
     def _run_lives(self) -> None:
         self._start_clients()
@@ -153,87 +72,15 @@ class BrokerRun(NetworkRun):
             self._director.tasks.sleep(off_ms)
         self._finish_run()
 
-    def _start_clients(self) -> None:
-        plan, report = self._plan, self._judge.report
-        for number in range(plan.producers):
-            machine = self._make_client_machine(f"producer-{number}", PRODUCERS_NET + number)
-            streams = self._choices.stream
-            producer = ProducerClient(plan, number, machine, self._make_routes, self._accounts, streams, report)
-            self._producers.append(producer)
-        topics, ids = map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)
-        queues = [BrokerQueue(*queue) for queue in product(self._accounts, topics, ids)]
-        for number in range(plan.consumers):
-            own = queues[number :: plan.consumers]
-            machine = self._make_client_machine(f"consumer-{number}", CONSUMERS_NET + number)
-            stream = self._choices.stream(f"consumer-{number}/sent back")
-            consumer = BrokerConsumer(plan, machine, self._make_routes, self._accounts, own, stream, report)
-            machine.on_death = partial(self._hand_over_queues, consumer)
-            self._consumers.append(consumer)
-        for number in range(plan.broker.tailing_consumers):
-            name = f"tailing-{number}"
-            queue = self._choices.stream(name).choice(queues, "queue")
-            machine = self._make_client_machine(name, TAILING_NET + number)
-            TailingConsumer(plan, machine, self._make_routes, self._accounts[queue.broker], queue, name, report)
-
-        self._start_users(queues)
-
-    def _start_users(self, queues: list[BrokerQueue]) -> None:
-        run = RunOfUsers(
-            self._plan,
-            self._accounts,
-            self._make_client_machine,
-            self._make_routes,
-            self._choices.stream,
-            self._judge.report,
-            self._master_store,
-            lambda: self._kernel.now_ns,
-        )
-        if self._plan.broker.operators:
-            self._users.append(OperatorClient(run, queues))
-        if self._plan.broker.watches_routes:
-            self._users.append(RouteWatcher(run, self._presences, REGISTER_MS))
-        self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
-        for number in range(self._plan.broker.group_members):
-            self._users.append(OrderlyMember(run, number, queues))
-
-    def _presences(self) -> dict[BrokerAddress, Presence]:
-        return {node.identity.address: node.presence for node in self._used_nodes}
-
-    def _master_store(self, broker: str) -> MessageStore | None:
-        nodes = (node for node in self._used_nodes if node.identity.address.broker == broker and not node.is_slave)
-        return next((node.store for node in nodes if node.is_alive), None)
-
-    def _make_routes(self, world: World) -> Routes:
-        addresses = [identity.address for identity in self._identities]
-        lone = addresses[0] if len(addresses) == 1 else None
-        hits = next(iter(self._accounts.values())).hits
-        encode = cpp_frame if self._plan.broker.cpp_clients else encode_frame
-        return Routes(world, [each.address for each in addresses], hits, lone=lone, encode=encode)
-
-    def _make_client_machine(self, name: str, host_number: int) -> ClientMachine:
-        machine = ClientMachine(
-            self._kernel,
-            self._director,
-            self._network,
-            self._choices.stream(f"{name}/machine"),
-            name=name,
-            host=f"10.0.0.{host_number}",
-            death_chance=self._plan.broker.client_death_chance,
-        )
-        self._client_machines.append(machine)
-        return machine
-
-    def _hand_over_queues(self, dead: BrokerConsumer) -> None:
-        others = [each for each in self._consumers if each is not dead]
-        if others and self._choices.stream("group").chance(0.5, "another takes over"):
-            dead.hand_over_queues(self._choices.stream("group").choice(others, "who takes over"))
-
     # -- starts and stops --------------------------------------------------------------------------
 
     def _run_life(self, number: int, life: Life) -> None:
         self._number = number
-        victim = self._used_nodes[life.node % len(self._used_nodes)]
-        for node in self._used_nodes:
+        victim = self._brokers[life.node % len(self._brokers)]
+        absent = self._slave_lives.begin_life(self._brokers, victim, self._kernel.now_ns)
+        for node in self._brokers:
+            if node.name in absent:
+                continue
             if not node.is_alive:
                 self._boot_broker(node, number, life if node is victim else OFF)
             elif node is victim:
@@ -245,7 +92,7 @@ class BrokerRun(NetworkRun):
         else:
             self._wait_for_clients(victim)
         for node in self._used_nodes:
-            if node is victim or not node.is_alive:
+            if (node is victim or not node.is_alive) and not node.is_put_away:
                 self._end_broker(node, life if node is victim else OFF)
 
     def _wait_for_a_send(self, victim: BrokerNode) -> None:
@@ -253,30 +100,27 @@ class BrokerRun(NetworkRun):
         stream, given = self._choices.stream("stops"), self._unanswered_count
         left = stream.randint(1, given, "messages left at a stop") if given else 0
         while victim.is_alive and self._unanswered_count > left:
-            self._director.tasks.sleep(_LOOK_CLOSELY_MS)
+            self._look_after(_LOOK_CLOSELY_MS)
 
     def _wait_for_clients(self, victim: BrokerNode) -> None:
         """Wait until producers have finished and a pause has passed, or the victim has died."""
         while victim.is_alive and self._unanswered_text():
-            self._director.tasks.sleep(_LOOK_MS)
+            self._look_after(_LOOK_MS)
         rest = self._choices.stream("rests")
         due_ns = self._kernel.now_ns + rest.randint(0, self._plan.broker.rest_ms_max, "ms of a rest") * 1_000_000
         while victim.is_alive and self._kernel.now_ns < due_ns:
-            self._director.tasks.sleep(_LOOK_MS)
+            self._look_after(_LOOK_MS)
 
-    @property
-    def _unanswered_count(self) -> int:
-        return sum(producer.unanswered_count for producer in self._producers)
-
-    def _give_messages(self, number: int, messages_each: int) -> None:
-        skew = draw_skew(self._choices.stream(f"life-{number}/skew"), self._plan)
-        for index, producer in enumerate(self._producers):
-            names = message_names(self._plan, number, index, messages_each)
-            producer.add_messages(skew.names_to_put(index, names), skew)
+    def _look_after(self, ms: int) -> None:
+        self._director.tasks.sleep(ms)
+        for slave, death in self._slave_lives.due_deaths(self._brokers, self._kernel.now_ns):
+            slave.set_connection_end_mode(death)
+            self._end_broker(slave, death, ends_life=False)
 
     def _boot_broker(self, node: BrokerNode, number: int, life: Life | None) -> None:
         if not node.is_put_away:  # a disk error killed its machine while other brokers restarted
             self._end_broker(node, OFF)
+        self._slave_lives.prepare_start(node)
         prefix = "" if node.identity.is_first else f"{node.name}/"
         disk = node.lasting.find_disk(f"{prefix}disk-{number}", faulty=life is not None)
         machine = self._switch_on(node, f"{prefix}life-{number}", disk)
@@ -293,8 +137,8 @@ class BrokerRun(NetworkRun):
         if life not in (None, OFF) and life.ending != LifeEnding.CRASH_IN_LOAD:
             self._arm_death(disk)
 
-    def _end_broker(self, node: BrokerNode, life: Life) -> None:
-        """A broker that is already dead counts as crashed."""
+    def _end_broker(self, node: BrokerNode, life: Life, *, ends_life: bool = True) -> None:
+        """A broker that is already dead counts as crashed. ends_life: whether the plan's life ends, too."""
         assert not node.is_put_away, f"{node.name} has ended"
         node.is_put_away = True
         machine, disk, endpoint = node.life
@@ -313,7 +157,7 @@ class BrokerRun(NetworkRun):
             node.lasting.set_image_after_stop(disk, power_cut=self._power_cut_after_stop(life, host))
             return
         profile = PROFILES[life.profile]
-        self._note_crash(ends_life=life is not OFF)
+        self._note_crash(ends_life=ends_life and life is not OFF)
         self._kernel.kill(machine)
         node.record_log()
         self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
@@ -383,7 +227,8 @@ class BrokerRun(NetworkRun):
     def _replace_master_by_slave(self, number: int) -> None:
         lost, heir, *others = self._used_nodes
         lost.account.ledger.commits.note_stop()
-        lost.account.ledger.delay_progress.is_known = False  # the slave has its own delayOffset.json
+        assert heir.copies is not None, "it was a slave"
+        lost.account.ledger.delay_progress = heir.copies.files.delays
         lost.life.endpoint.dies_silently = False
         self._end_broker(lost, OFF)
         self._end_broker(heir, HEAL)
@@ -401,7 +246,7 @@ class BrokerRun(NetworkRun):
         self._heal_disks()
         if live.may_slow_operations(self._plan) or live.may_disturb(self._plan):
             self._await_pending_operations(self._disturbances.paused_until_ns)
-        for node in self._used_nodes:
+        for node in self._brokers:
             if node.is_alive and self._needs_restart(node):
                 self._end_broker(node, OFF)
             if not node.is_alive:
@@ -451,13 +296,6 @@ class BrokerRun(NetworkRun):
                 self._run_on_machine(node.life.machine, "clean", node.clean)
             if node.is_slave:
                 self._judge.report(node.check_replica(self._used_nodes[0]))
-
-    def _unfinished_text(self) -> str:
-        return next((text for user in self._users if (text := user.unfinished_text())), "")
-
-    def _unanswered_text(self) -> str:
-        counts = [producer.unanswered_count for producer in self._producers]
-        return f"{counts} not" if any(counts) else ""
 
     def _undispatched_or_lagging(self) -> str:
         stores: dict[str, MessageStore] = {}

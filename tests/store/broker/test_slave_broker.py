@@ -105,6 +105,18 @@ def test_a_slave_copies_the_tables_of_its_master(serve: Callable[..., Served]) -
     assert route["brokerDatas"][0]["brokerAddrs"] == {"0": master.address}
 
 
+def test_a_slave_has_a_queue_before_it_copies_the_topic(serve: Callable[..., Served]) -> None:
+    master = serve("master", BrokerRole.ASYNC_MASTER)
+    slave = serve("slave", BrokerRole.SLAVE, broker_id=1, namesrv_addr=master.address)
+    assert master.broker.store.put_message(Message.create("Orders", b"one")).is_stored
+    wait_until(lambda: slave.broker.own_store.get_max_offset_in_queue("Orders", 0) == 1)
+
+    assert slave.broker.topics.get("Orders") is None
+    assert (slave.broker.min_offset("Orders", 0), slave.broker.max_offset("Orders", 0)) == (0, 1)
+    assert slave.broker.max_offset("Orders", 1) == 0
+    assert master.broker.max_offset("Orders", 0) == 0, "a master knows its topics"
+
+
 def test_a_slave_keeps_its_tables_if_the_master_fails(serve: Callable[..., Served]) -> None:
     master = serve("master", BrokerRole.ASYNC_MASTER)
     slave = serve("slave", BrokerRole.SLAVE, broker_id=1, master_addr=master.address)

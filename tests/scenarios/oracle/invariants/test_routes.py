@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.scenarios.oracle.invariants.routes import Presence, RouteBounds, check_listed_brokers
+from tornlog.scenarios.oracle.invariants.routes import Presence, RouteBounds, check_identities, check_listed_brokers
 
 S = 1_000_000_000
 BOUNDS = RouteBounds(register_ms=20_000, late_ms=1_000)
@@ -20,6 +20,12 @@ def test_a_running_broker_is_listed_within_two_intervals(at_s: int, violations: 
     assert count(SERVING, at_s, listed=True) == 0
 
 
+def test_a_registered_broker_stays_listed() -> None:
+    args = {"b": SERVING}, 5 * S, BOUNDS
+    assert list(check_listed_brokers([], SERVING, *args)) == []
+    assert len(list(check_listed_brokers([], SERVING, *args, registered={"b"}))) == 1
+
+
 def test_a_name_server_that_started_later_may_lack_brokers() -> None:
     assert count(SERVING, 60, listed=False, name_server=Presence(50 * S, None)) == 0
     assert count(SERVING, 60, listed=False, name_server=Presence(None, None)) == 0
@@ -31,3 +37,10 @@ def test_a_dead_broker_is_listed_only_until_the_name_server_notices(gone_after_s
     assert count(dead, 10 + gone_after_s, listed=True) == 0
     assert count(dead, 11 + gone_after_s, listed=True) == 1
     assert count(dead, 11 + gone_after_s, listed=False) == 0
+
+
+@pytest.mark.parametrize("listed", [("a", 1, "10.0.0.1"), ("a", 0, "10.0.0.2"), ("b", 0, "10.0.0.1")])
+def test_a_route_lists_brokers_with_their_own_ids_and_addresses(listed: tuple[str, int, str]) -> None:
+    brokers = {("a", 0, "10.0.0.1"), ("a", 1, "10.0.0.2")}
+    assert list(check_identities(brokers, brokers)) == []
+    assert [found.found for found in check_identities([listed], brokers)] == [str(listed)]

@@ -9,7 +9,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.machine import CONFIG, ROOT, world_of
-from tornlog.scenarios.oracle.invariants.side_files import WatchedSideFile, check_version
+from tornlog.scenarios.oracle.invariants.side_files import WatchedSideFile
 from tornlog.scenarios.oracle.ledger import Versions
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
@@ -212,12 +212,3 @@ def test_a_start_loads_the_backup_if_the_durable_version_is_damaged() -> None:
         assert file.load(parse_unless_bad) == bench.versions.loaded == bench.versions.durable == b"one"
 
     bench.live(body)
-
-
-def test_the_side_file_of_a_slave_is_not_compared_with_the_versions_of_its_master() -> None:
-    versions = Versions(PATH, durable=b"one", loaded=b"other")
-    assert [found.invariant for found in check_version(versions)] == ["META"]
-    versions.is_known = False
-    assert not list(check_version(versions))
-    versions.mark_loaded_durable()
-    assert (versions.durable, versions.is_known) == (b"other", True)

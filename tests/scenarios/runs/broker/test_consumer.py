@@ -56,8 +56,11 @@ def run_consumer(
     def report(violations: Iterable[Violation]) -> None:
         reported.extend(violations)
 
+    def no_store(_: BrokerAddress) -> None:
+        return None
+
     def conduct() -> None:
-        look(Answered(plan, machine, routes, {BROKER: account}, [QUEUE], choices.stream("sent back"), report))
+        look(Answered(plan, machine, routes, {BROKER: account}, [QUEUE], choices.stream("sent back"), report, no_store))
         director.tasks.sleep(conduct_ms)
 
     kernel.run(director, conduct, time_limit_ns=3600 * 10**9)

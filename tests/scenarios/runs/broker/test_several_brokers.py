@@ -6,7 +6,7 @@ import pytest
 
 from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.runs.broker.broker_node import identities_of
+from tornlog.scenarios.runs.broker.identities import identities_of
 from tornlog.scenarios.runs.broker.routes import BROKER, BrokerAddress, Routes
 from tornlog.scenarios.runs.broker.run import BrokerRun
 from tornlog.scenarios.runs.outcome import RunOutcome

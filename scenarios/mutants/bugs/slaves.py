@@ -1,0 +1,151 @@
+"""Bugs of a broker's slaves: copied tables, redirects of consumers, routes, and lookups."""
+
+from collections.abc import Mapping
+
+from ....store.broker.broker_config import MASTER_ID
+from ....store.broker.name_server import NameServer
+from ....store.broker.outer_api import SlaveSynchronize
+from ....store.broker.parts import BrokerParts
+from ....store.broker.processors import pull
+from ....store.broker.processors.pull import PullMessageProcessor
+from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.broker.router import Channel
+from ....store.broker.topics import SubscriptionGroupConfig
+from ....store.broker.versioned_table import VersionedTable
+from ....store.config import BrokerRole
+from ....store.delivery.schedule import ScheduleMessageService, decoded_offsets
+from ....store.formats.messages import GetMessageResult
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import JsonMembers, decode_json_body
+from ....store.index.key_query import QueryMessageResult
+from ....store.message_store import MessageStore
+from ...claims.catalogue import SCENARIOS
+from ..mutant import bit, bug, needs
+
+_READS = SCENARIOS["slave-reads"].ranges
+_ROUTES = SCENARIOS["name-server-routes"].ranges.replace(cluster={"slaves": (1,)})
+_LOOKUPS = SCENARIOS["broker-lookups"].ranges.replace(
+    sync_flush=(True,), memory={"transient_pool": (False,)}, retention=None, cluster={"slaves": (1,)}
+)
+_RETRIES = SCENARIOS["consumer-retry"].ranges.replace(sync_flush=(True,), cluster={"slaves": (1,)})
+
+
+# The slave's broker has the offsets until its next start, so only its file shows the mistake.
+@bug("slave-delay-offsets-in-memory", ScheduleMessageService, "take_over", found_by=("REP",))
+@needs(_RETRIES)
+def take_over_in_memory(self: ScheduleMessageService, offsets: Mapping[int, int]) -> None:
+    """A slave that becomes the master delivers all delayed messages again."""
+    bit(self.offsets != offsets)
+    self.offsets = dict(offsets)
+
+
+@bug("slave-offsets-persisted-late", SlaveSynchronize, "synchronize", found_by=("REP",))
+@needs(_READS)
+def synchronize_without_persist(self: SlaveSynchronize) -> None:
+    """A slave writes its master's consumer offsets to disk only after a later interval."""
+    parts = self._parts
+    parts.topics.replace(decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_TOPIC_CONFIG)))
+    raw = self._request_body_from_master(RequestCode.GET_ALL_CONSUMER_OFFSET)
+    parts.offsets.replace(raw, self.master_address)
+    bit()
+    parts.own_store.schedule.take_over(
+        decoded_offsets(self._request_body_from_master(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
+    )
+    parts.groups.replace(decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
+    self.synchronized += 1
+
+
+@bug("slave-groups-not-copied", SlaveSynchronize, "synchronize", found_by=("REP",))
+@needs(_READS)
+def synchronize_without_groups(self: SlaveSynchronize) -> None:
+    """A slave never copies the settings of its master's groups."""
+    parts = self._parts
+    parts.topics.replace(decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_TOPIC_CONFIG)))
+    parts.offsets.replace(self._request_body_from_master(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
+    parts.offsets.persist()
+    parts.own_store.schedule.take_over(
+        decoded_offsets(self._request_body_from_master(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
+    )
+    bit()
+    self.synchronized += 1
+
+
+@bug("slave-keeps-own-table", VersionedTable, "replace", found_by=("REP",))
+@needs(_READS, consumers=(2,), broker={"client_death_chance": (0.05,), "off_ms_max": (30_000,)})
+def replace_if_newer(self: VersionedTable, members: JsonMembers) -> bool:  # type: ignore[type-arg]
+    """A slave on which a client created a topic or group compares counters, and ignores its master's table."""
+    version, _ = self._parse_members(members)
+    if bit(version.counter <= self.version.counter and version != self.version):
+        return False
+    return replace_if_newer.original(self, members)
+
+
+@bug("slave-suggested-without-lag", PullMessageProcessor, "_suggested_broker", found_by=("READ",))
+@needs(_READS)
+def suggest_slave(self: PullMessageProcessor, result: GetMessageResult, group: SubscriptionGroupConfig) -> int:
+    """A broker sends every consumer to a slave, and none comes back to the master."""
+    if not self._parts.config.slave_read_enable:
+        return MASTER_ID
+    bit(not result.suggest_pulling_from_slave)
+    return group.which_broker_when_consume_slowly
+
+
+@bug("slave-never-suggested", PullMessageProcessor, "_suggested_broker", found_by=("READ",))
+@needs(_READS)
+def suggest_master(self: PullMessageProcessor, result: GetMessageResult, group: SubscriptionGroupConfig) -> int:
+    """A master never sends a consumer that lags behind to a slave."""
+    bit(self._parts.config.slave_read_enable and result.suggest_pulling_from_slave)
+    return group.broker_id
+
+
+# The master's queue is longer, so the consumer skips messages that the slave does not have yet.
+@bug("slave-moves-consumer", pull, "_make_pull_response", found_by=("READ",))
+@needs(_READS)
+def respond_with_bound(
+    request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
+) -> RemotingCommand:
+    """A slave without the next message sends the consumer to the end of its own queue."""
+    if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY) and not result.records:
+        bit(result.next_begin_offset > result.max_offset)
+        result.next_begin_offset = min(result.next_begin_offset, result.max_offset)
+    return respond_with_bound.original(request, code, broker_id, result)
+
+
+@bug("slave-stop-removes-master", NameServer, "unregister", found_by=("QUIET",))
+@needs(_ROUTES, endings=("stop",))
+def unregister_name(self: NameServer, name: str, broker_id: int) -> None:
+    """When a slave stops, the name server removes its master, too, until the master's next registration."""
+    for key in [key for key in self._others if key[0] == name and bit(key[1] != broker_id)]:
+        unregister_name.original(self, *key)
+    unregister_name.original(self, name, broker_id)
+
+
+@bug("dead-slave-in-routes", NameServer, "channel_closed", found_by=("QUIET",))
+@needs(_ROUTES, endings=("crash at rest",))
+def drop_masters(self: NameServer, channel: Channel) -> None:
+    """After the connection of a slave ends, its name server lists the slave for two minutes."""
+    slaves = {key: each for key, each in self._others.items() if key[1] and each.channel is channel}
+    drop_masters.original(self, channel)
+    bit(len(slaves) > 0)
+    self._others |= slaves
+
+
+# Found by the lookups at slaves: for up to 10 s, tornlog's slave answered the offset 0.
+@bug("slave-queue-needs-its-topic", BrokerParts, "has_queue", found_by=("READ",))
+@needs(_LOOKUPS)
+def has_copied_topic(self: BrokerParts, topic: str, queue_id: int) -> bool:
+    """Until a slave has copied a topic, it answers that the queue of the topic is empty."""
+    config = self.topics.get(topic)
+    bit(config is None and self.own_store.queues.find(topic, queue_id) is not None)
+    return config is not None and 0 <= queue_id < config.queue_nums
+
+
+@bug("slave-finds-no-key", MessageStore, "query_message", found_by=("IDX",))
+@needs(_LOOKUPS)
+def query_at_masters(
+    self: MessageStore, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int
+) -> QueryMessageResult:
+    """A slave finds no message by key, also after its master has died."""
+    found = query_at_masters.original(self, topic, key, max_messages, begin_ms, end_ms)
+    is_slave = self.config.broker_role is BrokerRole.SLAVE
+    return QueryMessageResult() if bit(is_slave and bool(found.records)) else found

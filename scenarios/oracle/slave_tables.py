@@ -1,0 +1,158 @@
+"""Slave tables: what a slave copies from its master beside the log (REP, META).
+
+    successful copy   every table in memory and in its file is the master's at some time of the copy
+    failed copy       every table in memory is unchanged, or the master's at some time of the copy
+    restart           a slave finds each file as it was durable, or a version whose write the crash interrupted
+
+The tables are topics, groups, consumer offsets and delay offsets. A version of topics or groups names their content.
+Source: RocketMQ SlaveSynchronize.
+"""
+
+from collections.abc import Iterator, Mapping, Set
+from typing import Any, NamedTuple
+
+from ...store.formats.side_json import decode_side_json
+from .evidence import Violation, record_tried
+from .invariants.side_files import check_version
+from .ledger import Versions
+
+Place = tuple[str, int]
+"""Topic and group as in consumerOffset.json, and queue id."""
+Version = tuple[int, int]
+"""Timestamp and counter of a table."""
+_FILES = "topics", "subscriptionGroup", "consumerOffset", "delayOffset"
+_TABLES = {"topics": "topicConfigTable", "groups": "subscriptionGroupTable"}
+_OFFSETS = "offsetTable"
+
+
+class VersionedEntries(NamedTuple):
+    """The topics or groups of one broker at one time."""
+
+    version: Version
+    entries: Mapping[str, Any]
+    """Name -> settings, each with its `json_members`."""
+
+
+class Tables(NamedTuple):
+    """All tables of one broker at one time."""
+
+    topics: VersionedEntries
+    groups: VersionedEntries
+    offsets: Mapping[Place, int]
+    delays: Mapping[int, int]
+    """Delay level -> offset."""
+
+
+class CopyWindow(NamedTuple):
+    """The master's tables at the begin and the end of a copy."""
+
+    before: Tables
+    after: Tables
+    committed: Mapping[Place, Set[int]]
+    """The offsets that clients committed to the master or the slave in between."""
+
+
+class SlaveFiles:
+    """The files of one slave over all its starts."""
+
+    def __init__(self, directory: str) -> None:
+        topics, groups, offsets, delays = (Versions(f"{directory}/{name}.json") for name in _FILES)
+        self.topics, self.groups, self.offsets, self.delays = topics, groups, offsets, delays
+        self.all = topics, groups, offsets, delays
+
+    def check_loaded(self) -> Iterator[Violation]:
+        """META: yield each file that a start did not find as it was durable."""
+        for versions in self.all:
+            yield from check_version(versions)
+            versions.mark_loaded_durable()
+
+    def check_written(self, who: str, found: Tables, window: CopyWindow) -> Iterator[Violation]:
+        """REP: after a successful copy, yield each table that is not in its file. found: the tables in memory.
+
+        A file whose write failed or has not returned is not checked.
+        """
+        for name, versions, own in (("topics", self.topics, found.topics), ("groups", self.groups, found.groups)):
+            wanted = {entry: settings.json_members for entry, settings in own.entries.items()}
+            if not versions.begun and _durable_members(versions, _TABLES[name]) != wanted:
+                yield _violation(f"the file with the {name} of {who}", str(wanted), _text_of(versions))
+        if not self.offsets.begun:
+            tables = _durable_members(self.offsets, _OFFSETS)
+            durable = {(key, int(at)): offset for key, table in tables.items() for at, offset in table.items()}
+            yield from _check_offsets(f"the file of {who}", durable, window)
+        if not self.delays.begun:
+            levels = {int(level): offset for level, offset in _durable_members(self.delays, _OFFSETS).items()}
+            yield from _check_delays(f"the file of {who}", levels, window)
+
+
+def _durable_members(versions: Versions, table: str) -> Mapping[str, Any]:
+    if versions.durable is None:
+        return {}
+    members: Mapping[str, Any] = decode_side_json(versions.durable, file=versions.path)[table]
+    return members
+
+
+def _text_of(versions: Versions) -> str:
+    return "none" if versions.durable is None else versions.durable.decode(errors="replace")
+
+
+def check_copy(who: str, found: Tables, window: CopyWindow, earlier: Tables | None = None) -> Iterator[Violation]:
+    """REP: yield each table of a slave that is not its master's after a copy.
+
+    earlier: the slave's tables before a copy that failed; None if the copy succeeded.
+    """
+    record_tried("REP")
+    for name in ("topics", "groups"):
+        own, first, last = (getattr(tables, name) for tables in (found, window.before, window.after))
+        is_unchanged = earlier is not None and _extends(own, getattr(earlier, name))
+        if not is_unchanged and not _is_between(own, first, last):
+            expected, shown = (f"{each.version}: {_shown(each.entries)}" for each in (last, own))
+            yield _violation(f"{name} of {who}", expected, shown)
+    yield from _check_offsets(who, found.offsets, window, earlier)
+    if earlier is None or found.delays != earlier.delays:
+        yield from _check_delays(who, found.delays, window)
+
+
+def _is_between(own: VersionedEntries, first: VersionedEntries, last: VersionedEntries) -> bool:
+    """Return whether a table is one that the master had. Clients of the slave may have added entries since."""
+    for known in (first, last):
+        if own.version == known.version:
+            return own.entries == known.entries
+    if first.version[1] < own.version[1] < last.version[1]:
+        return True
+    kept = {name: entry for name, entry in first.entries.items() if last.entries.get(name) == entry}
+    return _extends(own, VersionedEntries(first.version, kept))
+
+
+def _extends(own: VersionedEntries, base: VersionedEntries) -> bool:
+    """Return whether a table is equal to another, or has additional entries. Each change increments the counter."""
+    return own == base or (own.version[1] > base.version[1] and base.entries.items() < own.entries.items())
+
+
+def _check_offsets(
+    who: str, found: Mapping[Place, int], window: CopyWindow, earlier: Tables | None = None
+) -> Iterator[Violation]:
+    before, after = window.before.offsets, window.after.offsets
+    for place in sorted({*found, *before, *after}):
+        allowed = {before.get(place), after.get(place), *window.committed.get(place, ())}
+        allowed |= set() if earlier is None else {earlier.offsets.get(place)}
+        if found.get(place) not in allowed:
+            summary = f"the progress of {place[0]}/{place[1]} at {who}"
+            yield _violation(summary, str(after.get(place)), str(found.get(place)))
+
+
+def _check_delays(who: str, found: Mapping[int, int], window: CopyWindow) -> Iterator[Violation]:
+    for level in sorted({*found, *window.after.delays}):
+        low, high = (tables.delays.get(level, 0) for tables in (window.before, window.after))
+        if not low <= found.get(level, 0) <= high:
+            summary = f"the progress of delay level {level} at {who}"
+            yield _violation(summary, f"{low} to {high}", str(found.get(level)))
+
+
+def _shown(entries: Mapping[str, object]) -> str:
+    return ", ".join(sorted(entries))
+
+
+def _violation(summary: str, expected: str, found: str) -> Violation:
+    return Violation(
+        "REP", f"{summary} is not its master's after a copy", field="table", expected=expected, found=found
+    )

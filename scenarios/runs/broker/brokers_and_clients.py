@@ -1,0 +1,204 @@
+"""Brokers and clients: the machines of a broker run."""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from itertools import product
+
+from ....store.formats.remoting.frame import encode_frame
+from ....store.message_store import MessageStore
+from ....store.world import World
+from ...oracle.invariants import live
+from ...oracle.invariants.routes import Presence
+from ...oracle.pull_times import PullTimes
+from ...oracle.replicas import MasterHistory
+from ...workload.drawing import topic_of_users
+from ...workload.skew import draw_skew
+from ...workload.traffic import message_names
+from ..execution import sync_timing_of
+from ..machines import NetworkRun
+from ..settling import Settling
+from .account import BrokerAccount
+from .broker_node import BrokerNode
+from .broker_user import BrokerUser, RunOfUsers
+from .client_machine import ClientMachine
+from .commands import cpp_frame
+from .consumer import BrokerConsumer, BrokerQueue
+from .identities import REGISTER_MS, TRANSACTION_CHECKS, identities_of
+from .lookup_client import LookupClient
+from .message_options import draw_subscription
+from .operator_client import OperatorClient
+from .orderly_member import OrderlyMember
+from .producer import ProducerClient
+from .route_watcher import RouteWatcher
+from .routes import BrokerAddress, Routes
+from .slave_lives import SlaveLives
+from .tailing_consumer import TailingConsumer
+
+PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
+"""The last byte of the address of the first client of each kind."""
+
+
+class BrokersAndClients(NetworkRun):
+    """Creates the brokers of a plan, and starts its producers, consumers and other users."""
+
+    CONDUCTOR = "director"
+    TIME_LIMIT_NS = 7_200 * 1_000_000_000
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        plan, choices = self._plan, self._choices
+        subscription = draw_subscription(choices.stream("group"), plan)
+        has_steady_clock = not plan.disturbances.clock_step_chance
+        self._identities = identities_of(plan)
+        self._accounts: dict[str, BrokerAccount] = {}
+        histories: dict[str, MasterHistory] = {}
+        settlings: dict[str, Settling] = {}
+        hits: Counter[str] = Counter()
+        for identity in self._identities:
+            if not identity.address.is_slave:
+                name = identity.address.broker
+                times = PullTimes(plan, self._last_delay_ends_ns)
+                settling = settlings[name] = self._settling if identity.is_first else self._settling.for_other_store()
+                settling.ledger.clock_set_back = self._disturbances.set_back
+                settling.ledger.transactions.check_max = TRANSACTION_CHECKS
+                self._accounts[name] = BrokerAccount(
+                    settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, hits
+                )
+                self._accounts[name].members.late_ms_max = live.delivery_of_request_ms_max(plan)
+                histories[name] = MasterHistory()
+        self._brokers = [
+            BrokerNode(
+                plan,
+                self._kernel,
+                settlings[identity.address.broker],
+                identity,
+                [other for other in self._identities if other is not identity],
+                self._accounts[identity.address.broker],
+                histories[identity.address.broker],
+                self.simulation.lifecycle(faults=plan.faults, timing=sync_timing_of(plan)),
+                lambda: self._brokers[0],
+            )
+            for identity in self._identities
+        ]
+        self._slave_lives = SlaveLives(plan, choices.stream, hits)
+        self._client_machines: list[ClientMachine] = []
+        self._producers: list[ProducerClient] = []
+        self._consumers: list[BrokerConsumer] = []
+        self._users: list[BrokerUser] = []
+
+    @property
+    def _used_nodes(self) -> list[BrokerNode]:
+        return [node for node in self._brokers if node.has_been_on]
+
+    def _last_delay_ends_ns(self, host: str) -> int:
+        slow_until_ns = (node.life.disk.slow_until_ns for node in self._used_nodes)
+        return max(self._links.late_until_ns(host), self._disturbances.paused_until_ns, *slow_until_ns)
+
+    def _injection_counters(self) -> Iterable[Counter[str]]:
+        return [*super()._injection_counters(), *(machine.injected for machine in self._client_machines)]
+
+    def _count_puts(self) -> None:
+        outcome = self._outcome
+        outcome.marks += next(iter(self._accounts.values())).hits
+        outcome.messages = sum(producer.drawn_count for producer in self._producers)
+        outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
+
+    def _start_clients(self) -> None:
+        plan, report = self._plan, self._judge.report
+        for number in range(plan.producers):
+            machine = self._make_client_machine(f"producer-{number}", PRODUCERS_NET + number)
+            streams = self._choices.stream
+            producer = ProducerClient(plan, number, machine, self._make_routes, self._accounts, streams, report)
+            self._producers.append(producer)
+        topics, ids = map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)
+        queues = [BrokerQueue(*queue) for queue in product(self._accounts, topics, ids)]
+        for number in range(plan.consumers):
+            own = queues[number :: plan.consumers]
+            machine = self._make_client_machine(f"consumer-{number}", CONSUMERS_NET + number)
+            stream = self._choices.stream(f"consumer-{number}/sent back")
+            consumer = BrokerConsumer(
+                plan, machine, self._make_routes, self._accounts, own, stream, report, self._store_at
+            )
+            machine.on_death = partial(self._hand_over_queues, consumer)
+            self._consumers.append(consumer)
+        for number in range(plan.broker.tailing_consumers):
+            name = f"tailing-{number}"
+            queue = self._choices.stream(name).choice(queues, "queue")
+            machine = self._make_client_machine(name, TAILING_NET + number)
+            TailingConsumer(plan, machine, self._make_routes, self._accounts[queue.broker], queue, name, report)
+
+        self._start_users(queues)
+
+    def _start_users(self, queues: list[BrokerQueue]) -> None:
+        run = RunOfUsers(
+            self._plan,
+            self._accounts,
+            self._make_client_machine,
+            self._make_routes,
+            self._choices.stream,
+            self._judge.report,
+            self._master_store,
+            self._store_at,
+            lambda: self._kernel.now_ns,
+        )
+        if self._plan.broker.operators:
+            self._users.append(OperatorClient(run, queues))
+        if self._plan.broker.watches_routes:
+            self._users.append(RouteWatcher(run, self._presences, REGISTER_MS))
+        self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
+        for number in range(self._plan.broker.group_members):
+            self._users.append(OrderlyMember(run, number, queues))
+
+    def _presences(self) -> dict[BrokerAddress, Presence]:
+        return {node.identity.address: node.presence for node in self._brokers}
+
+    def _master_store(self, broker: str) -> MessageStore | None:
+        nodes = (node for node in self._used_nodes if node.identity.address.broker == broker and not node.is_slave)
+        return next((node.store for node in nodes if node.is_alive), None)
+
+    def _store_at(self, address: BrokerAddress) -> MessageStore | None:
+        nodes = (node for node in self._used_nodes if node.identity.address == address and node.is_alive)
+        return next((node.store for node in nodes), None)
+
+    def _make_routes(self, world: World) -> Routes:
+        addresses = [identity.address for identity in self._identities]
+        lone = addresses[0] if len(addresses) == 1 else None
+        hits = next(iter(self._accounts.values())).hits
+        encode = cpp_frame if self._plan.broker.cpp_clients else encode_frame
+        return Routes(world, [each.address for each in addresses], hits, lone=lone, encode=encode)
+
+    def _make_client_machine(self, name: str, host_number: int) -> ClientMachine:
+        machine = ClientMachine(
+            self._kernel,
+            self._director,
+            self._network,
+            self._choices.stream(f"{name}/machine"),
+            name=name,
+            host=f"10.0.0.{host_number}",
+            death_chance=self._plan.broker.client_death_chance,
+        )
+        self._client_machines.append(machine)
+        return machine
+
+    def _hand_over_queues(self, dead: BrokerConsumer) -> None:
+        others = [each for each in self._consumers if each is not dead]
+        if others and self._choices.stream("group").chance(0.5, "another takes over"):
+            dead.hand_over_queues(self._choices.stream("group").choice(others, "who takes over"))
+
+    @property
+    def _unanswered_count(self) -> int:
+        return sum(producer.unanswered_count for producer in self._producers)
+
+    def _give_messages(self, number: int, messages_each: int) -> None:
+        skew = draw_skew(self._choices.stream(f"life-{number}/skew"), self._plan)
+        for index, producer in enumerate(self._producers):
+            names = message_names(self._plan, number, index, messages_each)
+            producer.add_messages(skew.names_to_put(index, names), skew)
+
+    def _unfinished_text(self) -> str:
+        return next((text for user in self._users if (text := user.unfinished_text())), "")
+
+    def _unanswered_text(self) -> str:
+        counts = [producer.unanswered_count for producer in self._producers]
+        return f"{counts} not" if any(counts) else ""

@@ -1,0 +1,116 @@
+"""Watched copies: compares the tables of a slave with its master's at the end of each copy.
+
+A copy is one run of SlaveSynchronize. The comparison needs a master that runs from its begin to its end.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from ....sim.kernel import Kernel
+from ....store.broker.broker import Broker
+from ....store.errors import StoreError
+from ....store.services.consumer_offsets import ConsumerOffsetManager
+from ...claims.machine import CONFIG
+from ...oracle.evidence import Violation
+from ...oracle.invariants.side_files import WatchedSideFile
+from ...oracle.slave_tables import CopyWindow, Place, SlaveFiles, Tables, VersionedEntries, check_copy
+
+OpenWindows = list[dict[Place, set[int]]]
+"""For each copy in progress, the offsets that clients have committed since its begin."""
+
+
+class WatchedCopies:
+    """The copies of one slave over all its starts."""
+
+    def __init__(
+        self,
+        name: str,
+        kernel: Kernel,
+        windows: OpenWindows,
+        find_master: Callable[[], Broker | None],
+        report: Callable[[Iterable[Violation]], None],
+    ) -> None:
+        """windows: those of the slave's broker name. find_master: returns the slave's master while it runs."""
+        self._name = name
+        self._kernel = kernel
+        self._windows = windows
+        self._find_master = find_master
+        self._report = report
+        self.forget_files()
+
+    def forget_files(self) -> None:
+        """Expect no file at the next start, because the slave has an empty disk."""
+        self.files = SlaveFiles(CONFIG)
+
+    def watch_files(self, broker: Broker) -> None:
+        """Record the versions of the slave's files. Call this before the load."""
+        files = broker.world.files
+        topics, groups, offsets, delays = (WatchedSideFile(files, each, lambda: None) for each in self.files.all)
+        broker.topics.file, broker.groups.file, broker.offsets.file = topics, groups, offsets
+        broker.own_store.schedule.file = delays
+
+    def watch_copies(self, broker: Broker) -> None:
+        """Check each copy from now on."""
+        assert broker.synchronize is not None, "it is a slave"
+        copy = broker.synchronize.synchronize
+
+        def checked_copy() -> None:
+            earlier = self._tables_of(broker)
+            with self._window() as window:
+                try:
+                    copy()
+                except (OSError, StoreError, ValueError):
+                    self._judge(broker, window(), earlier)
+                    raise
+                self._judge(broker, window(), None)
+
+        cast(Any, broker.synchronize).synchronize = checked_copy
+
+    @contextmanager
+    def _window(self) -> Iterator[Callable[[], CopyWindow | None]]:
+        """Yield a function that returns the master's tables since now; None if the master has not run since."""
+        master, committed = self._find_master(), dict[Place, set[int]]()
+        before = None if master is None else self._tables_of(master)
+
+        def until_now() -> CopyWindow | None:
+            if master is None or before is None or self._find_master() is not master:
+                return None
+            return CopyWindow(before, self._tables_of(master), committed)
+
+        self._windows.append(committed)
+        try:
+            yield until_now
+        finally:
+            self._windows[:] = [each for each in self._windows if each is not committed]
+
+    def _judge(self, broker: Broker, window: CopyWindow | None, earlier: Tables | None) -> None:
+        if window is None:
+            return
+        found = self._tables_of(broker)
+        self._report(check_copy(self._name, found, window, earlier))
+        if earlier is None:
+            self._report(self.files.check_written(self._name, found, window))
+
+    def _tables_of(self, broker: Broker) -> Tables:
+        with self._kernel.without_scheduling_points():
+            topics, groups = (VersionedEntries(each.version, each.table) for each in (broker.topics, broker.groups))
+            # The lock of the offsets may belong to a task of another machine, which can die.
+            offsets = {
+                (key, queue_id): offset
+                for key, table in broker.offsets._offsets.items()
+                for queue_id, offset in table.items()
+            }
+            return Tables(topics, groups, offsets, dict(broker.own_store.schedule.offsets))
+
+
+def note_commits(offsets: ConsumerOffsetManager, windows: OpenWindows) -> None:
+    """Add each offset that clients commit from now on to all copies in progress."""
+    commit = offsets.commit_offset
+
+    def noted_commit(group: str, topic: str, queue_id: int, offset: int) -> None:
+        for committed in windows:
+            committed.setdefault((f"{topic}@{group}", queue_id), set()).add(offset)
+        commit(group, topic, queue_id, offset)
+
+    cast(Any, offsets).commit_offset = noted_commit

@@ -1,0 +1,81 @@
+"""Slave tables: a copy gives a slave its master's tables, in memory and in its files."""
+
+import pytest
+
+from tornlog.scenarios.oracle.slave_tables import CopyWindow, SlaveFiles, Tables, VersionedEntries, check_copy
+from tornlog.store.broker.topics import SubscriptionGroupConfig, TopicConfig
+from tornlog.store.delivery.schedule import encoded_offsets
+from tornlog.store.formats.side_json import encode_side_json
+
+PLACE = ("T0@consumers", 0)
+
+
+def tables(counter: int = 1, offset: int = 0, delay: int = 0, topics: tuple[str, ...] = ("T0",)) -> Tables:
+    return Tables(
+        VersionedEntries((7, counter), {topic: TopicConfig(topic) for topic in topics}),
+        VersionedEntries((7, counter), {"consumers": SubscriptionGroupConfig("consumers")}),
+        {PLACE: offset},
+        {1: delay},
+    )
+
+
+WINDOW = CopyWindow(tables(1, 3, 2), tables(3, 5, 4, ("T0", "T1", "T2")), {PLACE: {4}})
+
+
+def fields_of(found: Tables, earlier: Tables | None = None) -> list[str]:
+    return [violation.summary.partition(" of ")[0] for violation in check_copy("slave", found, WINDOW, earlier)]
+
+
+@pytest.mark.parametrize("found", [WINDOW.before, WINDOW.after, tables(2, 4, 3, ("T0", "T1"))])
+def test_a_copy_may_have_any_state_of_the_master_since_its_begin(found: Tables) -> None:
+    assert fields_of(found) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        (tables(0, 3, 2), ["topics", "groups"]),
+        (tables(1, 3, 2, ("T0", "T1")), ["topics"]),
+        (tables(4, 3, 2, ("T1",)), ["topics", "groups"]),
+        (tables(1, 2, 2), ["the progress"]),
+        (tables(1, 3, 1), ["the progress"]),
+        (tables(1, 3, 5), ["the progress"]),
+    ],
+)
+def test_a_copy_with_another_table_is_reported(found: Tables, wrong: list[str]) -> None:
+    assert fields_of(found) == wrong
+
+
+def test_a_failed_copy_may_leave_a_table_unchanged() -> None:
+    assert fields_of(tables(0, 1, 0), earlier=tables(0, 1, 0)) == []
+    assert fields_of(tables(0, 1, 0), earlier=tables(0, 0, 0)) == ["the progress"]
+
+
+def test_a_client_of_the_slave_may_add_an_entry_during_a_copy() -> None:
+    found = tables(4, 3, 2, ("T0", "%RETRY%consumers"))
+    assert fields_of(found._replace(groups=WINDOW.before.groups)) == []
+
+
+def test_a_copied_table_must_be_in_its_file() -> None:
+    files, found = SlaveFiles("/config"), WINDOW.after
+    topics, groups = found.topics.entries, found.groups.entries
+    files.topics.durable = encode_side_json({"topicConfigTable": {key: topics[key].json_members for key in topics}})
+    files.groups.durable = encode_side_json(
+        {"subscriptionGroupTable": {key: groups[key].json_members for key in groups}}
+    )
+    files.offsets.durable = encode_side_json({"offsetTable": {"T0@consumers": {0: 5}}})
+    files.delays.durable = encoded_offsets({1: 4})
+    assert list(files.check_written("slave", found, WINDOW)) == []
+
+    for versions, older in (
+        (files.topics, b'{"topicConfigTable":{}}'),
+        (files.groups, None),
+        (files.offsets, encode_side_json({"offsetTable": {"T0@consumers": {0: 2}}})),
+        (files.delays, encoded_offsets({1: 1})),
+    ):
+        kept, versions.durable = versions.durable, older
+        assert len(list(files.check_written("slave", found, WINDOW))) == 1
+        versions.begun.append(b"a write that has not returned")
+        assert list(files.check_written("slave", found, WINDOW)) == []
+        versions.begun.clear()
+        versions.durable = kept

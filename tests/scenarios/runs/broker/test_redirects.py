@@ -1,0 +1,69 @@
+"""Redirects: the broker that an answer to a pull suggests for the next pull."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tornlog.scenarios.claims.plan import Plan
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.reader import LogRecord
+from tornlog.scenarios.runs.broker.redirects import LogState, PullAnswer, Redirects, check_slave_answer
+from tornlog.scenarios.runs.broker.routes import BROKER, BrokerAddress
+from tornlog.store.broker.requests import ResponseCode
+
+MASTER, QUEUE = BrokerAddress(BROKER, 0, "10.0.0.1:10911"), ("T0", 0)
+FOUND, NOT_FOUND = ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND
+MEMORY_BYTES = 200
+
+
+def store_with(log_end: int) -> Any:
+    """Return a store whose log has been dispatched."""
+    config = SimpleNamespace(physical_memory_bytes=MEMORY_BYTES, access_message_in_memory_max_ratio=100)
+    dispatch = SimpleNamespace(readable_limit=lambda: log_end, reput_from=SimpleNamespace(get=lambda: log_end))
+    return SimpleNamespace(config=config, dispatch=dispatch)
+
+
+def answer(code: int, suggested_id: int, *, following: int = 1, max_offset: int = 1) -> PullAnswer:
+    record = LogRecord(0, 100, *QUEUE, 0, 0, 0, b"", None)  # type: ignore[arg-type]
+    return PullAnswer(code, suggested_id, 0, following, max_offset, record if code == FOUND else None)
+
+
+def count(plan: Plan, given: PullAnswer, log_end: int, *, grew: bool = False, is_read: bool = True) -> int:
+    plan = plan.replace(cluster={"slaves": 1}, broker={"serves": True, "slaves_are_read": is_read})
+    store = store_with(log_end)
+    redirects = Redirects(plan, lambda _: store)
+    before: LogState | None = redirects.log_state(MASTER)
+    if grew:
+        assert before is not None
+        before = before._replace(end=log_end - 1)
+    return len(list(redirects.check_answer(Ledger(), QUEUE, MASTER, given, before)))
+
+
+@pytest.mark.parametrize(("log_end", "expected_id"), [(MEMORY_BYTES, 0), (MEMORY_BYTES + 1, 1)])
+def test_a_consumer_that_lags_by_more_than_the_memory_is_sent_to_a_slave(
+    quiet_plan: Plan, log_end: int, expected_id: int
+) -> None:
+    assert count(quiet_plan, answer(FOUND, expected_id), log_end) == 0
+    assert count(quiet_plan, answer(FOUND, 1 - expected_id), log_end) == 1
+
+
+def test_a_lag_that_is_not_known_excuses_either_broker(quiet_plan: Plan) -> None:
+    assert count(quiet_plan, answer(FOUND, 0), 1000, grew=True) == 0
+    assert count(quiet_plan, answer(FOUND, 0, max_offset=2), 1000) == 0
+
+
+@pytest.mark.parametrize(("code", "is_read"), [(NOT_FOUND, True), (FOUND, False)])
+def test_only_an_answer_with_messages_suggests_a_slave_that_is_read(
+    quiet_plan: Plan, code: ResponseCode, *, is_read: bool
+) -> None:
+    assert count(quiet_plan, answer(code, 0), 1000, is_read=is_read) == 0
+    assert count(quiet_plan, answer(code, 1), 1000, is_read=is_read) == 1
+
+
+def test_a_slave_without_the_next_message_keeps_the_offset() -> None:
+    stays, moves = (answer(NOT_FOUND, 0, following=following) for following in (0, 5))
+    moved = answer(ResponseCode.PULL_OFFSET_MOVED, 0, following=0)
+    counts = [len(list(check_slave_answer(Ledger(), each, may_skip=False))) for each in (stays, moves, moved)]
+    assert counts == [0, 1, 1]
+    assert list(check_slave_answer(Ledger(), moves, may_skip=True)) == []
