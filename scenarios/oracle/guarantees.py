@@ -211,6 +211,7 @@ QUIET         yes          yes          yes          yes       yes yes   yes    
 READ          yes          yes          yes          yes       yes yes   yes          yes       yes        -
 META          yes          yes          yes          yes       yes yes   yes          yes       -          -
 SCAN          yes          yes          yes          yes       yes yes   yes          yes       -          -
+FILES         yes          yes          yes          yes       yes yes   yes          yes       -          -
 SCHED         yes          yes          yes          yes       yes yes   yes          yes       -          -
 REDEL         yes          yes          yes          yes       yes yes   yes          yes       -          -
 CLEAN         yes          yes          yes          yes       yes yes   yes          yes       -          -
