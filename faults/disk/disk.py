@@ -219,6 +219,11 @@ class Disk:
         inode = self._names.current.inode(path)
         return b"" if inode is None else bytes(inode.content())
 
+    def mtime_ms(self, path: str) -> int | None:
+        """Return the modification time of a file; None if the file is missing. For judges."""
+        inode = self._names.current.inode(path)
+        return None if inode is None else inode.mtime_ms(self.kernel.wall_start_ms)
+
     def content_state(self) -> DiskState:
         return disk_state(self._names, self._page_bytes, self._sector_bytes)
 

@@ -170,7 +170,8 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
     for one in ledger.stable:
         one.copy_is_durable |= durable
     if ledger.transactions.by_name:
-        ledger.transactions.note_recovery(TransactionLog.read(ledger, store).by_name, durable=durable)
+        log = TransactionLog.read(ledger, store).by_name
+        ledger.transactions.note_recovery(log, store.max_offset, durable=durable)
     for put in ledger.puts:
         if put.name in here:
             continue
@@ -210,6 +211,7 @@ QUIET         yes          yes          yes          yes       yes yes   yes    
 READ          yes          yes          yes          yes       yes yes   yes          yes       yes        -
 META          yes          yes          yes          yes       yes yes   yes          yes       -          -
 SCAN          yes          yes          yes          yes       yes yes   yes          yes       -          -
+FILES         yes          yes          yes          yes       yes yes   yes          yes       -          -
 SCHED         yes          yes          yes          yes       yes yes   yes          yes       -          -
 REDEL         yes          yes          yes          yes       yes yes   yes          yes       -          -
 CLEAN         yes          yes          yes          yes       yes yes   yes          yes       -          -

@@ -20,7 +20,7 @@ from ..claims.plan import Plan
 from . import allowances, guarantees
 from .evidence import Evidence, Violation, place_of, record_tried, services_text
 from .guarantees import PROMISED, Promise
-from .invariants import CHECKERS, clean, consumers, idx, live, pos, scan, side_files, status
+from .invariants import CHECKERS, clean, consumers, files, idx, live, pos, scan, side_files, status, units
 from .known_damage import damaged_log_offset
 from .ledger import Ledger
 from .misfiled import note_misfiled
@@ -239,8 +239,18 @@ class Judge:
     def judge_clean_stop(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         self.judge_positions(store, disk)
         self.report(idx.check_stopped_index(store, disk))
+        self.report(side_files.check_stopped_checkpoint(store, disk))
         self.report(status.check_stopped_store(store, disk, machine))
         self._check_all_tasks_ended(machine)
+        self.judge_files(store, disk, is_stopped=True)
+
+    def judge_files(self, store: MessageStore, disk: Disk, *, is_stopped: bool = False) -> None:
+        """Check the files of a store whose services do not run, and the report of its load."""
+        if files.can_check_files(self._plan) and not allowances.has_any_fault(disk):
+            self.report(files.check_files(store, disk, is_stopped=is_stopped))
+            for versions in (self._ledger.delay_progress, self._ledger.group_progress):
+                self.report(side_files.check_backup(versions, disk))
+            self.report(units.check_units(store, disk) if is_stopped else files.check_report(store))
 
     def judge_crash(self, store: MessageStore | None, disk: Disk, profile: CrashProfile) -> None:
         """Check a store at a crash, and record which data must survive. store: None if none was open."""

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...store.formats.messages import PutMessageStatus
-from .reader import MAGIC, LogRecord, RecordHead, body_crc
+from .reader import MAGIC, LogRecord, RecordHead, body_crc, properties_of
 
 PROPERTIES_MAX = 32_767
 """The limit is in bytes for a record, in UTF-16 code units for a put."""
@@ -36,6 +36,11 @@ _LENGTHS_BYTES = 3
 
 
 _COMMITTED = 8
+
+
+_OP_PROPERTIES = {"TAGS": "d", "WAIT": "true"}
+_OP_AGE_MS_MAX = 3_600_000
+"""Long, because a task may be paused between the decision and the put."""
 
 
 _PORT_BYTES = 4
@@ -164,9 +169,19 @@ def differences(
     yield from _wrong_fields(record, [one for one in fields if not (tears and _differs_only_in_zeros(one[1], one[2]))])
 
 
-def differences_of_op(record: LogRecord, body: bytes) -> Iterator[FieldDifference]:
-    """Yield differences of an op, except in body, properties and times."""
+def differences_of_op(record: LogRecord, body: bytes, *, clock_is_true: bool) -> Iterator[FieldDifference]:
+    """Yield differences of an op, except in its body. clock_is_true: whether nobody has set back the clock.
+
+    The born time is that of the decision, right before the put.
+    """
     found = record.head
+    if clock_is_true and not 0 <= record.store_timestamp_ms - found.born_timestamp_ms <= _OP_AGE_MS_MAX:
+        expected = f"up to {_OP_AGE_MS_MAX} ms before {record.store_timestamp_ms}"
+        position = _position(record, "bornTimestamp")
+        yield FieldDifference(position, "bornTimestamp", expected, str(found.born_timestamp_ms))
+    if properties_of(record.properties) != _OP_PROPERTIES:
+        at = record.size_bytes - len(record.properties)
+        yield FieldDifference(at, "properties", str(_OP_PROPERTIES), repr(record.properties))
     head = RecordHead(MAGIC, body_crc(body), 0, found.born_timestamp_ms, found.store_host, found.store_host, 0, 0)
     yield from _wrong_fields(record, zip(_HEAD_FIELDS, head, found, strict=True))
     yield from _wrong_fields(record, [("sysFlag", _host_bits(head.born_host, head.store_host), record.sys_flag)])

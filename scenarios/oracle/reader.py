@@ -261,6 +261,12 @@ def _has_zero_at_sector_end(view: memoryview | bytes, start: int, end: int) -> b
 ENTRY = Struct(">qiq")
 """phyOffset, size, tagsCode."""
 ENTRY_BYTES = ENTRY.size
+UNIT = Struct(">hqqh")
+"""size, tagsCode, storeTimestamp and bitMapLength of a unit of a queue's extension."""
+UNIT_OFFSET = 1 << 63
+"""An entry's tagsCode is its unit's offset less this number."""
+ADDRESS_MAX = -(1 << 31) - 1
+"""A larger tagsCode is no address."""
 BLANK_ENTRY_SIZE = 0x7FFFFFFF
 _BLANK_ENTRY = (0, BLANK_ENTRY_SIZE, 0)
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from struct import Struct
 from typing import NamedTuple, overload
 
 from ...store.message_store import MessageStore
@@ -11,12 +10,18 @@ from ...store.queues.consume_queue_ext import ConsumeQueueExt
 from .index_model import FoundIndex, read_index
 from .known_damage import KnownDamage
 from .put_entry import PutEntry
-from .reader import ENTRY, ENTRY_BYTES, Known, LogRecord, UnreadableError, read_records
+from .reader import (
+    ADDRESS_MAX,
+    ENTRY,
+    ENTRY_BYTES,
+    UNIT,
+    UNIT_OFFSET,
+    Known,
+    LogRecord,
+    UnreadableError,
+    read_records,
+)
 
-_UNIT = Struct(">hqqh")
-"""size, tagsCode, storeTimestamp and bitMapLength of a unit of a queue's extension."""
-_UNIT_OFFSET = 1 << 63
-_ADDRESS_MAX = -(1 << 31) - 1
 LONG_HISTORY_PUTS = 10_000
 """From this number of puts on, records and puts share equal bytes to save memory."""
 Content = dict[str, bytes]
@@ -146,10 +151,10 @@ def _with_tags_of_units(raw: bytes, ext: ConsumeQueueExt, records: Mapping[int, 
     begin = segments[0].base_offset if segments else 0
     resolved = bytearray(raw)
     for number, (physical_offset, size_bytes, code) in enumerate(ENTRY.iter_unpack(raw)):
-        at = code + _UNIT_OFFSET - begin
-        if code > _ADDRESS_MAX or not 0 <= at <= len(units) - _UNIT.size:
+        at = code + UNIT_OFFSET - begin
+        if code > ADDRESS_MAX or not 0 <= at <= len(units) - UNIT.size:
             continue
-        _, tags_code, stored_ms, _ = _UNIT.unpack_from(units, at)
+        _, tags_code, stored_ms, _ = UNIT.unpack_from(units, at)
         found = records.get(physical_offset)
         if found is None or found.record.store_timestamp_ms == stored_ms:
             ENTRY.pack_into(resolved, number * ENTRY_BYTES, physical_offset, size_bytes, tags_code)

@@ -74,6 +74,10 @@ class TransactionDecision:
     copy_end: int | None = None
     is_acknowledged: bool = False
     """Whether the put of the copy was answered OK; under SYNC_FLUSH the copy is then durable."""
+    half_offset: int = field(default=-1, compare=False)
+    """The queue offset of the half message that the request named, the first one or a copy that was put back."""
+    ops_end: int | None = field(default=None, compare=False)
+    """The log offset before which all ops of this decision are; None if an op may be missing, or a crash cut one."""
 
     @property
     def may_have_copied(self) -> bool:
@@ -116,6 +120,8 @@ class Transactions:
     """The number of check requests before the store gives up a transaction."""
     resumed: int = field(default=0, compare=False)
     """How often an operator resumed the check of a transaction that was given up."""
+    hears_all: bool = field(default=False, compare=False)
+    """Whether each check request reaches the oracle: no network and no disk changes it."""
 
     def begin_life(self) -> None:
         self.decisions = []
@@ -168,9 +174,15 @@ class Transactions:
             transaction.may_be_forgotten = True
             transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}
 
-    def note_recovery(self, log: Mapping[str, FoundTransaction], *, durable: bool) -> None:
-        """Record a recovery: copies that it found must stay. durable: whether these must survive a power cut."""
+    def note_recovery(self, log: Mapping[str, FoundTransaction], log_end: int, *, durable: bool) -> None:
+        """Record a recovery: copies and ops that it found must stay.
+
+        log_end: the end of the recovered log. durable: whether the copies must survive a power cut.
+        """
         for name, transaction in self.by_name.items():
+            for decision in transaction.decisions:
+                if decision.ops_end is not None and decision.ops_end > log_end:
+                    decision.ops_end = None
             found, before = log[name], transaction.copies
             assert not (found.is_decided and found.half is None), name
             ends = [copy.record.physical_offset + copy.record.size_bytes for copy in found.copies]

@@ -17,7 +17,7 @@ from ...store.recovery.recovery import RecoveryReport
 from ..claims.plan import Plan
 from ..oracle import allowances
 from ..oracle.evidence import place_of, record_tried
-from ..oracle.invariants import scan
+from ..oracle.invariants import files, scan
 from ..oracle.judge import Judge, StopOnViolation
 from ..workload.mishaps import SERVICES
 
@@ -41,13 +41,14 @@ def load_judged(
     *,
     awaits_room: bool = False,
 ) -> MessageStore:
-    """Load a store, then its progress files, and check how much of the log was read.
+    """Load a store, then its progress files, and check how much of the log was read and which files are left.
 
     load: also returns the report, because in attribute-point runs a read of the store's attribute is a scheduling
     point. awaits_room: whether the run waits for the queues of a store that was loaded on a full disk. Raises
     MachineDied if the disk permits a failure, else StopOnViolation.
     """
     vouched = scan.read_scan_bounds(disk, config) if scan.can_check_scan(plan) else None
+    times = files.read_times(disk, config)
     try:
         disk.limit_page_ins_to(SERVICES)
         with disk.with_page_ins():
@@ -72,4 +73,6 @@ def load_judged(
         record_tried("START")
     if vouched is not None:
         judge.report(scan.check_scan_start(store, vouched))
+    judge.report(files.check_times(times, disk, store))
+    judge.judge_files(store, disk)
     return store

@@ -94,6 +94,7 @@ class TransactionTraffic:
 
     def __post_init__(self) -> None:
         transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
+        self.ledger.transactions.hears_all = not self.plan.rot.is_possible
         self._others = len(self.ledger.transactions.decisions)
         self._earlier = {name: len(one.decisions) for name, one in transactions.items() if name not in gone}
         if not self.ledger.progress_is_final:
@@ -202,7 +203,8 @@ class TransactionTraffic:
             began_ms=max(self._began_ms, self._newest_stored_ms),
             late_ms_max=late_ms_max,
             may_be_early=transaction is not None and self._may_have_been_due(transaction, record),
-            asks_once=not self.plan.rot.is_possible,
+            asks_once=ledger.transactions.hears_all,
+            hears_all=ledger.transactions.hears_all,
             interval_ms=0 if self.plan.disturbances.clock_step_chance else TRANSACTIONS.transaction_check_interval_ms,
         )
         violations = list(found)
@@ -277,7 +279,10 @@ class TransactionTraffic:
         if result.status is EndTransactionStatus.DECIDED:
             # The readable end is wrong here, because messages that were put back earlier may still be in a buffer.
             transaction.settled_at = self.store.log.put_offset
-            if not result.op_is_stored:
+            decision.half_offset = request.tran_state_table_offset
+            if result.op_is_stored:
+                decision.ops_end = transaction.settled_at
+            else:
                 self._owed.append(transaction)
 
     def _may_be_missing(self, physical_offset: int) -> bool:

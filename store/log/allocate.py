@@ -19,7 +19,7 @@ from ..directories import directory_of, make_directory
 from ..marks import count_mark, is_forced
 from ..service import Service
 from ..world import MappedFile, Signal, World
-from .segment import PAGE_BYTES, Segment
+from .segment import PAGE_BYTES, Segment, segment_name
 from .segment_queue import SegmentQueue
 from .transient_pool import BufferedSegment, TransientStorePool
 
@@ -139,7 +139,7 @@ class AllocateMappedFileService(Service):
         self._lock = world.tasks.lock("allocate requests")
         self._requests: dict[int, _SegmentRequest] = {}
         self.failure: tuple[str, int, OSError] | None = None
-        """(path, intended size, error) of the last failed creation."""
+        """(path of the error, intended size, error) of the last failed creation."""
 
     def take_segment(self, base_offset: int) -> Segment | None:
         """Return the segment at base_offset, and request the next one. The preceding segment must be full.
@@ -197,7 +197,9 @@ class AllocateMappedFileService(Service):
             request.segment = self.make_segment(request.base_offset)
         except OSError as error:
             count_mark("segment not made")
-            self.failure = self._queue.path(request.base_offset), self._queue.segment_bytes, error
+            # Not `path`, which looks for the file in all directories of the log: the look-up may fail, too.
+            path = error.filename or f"{self._queue.directory}/{segment_name(request.base_offset)}"
+            self.failure = path, self._queue.segment_bytes, error
             self._fail_requests_from(request.base_offset, error)
         else:
             self.failure = None

@@ -9,6 +9,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         stream="sync-flush-survives-power-loss",
         sync_flush=(True,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
+        directories={"log_directories": (1, 1, 2, 3)},
         endings=("crash in traffic",),
         consumers=(0,),
     ),
@@ -27,6 +28,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "after a process kill, every acknowledged message is present, also if the power fails after the restart",
         stream="process-kill-loses-nothing",
         disk=("process-kill", "process-kill", "strict-posix"),
+        directories={"log_directories": (1, 1, 2, 3)},
         lives=(1, 2, 3),
     ),
     Scenario.define(
@@ -54,6 +56,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario.define(
         "crash-in-recovery",
         "after repeated crashes, recovery reaches the same state as uninterrupted recovery",
+        directories={"log_directories": (1, 1, 2, 3)},
         endings=("crash in load", "crash in load", "crash in traffic"),
         lives=(2, 3, 4),
         messages_each=(3, 8),

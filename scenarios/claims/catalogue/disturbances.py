@@ -89,6 +89,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "paused_machine_chance": (0.0, 0.0, 0.05),
             "clock_step_chance": (0.0, 0.0, 0.2),
         },
+        directories={"log_directories": (1, 1, 2, 3)},
         starved_steps_max=(0, 0, 500),
         lives=(1, 2, 3, 4),
         endings=("crash in traffic", "crash at rest", "crash in load", "stop", "stop in traffic"),

@@ -21,6 +21,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         stream="a-full-disk-recovers-when-space-returns",
         capacity_bytes=(10_000, 16_000, 24_000),
         retention={"deletes_segments": (False, True)},
+        directories={"log_directories": (1, 1, 2, 3)},
         commit_log_bytes=(1024, 2048),
         consume_queue_bytes=(100, 200),
         messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},

@@ -239,7 +239,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "swarm-store",
         "after any mix of features and faults, a store keeps every promise that holds under each of them",
-        _ALONE_MIX.replace(disk=(*_HONEST_DISKS, *("strict-posix",) * 3)),
+        _ALONE_MIX.replace(
+            disk=(*_HONEST_DISKS, *("strict-posix",) * 3), directories={"log_directories": (1, 1, 1, 2)}
+        ),
         stream="any-mix-keeps-every-promise",
     ),
     Scenario(

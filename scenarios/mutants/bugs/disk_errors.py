@@ -3,6 +3,7 @@
 from ....store.errors import CorruptFileError
 from ....store.filters.message_filter import MessageFilter
 from ....store.formats.messages import GetMessageResult
+from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.commit_log import CommitLog
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
@@ -102,3 +103,23 @@ def damaged_if_unreadable(self: Recovery, segment: Segment, start: int, *, whole
     except OSError as error:
         bit()
         raise CorruptFileError(segment.file.path, start, "record", "one that can be read", "an error") from error
+
+
+# Found in this store: only a log in several directories looks for the path of a new segment.
+@bug("second-failed-look-up", AllocateMappedFileService, "_fail_requests_from", found_by=("LIVE",))
+@needs(
+    directories={"log_directories": (2,)},
+    faults={"failed_lookup_chance": (0.2,)},
+    commit_log_bytes=(1024,),
+    messages={"body_bytes_max": (300,)},
+    messages_each=(16,),
+    endings=("crash at rest",),
+)
+def look_again(self: AllocateMappedFileService, base_offset: int, error: OSError) -> None:
+    """After a failed look-up of a log directory, a second failed one ends the creation of segments for good."""
+    try:
+        self._queue.path(base_offset)
+    except OSError:
+        bit()
+        raise
+    look_again.original(self, base_offset, error)

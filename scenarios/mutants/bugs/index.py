@@ -6,8 +6,10 @@ from ....store.errors import CorruptFileError
 from ....store.formats import index_key
 from ....store.formats.index import parse_index_file_name
 from ....store.formats.index_key import key_hash, keys_of
+from ....store.index import key_query
 from ....store.index.index_file import IndexFile
 from ....store.index.index_service import IndexFiles, IndexService
+from ....store.index.key_query import QueryMessageResult
 from ....store.log.segment_queue import file_name_of
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.recovery import index_recovery
@@ -139,6 +141,16 @@ def query_to_the_second(
             bit(len(found) < max_num and file.begin_timestamp_ms >= begin_ms and file is not self.table.files[0])
             break
     return found
+
+
+# A client shows these fields to tell an index that lags from a key that nobody put.
+@bug("look-up-names-no-update", key_query, "_result", found_by=("IDX",))
+@needs(index={"slots": (5,), "keys_chance": (0.7,), "seekers": (1,)}, messages_each=(16,))
+def result_without_update(index: IndexService, offsets: list[int], records: list[bytes]) -> QueryMessageResult:
+    """A look-up's result does not name the last indexed message."""
+    bit(bool(offsets))
+    found = result_without_update.original(index, offsets, records)
+    return QueryMessageResult(found.records, found.physical_offsets)
 
 
 _YEAR_10000_MS = 253_402_300_800_000

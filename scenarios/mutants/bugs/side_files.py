@@ -100,6 +100,19 @@ def store_in_place(self: SideFile, content: bytes) -> bool:
     return True
 
 
+# Damage to the file then loses both versions.
+@bug("backup-gets-new-version", SideFile, "store", found_by=("META",))
+@needs(consuming={"commits_offsets": (True,)}, consumers=(2,), messages_each=(8, 16), endings=("stop",))
+def store_twice(self: SideFile, content: bytes) -> bool:
+    """A side file and its backup get the same version."""
+    if not store_twice.original(self, content):
+        return False
+    if bit(self._files.status(self.backup_path) is not None):
+        self._files.write(self.backup_path, content)
+        self._files.sync(self.backup_path)
+    return True
+
+
 # After a crash before the next write of the offsets, the old offsets return. By then the queues may have grown past
 # these offsets.
 @bug("clamp-in-memory", ConsumerOffsetManager, "clamp_to_queues", found_by=("META",))

@@ -6,6 +6,7 @@ CHECKERS check a store after each recovery. Other checks happen during a run:
     live, consumers          check answers to users
     quiescence               checks that services finish their work after the last request
     iso                      checks a second instance on the same directory
+    files                    compares the files of a store with those that it needs
     clean                    also checks each removal by retention
     scan                     checks how much of the log recovery reads
     rep                      compares slaves with their master
@@ -57,9 +58,10 @@ INVARIANTS: dict[str, str] = {
     "READ": "a consumer receives exactly the messages that its subscription matches, in order",
     "META": "progress is read as last made durable, or newer, and never ahead of what was reported",
     "SCAN": (
-        "recovery reads no more of the log than the settings and the checkpoint require, and reports no damage after a "
-        "clean stop"
+        "recovery reads as much of the log as the settings and the checkpoint require, and no more, and reports no damage "
+        "after a clean stop"
     ),
+    "FILES": "a load or a clean stop leaves exactly the store's files, each in its place, with its size and its time",
     "SCHED": "delayed messages are delivered at least once, to their queue, and not before their time",
     "REDEL": "redelivery after a crash is limited by the last durable progress; a restart repeats no delivery",
     "CLEAN": "retention removes only the oldest segments, as many as requested, and none that is needed",

@@ -44,6 +44,7 @@ CHECKED: dict[str, CheckedFields] = {
     ),
     "META": CheckedFields(("progress of groups and levels", "versions of side files", "topics and groups of a broker")),
     "SCAN": CheckedFields(("where a recovery begins to read", "the damage that it reports")),
+    "FILES": CheckedFields(("names, sizes and modification times of files", "directories of the log")),
     "SCHED": CheckedFields(("storeTimestamp", "delivery of a delayed message", "progress of levels")),
     "REDEL": CheckedFields(("copies of a delayed message", "progress of groups and levels")),
     "CLEAN": CheckedFields(("minOffset of log and queues", "removed files", "answers about expired messages")),

@@ -190,8 +190,9 @@ def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violat
     decrease, a lookup by time ends early, so the second lookup is omitted. No checksum covers store times, so a power
     cut that tears a store time makes store times decrease.
     """
-    if store.index is None:
+    if store.index is None or found.index is None:
         return
+    newest = decode_header(found.index.files[-1][1]) if found.index.files else None
     places: dict[tuple[str, bytes], list[tuple[int, int]]] = {}
     for one in found.records:
         record = one.record
@@ -209,6 +210,12 @@ def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violat
             if result.physical_offsets != wanted:
                 window = f"store times {begin_ms} to {end_ms}; the newest record with the key has {newest_ms}"
                 yield _wrong_answer(topic, key, wanted, result.physical_offsets, window)
+            updated = result.index_last_update_timestamp_ms, result.index_last_update_physical_offset
+            wanted_update = (
+                (newest.end_timestamp_ms, newest.end_physical_offset) if newest and result.physical_offsets else (0, 0)
+            )
+            if updated != wanted_update:
+                yield _lookup_violation(f"a look-up of {key} in {topic}", -1, "indexLastUpdate", wanted_update, updated)
 
 
 def check_lookup_answer(
@@ -236,6 +243,9 @@ def check_lookup_answer(
         yield _lookup_violation(f"a look-up of {key} in {topic}", -1, "messages", f"<= {most}", len(offsets))
     if offsets != sorted(set(offsets)):
         yield _wrong_answer(topic, key, sorted(set(offsets)), offsets)
+    elif offsets and result.index_last_update_physical_offset < offsets[-1]:
+        place, at = result.index_last_update_physical_offset, offsets[-1]
+        yield _lookup_violation(f"a look-up of {key} in {topic}", at, "indexLastUpdatePhyoffset", f">= {at}", place)
     for offset, raw in zip(offsets, result.records, strict=True):
         yield from _check_record(ledger, asked, window_ms, offset, raw)
     if window_ms == ALWAYS_MS and not may_miss:

@@ -86,7 +86,7 @@ def _may_be_misfiled(evidence: Evidence, put: PutEntry, found: FoundRecord) -> b
 def _differences_of_bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDifference]:
     """Return the wrong fields of the store's own record: an op, or a half message that the store put back."""
     if found.record.topic == OP_TOPIC:
-        return differences_of_op(found.record, found.body)
+        return differences_of_op(found.record, found.body, clock_is_true=not evidence.ledger.clock_set_back)
     put = evidence.ledger.put_named_by(found.record)
     # The TX check reports a record without a put.
     return () if put is None else put.differences(found.record, tears=evidence.ledger.tears)

@@ -1,4 +1,4 @@
-"""SCAN: recovery reads no more of the log than settings and checkpoint require.
+"""SCAN: recovery reads as much of the log as settings and checkpoint require, and no more.
 
     state              start of the scan
     recoverWholeLog    the log's beginning
@@ -83,16 +83,18 @@ def read_scan_bounds(disk: Disk, config: StoreConfig) -> ScanBounds:
 
 def check_scan_start(store: MessageStore, before: ScanBounds) -> Iterator[Violation]:
     report, segments = store.last_recovery, store.log.segments
-    if report is None or store.config.recover_whole_log or store.queues.lost_entries or not segments:
-        return
-    if _begins_with_blank_entry(store) or _has_lost_first_file(store, before):
+    if report is None or not segments:
         return
     record_tried("SCAN")
-    wanted = _first_segment_to_scan(store, before)
+    wanted = 0 if store.config.recover_whole_log else _first_segment_to_scan(store, before)
     assert wanted < len(segments), (wanted, len(segments))
-    begin = segments[wanted].base_offset
+    begin, ending = segments[wanted].base_offset, "a clean stop" if before.is_clean else "a crash"
+    if report.start_offset > begin:
+        summary = f"recovery after {ending} leaves out what nothing vouches for"
+        yield Violation("SCAN", summary, "commitlog", 0, "scan from", f"<= {begin}", str(report.start_offset))
+    if store.queues.lost_entries or _begins_with_blank_entry(store) or _has_lost_first_file(store, before):
+        return
     if report.start_offset < begin:
-        ending = "a clean stop" if before.is_clean else "a crash"
         summary = f"recovery after {ending} reads what is vouched for"
         yield Violation("SCAN", summary, "commitlog", 0, "scan from", f">= {begin}", str(report.start_offset))
 

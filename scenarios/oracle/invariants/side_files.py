@@ -5,7 +5,8 @@ queues. A load must fail if no complete version is readable. The other content o
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from typing import TypeVar
+from struct import Struct
+from typing import NamedTuple, TypeVar
 
 from ....faults.disk.disk import Disk
 from ....store.formats.delay_level import SCHEDULE_TOPIC
@@ -17,10 +18,12 @@ from ..evidence import Violation, record_tried
 from ..group_commits import Group
 from ..ledger import Ledger, Versions
 from ..reader import ENTRY, UnreadableError, points_at_record, read_records
+from .units import find_undurable_units
 
 Value = TypeVar("Value")
 
 _SHOWN_BYTES = 120
+_TIME_NAMES = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
 
 
 class WatchedSideFile(SideFile):
@@ -81,6 +84,18 @@ def _shown_text(content: bytes | None) -> str:
     return "none" if content is None else content[:_SHOWN_BYTES].decode(errors="replace")
 
 
+def check_backup(versions: Versions, disk: Disk) -> Iterator[Violation]:
+    """META: yield a violation if the backup of a side file does not have the version before the durable one."""
+    if versions.kept is None or versions.begun or not versions.is_known:
+        return
+    record_tried("META")
+    path = f"{versions.path}.bak"
+    found = disk.content(path)
+    if found != versions.kept:
+        summary = f"{path} does not have the version before the durable one"
+        yield Violation("META", summary, path, 0, "version", _shown_text(versions.kept), _shown_text(found))
+
+
 def check_damage_reported(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
     """META: yield a damaged progress file that the load did not report."""
     path, ledger.unreported_damage = ledger.unreported_damage, ""
@@ -124,11 +139,11 @@ def check_clamped_offsets(
 def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
     """CKPT: yield each time in the checkpoint that covers data that is not durable.
 
-    The checkpoint's times in memory are checked, because write-back may persist them at any time. File names need not
-    be durable. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of seconds. With a
-    ledger, segments that retention may have removed from the disk are not checked.
+    The later of the times in memory and in the file count, because write-back may persist them at any time. File names
+    need not be durable. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of
+    seconds. With a ledger, segments that retention may have removed from the disk are not checked.
     """
-    claimed = store.checkpoint.values
+    claimed = CheckpointTimes(*map(max, store.checkpoint.values, read_checkpoint_times(store, disk)))
     if any(claimed):
         record_tried("CKPT")
     logs = [segment for segment in store.log.segments if not _is_durable(segment, disk)]
@@ -156,12 +171,45 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
                 yield _checkpoint_ahead_violation(
                     "logicsMsgTimestamp", segment.file.path, end, claimed.logics_msg_timestamp_ms
                 )
+    if not _may_addresses_be_replaced(store):
+        for path, end in find_undurable_units(store, disk, claimed.logics_msg_timestamp_ms):
+            yield _checkpoint_ahead_violation("logicsMsgTimestamp", path, end, claimed.logics_msg_timestamp_ms)
     for file in () if store.index is None else store.index.table.files:
         path, end, claimed_ms = file.file.path, file.file.size_bytes, claimed.index_msg_timestamp_ms
         may_be_going = ledger is not None and file.end_physical_offset < ledger.expired_to
         is_claimed = file.end_timestamp_ms <= claimed_ms and file.is_full and not may_be_going
         if is_claimed and not disk.is_durable(path, 0, end):
             yield _checkpoint_ahead_violation("indexMsgTimestamp", path, end, claimed_ms)
+
+
+class CheckpointTimes(NamedTuple):
+    """The times of log, queues and full index files in a checkpoint."""
+
+    physic_msg_timestamp_ms: int
+    logics_msg_timestamp_ms: int
+    index_msg_timestamp_ms: int
+
+
+_TIMES = Struct(">qqq")
+
+
+def read_checkpoint_times(store: MessageStore, disk: Disk) -> CheckpointTimes:
+    """Read the times in the checkpoint file, zeros if it is too short."""
+    raw = disk.content(store.config.checkpoint_path)
+    return CheckpointTimes(*(_TIMES.unpack_from(raw) if len(raw) >= _TIMES.size else (0, 0, 0)))
+
+
+def check_stopped_checkpoint(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+    """CKPT: after a clean stop, yield each time in the file that is not the last one in memory, or not durable."""
+    record_tried("CKPT")
+    path, kept = store.config.checkpoint_path, CheckpointTimes(*store.checkpoint.values)
+    found = read_checkpoint_times(store, disk)
+    for number, (name, kept_ms, found_ms) in enumerate(zip(_TIME_NAMES, kept, found, strict=True)):
+        if kept_ms != found_ms:
+            summary = "a clean stop left another time in the checkpoint than it had reached"
+            yield Violation("CKPT", summary, path, 8 * number, name, str(kept_ms), str(found_ms))
+    if not disk.is_durable(path, 0, _TIMES.size):
+        yield Violation("CKPT", "a clean stop left a checkpoint that is not durable", path, 0, "file", "durable", "not")
 
 
 def _may_addresses_be_replaced(store: MessageStore) -> bool:

@@ -39,8 +39,8 @@ def check_transaction_records(evidence: Evidence) -> Iterator[Violation]:
     for name, transaction in transactions.items():
         yield from _check_copies(transaction, log.by_name[name], evidence)
         if evidence.store.min_offset == 0:  # otherwise retention may have removed the copy before the op
-            yield from _check_ops(transaction, log.by_name[name])
-        yield from _check_times(name, log.by_name[name], evidence.ledger.transactions.check_max)
+            yield from _check_ops(transaction, log.by_name[name], evidence)
+        yield from _check_times(transaction, log.by_name[name], evidence.ledger.transactions)
         yield from _check_given_up_once(transaction, log.by_name[name], evidence.ledger.transactions)
 
 
@@ -72,8 +72,16 @@ def _check_copies(transaction: Transaction, found: FoundTransaction, evidence: E
         yield Violation("TX", f"{name} was committed and is gone", "commitlog", end, "copy", "before this", "none")
 
 
-def _check_ops(transaction: Transaction, found: FoundTransaction) -> Iterator[Violation]:
+def _check_ops(transaction: Transaction, found: FoundTransaction, evidence: Evidence) -> Iterator[Violation]:
     name, counted = transaction.name, (None, EndTransactionStatus.DECIDED)
+    for decision in transaction.decisions:
+        if found.half is None or decision.ops_end is None or decision.ops_end > evidence.store.max_offset:
+            continue
+        # A check whose progress a crash has lost begins at an earlier record of the half message.
+        missing = {decision.half_offset, found.half.record.queue_offset} - found.decided
+        if missing and not evidence.ledger.tears:
+            summary = f"{name} was decided, and a record of its half message has no op"
+            yield _transaction_violation(found.half, summary, "op", f"for half message {min(missing)}", "none")
     if not found.ops:
         return
     asked = [decision for decision in transaction.decisions if decision.status in counted]
@@ -93,7 +101,11 @@ def _check_given_up_once(
         yield _transaction_violation(found.given_up[-1], summary, "copies", "1", str(count))
 
 
-def _check_times(name: str, found: FoundTransaction, times_max: int) -> Iterator[Violation]:
+def _check_times(transaction: Transaction, found: FoundTransaction, all_: Transactions) -> Iterator[Violation]:
+    name, times_max, asked = transaction.name, all_.check_max, len(transaction.asked_times)
+    if found.given_up and all_.hears_all and not transaction.may_be_asked_again and asked != times_max:
+        summary = f"{name} was given up after another number of questions"
+        yield _transaction_violation(found.given_up[0], summary, "questions", str(times_max), str(asked))
     for half in found.put_back:
         if _check_times_of(half) > times_max:
             summary = f"{name} is asked about for ever"
@@ -125,6 +137,7 @@ def check_check_request(
     late_ms_max: int | None = None,
     may_be_early: bool = False,
     asks_once: bool = True,
+    hears_all: bool = False,
     may_come_late: bool = False,
     timeout_ms: int = TRANSACTIONS.transaction_timeout_ms,
     interval_ms: int = 0,
@@ -138,9 +151,10 @@ def check_check_request(
     the store time at which the check began after the last start. late_ms_max: the limit for the lateness of the first
     request, None for no check; later requests may wait for younger half messages. may_be_early: whether the clock was
     set back, so that the request may have been due before. asks_once: whether no two requests have the same number;
-    False on a disk that may change the number. timeout_ms: the required age of a half message without its own
-    CHECK_IMMUNITY_TIME_IN_SECONDS. interval_ms: the least time between two requests, 0 if
-    clocks step or operators resume checks.
+    False on a disk that may change the number. hears_all: whether the oracle has seen each earlier request, so that the
+    numbers leave out none. timeout_ms: the required age of a half message without its own
+    CHECK_IMMUNITY_TIME_IN_SECONDS. interval_ms: the least time between two requests, 0 if clocks step or operators
+    resume checks.
     """
     record_tried("TX")
     at = record.physical_offset
@@ -164,6 +178,10 @@ def check_check_request(
     if asks_once and times in transaction.asked_times and not transaction.may_be_asked_again:
         summary = f"{name} is asked about again, though a clean stop keeps the progress of the check"
         yield _check_request_violation(summary, at, _CHECK_TIMES, "another number", str(times))
+    if hears_all and not transaction.may_be_asked_again and times != str(len(transaction.asked_times) + 1):
+        summary = f"{name} is asked about, and the number of the question leaves out others"
+        wanted = str(len(transaction.asked_times) + 1)
+        yield _check_request_violation(summary, at, _CHECK_TIMES, wanted, str(times))
     transaction.asked_times |= {times} if times else set()
     apart_ms = min(
         (abs(record.store_timestamp_ms - other_ms) for other_ms in transaction.asked_ms), default=interval_ms

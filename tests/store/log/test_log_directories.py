@@ -65,6 +65,24 @@ def with_file(image: Image, path: str, content: bytes) -> Image:
     return Image({**image.files, path: FileImage(content, 0)}, image.directories)
 
 
+# Errors
+
+
+def test_a_segment_is_created_later_after_all_look_ups_of_its_directories_failed(lab: Make, small: Make) -> None:
+    bench = lab()
+
+    def body(world: World) -> None:
+        store = started(world, config_of_two_directories(small))
+        with bench.disk.with_faults(failed_lookup_chance=1.0):
+            refused = store.put_message(Message.create("T", BODY))
+        assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+        put_segments(store, 3)
+        assert store.shutdown()
+
+    bench.run(body)
+    assert log_files(bench.switch_off()) == ["a0", "b1", "c2"]
+
+
 # Settings
 
 

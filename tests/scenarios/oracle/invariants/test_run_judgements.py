@@ -48,8 +48,11 @@ def test_a_recovery_that_changes_files_each_time_breaks_idempotent(monkeypatch: 
     def scribble(store: MessageStore, *, clean_exit: bool) -> RecoveryReport:
         report = recover(store, clean_exit=clean_exit)
         if store.log.segments:
-            last = store.log.segments[-1]
+            last, files = store.log.segments[-1], store.world.files
+            status = files.status(last.file.path)
+            assert status is not None
             last.file.store(last.size_bytes - 1, bytes([next(count)]))
+            files.set_mtime_ms(last.file.path, status.mtime_ms)
         return report
 
     monkeypatch.setattr(MessageStore, "recover", scribble)

@@ -251,6 +251,13 @@ def test_a_transaction_is_given_up_once(history: History) -> None:
     assert summaries_of(history) == []
 
 
+def test_a_check_whose_number_leaves_out_another_is_a_violation(history: History) -> None:
+    transaction, record = history.prepare("m"), check_record(age_ms=900)
+    record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{2}")
+    found = tx.check_check_request(transaction, record, now_ms=record.store_timestamp_ms, hears_all=True)
+    assert [violation.expected for violation in found] == ["1"]
+
+
 def test_the_due_time_of_a_check_is_compared_with_the_clock_of_the_machine(history: History) -> None:
     transaction, record = history.prepare("m"), check_record(age_ms=300)
     found = tx.check_check_request(transaction, record, now_ms=record.store_timestamp_ms - 1)

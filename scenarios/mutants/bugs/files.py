@@ -1,0 +1,116 @@
+"""Bugs that leave a file behind, in a wrong directory or with a wrong time, and untrue reports of a load."""
+
+from collections.abc import Callable, Iterable
+
+from ....store.directories import directory_of
+from ....store.index.index_service import IndexFiles
+from ....store.log.allocate import AllocateMappedFileService
+from ....store.log.commit_log import CommitLog
+from ....store.log.segment import segment_name
+from ....store.log.segment_queue import SegmentDirectories, SegmentQueue
+from ....store.queues.consume_queue import ConsumeQueue
+from ....store.recovery.recovery import Recovery, RecoveryReport
+from ....store.recovery.segment_times import SegmentTimes
+from ..mutant import bit, bug, needs
+
+
+# Each restart leaves a file more, until the disk is full.
+@bug("dropped-index-files-stay", IndexFiles, "_remove_files", found_by=("FILES", "IDX"))
+@needs(index={"slots": (5,), "keys_chance": (0.3,)}, endings=("crash at rest",), lives=(2,))
+def forget_files(self: IndexFiles, paths: list[str]) -> None:
+    """Recovery does not remove the index files that it builds again."""
+    bit(bool(paths))
+
+
+@bug("expired-index-files-stay", IndexFiles, "delete_expired", found_by=("FILES",))
+@needs(
+    retention={"deletes_segments": (True,)},
+    index={"slots": (5,), "entries": (5,)},
+    commit_log_bytes=(1024,),
+    messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
+    messages_each=(16, 24),
+    endings=("stop",),
+)
+def forget_expired(self: IndexFiles, log_min_offset: int) -> int:
+    """Retention closes expired index files, but does not remove them from the disk."""
+    count = 0
+    with self._syncing:
+        while len(self.files) > 1 and bit(self.files[0].end_physical_offset < log_min_offset):
+            self.files[0].file.close()
+            self.files, count = self.files[1:], count + 1
+    return count
+
+
+@bug("spare-segments-stay", AllocateMappedFileService, "finish_remaining_work", found_by=("FILES",))
+@needs(commit_log_bytes=(1024, 2048), endings=("stop",))
+def leave_spare_segments(self: AllocateMappedFileService) -> None:
+    """A clean stop leaves the segments that were created in advance."""
+    for request in self._requests.values():
+        if bit(request.segment is not None) and request.segment is not None:
+            self._close_file(request.base_offset, request.segment.file)
+    self._requests.clear()
+
+
+@bug("log-directories-unused", SegmentDirectories, "path", found_by=("FILES",))
+@needs(directories={"log_directories": (2, 3)}, commit_log_bytes=(1024, 2048))
+def path_in_first(self: SegmentDirectories, base_offset: int, segment_bytes: int) -> str:
+    """All new segments go to the first of several log directories."""
+    found = path_in_first.original(self, base_offset, segment_bytes)
+    first = f"{self.writable[0]}/{segment_name(base_offset)}"
+    return first if bit(found != first and self._files.status(found) is None) else found
+
+
+# A power cut then removes a segment with acknowledged messages.
+@bug(
+    "first-log-directory-synced", AllocateMappedFileService, "make_durable", found_by=("DUR", "START", "PREFIX", "CKPT")
+)
+@needs(
+    directories={"log_directories": (2, 3)},
+    disk=("strict-posix",),
+    sync_flush=(True,),
+    commit_log_bytes=(1024, 2048),
+    messages={"body_bytes_max": (300, 700)},
+    messages_each=(16,),
+    endings=("crash at rest", "crash in traffic"),
+)
+def sync_first_directory(self: AllocateMappedFileService, path: str) -> None:
+    """With several log directories, a new segment's name is synced in the first one instead of its own."""
+    self.world.files.sync(path)
+    first = self._queue._directories.writable[0]
+    bit(directory_of(path) != first)
+    self.world.files.sync_directory(first)
+
+
+# Retention then keeps old messages for days more, and a search by time begins in a wrong file.
+@bug("load-renews-times", SegmentTimes, "restore_mtimes", found_by=("FILES",))
+@needs(endings=("crash at rest", "crash in traffic"), lives=(1, 2), messages_each=(8, 16))
+def keep_new_times(self: SegmentTimes, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
+    """Recovery renews the modification times of the segments that it writes."""
+    bit(any(self._mtime_ms(one) != self._before_ms.get(one.file.path) for one in commit_log.queue.segments))
+
+
+@bug("rebuilt-queues-look-new", SegmentTimes, "restore_mtimes", found_by=("FILES",))
+@needs(disk=("strict-posix",), pauses={"chance": (0.5,)}, endings=("crash at rest", "crash in traffic"), lives=(1, 2))
+def keep_new_times_of_queues(self: SegmentTimes, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
+    """A queue file that recovery builds has the time of the recovery instead of that of its last message."""
+    known = [queue for queue in queues if all(one.file.path in self._before_ms for one in queue.queue.segments)]
+    bit(len(known) < len(list(queues)))
+    keep_new_times_of_queues.original(self, commit_log, known)
+
+
+@bug("foreign-files-unnamed", SegmentQueue, "load", found_by=("FILES",))
+@needs(endings=("stop and strays",), lives=(2,))
+def load_silently(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
+    """A load does not report foreign files."""
+    load_silently.original(self, before_loss=before_loss)
+    bit(bool(self.strays))
+    self.strays = []
+
+
+@bug("report-misses-last-record", Recovery, "run", found_by=("FILES",))
+@needs(lives=(1, 2))
+def run_and_count_short(self: Recovery) -> RecoveryReport:
+    """The report of a recovery counts one record too few."""
+    report = run_and_count_short.original(self)
+    report.records -= bit(report.records > 0)
+    return report

@@ -1,0 +1,69 @@
+"""Bugs of transactions: op messages, and the numbers of questions."""
+
+from dataclasses import replace
+
+from ....store.formats import half_message
+from ....store.formats.half_message import HalfMessage
+from ....store.formats.host import Host
+from ....store.formats.messages import Message
+from ....store.services import transaction_check, transaction_service
+from ....store.services.transaction_service import TransactionalMessageService
+from ...claims.ranges import Ranges
+from ..mutant import bit, bug, needs
+
+_ASKED = Ranges(
+    transactions={"chance": (1.0,)},
+    messages_each=(5, 10),
+    pauses={"chance": (0.5,), "ms_max": (300,)},
+    endings=("stop", "crash at rest"),
+    lives=(1, 2),
+)
+
+
+def _put_one_op(self: TransactionalMessageService, half: HalfMessage, half_offset: int) -> bool:
+    """Store one op, as if the others were stored."""
+    bit(len(half.offsets) > 1)
+    stored = self._put_op(half_offset)
+    self._decisions.record_decision(half, dict.fromkeys(half.offsets, stored))
+    return stored is not None
+
+
+# If a crash undoes the progress of the check, the next check begins at the first record, and puts it back again.
+@bug("op-for-newest-copy-only", TransactionalMessageService, "_put_ops", found_by=("TX",))
+@needs(_ASKED)
+def put_newest_op(self: TransactionalMessageService, half: HalfMessage) -> bool:
+    """A decision about a half message that was put back leaves its first record without an op."""
+    return _put_one_op(self, half, half.record.queue_offset)
+
+
+@bug("op-for-first-record-only", TransactionalMessageService, "_put_ops", found_by=("TX",))
+@needs(_ASKED)
+def put_first_op(self: TransactionalMessageService, half: HalfMessage) -> bool:
+    """A decision about a half message that was put back leaves its newest copy without an op."""
+    return _put_one_op(self, half, half.first_offset)
+
+
+@bug("op-born-in-1970", (transaction_check, transaction_service), "op_message", found_by=("PREFIX",))
+@needs(_ASKED)
+def op_without_time(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Message:
+    """Op messages have no born time."""
+    bit(born_timestamp_ms > 0)
+    return half_message.op_message(half_offset, 0, store_host)
+
+
+@bug("op-keeps-no-wait", (transaction_check, transaction_service), "op_message", found_by=("PREFIX",))
+@needs(_ASKED)
+def op_with_other_properties(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Message:
+    """The properties of op messages are not those of RocketMQ."""
+    bit()
+    made = half_message.op_message(half_offset, born_timestamp_ms, store_host)
+    return replace(made, properties=made.properties.replace("true", "false"))
+
+
+# The transaction is given up after fewer questions than its producer group may expect.
+@bug("immune-half-counts-as-asked", transaction_check, "put_back_message", found_by=("TX",))
+@needs(_ASKED)
+def count_every_copy(half: HalfMessage, *, asked: bool) -> Message:
+    """A half message that is put back during its immunity counts as asked about."""
+    bit(not asked)
+    return half_message.put_back_message(half, asked=True)

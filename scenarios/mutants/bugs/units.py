@@ -1,0 +1,37 @@
+"""Bugs of queue extensions, whose units keep tagsCode and store time of a message."""
+
+from ....store.formats.consume_queue import NO_ADDRESS, ExtUnit
+from ....store.queues import consume_queue_ext
+from ....store.queues.consume_queue import ConsumeQueue
+from ....store.queues.consume_queue_ext import ConsumeQueueExt
+from ...claims.ranges import Ranges
+from ..mutant import bit, bug, needs
+
+_EXTENDED = Ranges(settings={"enable_consume_queue_ext": (True,)}, endings=("stop",), messages_each=(8, 16))
+
+
+# Filters then decide by the tag only. The units of earlier starts stay in use.
+@bug("units-unwritten", ConsumeQueueExt, "put", found_by=("CQ-VALID",))
+@needs(_EXTENDED)
+def put_nothing(self: ConsumeQueueExt, unit: ExtUnit) -> int:
+    """No units are written although `enableConsumeQueueExt` is on."""
+    bit()
+    return NO_ADDRESS
+
+
+# The next start takes each such unit for that of another record.
+@bug("units-without-store-time", consume_queue_ext, "encode_unit", found_by=("CQ-VALID",))
+@needs(_EXTENDED)
+def encode_without_time(unit: ExtUnit) -> bytes:
+    """Units have no store time."""
+    bit(unit.store_timestamp_ms > 0)
+    return encode_without_time.original(unit._replace(store_timestamp_ms=0))
+
+
+# A power cut then leaves entries that lead to no unit, and the checkpoint covers them.
+@bug("units-unsynced", ConsumeQueue, "flush", found_by=("CKPT",))
+@needs(_EXTENDED, pauses={"chance": (0.5,), "ms_max": (3000,)})
+def flush_entries_only(self: ConsumeQueue, least_pages: int) -> None:
+    """Only the entries of an extended queue are flushed."""
+    bit(self.ext is not None and self.ext.queue.max_offset > self.ext.queue.flushed_where.get())
+    self.queue.flush_all(least_pages)

@@ -1,0 +1,76 @@
+"""Units of queue extensions: CQ-VALID (content) and CKPT (durable in time).
+
+Each entry that a running store adds leads to its record's unit. A recovery may replace the address by the tagsCode, so
+content is checked when a store stops. The checks need a store without errors of its disk, which would cost a unit.
+"""
+
+from collections.abc import Iterator
+
+from ....faults.disk.disk import Disk
+from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.message_store import MessageStore
+from ....store.queues.consume_queue import ConsumeQueue
+from ..evidence import Violation, record_tried
+from ..reader import ADDRESS_MAX, ENTRY, ENTRY_BYTES, UNIT, UNIT_OFFSET, LogRecord, read_records, tag_code_of
+
+_TAGS_CODE_AT = 12
+
+
+def check_units(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+    """After a clean stop, yield each entry of this start without the unit of its record."""
+    rows = [queue for queue in store.queues.all_queues() if queue.ext is not None]
+    records = {record.physical_offset: record for record in _records_of_this_start(store, disk)} if rows else {}
+    for queue in rows:
+        assert queue.ext is not None
+        begin, segments = queue.ext.queue.min_offset, queue.ext.queue.segments
+        units = b"".join(disk.content(segment.file.path) for segment in segments)
+        for file, position, (physical_offset, _, code) in _entries(queue, disk):
+            record = records.get(physical_offset)
+            at = code + UNIT_OFFSET - begin
+            if record is None or record.topic != queue.topic or at < 0:
+                continue  # an older record, one of another queue, or a unit that retention has removed
+            record_tried("CQ-VALID")
+            is_there = code <= ADDRESS_MAX and at <= len(units) - UNIT.size
+            found = UNIT.unpack_from(units, at) if is_there else None
+            wanted = (UNIT.size, _tags_code(store, queue, record), record.store_timestamp_ms, 0)
+            if found != wanted:
+                summary = "an entry that does not lead to its record's unit"
+                yield Violation("CQ-VALID", summary, file, position, "unit", str(wanted), str(found))
+
+
+def _records_of_this_start(store: MessageStore, disk: Disk) -> Iterator[LogRecord]:
+    report = store.last_recovery
+    assert report is not None, "it has been loaded"
+    for segment in store.log.segments:
+        content, base_offset = disk.content(segment.file.path), segment.base_offset
+        for record, _ in read_records(content, segment.wrote.get(), file=segment.file.path, base_offset=base_offset):
+            if record.physical_offset >= report.end_offset:
+                yield record
+
+
+def _entries(queue: ConsumeQueue, disk: Disk) -> Iterator[tuple[str, int, tuple[int, int, int]]]:
+    """Yield file, position of the tagsCode, and values of each entry."""
+    for segment in queue.queue.segments:
+        entries = ENTRY.iter_unpack(disk.content(segment.file.path)[: segment.wrote.get()])
+        for number, (physical_offset, size_bytes, code) in enumerate(entries):
+            yield segment.file.path, number * ENTRY_BYTES + _TAGS_CODE_AT, (physical_offset, size_bytes, code)
+
+
+def _tags_code(store: MessageStore, queue: ConsumeQueue, record: LogRecord) -> int:
+    if queue.topic == SCHEDULE_TOPIC:
+        return record.store_timestamp_ms + store.delays_ms[queue.queue_id + 1]
+    return tag_code_of(record.properties)
+
+
+def find_undurable_units(store: MessageStore, disk: Disk, timestamp_ms: int) -> Iterator[tuple[str, int]]:
+    """Yield file and end of the units before a store time, for each file in which they are not durable."""
+    rows = [queue.ext.queue for queue in store.queues.all_queues() if queue.ext is not None]
+    for segment in (segment for row in rows for segment in row.segments):
+        raw, end = disk.content(segment.file.path)[: segment.wrote.get()], 0
+        while end + UNIT.size <= len(raw):
+            size_bytes, _, stored_ms, _ = UNIT.unpack_from(raw, end)
+            if size_bytes < UNIT.size or stored_ms >= timestamp_ms:
+                break
+            end += size_bytes
+        if end and not disk.is_durable(segment.file.path, 0, end):
+            yield segment.file.path, end
