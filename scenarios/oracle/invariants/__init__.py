@@ -58,8 +58,8 @@ INVARIANTS: dict[str, str] = {
     "READ": "a consumer receives exactly the messages that its subscription matches, in order",
     "META": "progress is read as last made durable, or newer, and never ahead of what was reported",
     "SCAN": (
-        "recovery reads as much of the log as the settings and the checkpoint require, and no more, and reports no damage "
-        "after a clean stop"
+        "recovery reads as much of the log as the settings and the checkpoint require, and no more; after a clean stop "
+        "it reports no damage"
     ),
     "FILES": "a load or a clean stop leaves exactly the store's files, each in its place, with its size and its time",
     "SCHED": "delayed messages are delivered at least once, to their queue, and not before their time",

@@ -86,7 +86,7 @@ def _shown_text(content: bytes | None) -> str:
 
 def check_backup(versions: Versions, disk: Disk) -> Iterator[Violation]:
     """META: yield a violation if the backup of a side file does not have the version before the durable one."""
-    if versions.kept is None or versions.begun or not versions.is_known:
+    if versions.kept is None or versions.begun:
         return
     record_tried("META")
     path = f"{versions.path}.bak"
