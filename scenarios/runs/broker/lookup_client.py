@@ -222,6 +222,8 @@ class LookupClient(BrokerUser):
 
 def _result_of(reply: Reply) -> QueryMessageResult:
     body, at, result = reply.response.body, 0, QueryMessageResult()
+    if "indexLastUpdatePhyoffset" in reply.response.ext_fields:  # a query by key, not by id
+        result.index_last_update_physical_offset = reply.field("indexLastUpdatePhyoffset")
     for record, _ in pulled_records(body):
         result.physical_offsets.append(record.physical_offset)
         result.records.append(body[at : at + record.size_bytes])
