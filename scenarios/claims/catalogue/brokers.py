@@ -274,7 +274,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "slave_takes_over": (True, True, False),
                 "off_ms_max": (1_000, 10_000, 30_000),
             },
-        ),
+        ).with_late_optional(0.5, lookups={"index": {"slots": (5, 40), "keys_chance": (0.5, 1.0), "seekers": (1,)}}),
         stream="slaves-give-what-their-master-has",
     ),
     # A topic has queues at two masters. While one master is off, producers use the other, and clients fetch new routes.

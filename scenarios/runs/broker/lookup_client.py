@@ -3,7 +3,7 @@
     QUERY_MESSAGE  VIEW_MESSAGE_BY_ID
     GET_MIN_OFFSET  GET_MAX_OFFSET  SEARCH_OFFSET_BY_TIMESTAMP  GET_EARLIEST_MSG_STORETIME
 
-Half of the lookups at a broker with slaves ask a slave, also after the death of the master. The answer of a slave must
+Most lookups at a broker with slaves ask a slave, also after the death of the master. The answer of a slave must
 contain the messages that the slave has dispatched.
 Source: RocketMQ MQAdminImpl, and the commands queryMsgByKey, queryMsgById and queryMsgByOffset of mqadmin.
 """
@@ -36,7 +36,7 @@ _UNIQUE_QUERY_MAX = 32
 """RocketMQ's defaultQueryMaxNum, which replaces the maximum of a query by unique key."""
 _AGO_MS_MAX = 10_000
 _GROUP = "lookups"
-_SLAVE_CHANCE = 0.5
+_SLAVE_CHANCE = 0.7
 
 
 class LookupClient(BrokerUser):
