@@ -52,6 +52,8 @@ class Judge:
         self._promised = PROMISED[plan.disk]
         self.readings: Known = {}
         """Decoded records, reused when a log is read again."""
+        self.times_before_load: dict[str, int | None] = {}
+        """The modification times of a single store's segment files before its last load."""
         self._damaged_from = _NOWHERE
 
     def for_other_ledger(self, ledger: Ledger) -> "Judge":
@@ -239,12 +241,17 @@ class Judge:
     def judge_clean_stop(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         self.judge_positions(store, disk)
         self.report(idx.check_stopped_index(store, disk))
-        self.report(side_files.check_stopped_checkpoint(store, disk))
         self.report(status.check_stopped_store(store, disk, machine))
         self._check_all_tasks_ended(machine)
-        self.judge_files(store, disk, is_stopped=True)
+        self.report(side_files.check_stopped_checkpoint(store, disk))
+        self._judge_files(store, disk, is_stopped=True)
 
-    def judge_files(self, store: MessageStore, disk: Disk, *, is_stopped: bool = False) -> None:
+    def judge_loaded_files(self, store: MessageStore, disk: Disk) -> None:
+        """Check the files of a single store after `judge_recovery`, before its services start."""
+        self.report(files.check_times(self.times_before_load, disk, store))
+        self._judge_files(store, disk)
+
+    def _judge_files(self, store: MessageStore, disk: Disk, *, is_stopped: bool = False) -> None:
         """Check the files of a store whose services do not run, and the report of its load."""
         if files.can_check_files(self._plan) and not allowances.has_any_fault(disk):
             self.report(files.check_files(store, disk, is_stopped=is_stopped))

@@ -41,14 +41,14 @@ def load_judged(
     *,
     awaits_room: bool = False,
 ) -> MessageStore:
-    """Load a store, then its progress files, and check how much of the log was read and which files are left.
+    """Load a store, then its progress files, and check how much of the log was read.
 
     load: also returns the report, because in attribute-point runs a read of the store's attribute is a scheduling
     point. awaits_room: whether the run waits for the queues of a store that was loaded on a full disk. Raises
     MachineDied if the disk permits a failure, else StopOnViolation.
     """
     vouched = scan.read_scan_bounds(disk, config) if scan.can_check_scan(plan) else None
-    times = files.read_times(disk, config)
+    judge.times_before_load = files.read_times(disk, config) if plan.is_alone else {}
     try:
         disk.limit_page_ins_to(SERVICES)
         with disk.with_page_ins():
@@ -73,6 +73,4 @@ def load_judged(
         record_tried("START")
     if vouched is not None:
         judge.report(scan.check_scan_start(store, vouched))
-    judge.report(files.check_times(times, disk, store))
-    judge.judge_files(store, disk)
     return store

@@ -17,13 +17,16 @@ from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.disk import Disk
 from ...sim.errors import MachineDied
 from ...sim.machine import Machine
+from ...store.formats.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID
 from ...store.message_store import MessageStore
+from ...store.services.transaction_check import CHECK_GROUP
 from ...store.world import Files
 from ..claims.machine import config_of, core_of, initial_image_of, world_of
 from ..claims.plan import Life, LifeEnding
 from ..oracle import allowances, guarantees
 from ..oracle.disk_space import DiskRoom, WatchedRemovals
 from ..oracle.evidence import Violation, record_tried
+from ..oracle.invariants import tx
 from ..oracle.recovered import Content, content_of, first_difference
 from ..workload.mishaps import SKIPPED_NUMBERS, skip_numbers, world_out_of_memory
 from ..workload.offline_faults import OfflineFaults
@@ -80,14 +83,14 @@ class Run(Execution):
     def _finish_run(self) -> None:
         """Recover twice. In a liveness run also use the store and stop it cleanly."""
         self._number = len(self._lives)
-        recovered = self._recover_and_judge("heal", self._judge.judge_recovery)
+        recovered = self._recover_and_judge("heal", self._judge_recovery)
         if not self._plan.heals:
             self._check_second_recovery(recovered, self._recover_and_judge("again"))
             return
         disk = self.lasting.find_disk("healed", faulty=False)
         self._run_life("healed", disk, HEAL, len(self._plan.lives), recovered=recovered)
         self._end_life(disk, HEAL, crashed=False)
-        self._recover_and_judge("after", self._judge.judge_recovery)
+        self._recover_and_judge("after", self._judge_recovery)
 
     def _run_life(self, name: str, disk: Disk, life: Life, number: int, *, recovered: Content | None = None) -> bool:
         """Run one `Life` of the plan; return whether the machine died.
@@ -185,7 +188,7 @@ class Run(Execution):
         if room.is_limited:
             return self._open_without_room(store, disk, machine, room)
         if recovered is None:
-            self._judge.judge_recovery(store, disk)
+            self._judge_recovery(store, disk)
         else:  # the same bytes give the same result
             self._check_second_recovery(recovered, content_of(store))
         self._progress.start(store)
@@ -219,6 +222,17 @@ class Run(Execution):
     def _load_and_judge(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         self._progress.attach(store)
         self._load_store(store, disk, machine, partial(self._progress.load, store))
+
+    def _judge_recovery(self, store: MessageStore, disk: Disk) -> None:
+        found, manager = self._judge.judge_recovery(store, disk), self._progress.manager
+        self._judge.judge_loaded_files(store, disk)
+        if manager is None or not self._plan.transactions.chance:
+            return
+        with self._kernel.without_scheduling_points():
+            half_offset, op_offset = (
+                manager.query_offset(CHECK_GROUP, topic, QUEUE_ID) for topic in (HALF_TOPIC, OP_TOPIC)
+            )
+        self._judge.report(tx.check_check_progress(self._ledger, found, half_offset, op_offset))
 
     def _recover_and_judge(self, name: str, judge: Callable[[MessageStore, Disk], object] | None = None) -> Content:
         """Load a store from the last image without starting it, check it, and return its content."""

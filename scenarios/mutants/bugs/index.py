@@ -29,7 +29,7 @@ def first_key_of(properties: bytes) -> list[bytes]:
 
 
 # Recovery scans from the first record that the queues need. The index may need earlier records.
-@bug("index-file-dropped-on-crash", Recovery, "_scan_needed_segments", found_by=("IDX",))
+@bug("index-file-dropped-on-crash", Recovery, "_scan_needed_segments", found_by=("IDX", "SCAN"))
 @needs(
     recover_whole_log=(False,),
     index={"slots": (5, 40)},

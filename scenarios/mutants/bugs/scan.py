@@ -114,7 +114,7 @@ def _is_whole(view: memoryview, at: int, file: str, base_offset: int) -> bool:
 
 
 # The checksum covers the body only.
-@bug("props-outside-crc", scan, "torn_properties", found_by=("PREFIX", "CQ-VALID"))
+@bug("props-outside-crc", scan, "torn_properties", found_by=("PREFIX", "CQ-VALID", "FILES"))
 @needs(
     sync_flush=(False,),
     disk=("ext4-ordered", "strict-posix"),

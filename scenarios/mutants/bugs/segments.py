@@ -114,7 +114,7 @@ def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
     "truncate-forgets-undeleted-file",
     SegmentQueue,
     "_remove_last",
-    found_by=("PREFIX", "QOFF", "START", "CQ-COMPLETE", "SCAN"),
+    found_by=("PREFIX", "QOFF", "START", "CQ-COMPLETE", "SCAN", "FILES"),
 )
 @needs(
     sync_flush=(False,),
@@ -128,7 +128,8 @@ def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
 def forget_last(self: SegmentQueue) -> bool:
     """Truncated segments remain on the disk, and their records reappear."""
     segment = self.segments[-1]
-    dirty = bit(first_nonzero(segment.file.view(0, segment.size_bytes)) is not None)
+    dirty = first_nonzero(segment.file.view(0, segment.size_bytes)) is not None
+    bit()
     self.segments = self.segments[:-1]
     segment.file.close()
     return dirty

@@ -157,7 +157,7 @@ def _wait_in_seconds(self: GroupCommitRequest) -> PutMessageStatus:
 
 # Like RocketMQ, the mutant reads the store time from the wall clock. Recovery starts at the newest segment whose first
 # record is older than the checkpoint.
-@bug("store-time-falls-with-the-clock", CommitLog, "append", found_by=("PREFIX", "CQ-COMPLETE", "CKPT", "DUR"))
+@bug("store-time-falls-with-the-clock", CommitLog, "append", found_by=("PREFIX", "CQ-COMPLETE", "CKPT", "DUR", "LIVE"))
 @needs(
     recover_whole_log=(False,),
     disturbances={"clock_step_chance": (0.5,)},

@@ -1,4 +1,4 @@
-"""Bugs of transactions: op messages, and the numbers of questions."""
+"""Bugs of transactions: op messages, the numbers of questions, and the progress of the check."""
 
 from dataclasses import replace
 
@@ -7,6 +7,8 @@ from ....store.formats.half_message import HalfMessage
 from ....store.formats.host import Host
 from ....store.formats.messages import Message
 from ....store.services import transaction_check, transaction_service
+from ....store.services.transaction_check import TransactionalMessageCheckService
+from ....store.services.transaction_queues import OpQueue
 from ....store.services.transaction_service import TransactionalMessageService
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
@@ -67,3 +69,24 @@ def count_every_copy(half: HalfMessage, *, asked: bool) -> Message:
     """A half message that is put back during its immunity counts as asked about."""
     bit(not asked)
     return half_message.put_back_message(half, asked=True)
+
+
+# After a crash or a stop before the next pass, nobody asks about the message any more.
+@bug("half-progress-one-too-far", TransactionalMessageCheckService, "_record_progress", found_by=("TX",))
+@needs(_ASKED)
+def record_one_more(self: TransactionalMessageCheckService, ops: OpQueue) -> None:
+    """The stored progress of the check covers a half message that is too young to be asked about."""
+    passed = self._half_offset
+    self._half_offset += bit(passed < self._half_queue_end())
+    try:
+        record_one_more.original(self, ops)
+    finally:
+        self._half_offset = passed
+
+
+@bug("op-progress-too-far", OpQueue, "first_needed_offset", found_by=("TX",))
+@needs(_ASKED)
+def end_of_reads(self: OpQueue) -> int:
+    """The stored progress in the op queue covers ops of half messages that the check has not reached."""
+    bit(bool(self._ops))
+    return self._read_to

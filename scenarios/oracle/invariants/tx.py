@@ -116,6 +116,32 @@ def _check_times(transaction: Transaction, found: FoundTransaction, all_: Transa
             yield _transaction_violation(half, summary, _CHECK_TIMES, str(times_max), str(_check_times_of(half)))
 
 
+def check_check_progress(
+    ledger: Ledger, store: RecoveredStore, half_offset: int, op_offset: int
+) -> Iterator[Violation]:
+    """After a recovery, yield each record that the check still needs, although its stored progress has passed it.
+
+    The check needs the newest record of an undecided half message, and the op of each half message that it will read.
+    half_offset, op_offset: the progress in the queues of half messages and ops; -1: none. After retention removed
+    records, nothing is checked.
+    """
+    if store.min_offset:
+        return
+    record_tried("TX")
+    for name, found in TransactionLog.read(ledger, store).by_name.items():
+        if found.half is None or ledger.transactions.by_name[name].may_be_forgotten:
+            continue
+        newest = found.put_back[-1] if found.put_back else found.half
+        if not found.is_settled and newest.record.queue_offset < half_offset:
+            summary, field = f"{name} is undecided, and the check has passed it", "offset of the check"
+            yield _transaction_violation(newest, summary, field, f"<= {newest.record.queue_offset}", str(half_offset))
+        for op in found.ops:
+            at = op.record.queue_offset
+            if at < op_offset and int(op.body) >= half_offset:
+                summary, field = f"the check has passed an op of {name} that it needs", "offset of ops"
+                yield _transaction_violation(op, summary, field, f"<= {at}", str(op_offset))
+
+
 def _check_times_of(found: FoundRecord) -> int:
     text = properties_of(found.record.properties).get(_CHECK_TIMES, "0")
     return int(text) if text.isdecimal() else 0  # a disk may have changed the text

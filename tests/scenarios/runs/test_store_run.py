@@ -219,7 +219,10 @@ def test_a_recovery_that_changes_the_log_every_time_is_a_violation(
     def load_and_scribble(self: MessageStore) -> object:
         report = load(self)
         for segment in self.log.segments[-1:]:
+            status = self.world.files.status(segment.file.path)
+            assert status is not None
             segment.file.store(segment.size_bytes - 1, bytes([next(loads)]))
+            self.world.files.set_mtime_ms(segment.file.path, status.mtime_ms)
         return report
 
     replace_method(MessageStore, "load", load_and_scribble)
