@@ -58,7 +58,7 @@ def suspend_time_and_two_seconds(self: PullMessageProcessor, suspend_ms: int) ->
 @bug("offset-at-end-unknown", ClientManageProcessor, "query_offset", found_by=("META", "REDEL"))
 @needs(_LIVELY, broker={"consumer_restart_chance": (0.5,)})
 def query_offset_below_end(self: ClientManageProcessor, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-    """A group that has read its whole queue is told that it has no offset, and reads the queue again."""
+    """A group that has read its whole queue gets the answer that it has no offset, and reads the queue again."""
     fields = ExtFields(request.ext_fields)
     group, queue = fields.text("consumerGroup"), (fields.text("topic"), fields.int32("queueId"))
     offset = self._parts.offsets.query_offset(group, *queue)

@@ -48,6 +48,7 @@ PULL_CODES: dict[GetMessageStatus, ResponseCode] = {
 }
 """Source: RocketMQ PullMessageProcessor. NO_MESSAGE_IN_QUEUE is PULL_NOT_FOUND for offset 0, else PULL_OFFSET_MOVED."""
 _EMPTY = {True: ResponseCode.PULL_NOT_FOUND, False: ResponseCode.PULL_OFFSET_MOVED}
+_STATUS_OF_REMARK: dict[str | None, GetMessageStatus] = {each.value: each for each in GetMessageStatus}
 PULLED = frozenset(PULL_CODES.values())
 """If the answer has one of these codes, the broker has stored the commit offset of the pull."""
 
@@ -117,10 +118,14 @@ def check_pull(
     """
     if response.code not in PULLED:
         return
-    fields, found = response.ext_fields, GetMessageStatus(response.remark)
+    name, fields = f"a pull of {queue[0]}/{queue[1]} at {position}", response.ext_fields
+    found = _STATUS_OF_REMARK.get(response.remark)
+    if found is None:
+        yield Violation("READ", f"{name} has no status", field="remark", expected="one", found=str(response.remark))
+        return
     code = PULL_CODES.get(found, _EMPTY[position == 0])
     if code != response.code:
-        summary = f"a pull of {queue[0]}/{queue[1]} at {position} with status {found.value} has another code"
+        summary = f"{name} with status {found.value} has another code"
         yield Violation("READ", summary, field="code", expected=str(code), found=str(response.code))
     bounds = PullBounds(*(int(fields[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
     yield from account.pulls.check_answer(queue, position, found, bounds, before, wants=wanted.wants, given=given)

@@ -1,6 +1,7 @@
 """Broker nodes: the machines of masters and slaves."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -174,7 +175,7 @@ class BrokerNode(Node):
         if self.copies is not None and self.is_slave:
             self.copies.watch_copies(broker)
         try:
-            with self._judge.timed_step("a start", self.loaded):
+            with self._timed_step("a start"):
                 broker.start()
             if self._makes_topics and not self.is_slave:
                 self._make_topics(broker)
@@ -252,7 +253,7 @@ class BrokerNode(Node):
         if not self.is_slave:
             self.account.pull_times.note_stopping()
         self._broker.held_pulls.release()
-        with self._judge.timed_step("a stop", self.loaded):
+        with self._timed_step("a stop"):
             if not self._server.shutdown() and not allowances.count_delays(disk, self._plan):
                 summary = "requests are not answered at a stop"
                 self._judge.report_and_stop("LIVE", summary, "server", "all done", "some not")
@@ -261,6 +262,10 @@ class BrokerNode(Node):
         self._has_shut_down = True
         has_room = not plan.capacity_bytes and not plan.faults.failed_creation_chance
         self.settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
+
+    def _timed_step(self, name: str) -> AbstractContextManager[None]:
+        """Limit the time of a start or a stop, unless it may wait for a connection to another broker."""
+        return nullcontext() if self._others else self._judge.timed_step(name, self.loaded)
 
     def clean(self) -> None:
         self.settling.await_retention(self.loaded, self.life.disk)

@@ -88,7 +88,8 @@ def test_a_consumer_advances_its_position_before_it_pauses_or_handles_messages(
             return RemotingCommand(ResponseCode.QUERY_NOT_FOUND, command.opaque)
         pulls += command.code == RequestCode.PULL_MESSAGE
         fields = {"suggestWhichBrokerId": "0", "minOffset": "0", "nextBeginOffset": "2", "maxOffset": "2"}
-        return RemotingCommand(first, command.opaque, ext_fields=fields)
+        status = "FOUND" if first == ResponseCode.SUCCESS else "NO_MATCHED_MESSAGE"
+        return RemotingCommand(first, command.opaque, remark=status, ext_fields=fields)
 
     run_consumer(plan, account, answer, conduct_ms=50)
     assert pulls == 1, "it rests, or works"

@@ -70,8 +70,11 @@ class Asked:
                     return RemotingCommand(ResponseCode.SUCCESS, 0, ext_fields={"offset": str(END)}), sent_ns
                 asked.pulls.append(command.ext_fields["queueOffset"])
                 world.tasks.sleep(asked._answers_ms)
-                fields = {"nextBeginOffset": str(int(asked.pulls[-1]) + 1)}
-                return RemotingCommand(asked._pulled, 0, ext_fields=fields), sent_ns
+                is_found = asked._pulled == ResponseCode.SUCCESS
+                status, end = ("FOUND", 1) if is_found else ("OFFSET_OVERFLOW_BADLY", -1)
+                high = str(int(asked.pulls[-1]) + end)
+                fields = {"minOffset": "0", "nextBeginOffset": high, "maxOffset": high}
+                return RemotingCommand(asked._pulled, 0, remark=status, ext_fields=fields), sent_ns
 
         return Answering(world, [], self.account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
 
