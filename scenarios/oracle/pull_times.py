@@ -15,8 +15,6 @@ from .evidence import Violation, record_tried
 from .group_delivery import Queue
 from .invariants import live
 
-_SHORT_POLL_MS = 1_000
-"""The interval at which a broker without long polling looks at held pulls (shortPollingTimeMills)."""
 _ROUND_TRIPS = 6
 """Round trips between an answered send and its receipt by a consumer, per window of a connection."""
 _HEADERS_BYTES = 500
@@ -74,6 +72,6 @@ def late_ms_max(plan: Plan, body_bytes: int) -> int:
     pulls = plan.topics * plan.queues_per_topic
     windows = 1 + pulls * (_HEADERS_BYTES + body_bytes) // plan.broker.buffer_bytes
     committed_ms = live.commit_ms_max(plan) if plan.memory.transient_pool else 0
-    polled_ms = 0 if plan.settings.long_polling_enable else _SHORT_POLL_MS
+    polled_ms = 0 if plan.settings.long_polling_enable else plan.broker_settings.short_polling_time_ms
     latency_ms = -(-plan.network.latency_us_max // 1_000)
     return live.start_ms_max(plan) + committed_ms + polled_ms + _ROUND_TRIPS * windows * latency_ms

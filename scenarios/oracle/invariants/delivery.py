@@ -55,7 +55,7 @@ def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
             early_ms = due_ms - record.store_timestamp_ms
             summary = f"{put.name} was delivered early"
             yield _delivery_violation("SCHED", found, summary, "delivery", "when due", f"{early_ms} ms before")
-        yield from _check_late_copy(ledger, found, put, due_ms, stored_ms)
+        yield from check_late_copy(ledger, found, put.name, due_ms, stored_ms)
     if waiting:
         record_tried("SCHED")
     for name, own in waiting.items():
@@ -64,10 +64,10 @@ def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
             yield _delivery_violation("SCHED", own, f"{name} was passed over", "delivery", "one at least", "none")
 
 
-def _check_late_copy(
-    ledger: Ledger, found: FoundRecord, put: PutEntry, due_ms: int, stored_ms: list[int]
+def check_late_copy(
+    ledger: Ledger, found: FoundRecord, name: str, due_ms: int, stored_ms: list[int]
 ) -> Iterator[Violation]:
-    """Yield a copy that was stored late without a reason.
+    """SCHED: yield a copy that was stored late without a reason.
 
     stored_ms: the store times of all records up to the copy. The limit counts from the due time, or from a later start
     of the store. Each put since then may have needed a segment.
@@ -79,7 +79,7 @@ def _check_late_copy(
     meanwhile = len(stored_ms) - bisect_left(stored_ms, since_ms)
     late_ms, limit_ms = found.record.store_timestamp_ms - since_ms, delivery.late_ms_max + meanwhile * _OTHER_PUT_MS
     if late_ms > limit_ms:
-        summary = f"{put.name} was delivered late"
+        summary = f"{name} was delivered late"
         yield _delivery_violation("SCHED", found, summary, "lateness", f"<= {limit_ms} ms", f"{late_ms} ms")
 
 

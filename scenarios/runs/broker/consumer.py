@@ -24,6 +24,7 @@ from ...oracle.group_delivery import Queue
 from ...oracle.invariants import consumers, delivery, live
 from ...oracle.invariants.side_files import check_topic
 from ...oracle.reader import ReadRecord, UnreadableError
+from ...oracle.returned import SendBackRequest
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .client_machine import ClientMachine
@@ -45,6 +46,8 @@ _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
 """The back-off between two pulls without messages. The back-off doubles, because most pulls find no message."""
 PATIENCE_MS = 3_000
 """The time limit for an answer, in addition to the time for which a pull is held."""
+_RETRIES_MAX = 16
+"""The maximum of a group that the broker created."""
 PULLED = (
     ResponseCode.SUCCESS,
     ResponseCode.PULL_NOT_FOUND,
@@ -123,7 +126,7 @@ class BrokerConsumer:
         for queue in self.positions:
             self._start_pulling(queue)
         self._pulling_in = self._machine.lives
-        if self._plan.broker.client_death_chance:
+        if self._plan.broker.client_death_chance or self._plan.broker_settings.enable_calc_filter_bit_map:
             world.tasks.spawn("heartbeat", self._send_heartbeats)
 
     @property
@@ -259,15 +262,18 @@ class BrokerConsumer:
                 continue
             level = self._stream.randbelow(len(DELAYS_MS) + 1, "level")
             asked = self._routes.broker_for_offsets(queue.broker, queue.topic)
-            command = send_back_command(record.topic, record.physical_offset, level)
+            request, returned = SendBackRequest(CONSUMER_GROUP, level, _RETRIES_MAX), account.ledger.returned
+            returned.add_request(record.physical_offset, request)
+            command = send_back_command(record.topic, record.physical_offset, request)
             response = self._send_request(asked, command, PATIENCE_MS)
             if response is None or response.code != ResponseCode.SUCCESS:
                 continue
             account.hits["sent back"] += 1
             put = account.ledger.put_seen_in(record)
             assert put is not None, record
-            if asked_in == account.ledger.life or account.sync_flush:
-                account.ledger.returned.kept.add(put.name)
+            request.is_kept = asked_in == account.ledger.life
+            if request.is_kept or account.sync_flush:
+                returned.kept.add(put.name)
 
     def _records_in(self, response: RemotingCommand) -> list[ReadRecord]:
         try:

@@ -29,6 +29,7 @@ OPERATORS_NET = 110
 """The last byte of the address of the operator."""
 _PAUSES_MS = (5, 100, 1_000, 4_000)
 _OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1"), ("operated-g0", "operated-g1")
+_SYSTEM_TOPIC = "BenchmarkTest"
 _CLONE = "clone-of-members"
 _DELETE_CHANCE = 0.3
 _PERMS = (6, 4, 2)
@@ -59,6 +60,7 @@ class OperatorClient(BrokerUser):
         self._acts: list[Callable[[str], None]] = [
             self._change_permission,
             self._change_own_topic,
+            self._change_system_topic,
             self._change_group,
             self._read_tables,
             self._read_route,
@@ -86,15 +88,15 @@ class OperatorClient(BrokerUser):
 
     def _change(
         self, table: OperatorTable, broker: str, name: str, settings: Settings | None, command: RemotingCommand
-    ) -> bool:
-        """Send a change of one entry, and record it. Return whether it succeeded."""
+    ) -> Reply | None:
+        """Send a change of one entry, and record it. Return the answer, None without one since the last start."""
         change = table.record_request(name, settings)
         reply = self.ask(broker, command)
-        if reply is None or not reply.is_success or not reply.is_of_this_life:
+        if reply is not None and reply.is_success and reply.is_of_this_life:
+            table.record_success(name, change, reply.answered_ns)
+        else:
             change.is_given_up = True
-            return False
-        table.record_success(name, change, reply.answered_ns)
-        return True
+        return reply if reply is not None and reply.is_of_this_life else None
 
     # -- topics ------------------------------------------------------------------------------------
 
@@ -105,12 +107,13 @@ class OperatorClient(BrokerUser):
     def _set_permission(self, broker: str, topic: str, perm: int) -> None:
         self._closed.add((broker, topic))
         queues = self.plan.queues_per_topic
-        if self._put_topic(broker, topic, queues, queues, perm, order=False) and perm == _PERMS[0]:
+        reply = self._put_topic(broker, topic, queues, queues, perm, order=False)
+        if reply is not None and reply.is_success and perm == _PERMS[0]:
             self._closed.discard((broker, topic))
         else:
             self.world.tasks.sleep(_PAUSES_MS[1])
 
-    def _put_topic(self, broker: str, topic: str, reads: int, writes: int, perm: int, *, order: bool) -> bool:
+    def _put_topic(self, broker: str, topic: str, reads: int, writes: int, perm: int, *, order: bool) -> Reply | None:
         fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(reads), "writeQueueNums": str(writes)}
         fields |= {"perm": str(perm), "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": str(order).lower()}
         command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, 0, ext_fields=fields)
@@ -127,6 +130,17 @@ class OperatorClient(BrokerUser):
         queues = stream.randint(1, 4, "read queues"), stream.randint(1, 4, "write queues")
         order = stream.chance(0.5, "ordered")
         self._put_topic(broker, topic, *queues, stream.choice(_PERMS, "own perm"), order=order)
+
+    def _change_system_topic(self, broker: str) -> None:
+        """Change a topic of the system, which validateSystemTopicWhenUpdateTopic forbids."""
+        queues = self.stream.randint(1, 4, "queues of a system topic")
+        is_forbidden = self.plan.broker_settings.validate_system_topic_when_update_topic
+        reply = self._put_topic(broker, _SYSTEM_TOPIC, queues, queues, _PERMS[0], order=False)
+        if reply is None or reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
+            return
+        if reply.is_success is is_forbidden:
+            summary, expected = "a change of a topic of the system is answered against the settings", not is_forbidden
+            self.run.report([Violation("STATUS", summary, "", -1, "success", str(expected), str(reply.is_success))])
 
     # -- groups ------------------------------------------------------------------------------------
 
@@ -146,7 +160,8 @@ class OperatorClient(BrokerUser):
         names = ("consumeEnable", "retryQueueNums", "retryMaxTimes")
         said = {"groupName": group, **dict(zip(names, settings, strict=True))}
         command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=encode_json_body(said))
-        if self._change(table, broker, group, settings, command):
+        reply = self._change(table, broker, group, settings, command)
+        if reply is not None and reply.is_success:
             self._pull_with_group(broker, group)
 
     def _pull_with_group(self, broker: str, group: str) -> None:

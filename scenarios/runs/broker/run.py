@@ -20,7 +20,7 @@ from ....store.formats.remoting.frame import encode_frame
 from ....store.message_store import MessageStore
 from ....store.replication.ha_client import RECONNECT_MS
 from ....store.world import World
-from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, DELAYS_MS, config_of
+from ...claims.machine import DELAYS_MS, config_of
 from ...claims.plan import Life, LifeEnding, Plan
 from ...oracle import allowances
 from ...oracle.invariants import live
@@ -33,11 +33,14 @@ from ...workload.traffic import message_names
 from ..execution import HEAL, HEAL_MESSAGES_EACH, sync_timing_of
 from ..machines import OFF, NetworkRun
 from ..settling import Settling
+from .access_client import AccessClient
+from .access_file import access_model
 from .account import BrokerAccount
-from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, BrokerNode, identities_of
+from .broker_node import BrokerNode, identities_of
+from .broker_settings import REGISTER_MS
 from .broker_user import BrokerUser, RunOfUsers
 from .client_machine import ClientMachine
-from .commands import TRANSACTION_MS, cpp_frame
+from .commands import cpp_frame
 from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
 from .group_member import SETTLE_MS as MEMBERS_SETTLE_MS
 from .lookup_client import LookupClient
@@ -45,14 +48,13 @@ from .message_options import draw_subscription
 from .operator_client import OperatorClient
 from .orderly_member import OrderlyMember
 from .producer import ProducerClient
+from .retry_consumer import RetryConsumer
 from .route_watcher import RouteWatcher
 from .routes import NAME_SERVER_MS, ROUTES_MS, BrokerAddress, Routes
-from .tailing_consumer import TailingConsumer
+from .tailing_consumer import TailingConsumer, tailing_group
 
 PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
 """The last byte of the address of the first client of each kind."""
-DECIDED_MS = (TRANSACTION_CHECKS + 5) * TRANSACTION_MS
-"""The time limit for a half message to be decided or given up."""
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """The time limit for the delivery of a delayed message. Delivery checks each level ten times a second."""
 _LOOK_MS = 100
@@ -74,6 +76,8 @@ def _step_ms_max(plan: Plan) -> int:
         step_ms += REGISTER_MS + config_of(plan).ha_housekeeping_interval_ms + RECONNECT_MS + CONNECT_MS
     if plan.broker.group_members:
         step_ms += MEMBERS_SETTLE_MS
+    if plan.retry.failing_consumers:
+        step_ms += DELIVERED_MS
     return step_ms
 
 
@@ -99,11 +103,16 @@ class BrokerRun(NetworkRun):
                 times = PullTimes(plan, self._last_delay_ends_ns)
                 settling = settlings[name] = self._settling if identity.is_first else self._settling.for_other_store()
                 settling.ledger.clock_set_back = self._disturbances.set_back
-                settling.ledger.transactions.check_max = TRANSACTION_CHECKS
+                settling.ledger.transactions.check_max = plan.broker_settings.transaction_check_max
+                answers = plan.broker_settings.region_id, plan.broker_settings.trace_on
                 self._accounts[name] = BrokerAccount(
-                    settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, hits
+                    settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, *answers, hits
                 )
-                self._accounts[name].members.late_ms_max = live.delivery_of_request_ms_max(plan)
+                members = self._accounts[name].members
+                members.late_ms_max = live.delivery_of_request_ms_max(plan)
+                members.are_notified = plan.broker_settings.notify_consumer_ids_changed_enable
+                if plan.access.clients:
+                    self._accounts[name].access = access_model(choices.stream(f"accounts of {name}"), plan)
                 histories[name] = MasterHistory()
         self._brokers = [
             BrokerNode(
@@ -170,7 +179,7 @@ class BrokerRun(NetworkRun):
             machine.on_death = partial(self._hand_over_queues, consumer)
             self._consumers.append(consumer)
         for number in range(plan.broker.tailing_consumers):
-            name = f"tailing-{number}"
+            name = tailing_group(number)
             queue = self._choices.stream(name).choice(queues, "queue")
             machine = self._make_client_machine(name, TAILING_NET + number)
             TailingConsumer(plan, machine, self._make_routes, self._accounts[queue.broker], queue, name, report)
@@ -190,11 +199,14 @@ class BrokerRun(NetworkRun):
         )
         if self._plan.broker.operators:
             self._users.append(OperatorClient(run, queues))
+        if self._plan.access.clients:
+            self._users.append(AccessClient(run))
         if self._plan.broker.watches_routes:
             self._users.append(RouteWatcher(run, self._presences, REGISTER_MS))
         self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
         for number in range(self._plan.broker.group_members):
             self._users.append(OrderlyMember(run, number, queues))
+        self._users += [RetryConsumer(run, number, queues) for number in range(self._plan.retry.failing_consumers)]
 
     def _presences(self) -> dict[BrokerAddress, Presence]:
         return {node.identity.address: node.presence for node in self._used_nodes}
@@ -329,7 +341,7 @@ class BrokerRun(NetworkRun):
         """Return the time limit from the answer to a commit until it is durable; None if faults may delay this."""
         if not live.is_calm(self._plan) or self._plan.capacity_bytes:
             return None
-        return CONSUMER_OFFSET_INTERVAL_MS + 2 * live.start_ms_max(self._plan)
+        return self._plan.broker_settings.flush_consumer_offset_interval_ms + 2 * live.start_ms_max(self._plan)
 
     # -- after all faults --------------------------------------------------------------------------
 
@@ -361,11 +373,11 @@ class BrokerRun(NetworkRun):
         self._give_messages(number, HEAL_MESSAGES_EACH)
         self._await_no_work_left(self._unanswered_text, "sends are not answered", "producers", "all done")
         if self._plan.transactions.chance:
-            self._director.tasks.sleep(DECIDED_MS)
+            self._director.tasks.sleep(self._plan.broker_settings.decided_ms)
             if self._plan.broker.resumes_checks:
                 master = self._used_nodes[0]
                 self._run_on_machine(master.life.machine, "resume", master.resume_all)
-                self._director.tasks.sleep(DECIDED_MS)
+                self._director.tasks.sleep(self._plan.broker_settings.decided_ms)
         if self._plan.delay.chance or self._plan.broker.send_back_chance:
             self._director.tasks.sleep(DELIVERED_MS)
         self._await_no_work_left(self._undispatched_or_lagging, "consumers do not catch up", "delivery", "all queues")
