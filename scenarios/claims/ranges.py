@@ -28,6 +28,7 @@ _NAMES_DRAWN_AFTER_LIVES = (
     "retry",
     "access",
     "broker_settings",
+    "log_directories",
 )
 _DRAWN_FIRST = tuple(
     path for path in KNOBS if path.partition(".")[0] not in (*_FEATURES_DRAWN_LAST, *_NAMES_DRAWN_AFTER_LIVES)

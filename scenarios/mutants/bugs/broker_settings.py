@@ -13,6 +13,12 @@ from ....store.broker.processors.send import SendMessageProcessor
 from ....store.broker.requests import ExtFields
 from ....store.broker.router import Channel, LateResponse
 from ....store.broker.sending import SendChecks
+from ....store.broker.topics import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupManager,
+    TopicConfig,
+    TopicConfigManager,
+)
 from ....store.formats.messages import Message, PutMessageResult
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.log.put_wait import PutWait
@@ -24,6 +30,7 @@ from ...claims.catalogue.brokers import BROKER
 from ..mutant import bit, bug, needs
 
 _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
+_OPERATED = SCENARIOS["operator-changes"].ranges.replace(broker={"rest_ms_max": (15_000,)})
 
 
 @bug("members-always-notified", BrokerParts, "_notify_members", found_by=("LIVE",))
@@ -103,12 +110,32 @@ def put_any_message(
 
 
 @bug("system-topics-change", BrokerAdminProcessor, "_require_changeable_topic", found_by=("STATUS",))
-@needs(SCENARIOS["operator-changes"].ranges, broker={"rest_ms_max": (15_000,)})
+@needs(_OPERATED)
 def allow_any_topic(self: BrokerAdminProcessor, fields: ExtFields) -> str:
     """An operator can change a topic of the system although validateSystemTopicWhenUpdateTopic is on."""
     topic = fields.text("topic")
     bit(self._parts.topics.is_system(topic) and self._parts.config.validate_system_topic_when_update_topic)
     return topic
+
+
+@bug("topics-made-against-setting", TopicConfigManager, "create_by_example", found_by=("STATUS",))
+@needs(_OPERATED, broker_settings={"auto_create_topic_enable": (False,)})
+def create_any_topic(
+    self: TopicConfigManager, topic: str, example: str, queue_nums: int, sys_flag: int = 0
+) -> TopicConfig | None:
+    """A first message creates its topic although autoCreateTopicEnable is off."""
+    found = create_any_topic.original(self, topic, example, queue_nums, sys_flag)
+    bit(found is None)
+    return found or self.create(topic, queue_nums)
+
+
+@bug("groups-made-against-setting", SubscriptionGroupManager, "find", found_by=("STATUS",))
+@needs(_OPERATED, broker_settings={"auto_create_subscription_group": (False,)})
+def find_or_create_group(self: SubscriptionGroupManager, group: str) -> SubscriptionGroupConfig | None:
+    """A first pull creates its group although autoCreateSubscriptionGroup is off."""
+    found = find_or_create_group.original(self, group)
+    bit(found is None)
+    return found or self.get_or_create_entry(group, lambda: SubscriptionGroupConfig(group))
 
 
 @bug("offsets-flushed-late", ConsumerOffsetManager, "run_once", found_by=("REDEL", "META"))

@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 
 from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
 from ...oracle.evidence import Violation
 from ...oracle.operator_tables import PERM_READ, OperatorTable, Settings
 from .broker_user import BrokerUser, Reply, RunOfUsers
-from .commands import pull_command, query_offset_command, route_command
+from .commands import PRODUCER_GROUP, pull_command, query_offset_command, route_command
 from .consumer import PULLED, BrokerQueue
 from .group_member import GROUP
 from .message_options import EVERYTHING
@@ -29,7 +30,7 @@ OPERATORS_NET = 110
 """The last byte of the address of the operator."""
 _PAUSES_MS = (5, 100, 1_000, 4_000)
 _OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1"), ("operated-g0", "operated-g1")
-_SYSTEM_TOPIC = "BenchmarkTest"
+_SYSTEM_TOPIC, _MISSING = "BenchmarkTest", "missing"
 _CLONE = "clone-of-members"
 _DELETE_CHANCE = 0.3
 _PERMS = (6, 4, 2)
@@ -61,6 +62,7 @@ class OperatorClient(BrokerUser):
             self._change_permission,
             self._change_own_topic,
             self._change_system_topic,
+            self._use_missing_names,
             self._change_group,
             self._read_tables,
             self._read_route,
@@ -141,6 +143,27 @@ class OperatorClient(BrokerUser):
         if reply.is_success is is_forbidden:
             summary, expected = "a change of a topic of the system is answered against the settings", not is_forbidden
             self.run.report([Violation("STATUS", summary, "", -1, "success", str(expected), str(reply.is_success))])
+
+    def _use_missing_names(self, broker: str) -> None:
+        """Send to a topic, or pull for a group, that the broker must create or refuse, depending on its settings."""
+        settings = self.plan.broker_settings
+        queue = next(queue for queue in self._queues if queue.broker == broker)
+        if settings.auto_create_topic_enable or self.stream.chance(0.5, "missing group"):
+            code, is_made = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, settings.auto_create_subscription_group
+            what, command = "group", pull_command(*queue.queue, 0, EVERYTHING, most=1, suspend_ms=0, group=_MISSING)
+            done: tuple[ResponseCode, ...] = PULLED
+        else:
+            code, is_made, what, done = ResponseCode.TOPIC_NOT_EXIST, False, "topic", (ResponseCode.SUCCESS,)
+            fields = {"a": PRODUCER_GROUP, "b": _MISSING, "c": AUTO_CREATE_TOPIC, "d": "1", "e": "0", "f": "0"}
+            fields |= {"g": str(self.world.clock.now_ms()), "h": "0", "i": "", "j": "0", "k": "false", "m": "false"}
+            command = RemotingCommand(RequestCode.SEND_MESSAGE_V2, 0, ext_fields=fields, body=b"nothing")
+        reply = self.ask(broker, command)
+        if reply is None or not reply.is_of_this_life:
+            return
+        found = reply.response.code
+        if (found in done and not is_made) or (found == code and is_made and what == "group"):
+            summary = f"a missing {what} is {'used' if found in done else 'refused'} against the settings"
+            self.run.report([Violation("STATUS", summary, "", -1, "made", str(is_made), ResponseCode(found).name)])
 
     # -- groups ------------------------------------------------------------------------------------
 
