@@ -197,6 +197,15 @@ class DirectoryPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class LogDirectoryPlan:
+    """Changes of the log directories between two starts."""
+
+    read_only_from: int = knob_field(0, plain=0)
+    """The life, counted from 0, from which on the first of several log directories is read-only. The places of segments
+    are checked if this is not 0, also if the run has fewer lives."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterPlan:
     """The machines of a cluster. By default there is one store without a cluster."""
 
@@ -283,3 +292,66 @@ class BrokerPlan:
     """The chance, per restart of a slave, that the slave gets an empty disk."""
     slave_takes_over: bool = knob_field(False, plain=False, weight=3)
     """The first master is lost at the end of the run and a slave restarts as master."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPlan:
+    """Consumers that fail to process messages again and again, and their group."""
+
+    failing_consumers: int = knob_field(0, plain=0, weight=4)
+    """Number of consumers. They share the queues, and process each message in vain until a retry succeeds."""
+    fail_chance: float = knob_field(1.0)
+    """The chance that a consumer sends a message back, per delivery."""
+    retries_max: int = knob_field(16)
+    """The maximum of the consumers, or of their group if they are too old to send one. A group allows one more than
+    its consumers do."""
+    retry_queues: int = knob_field(1, plain=1)
+    """retryQueueNums of the group."""
+    old_clients: bool = knob_field(False, plain=False)
+    """Consumers are older than RocketMQ 3.4.9, so only the setting of the group limits retries."""
+
+    @property
+    def retries_max_of_group(self) -> int:
+        return self.retries_max + (not self.old_clients)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPlan:
+    """Accounts of clients. By default a broker has no access control."""
+
+    clients: int = knob_field(0, plain=0, weight=3)
+    """1: a client sends requests of several accounts. All other clients are in the white list."""
+    edited_by_hand: bool = knob_field(False, plain=False, weight=1)
+    """An operator of the broker's machine edits, damages and repairs the file with the accounts."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettingsPlan:
+    """Settings of brokers, by their names in `BrokerConfig`. The ranges of broker scenarios name more options."""
+
+    auto_create_topic_enable: bool = knob_field(True, plain=True)
+    """Without it, each master creates the topics of users when it starts."""
+    auto_create_subscription_group: bool = knob_field(True, plain=True)
+    """Without it, each master creates the groups of users when it starts."""
+    short_polling_time_ms: int = knob_field(1_000, plain=1_000)
+    notify_consumer_ids_changed_enable: bool = knob_field(True, plain=True)
+    enable_calc_filter_bit_map: bool = knob_field(False, plain=False)
+    """Has an effect only with `settings.enable_consume_queue_ext`."""
+    flush_consumer_offset_interval_ms: int = knob_field(1_000, plain=1_000)
+    held_pulls_max: int = knob_field(100_000, plain=100_000)
+    held_pulls_of_client_max: int = knob_field(10_000, plain=10_000)
+    region_id: str = knob_field("DefaultRegion", plain="DefaultRegion")
+    trace_on: bool = knob_field(True, plain=True)
+    accepts_sends_after_ms: int = knob_field(0, plain=0)
+    """startAcceptSendRequestTimeStamp, in ms after the start of the run."""
+    reject_transaction_message: bool = knob_field(False, plain=False)
+    transaction_timeout_ms: int = knob_field(1_000, plain=1_000)
+    """The age at which a broker first asks a producer about a half message."""
+    transaction_check_interval_ms: int = knob_field(1_000, plain=1_000)
+    transaction_check_max: int = knob_field(15, plain=15)
+    validate_system_topic_when_update_topic: bool = knob_field(True, plain=True)
+
+    @property
+    def decided_ms(self) -> int:
+        """The time limit for a half message to be decided or given up."""
+        return (self.transaction_check_max + 5) * max(self.transaction_timeout_ms, self.transaction_check_interval_ms)

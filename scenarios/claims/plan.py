@@ -138,6 +138,10 @@ class Plan:
     cluster: features.ClusterPlan = features.ClusterPlan()
     network: NetworkPlan = NetworkPlan()
     broker: features.BrokerPlan = features.BrokerPlan()
+    retry: features.RetryPlan = features.RetryPlan()
+    access: features.AccessPlan = features.AccessPlan()
+    broker_settings: features.BrokerSettingsPlan = features.BrokerSettingsPlan()
+    log_directories: features.LogDirectoryPlan = features.LogDirectoryPlan()
     policy_parameter: int
     """Mean number of steps of the random walk between switches, depth of PCT, quantum of round robin; 0 for POS."""
     lives: tuple[Life, ...]

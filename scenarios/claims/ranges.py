@@ -20,7 +20,17 @@ _OF_LIVES: dict[str, Options] = {
 }
 _FEATURES_DRAWN_LAST = ("faults", "rot", "disturbances", "cluster", "network", "broker")
 """The knobs of each feature are chosen in the order of their names."""
-_NAMES_DRAWN_AFTER_LIVES = ("batch_records", "settings", "attribute_points", "crash_aim", "directories")
+_NAMES_DRAWN_AFTER_LIVES = (
+    "batch_records",
+    "settings",
+    "attribute_points",
+    "crash_aim",
+    "directories",
+    "retry",
+    "access",
+    "broker_settings",
+    "log_directories",
+)
 _DRAWN_FIRST = tuple(
     path for path in KNOBS if path.partition(".")[0] not in (*_FEATURES_DRAWN_LAST, *_NAMES_DRAWN_AFTER_LIVES)
 )

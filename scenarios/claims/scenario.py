@@ -10,6 +10,17 @@ from .ranges import Options, Ranges
 HAS_BROKER = find_spec("...store.broker", __package__) is not None
 """Without the broker extra, broker scenarios and broker mutants do not run."""
 
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+HAS_ACCOUNTS = HAS_BROKER and _is_installed("yaml")
+"""Without PyYAML, a broker has no accounts."""
+
 POLICIES = {
     "random-walk": "every runnable task is equally likely, for stretches of random length",
     "pct": "the task of highest priority runs; a few random points lower its priority below all others",
@@ -43,7 +54,9 @@ class Scenario:
 
     @property
     def can_run(self) -> bool:
-        return HAS_BROKER or not self.ranges.has_brokers
+        """Whether the extras that the scenario needs are installed."""
+        has_accounts = any(self.ranges["access.clients"])
+        return HAS_ACCOUNTS if has_accounts else HAS_BROKER or not self.ranges.has_brokers
 
     def can_run_on(self, disk: str) -> bool:
         """Clusters and brokers need sound disks."""

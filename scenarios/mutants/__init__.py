@@ -3,19 +3,22 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from ..claims.scenario import HAS_BROKER
+from ..claims.scenario import HAS_ACCOUNTS, HAS_BROKER
 from . import bugs
 from .mutant import Mutant
 
-_OF_BROKERS = ("answers", "broker_clients", "brokers", "operators", "registration", "slaves")
-"""Bugs of the broker. They need the broker extra."""
+_OF_BROKERS = (
+    *("access", "answers", "broker_clients", "broker_settings", "brokers"),
+    *("operators", "registration", "retries", "slaves"),
+)
+"""Bugs of the broker. They need the broker extra; those of `access` need PyYAML, too."""
 
 
 def _collect_mutants() -> dict[str, Mutant]:
     mutants = [
         mutant
         for module in iter_modules(bugs.__path__)
-        if HAS_BROKER or module.name not in _OF_BROKERS
+        if (HAS_BROKER or module.name not in _OF_BROKERS) and (HAS_ACCOUNTS or module.name != "access")
         for mutant in vars(import_module(f".{module.name}", bugs.__name__)).values()
         if isinstance(mutant, Mutant)
     ]

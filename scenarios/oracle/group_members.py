@@ -28,6 +28,8 @@ class _Member:
     certain_from_ns: int = _ENDLESS
     certain_to_ns: int = -1
     possible_to_ns: int = -1
+    leaves_by_ns: int = -1
+    """The latest time at which the broker executes a request to leave that has no answer."""
 
     def is_certain(self, begin_ns: int, end_ns: int) -> bool:
         return self.certain_from_ns <= begin_ns and end_ns <= self.certain_to_ns
@@ -62,6 +64,8 @@ class GroupMembers:
 
     late_ms_max: int = 0
     """How long a request or the end of a connection may take on the network and at the broker."""
+    are_notified: bool = True
+    """Whether the broker tells members of changes of the group."""
     _members: dict[str, _Member] = field(default_factory=dict)
     _changes: list[_Change] = field(default_factory=list)
 
@@ -87,10 +91,12 @@ class GroupMembers:
         member = self._members[client]
         if is_new:
             self._record_change(f"{client} joins", client, asked_ns, answered_ns)
+        member.possible_to_ns = self._silent_end_ns(answered_ns)
+        if asked_ns < member.leaves_by_ns:
+            return
         if member.certain_to_ns < asked_ns:
             member.certain_from_ns = answered_ns
         member.certain_to_ns = asked_ns + SILENT_MS * _NS
-        member.possible_to_ns = self._silent_end_ns(answered_ns)
 
     def record_no_answer(self, client: str, now_ns: int) -> None:
         """Record that a client no longer waits for the answer to a heartbeat, which may still be executed."""
@@ -109,11 +115,13 @@ class GroupMembers:
         member = self._members.setdefault(client, _Member())
         was_member = member.is_certain(now_ns, now_ns)
         member.certain_to_ns = min(member.certain_to_ns, now_ns)
+        member.leaves_by_ns = now_ns + self.late_ms_max * _NS
         return was_member
 
     def record_leave_answer(self, client: str, asked_ns: int, answered_ns: int) -> None:
         """Record an answer after which the broker has no request of the client, which was a member, to execute."""
         member = self._members[client]
+        member.leaves_by_ns = -1
         member.possible_to_ns = min(member.possible_to_ns, answered_ns)
         self._record_change(f"{client} leaves", client, asked_ns, answered_ns)
 
@@ -173,7 +181,11 @@ class GroupMembers:
         notices: the requests that the member received.
         """
         member = self._members.get(client)
+        if not self.are_notified and any(each.code == NOTIFY_CONSUMER_IDS_CHANGED for each in notices):
+            yield _violation(f"{client} is notified against notifyConsumerIdsChangedEnable", "none", notices)
         for change in self._changes:
+            if change.code == NOTIFY_CONSUMER_IDS_CHANGED and not self.are_notified:
+                continue
             if member is None or change.due_ns > now_ns or client not in change.unchecked:
                 continue
             change.unchecked.remove(client)

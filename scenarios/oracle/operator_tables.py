@@ -44,6 +44,9 @@ class OperatorTable:
         self._pending[name].remove(change)
         self._known[name] = change.settings, now_ns
 
+    def record_refusal(self, name: str, change: PendingChange) -> None:
+        self._pending[name].remove(change)
+
     def certain(self, name: str, since_ns: int) -> tuple[Settings | None] | None:
         """Return the settings that the table has had since a time, None if they are uncertain."""
         known = self._known.get(name)

@@ -15,8 +15,7 @@ from .evidence import Violation, record_tried
 from .group_delivery import Queue
 from .invariants import live
 
-_SHORT_POLL_MS = 1_000
-"""The interval at which a broker without long polling looks at held pulls (shortPollingTimeMills)."""
+_FEW_PULLS = 10
 _ROUND_TRIPS = 6
 """Round trips between an answered send and its receipt by a consumer, per window of a connection."""
 _HEADERS_BYTES = 500
@@ -77,7 +76,10 @@ class PullTimes:
         if plan is None or self._is_stopping:
             return
         record_tried("LIVE")
-        held_ms = suspend_ms if plan.settings.long_polling_enable else _SHORT_POLL_MS
+        settings = plan.broker_settings
+        held_ms = suspend_ms if plan.settings.long_polling_enable else settings.short_polling_time_ms
+        if min(settings.held_pulls_max, settings.held_pulls_of_client_max) <= _FEW_PULLS:
+            return  # a broker that may hold no further pull answers at once
         limit_ms = late_ms_max(plan, 0)
         # A delay may hold up the request, so that the broker begins to hold the pull only afterwards.
         late_ms = (now_ns - max(sent_ns, self._held_up_until_ns(host))) // 1_000_000 - held_ms
@@ -101,6 +103,6 @@ def late_ms_max(plan: Plan, body_bytes: int) -> int:
     pulls = plan.topics * plan.queues_per_topic
     windows = 1 + pulls * (_HEADERS_BYTES + body_bytes) // plan.broker.buffer_bytes
     committed_ms = live.commit_ms_max(plan) if plan.memory.transient_pool else 0
-    polled_ms = 0 if plan.settings.long_polling_enable else _SHORT_POLL_MS
+    polled_ms = 0 if plan.settings.long_polling_enable else plan.broker_settings.short_polling_time_ms
     latency_ms = -(-plan.network.latency_us_max // 1_000)
     return live.start_ms_max(plan) + committed_ms + polled_ms + _ROUND_TRIPS * windows * latency_ms

@@ -27,6 +27,7 @@ from ..oracle import allowances, guarantees
 from ..oracle.disk_space import DiskRoom, WatchedRemovals
 from ..oracle.evidence import Violation, record_tried
 from ..oracle.invariants import tx
+from ..oracle.log_directories import SegmentPlaces
 from ..oracle.recovered import Content, content_of, first_difference
 from ..workload.mishaps import SKIPPED_NUMBERS, skip_numbers, world_out_of_memory
 from ..workload.offline_faults import OfflineFaults
@@ -47,6 +48,7 @@ class Run(Execution):
     def _prepare(self) -> None:
         plan, choices = self._plan, self._choices
         self._config = config_of(plan)
+        self._segment_places = SegmentPlaces()
         self._store: MessageStore | None = None
         self._skipped: Counter[str] = Counter()
         self._offline_faults = OfflineFaults(
@@ -182,6 +184,11 @@ class Run(Execution):
         removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
         if self._plan.retention.deletes_segments or self._offline_faults.segments_are_old:
             world = replace(world, files=cast(Files, removals))
+        if read_only_from := self._plan.log_directories.read_only_from:
+            self._judge.report(self._segment_places.check_new_segments(world.files, self._config))
+            if number >= read_only_from:
+                first = self._config.commit_log_directories[0]
+                self._config = replace(self._config, read_only_commit_log_store_paths=first)
         store = MessageStore(world, self._config)
         self._load_and_judge(store, disk, machine)
         self._store = removals.store = store
@@ -241,7 +248,10 @@ class Run(Execution):
         self._progress.begin_life()
 
         def body() -> Content:
-            store = MessageStore(world_of(machine, disk, core=core_of(self._plan)), self._config)
+            world = world_of(machine, disk, core=core_of(self._plan))
+            if self._plan.log_directories.read_only_from:
+                self._judge.report(self._segment_places.check_new_segments(world.files, self._config))
+            store = MessageStore(world, self._config)
             self._load_and_judge(store, disk, machine)
             if judge is not None:
                 judge(store, disk)
@@ -276,5 +286,6 @@ class Run(Execution):
             self._judge.judge_crash(store, disk, profile)
             self._progress.note_crash(self._kernel.now_ns)
             self.lasting.set_image_after_crash(disk, profile, partial(offline_faults.after_crash, life, store=store))
-        self._config = offline_faults.config
+        read_only = self._config.read_only_commit_log_store_paths
+        self._config = replace(offline_faults.config, read_only_commit_log_store_paths=read_only)
         self._judge.note_damage(self._config, disk.damage)

@@ -99,7 +99,8 @@ class Draft:
         assert self.in_batch or len(puts) == 1, "several messages are a batch"
         content = self.batch_body(put.name for put in puts) if self.in_batch else puts[0].body
         if self.behaviour is not None:
-            fits = transaction_traffic.fits_segment(puts[0], plan)
+            is_taken = not plan.broker_settings.reject_transaction_message
+            fits = is_taken and transaction_traffic.fits_segment(puts[0], plan)
         else:
             fits = sum([options.longest_record_bytes(put) for put in puts]) + BLANK_BYTES <= plan.commit_log_bytes
         is_admitted = not plan.messages.limit_bytes or len(content) <= plan.messages.limit_bytes

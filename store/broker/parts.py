@@ -3,7 +3,7 @@
 `Broker` starts and stops these services. Processors use them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ..config import BrokerRole, ConfigError, StoreConfig
 from ..formats.message import decode_record
@@ -74,13 +74,18 @@ class BrokerParts:
             self.ha = HAService(store, config.ha_host)
         self.server_info: Callable[[], Mapping[str, str]] = dict
         self.held_pulls = PullRequestHoldService(world, self.store, config)
-        self.consumers.on_changed = self.pushes.notify_consumer_ids_changed
+        self.consumers.on_changed = self._notify_members
         self.consumers.on_registered = self._register_filters
         self.consumers.on_gone = self._unregister_filters
         self.transactions.on_check = self.pushes.push_transaction_check
         self.store.on_arriving.append(self.held_pulls.on_arriving, self.held_pulls.awaits)
         self.settings.on_changed = self._apply_changed_settings
         self._queue_turn = world.tasks.cell("queue turn")
+
+    def _notify_members(self, group: str, channels: Iterable[Channel]) -> None:
+        """Announce a change of a group. The setting applies to every change, also to the end of a connection."""
+        if self.config.notify_consumer_ids_changed_enable:
+            self.pushes.notify_consumer_ids_changed(group, channels)
 
     def _apply_changed_settings(self, names: frozenset[str]) -> None:
         self.transactions.set_config(_transaction_config(self.config))

@@ -20,7 +20,10 @@ FOR_EXTRAS = (
     *(f"reports/cli/{name}.py" for name in ("serve", "serve_metrics")),
     *(
         f"scenarios/mutants/bugs/{name}.py"
-        for name in ("answers", "broker_clients", "brokers", "operators", "registration", "slaves")
+        for name in (
+            *("access", "answers", "broker_clients", "broker_settings", "brokers"),
+            *("operators", "registration", "retries", "slaves"),
+        )
     ),
 )
 """Modules in rooms of the core, for extras only. The core does not import them either."""

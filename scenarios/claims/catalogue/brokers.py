@@ -60,6 +60,25 @@ a slave has, no slave follows the master again.
 SLAVES_BESIDE_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["cluster"], "sync_master": (False,)}}
 """While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave."""
 _SLAVES_CHANCE = 0.33
+SETTINGS: Mapping[str, Sequence[bool | int | str]] = {
+    "auto_create_topic_enable": (True, True, True, False),
+    "auto_create_subscription_group": (True, True, True, False),
+    "short_polling_time_ms": (1_000, 1_000, 200, 3_000),
+    "notify_consumer_ids_changed_enable": (True, True, True, False),
+    "enable_calc_filter_bit_map": (False, True),
+    "flush_consumer_offset_interval_ms": (1_000, 1_000, 1_000, 200, 5_000),
+    "held_pulls_max": (100_000, 100_000, 100_000, 0, 2),
+    "held_pulls_of_client_max": (10_000, 10_000, 10_000, 1),
+    "region_id": ("DefaultRegion", "region-2"),
+    "trace_on": (True, False),
+    "accepts_sends_after_ms": (*(0,) * 7, 1_500),
+    "reject_transaction_message": (*(False,) * 7, True),
+    "transaction_timeout_ms": (1_000, 1_000, 1_000, 2_000),
+    "transaction_check_interval_ms": (1_000, 1_000, 1_000, 2_000),
+    "transaction_check_max": (15, 15, 15, 18),
+    "validate_system_topic_when_update_topic": (True, False),
+}
+"""Settings of a broker."""
 
 BROKER = Ranges(
     endings=(*("crash in traffic",) * 3, "crash at rest", "crash in load", "stop"),
@@ -88,6 +107,7 @@ BROKER = Ranges(
     },
     disturbances={"paused_task_chance": (0.0, 0.1, 1.0), "paused_machine_chance": (0.0, 0.0, 0.05)},
     network=FAIR,
+    broker_settings=SETTINGS,
 )
 """A broker on a network that may be slow but has no faults."""
 
@@ -143,6 +163,32 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"send_back_chance": (0.3, 1.0), "rest_ms_max": (8_000,)},
         ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
         stream="what-is-sent-back-is-given-again",
+    ),
+    # Consumers fail to process messages, from retry to retry, while the broker's machine dies and answers are lost.
+    Scenario(
+        "consumer-dead-letters",
+        "each message that a consumer sends back is delivered again when its delay is over, and after the last retry "
+        "it is a dead letter, once for each request",
+        BROKER.replace(
+            lives=(1, 2),
+            sync_flush=(True,),
+            producers=(1, 2),
+            consumers=(0,),
+            topics=(1, 2),
+            queues_per_topic=(1,),
+            messages_each=(2, 4),
+            heals=(True, True, False),
+            memory={"transient_pool": (False,)},
+            network={**FAIR, "broken_chance": (0.0, 0.0, 0.05)},
+            broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 8_000)},
+            retry={
+                "failing_consumers": (1, 2),
+                "fail_chance": (0.7, 1.0),
+                "retries_max": (0, 1, 2),
+                "retry_queues": (1, 2, 3, 0),
+                "old_clients": (False, True),
+            },
+        ),
     ),
     # Check requests are lost until the broker gives up. Operators then resume the checks.
     Scenario(
@@ -381,6 +427,26 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "tailing_consumers": (0,),
                 "rest_ms_max": (2_000, 15_000),
             },
+        ),
+    ),
+    # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
+    Scenario(
+        "broker-accounts",
+        "a broker executes exactly the requests that its access rules allow, also while accounts change and after a "
+        "crash, and a refused request has no effect",
+        BROKER.replace(
+            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
+            lives=(1, 2),
+            producers=(1,),
+            consumers=(0, 1),
+            topics=(1, 2),
+            queues_per_topic=(1,),
+            messages_each=(2, 5),
+            heals=(True, False),
+            sync_flush=(True,),
+            memory={"transient_pool": (False,)},
+            broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
+            access={"clients": (1,), "edited_by_hand": (False, True, True)},
         ),
     ),
     # Clients send further requests over a connection before the answers to earlier ones.

@@ -129,6 +129,20 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "crash at rest", "crash at rest", "crash in traffic", "stop"),
         lives=(2, 3),
     ),
+    # The log has several directories. Between two starts, the first becomes read-only.
+    Scenario.define(
+        "log-directory-read-only",
+        "after a directory of the log becomes read-only, its messages stay until they expire, and new segments are "
+        "only in the other directories",
+        directories={"log_directories": (2, 3)},
+        log_directories={"read_only_from": (1, 1, 2, 9)},
+        commit_log_bytes=(1024, 1024, 2048),
+        messages={"body_bytes_max": (40, 300)},
+        messages_each=(8, 16),
+        retention={"deletes_segments": (False, True)},
+        lives=(2, 3),
+        endings=("stop", "stop", "crash at rest", "crash in traffic", "crash in load"),
+    ),
     # Raises `mappedFileSizeConsumeQueue` while the store is off. Some queues no longer have messages in the log.
     Scenario.define(
         "queue-file-size-raised",

@@ -14,7 +14,6 @@ from ..ledger import Ledger
 from ..put_entry import PutEntry
 from ..recovered import FoundRecord
 from ..returned import RETURNED
-from .retries import ReturnedTimes
 
 _OTHER_PUT_MS = 40
 """The time limit for another put that may need a segment: a few syncs of the slowest disk."""
@@ -22,8 +21,6 @@ _OTHER_PUT_MS = 40
 
 def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
     """SCHED: yield each delivered copy that is early or has no delayed record, and each record that lacks its copy.
-
-    Messages that were sent back have delays, too.
 
     A copy must be after its record in the log. The copy's store time must be later by at least the delay, unless the
     clock was set back. Each record before the level's progress must have a copy. LIVE checks that progress reaches the
@@ -35,12 +32,9 @@ def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
     waiting: dict[str, FoundRecord] = {}
     delivered = set(ledger.delivered_into_damage)
     stored_ms: list[int] = []
-    returned = ReturnedTimes(ledger, is_whole=store.min_offset == 0)
     for found in store.records:
         stored_ms.append(found.record.store_timestamp_ms)
         record = found.record
-        if ledger.returned.levels and (again := ledger.put_returned_in(record)) is not None:
-            yield from returned.check_record(again.name, found)
         if record.topic == SCHEDULE_TOPIC:
             put = ledger.put_of(record)
             if put is not None:
@@ -61,7 +55,7 @@ def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
             early_ms = due_ms - record.store_timestamp_ms
             summary = f"{put.name} was delivered early"
             yield _delivery_violation("SCHED", found, summary, "delivery", "when due", f"{early_ms} ms before")
-        yield from _check_late_copy(ledger, found, put, due_ms, stored_ms)
+        yield from check_late_copy(ledger, found, put.name, due_ms, stored_ms)
     if waiting:
         record_tried("SCHED")
     for name, own in waiting.items():
@@ -70,10 +64,10 @@ def check_delivered_copies(evidence: Evidence) -> Iterator[Violation]:
             yield _delivery_violation("SCHED", own, f"{name} was passed over", "delivery", "one at least", "none")
 
 
-def _check_late_copy(
-    ledger: Ledger, found: FoundRecord, put: PutEntry, due_ms: int, stored_ms: list[int]
+def check_late_copy(
+    ledger: Ledger, found: FoundRecord, name: str, due_ms: int, stored_ms: list[int]
 ) -> Iterator[Violation]:
-    """Yield a copy that was stored late without a reason.
+    """SCHED: yield a copy that was stored late without a reason.
 
     stored_ms: the store times of all records up to the copy. The limit counts from the due time, or from a later start
     of the store. Each put since then may have needed a segment.
@@ -85,7 +79,7 @@ def _check_late_copy(
     meanwhile = len(stored_ms) - bisect_left(stored_ms, since_ms)
     late_ms, limit_ms = found.record.store_timestamp_ms - since_ms, delivery.late_ms_max + meanwhile * _OTHER_PUT_MS
     if late_ms > limit_ms:
-        summary = f"{put.name} was delivered late"
+        summary = f"{name} was delivered late"
         yield _delivery_violation("SCHED", found, summary, "lateness", f"<= {limit_ms} ms", f"{late_ms} ms")
 
 

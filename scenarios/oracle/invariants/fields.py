@@ -32,7 +32,9 @@ CHECKED: dict[str, CheckedFields] = {
     "CQ-VALID": CheckedFields(("topic", "queueId", "entry: phyOffset", "entry: size", "entry: tagsCode")),
     "QOFF": CheckedFields(("queueOffset", "light queues", "answer to a put: queueOffset", "answer: queueId, msgId")),
     "IDX": CheckedFields(("index: keys, hashes, phyOffset, times, slots", "answers of look-ups")),
-    "POS": CheckedFields(("flushed", "readable", "committed", "wrote", "flushedWhere", "bytes on the disk")),
+    "POS": CheckedFields(
+        ("flushed", "readable", "committed", "wrote", "flushedWhere", "bytes on the disk", "directories of segments")
+    ),
     "CKPT": CheckedFields(("checkpoint: the times of log, queues and index",)),
     "STATUS": CheckedFields(("answer to a put: status, time", "flags", "marker of an unclean exit")),
     "ISO": CheckedFields(("outcome of a second start", "changes of files"), (STORE,)),

@@ -272,6 +272,18 @@ def check_held_pull(store: MessageStore, pull: "HeldPull") -> Iterator[Violation
         return
 
 
+def check_held_count(plan: Plan, held_count: int, of_client_count: int) -> Iterator[Violation]:
+    """Yield a broker that holds more pulls, of all clients or of one, than its settings allow."""
+    record_tried("LIVE")
+    settings = plan.broker_settings
+    for found, most in (
+        (held_count, settings.held_pulls_max),
+        (of_client_count, settings.held_pulls_of_client_max),
+    ):
+        if found > most:
+            yield Violation("LIVE", "a broker holds too many pulls", "", -1, "held pulls", f"<= {most}", str(found))
+
+
 def check_members(plan: Plan, ended_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:
     """Yield each member of a broker's groups that remains too long after its connection has ended.
 

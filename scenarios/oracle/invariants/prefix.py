@@ -93,10 +93,13 @@ def _differences_of_bookkeeping(evidence: Evidence, found: FoundRecord) -> Itera
 
 
 def _differences_of_returned(evidence: Evidence, put: PutEntry, found: FoundRecord) -> Iterable[FieldDifference]:
-    """The storeHost of a returned message is the address of the broker that received the request."""
+    """The storeHost of a returned message is the address of the broker that received the request.
+
+    `retries` compares the number of retries with the requests.
+    """
     head, is_committed = found.record.head, put.detour is not None and put.delay_ms is None
     address, port = head.store_host[:-4], int.from_bytes(head.store_host[-4:], "big")
-    again = max(put.given.reconsume_times, 0) + 1
+    again = max(put.given.reconsume_times + 1, 1, head.reconsume_times)
     given = put.given._replace(reconsume_times=again, store_host=(address, port))
     if not put.knows_port:
         given = given.with_port_of(found.record)

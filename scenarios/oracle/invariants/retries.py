@@ -1,54 +1,150 @@
-"""Retries: the delay level and the time of each record of a message that a consumer sent back (SCHED).
+"""Retries: SCHED and REDEL for messages that consumers send back, from retry to retry until the dead letter topic.
 
-A request names a level, or 0 for level 3 plus reconsumeTimes. A message is dead after RETRIES_MAX retries, and is not
-given again. Source: RocketMQ SendMessageProcessor.asyncConsumerSendMsgBack.
+    request       stores at most one record: in the schedule topic, or in the dead letter topic after the last retry
+    SUCCESS       stores exactly one, unless the group has no queue for retries
+    due           each start of the broker makes at most one copy of a record in the schedule topic, in the retry topic
+
+A request names its message by log offset, so it belongs to every record that a recovery finds at this offset.
 """
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ...claims.machine import DELAYS_MS
-from ..evidence import Violation, record_tried
+from ..evidence import Evidence, Violation, record_tried
 from ..ledger import Ledger
+from ..reader import LogRecord, property_of
 from ..recovered import FoundRecord
-from ..returned import RETURNED
+from ..returned import RETURNED, SendBackRequest
+from .delivery import check_late_copy
 
-RETRIES_MAX = 16
-_FIRST_LEVEL = 3
-_RETRY, _DEAD = RETURNED
-
-
-class ReturnedTimes:
-    """Checks the delay level and the time of each record of a returned message (SCHED), in log order."""
-
-    def __init__(self, ledger: Ledger, *, is_whole: bool) -> None:
-        """is_whole: whether the log still has its first segment."""
-        self._ledger = ledger
-        self._levels = ledger.returned.levels
-        self._is_whole = is_whole
-        self._due_ms: dict[str, list[int]] = {}
-
-    def check_record(self, name: str, found: FoundRecord) -> Iterator[Violation]:
-        """Yield a record with another level than requested, or one that is given again before its time."""
-        record_tried("SCHED")
-        record, times = found.record, found.record.head.reconsume_times - 1
-        stored_ms, is_dead = record.store_timestamp_ms, times >= RETRIES_MAX
-        if record.topic.startswith(_DEAD):
-            if not is_dead:
-                yield _violation(found, f"{name} is dead after {times} retries", "topic", _RETRY, record.topic)
-        elif record.topic == SCHEDULE_TOPIC:
-            levels = {min(level or _FIRST_LEVEL + times, len(DELAYS_MS)) for level in self._levels.get(name, ())}
-            level = record.queue_id + 1
-            if is_dead or level not in levels:
-                wanted = _DEAD if is_dead else f"one of {sorted(levels)}"
-                yield _violation(found, f"{name} was sent back with another level", "level", wanted, str(level))
-            self._due_ms.setdefault(name, []).append(stored_ms + DELAYS_MS.get(level, 0))
-        elif name in self._due_ms or self._is_whole:
-            due_ms = min(self._due_ms.get(name, ()), default=None)
-            if due_ms is None or (stored_ms < due_ms and not self._ledger.has_clock_read(due_ms)):
-                expected = "after its delay" if due_ms is None else f">= {due_ms} ms"
-                yield _violation(found, f"{name} is given again early", "storeTimestamp", expected, f"{stored_ms} ms")
+_DEAD = RETURNED[1]
+Retry = tuple[str, int]
+"""The name of a put, and the number of its retries."""
 
 
-def _violation(found: FoundRecord, summary: str, field_name: str, expected: str, seen: str) -> Violation:
-    return Violation("SCHED", summary, found.file, found.position, field_name, expected, seen)
+@dataclass(slots=True)
+class _Retries:
+    """The records of one put after one number of retries."""
+
+    requests: list[SendBackRequest] = field(default_factory=list)
+    """Requests that may have stored the records."""
+    stored: list[FoundRecord] = field(default_factory=list)
+    """Records in the schedule topic and the dead letter topic."""
+    due_ms: list[int] = field(default_factory=list)
+    """When each record of the schedule topic is due."""
+    copies: Counter[int] = field(default_factory=Counter)
+    """Start of the broker -> number of copies in the retry topic."""
+
+
+def check_retries(evidence: Evidence, *, settled: bool = False) -> Iterator[Violation]:
+    """Yield each record of a retry that no request explains, at a wrong place or time, or too often.
+
+    settled: whether all delays have ended, so that every acknowledged request must have its record and copy.
+    """
+    ledger, origins = evidence.ledger, dict[str, set[str]]()
+    if ledger.expired_to or not ledger.returned.requests:
+        return
+    found_retries: dict[Retry, _Retries] = {}
+    stored_ms: list[int] = []
+    for found in evidence.store.records:
+        record, times = found.record, found.record.head.reconsume_times
+        stored_ms.append(record.store_timestamp_ms)
+        returned = ledger.put_returned_in(record)
+        put = returned or ledger.put_seen_in(record)
+        if put is None:
+            continue
+        if returned is not None:
+            retries = found_retries.setdefault((put.name, times), _Retries())
+            yield from _check_record(ledger, found, put.name, retries, stored_ms)
+            yield from _check_origin(found, put.name, origins.get(put.name, set()))
+        else:
+            origins.setdefault(put.name, set()).add(_message_id(record))
+        if record.topic != SCHEDULE_TOPIC and (requests := ledger.returned.requests.get(record.physical_offset)):
+            found_retries.setdefault((put.name, times + 1), _Retries()).requests += requests
+    if settled:
+        for (name, times), retries in found_retries.items():
+            yield from _check_none_lost(name, times, retries)
+
+
+def _check_record(
+    ledger: Ledger, found: FoundRecord, name: str, retries: _Retries, stored_ms: list[int]
+) -> Iterator[Violation]:
+    record, before = found.record, found.record.head.reconsume_times - 1
+    record_tried("REDEL")
+    if record.topic.startswith(RETURNED[0]):
+        yield from _check_copy(ledger, found, name, retries, stored_ms)
+        return
+    retries.stored.append(found)
+    is_delayed = record.topic == SCHEDULE_TOPIC
+    topic = property_of(record.properties, b"REAL_TOPIC").decode() if is_delayed else record.topic
+    explaining = [each for each in retries.requests if each.topic_after(before) == topic]
+    same = [each for each in retries.stored if (each.record.topic == SCHEDULE_TOPIC) is is_delayed]
+    if len(same) > len(explaining):
+        summary = f"{name} after {before} retries is stored again more often than requested"
+        yield _broken("REDEL", found, summary, topic, f"<= {len(explaining)}", str(len(same)))
+        return
+    if not is_delayed:
+        if record.queue_id:
+            yield _broken(
+                "SCHED", found, f"{name} is in a wrong queue of dead letters", "queueId", "0", record.queue_id
+            )
+        return
+    level, queues = record.queue_id + 1, max(each.retry_queues for each in explaining)
+    levels = sorted({each.level_after(before, len(DELAYS_MS)) for each in explaining})
+    if level not in levels:
+        yield _broken("SCHED", found, f"{name} waits at another level than requested", "level", levels, level)
+    if int(property_of(record.properties, b"REAL_QID")) >= queues:
+        yield _broken("SCHED", found, f"{name} has no queue for its retry", "queueId", f"< {queues}", record.properties)
+    retries.due_ms.append(record.store_timestamp_ms + DELAYS_MS[level])
+
+
+def _check_copy(
+    ledger: Ledger, found: FoundRecord, name: str, retries: _Retries, stored_ms: list[int]
+) -> Iterator[Violation]:
+    record_tried("SCHED")
+    if not retries.due_ms:
+        yield _broken("SCHED", found, f"a retry of {name} has no delayed record", "record", "before it", "none")
+        return
+    life, first_ms = ledger.delivery_of(found.record.physical_offset), min(retries.due_ms)
+    retries.copies[life] += 1
+    if retries.copies[life] > len(retries.due_ms):
+        summary, most = f"a retry of {name} was delivered twice by one life of the store", len(retries.due_ms)
+        yield _broken("REDEL", found, summary, "copies", f"<= {most}", retries.copies[life])
+    early_ms = first_ms - found.record.store_timestamp_ms
+    if early_ms > 0 and not ledger.has_clock_read(first_ms):
+        yield _broken(
+            "SCHED", found, f"a retry of {name} was delivered early", "delivery", "when due", f"-{early_ms} ms"
+        )
+    yield from check_late_copy(ledger, found, f"a retry of {name}", max(retries.due_ms), stored_ms)
+
+
+def _check_origin(found: FoundRecord, name: str, origins: set[str]) -> Iterator[Violation]:
+    """SCHED: yield a retry that does not name the first record of its message."""
+    origin = property_of(found.record.properties, b"ORIGIN_MESSAGE_ID").decode()
+    if origin not in origins:
+        summary = f"a retry of {name} names another message as its origin"
+        yield _broken("SCHED", found, summary, "ORIGIN_MESSAGE_ID", sorted(origins), origin)
+
+
+def _message_id(record: LogRecord) -> str:
+    return (record.head.store_host + record.physical_offset.to_bytes(8, "big")).hex().upper()
+
+
+def _check_none_lost(name: str, times: int, retries: _Retries) -> Iterator[Violation]:
+    kept = [each for each in retries.requests if each.is_kept and each.topic_after(times - 1) is not None]
+    record_tried("SCHED")
+    if len(retries.stored) < len(kept):
+        summary = f"{name} after {times - 1} retries was sent back, and has no record of that"
+        yield Violation("SCHED", summary, "", -1, "records", f">= {len(kept)}", str(len(retries.stored)))
+    elif retries.copies.total() < len(retries.due_ms):
+        summary, found = f"{name} was sent back, and is not given again", str(retries.copies.total())
+        yield Violation("SCHED", summary, "", -1, "copies", f">= {len(retries.due_ms)}", found)
+
+
+def _broken(
+    invariant: str, found: FoundRecord, summary: str, field_name: str, expected: object, seen: object
+) -> Violation:
+    return Violation(invariant, summary, found.file, found.position, field_name, str(expected), str(seen))

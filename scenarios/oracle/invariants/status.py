@@ -140,6 +140,19 @@ def check_refused_send(plan: Plan, store: MessageStore, disk: Disk, status: PutM
     yield Violation("STATUS", "a send was refused without a reason", "", -1, "status", "PUT_OK", status.value)
 
 
+def check_begin_of_sends(began_ms: int, before_ms: int, after_ms: int, *, is_done: bool) -> Iterator[Violation]:
+    """Yield a send that a broker answers against startAcceptSendRequestTimeStamp.
+
+    began_ms: the setting. before_ms, after_ms: the wall clock before and after the broker processed the send. is_done:
+    whether it executed the send; False: it refused the send because of the time.
+    """
+    record_tried("STATUS")
+    if (is_done and max(before_ms, after_ms) < began_ms) or (not is_done and min(before_ms, after_ms) >= began_ms):
+        found = f"{'executed' if is_done else 'refused'} at {after_ms}"
+        summary = "a send is answered against startAcceptSendRequestTimeStamp"
+        yield Violation("STATUS", summary, "", -1, "answer", f"executed from {began_ms} on", found)
+
+
 def check_busy_state(store: MessageStore) -> Sequence[Violation]:
     """Return a violation if the busy state of a store contradicts the age of its put lock."""
     begin_ms = store.commit_log.begin_time_in_lock_ms

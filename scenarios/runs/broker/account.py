@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ...oracle import guarantees
+from ...oracle.access_rules import AccessModel
 from ...oracle.group_commits import Group
 from ...oracle.group_delivery import GroupDelivery, user_places
 from ...oracle.group_members import GroupMembers
@@ -31,12 +32,16 @@ class BrokerAccount:
     pull_times: PullTimes = field(default_factory=PullTimes)
     has_steady_clock: bool = True
     """Whether no clock steps, so that no message may be delivered before its time."""
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
     hits: Counter[str] = field(default_factory=Counter)
     """Counts for `runs.marks`, shared by all brokers of a run."""
     group: GroupDelivery = field(default_factory=GroupDelivery)
     locks: QueueLocks = field(default_factory=QueueLocks)
     """The locks of the group of members."""
     locks_of_operators: QueueLocks = field(default_factory=QueueLocks)
+    access: AccessModel | None = None
+    """The accounts of clients, None without access control."""
     tables: OperatorTables = field(default_factory=OperatorTables)
     members: GroupMembers = field(default_factory=GroupMembers)
     copy_windows: OpenWindows = field(default_factory=list)

@@ -9,7 +9,7 @@ A response from before the broker's last start may arrive late. Under ASYNC_FLUS
 durability.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ....store.broker.requests import ResponseCode
 from ....store.formats.host import decode_message_id
@@ -77,6 +77,7 @@ def note_answer(
     if is_stored:
         ledger.topics[first.topic] = max(first.queue_id, ledger.topics.get(first.topic, 0))
     if "msgId" in fields:
+        yield from _check_region_and_trace(account, first, fields)
         if is_late and not (account.sync_flush and first.wait and is_stored):
             return
         queue_id, queue_offset = int(fields["queueId"]), int(fields["queueOffset"])
@@ -98,8 +99,17 @@ def note_answer(
         put.status, put.answered_ns = put_status_of_response(response.code), now_ns
 
 
+def _check_region_and_trace(account: BrokerAccount, put: PutEntry, fields: Mapping[str, str]) -> Iterator[Violation]:
+    """STATUS: yield an answer with another region or trace switch than the settings."""
+    wanted = {"MSG_REGION": account.region_id, "TRACE_ON": str(account.trace_on).lower()}
+    found = {name: fields.get(name) for name in wanted}
+    if found != wanted:
+        summary = f"the answer to {put.name} has another region or trace switch than the broker"
+        yield Violation("STATUS", summary, "", -1, "answer", str(wanted), str(found))
+
+
 def _status_or_unknown(code: int) -> PutMessageStatus:
-    known = (ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL)
+    known = (ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL, ResponseCode.NO_PERMISSION)
     return put_status_of_response(code) if code in known else PutMessageStatus.UNKNOWN_ERROR
 
 

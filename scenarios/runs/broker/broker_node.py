@@ -16,30 +16,30 @@ from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits
 from ....store.broker.outer_api import INTERVAL_MS, REGISTER_TIMEOUT_MS, SYNCHRONIZE_TIMEOUT_MS, BrokerRegistration
 from ....store.broker.router import Channel
-from ....store.broker.server import RemotingServer
-from ....store.broker.topics import TopicConfig
+from ....store.broker.server import AccessCheck, RemotingServer
 from ....store.errors import DivergedError
 from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
 from ....store.world import Files, Signal, Task, World
-from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, core_of, world_of
+from ...claims.machine import core_of, world_of
 from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.disk_space import DiskRoom, WatchedRemovals
 from ...oracle.evidence import Evidence, Violation
-from ...oracle.invariants import consumers, delivery, live, quiescence, rep, side_files, tx
+from ...oracle.invariants import consumers, delivery, live, quiescence, rep, retries, side_files, tx
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.invariants.routes import Presence
 from ...oracle.invariants.side_files import WatchedSideFile
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
 from ...workload import operators
-from ...workload.drawing import topic_of_users
 from ..loading import die_if_excused, load_judged
 from ..machines import Node, PoweredMachine
 from ..settling import Settling
+from .access_file import access_operator, load_access
 from .account import BrokerAccount
-from .identities import REGISTER_MS, BrokerIdentity, broker_config_of, store_config_of
+from .broker_settings import REGISTER_MS, broker_config_of, make_tables_of_users
+from .identities import BrokerIdentity, store_config_of
 from .operator_client import group_settings, topic_settings
 from .watched_copies import WatchedCopies, note_commits
 from .watched_requests import WatchedRequests
@@ -105,8 +105,9 @@ class BrokerNode(Node):
         self.is_slave = identity.address.is_slave
         self.set_other_brokers(others)
         self._config = store_config_of(self._plan, identity, others)
-        self._makes_topics = self._plan.broker.masters > 1
-        self._broker_config = broker_config_of(self._plan, identity, others)
+        self._broker_config = broker_config_of(
+            self._plan, identity.address, [other.address for other in others], self._kernel.wall_start_ms
+        )
 
     def set_other_brokers(self, others: Sequence[BrokerIdentity]) -> None:
         self._others = others
@@ -177,18 +178,16 @@ class BrokerNode(Node):
         try:
             with self._timed_step("a start"):
                 broker.start()
-            if self._makes_topics and not self.is_slave:
-                self._make_topics(broker)
+            if not self.is_slave:
+                make_tables_of_users(broker, self._plan)
         except OSError as error:
             die_if_excused(self._kernel, machine, disk, error)
             raise
         report, ledger = self._judge.report, self.account.ledger
         requests = WatchedRequests(self._plan, self._kernel, self.loaded, disk, report, lambda: ledger.expired_to)
-        routes, answered = (
-            requests.judged_routes(broker.routes(), broker.held_pulls.held_pulls_of),
-            broker.calls.deliver_response,
-        )
-        server.start(routes, on_channel_closed=self._channel_closed, on_response=answered)
+        routes, answered = requests.judged_routes(broker.routes(), broker.held_pulls), broker.calls.deliver_response
+        check = self._start_access(world, broker, server)
+        server.start(routes, check=check, on_channel_closed=self._channel_closed, on_response=answered)
         self._requests, self._serves_since_ns = requests, self._kernel.now_ns
         if self._plan.retention.deletes_segments and not self.is_slave:  # slaves remove no segments
             stream = self.settling.streams(f"{machine.name}/retention")
@@ -197,6 +196,20 @@ class BrokerNode(Node):
             stream, note = self.settling.streams(f"{machine.name}/resumed"), self._note_resumed
             resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, note=note)
             self._start_operator("resuming operator", resuming)
+
+    def _start_access(self, world: World, broker: Broker, server: RemotingServer) -> AccessCheck | None:
+        """Read the file with the accounts, and watch it. Without accounts, return None."""
+        model = self.account.access
+        if model is None:
+            return None
+        access = broker.access = load_access(world, model)
+        self._judge.report(model.check_loaded(access.read_text()))
+        access.on_failure = server.record_service_failure
+        access.start()
+        if self._plan.access.edited_by_hand:
+            stream = self.settling.streams(f"{self.life.machine.name}/accounts")
+            self._start_operator("editor of accounts", access_operator(world, model, self._plan, stream))
+        return access.check_access
 
     def _record_delivery_start(self) -> None:
         store, plan = self.loaded, self._plan
@@ -238,11 +251,6 @@ class BrokerNode(Node):
         self._stop_operator("resuming operator")
         self._note_resumed(operators.resume_all(store, broker.transactions))
 
-    def _make_topics(self, broker: Broker) -> None:
-        queues = self._plan.queues_per_topic
-        names = map(topic_of_users, range(self._plan.topics))
-        broker.topics.add_missing_entries((name, TopicConfig(name, queues, queues)) for name in names)
-
     def stop(self) -> None:
         machine, disk, _ = self.life
         assert self._server is not None, "it has been started"
@@ -258,6 +266,8 @@ class BrokerNode(Node):
                 summary = "requests are not answered at a stop"
                 self._judge.report_and_stop("LIVE", summary, "server", "all done", "some not")
             self.record_log()
+            if self._broker.access is not None:
+                self._broker.access.shutdown()
             plan, clean = self._plan, self._broker.shutdown()
         self._has_shut_down = True
         has_room = not plan.capacity_bytes and not plan.faults.failed_creation_chance
@@ -284,8 +294,8 @@ class BrokerNode(Node):
         """Yield the cursors of a broker without those of its store."""
         (broker, store), (_, disk, _) = self._loaded_store, self.life
         offsets, plan = broker.offsets, self._plan
-        yield from quiescence.consumer_progress_cursors(store, plan, disk, offsets, CONSUMER_OFFSET_INTERVAL_MS)
-        if plan.delay.chance or plan.broker.send_back_chance:
+        yield from quiescence.consumer_progress_cursors(store, plan, disk, offsets, offsets.flush_interval_ms)
+        if plan.delay.chance or plan.broker.send_back_chance or plan.retry.failing_consumers:
             yield from quiescence.delivery_cursors(store, plan, disk)
         yield from self.route_cursors()
         if plan.transactions.chance:
@@ -382,6 +392,7 @@ class BrokerNode(Node):
         evidence = Evidence(account.ledger, read_store(broker.own_store))
         self._judge.report(tx.check_committed(evidence, resumed=plan.broker.resumes_checks))
         self._judge.report(delivery.check_all_delivered(evidence))
+        self._judge.report(retries.check_retries(evidence, settled=True))
         if shown:
             wants = account.subscription.wants
             self._judge.report(consumers.check_all_handled(account.ledger, account.group, evidence.store, wants))
@@ -427,6 +438,8 @@ class BrokerNode(Node):
             self._judge.report(self.account.tables.topics.check_loaded(by_name))
             by_name = {name: group_settings(each.json_members) for name, each in broker.groups.table.items()}
             self._judge.report(self.account.tables.groups.check_loaded(by_name))
-        self.account.note_recovery(self._judge.judge_recovery(store, disk))
+        found = self._judge.judge_recovery(store, disk)
+        self._judge.report(retries.check_retries(Evidence(self.account.ledger, found)))
+        self.account.note_recovery(found)
         self._history.begin(store.log)
         self.store = store

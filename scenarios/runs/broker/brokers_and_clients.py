@@ -18,22 +18,26 @@ from ...workload.traffic import message_names
 from ..execution import sync_timing_of
 from ..machines import NetworkRun
 from ..settling import Settling
+from .access_client import AccessClient
+from .access_file import access_model
 from .account import BrokerAccount
 from .broker_node import BrokerNode
+from .broker_settings import REGISTER_MS
 from .broker_user import BrokerUser, RunOfUsers
 from .client_machine import ClientMachine
 from .commands import cpp_frame
 from .consumer import BrokerConsumer, BrokerQueue
-from .identities import REGISTER_MS, TRANSACTION_CHECKS, identities_of
+from .identities import identities_of
 from .lookup_client import LookupClient
 from .message_options import draw_subscription
 from .operator_client import OperatorClient
 from .orderly_member import OrderlyMember
 from .producer import ProducerClient
+from .retry_consumer import RetryConsumer
 from .route_watcher import RouteWatcher
 from .routes import BrokerAddress, Routes
 from .slave_lives import SlaveLives
-from .tailing_consumer import TailingConsumer
+from .tailing_consumer import TailingConsumer, tailing_group
 
 PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
 """The last byte of the address of the first client of each kind."""
@@ -61,11 +65,16 @@ class BrokersAndClients(NetworkRun):
                 times = PullTimes(plan, self._last_delay_ends_ns)
                 settling = settlings[name] = self._settling if identity.is_first else self._settling.for_other_store()
                 settling.ledger.clock_set_back = self._disturbances.set_back
-                settling.ledger.transactions.check_max = TRANSACTION_CHECKS
+                settling.ledger.transactions.check_max = plan.broker_settings.transaction_check_max
+                answers = plan.broker_settings.region_id, plan.broker_settings.trace_on
                 self._accounts[name] = BrokerAccount(
-                    settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, hits
+                    settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, *answers, hits
                 )
-                self._accounts[name].members.late_ms_max = live.delivery_of_request_ms_max(plan)
+                members = self._accounts[name].members
+                members.late_ms_max = live.delivery_of_request_ms_max(plan)
+                members.are_notified = plan.broker_settings.notify_consumer_ids_changed_enable
+                if plan.access.clients:
+                    self._accounts[name].access = access_model(choices.stream(f"accounts of {name}"), plan)
                 histories[name] = MasterHistory()
         self._brokers = [
             BrokerNode(
@@ -123,7 +132,7 @@ class BrokersAndClients(NetworkRun):
             machine.on_death = partial(self._hand_over_queues, consumer)
             self._consumers.append(consumer)
         for number in range(plan.broker.tailing_consumers):
-            name = f"tailing-{number}"
+            name = tailing_group(number)
             queue = self._choices.stream(name).choice(queues, "queue")
             machine = self._make_client_machine(name, TAILING_NET + number)
             TailingConsumer(plan, machine, self._make_routes, self._accounts[queue.broker], queue, name, report)
@@ -144,11 +153,14 @@ class BrokersAndClients(NetworkRun):
         )
         if self._plan.broker.operators:
             self._users.append(OperatorClient(run, queues))
+        if self._plan.access.clients:
+            self._users.append(AccessClient(run))
         if self._plan.broker.watches_routes:
             self._users.append(RouteWatcher(run, self._presences, REGISTER_MS))
         self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
         for number in range(self._plan.broker.group_members):
             self._users.append(OrderlyMember(run, number, queues))
+        self._users += [RetryConsumer(run, number, queues) for number in range(self._plan.retry.failing_consumers)]
 
     def _presences(self) -> dict[BrokerAddress, Presence]:
         return {node.identity.address: node.presence for node in self._brokers}

@@ -14,6 +14,7 @@ from ....store.formats.remoting.json_body import MessageQueue, encode_json_body
 from ...oracle.group_delivery import Queue
 from ...oracle.put_entry import PutEntry
 from ...oracle.reader import ReadRecord, read
+from ...oracle.returned import SendBackRequest
 from ...oracle.transactions import GROUP
 from ...workload.drawing import Draft
 from .message_options import Subscription
@@ -22,8 +23,6 @@ PRODUCER_GROUP = GROUP
 CONSUMER_GROUP = "consumers"
 HEARTBEAT_MS = 3_000
 """RocketMQ's clients use 30 s. RocketMQ's brokers drop a client after 120 s without a heartbeat."""
-TRANSACTION_MS = 1_000
-"""The age at which a broker first asks a producer about a half message, and the interval of check requests."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 _EXPRESSION_FIELDS = ("subscription", "expressionType")
 _CPP_HEAD = Struct(">ii")
@@ -168,17 +167,18 @@ def update_offset_command(topic: str, queue_id: int, offset: int, group: str = C
     return RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, 0, ext_fields=fields)
 
 
-def send_back_command(topic: str, log_offset: int, delay_level: int) -> RemotingCommand:
-    """delay_level: 0 lets the broker choose."""
+def send_back_command(topic: str, log_offset: int, request: SendBackRequest, *, version: int = 0) -> RemotingCommand:
+    """version: of the client. From 3.4.9 on, it sends its maximum of retries, which replaces the group's."""
     fields = {
-        "group": CONSUMER_GROUP,
+        "group": request.group,
         "offset": str(log_offset),
-        "delayLevel": str(delay_level),
+        "delayLevel": str(request.delay_level),
         "originTopic": topic,
         "unitMode": "false",
-        "maxReconsumeTimes": "16",
     }
-    return RemotingCommand(RequestCode.CONSUMER_SEND_MSG_BACK, 0, ext_fields=fields)
+    if version:
+        fields["maxReconsumeTimes"] = str(request.retries_max)
+    return RemotingCommand(RequestCode.CONSUMER_SEND_MSG_BACK, 0, version=version, ext_fields=fields)
 
 
 def route_command(topic: str) -> RemotingCommand:

@@ -26,6 +26,7 @@ from ...oracle.invariants import consumers, delivery, live
 from ...oracle.invariants.lookups import QueueBounds
 from ...oracle.invariants.side_files import check_topic
 from ...oracle.reader import ReadRecord, UnreadableError
+from ...oracle.returned import SendBackRequest
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .answers import PULLED, check_pull
@@ -51,6 +52,8 @@ _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
 PATIENCE_MS = 3_000
 """The time limit for an answer, in addition to the time for which a pull is held."""
 _ALL_IN_MEMORY_BYTES = 1 << 30
+_RETRIES_MAX = 16
+"""The maximum of a group that the broker created."""
 
 
 class BrokerQueue(NamedTuple):
@@ -127,7 +130,10 @@ class BrokerConsumer:
         for queue in self.positions:
             self._start_pulling(queue)
         self._pulling_in = self._machine.lives
-        if self._plan.broker.client_death_chance or self._plan.broker.registers_filters:
+        filters_in_advance = (
+            self._plan.broker.registers_filters or self._plan.broker_settings.enable_calc_filter_bit_map
+        )
+        if self._plan.broker.client_death_chance or filters_in_advance:
             world.tasks.spawn("heartbeat", self._send_heartbeats)
 
     @property
@@ -328,16 +334,18 @@ class BrokerConsumer:
                 continue
             level = self._stream.randbelow(len(DELAYS_MS) + 1, "level")
             asked = self._routes.broker_for_offsets(queue.broker, queue.topic)
-            command = send_back_command(record.topic, record.physical_offset, level)
-            put = account.ledger.put_seen_in(record)
-            assert put is not None, record
-            account.ledger.returned.record_request(put.name, level)
+            request, returned = SendBackRequest(CONSUMER_GROUP, level, _RETRIES_MAX), account.ledger.returned
+            returned.add_request(record.physical_offset, request)
+            command = send_back_command(record.topic, record.physical_offset, request)
             response = self._send_request(asked, command, PATIENCE_MS)
             if response is None or response.code != ResponseCode.SUCCESS:
                 continue
             account.hits["sent back"] += 1
-            if asked_in == account.ledger.life or account.sync_flush:
-                account.ledger.returned.kept.add(put.name)
+            put = account.ledger.put_seen_in(record)
+            assert put is not None, record
+            request.is_kept = asked_in == account.ledger.life
+            if request.is_kept or account.sync_flush:
+                returned.kept.add(put.name)
 
     def _records_in(self, response: RemotingCommand) -> list[ReadRecord]:
         try:

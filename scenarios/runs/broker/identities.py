@@ -4,18 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ....store.broker.broker_config import MASTER_ID, BrokerConfig
+from ....store.broker.broker_config import MASTER_ID
 from ....store.config import BrokerRole, FlushDiskType, StoreConfig
-from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, config_of
+from ...claims.machine import config_of
 from ...claims.plan import Plan
-from .commands import TRANSACTION_MS
+from .broker_settings import PORT
 from .routes import BROKER, BrokerAddress
 
-PORT = 10911
-REGISTER_MS = 10_000
-"""The interval of registrations with other name servers. RocketMQ's brokers use 30 s, and at least 10 s."""
-TRANSACTION_CHECKS = 15
-"""The number of check requests before the broker gives up a half message."""
 REMEMBERED_BYTES = 200
 """The log size in memory if slaves are read. Consumers that lag by more bytes are redirected to a slave."""
 _FIRST = "master"
@@ -64,24 +59,3 @@ def _replication_settings(plan: Plan, identity: BrokerIdentity, others: Sequence
         return settings | {"broker_role": BrokerRole.SLAVE, "flush_disk_type": flush}
     waits = cluster.sync_master and any(other.address.is_slave for other in others)
     return settings | {"broker_role": BrokerRole.SYNC_MASTER if waits else BrokerRole.ASYNC_MASTER}
-
-
-def broker_config_of(plan: Plan, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> BrokerConfig:
-    """others: the brokers whose name servers this broker registers with."""
-    return BrokerConfig(
-        broker_name=identity.address.broker,
-        broker_id=identity.address.broker_id,
-        broker_ip1=identity.host,
-        listen_port=PORT,
-        ha_host=identity.host,
-        namesrv_addr=";".join(other.address.address for other in others),
-        register_name_server_period_ms=REGISTER_MS,
-        slave_read_enable=plan.broker.slaves_are_read,
-        default_topic_queue_nums=plan.queues_per_topic,
-        flush_consumer_offset_interval_ms=CONSUMER_OFFSET_INTERVAL_MS,
-        enable_property_filter=plan.consuming.filtered,
-        enable_calc_filter_bit_map=plan.broker.registers_filters and plan.settings.enable_consume_queue_ext,
-        transaction_timeout_ms=TRANSACTION_MS,
-        transaction_check_interval_ms=TRANSACTION_MS,
-        transaction_check_max=TRANSACTION_CHECKS,
-    )

@@ -35,7 +35,7 @@ _MAX_NUMBERS = (1, 2, 32, 64)
 _UNIQUE_QUERY_MAX = 32
 """RocketMQ's defaultQueryMaxNum, which replaces the maximum of a query by unique key."""
 _AGO_MS_MAX = 10_000
-_GROUP = "lookups"
+GROUP = "lookups"
 _SLAVE_CHANCE = 0.7
 
 
@@ -210,12 +210,12 @@ class LookupClient(BrokerUser):
 
     def _store_time_at(self, queue: BrokerQueue, offset: int) -> dict[int, int]:
         """Return the store time of the message at a queue offset, by the offset, or nothing."""
-        command = pull_command(*queue.queue, offset, EVERYTHING, most=1, suspend_ms=0, group=_GROUP)
+        command = pull_command(*queue.queue, offset, EVERYTHING, most=1, suspend_ms=0, group=GROUP)
         reply = self.ask(queue.broker, command)
         if reply is None or not reply.is_success or not reply.is_of_this_life:
             return {}
         if self._slave is None:
-            self.run.accounts[queue.broker].ledger.groups.add(_GROUP)
+            self.run.accounts[queue.broker].ledger.groups.add(GROUP)
         records = [record for record, _ in pulled_records(reply.response.body)]
         return {each.queue_offset: each.store_timestamp_ms for each in records if each.queue_offset == offset}
 

@@ -9,19 +9,20 @@ The operator changes the permissions of users' topics, and owns other topics and
 Source: RocketMQ MQAdminImpl, and the commands of mqadmin.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
 from ...oracle.evidence import Violation
 from ...oracle.operator_tables import PERM_READ, OperatorTable, Settings
 from .answers import PULLED
 from .broker_user import BrokerUser, Reply, RunOfUsers
-from .commands import pull_command, query_offset_command, route_command
+from .commands import PRODUCER_GROUP, pull_command, query_offset_command, route_command
 from .consumer import BrokerQueue
 from .group_member import GROUP
 from .message_options import EVERYTHING
@@ -31,6 +32,7 @@ OPERATORS_NET = 110
 """The last byte of the address of the operator."""
 _PAUSES_MS = (5, 100, 1_000, 4_000)
 _OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1"), ("operated-g0", "operated-g1")
+_SYSTEM_TOPIC, _MISSING = "BenchmarkTest", "missing"
 _CLONE = "clone-of-members"
 _DELETE_CHANCE = 0.3
 _PERMS = (6, 4, 2)
@@ -66,6 +68,8 @@ class OperatorClient(BrokerUser):
         self._acts: list[Callable[[str], None]] = [
             self._change_permission,
             self._change_own_topic,
+            self._change_system_topic,
+            self._use_missing_names,
             self._change_group,
             self._read_tables,
             self._read_route,
@@ -94,15 +98,15 @@ class OperatorClient(BrokerUser):
 
     def _change(
         self, table: OperatorTable, broker: str, name: str, settings: Settings | None, command: RemotingCommand
-    ) -> bool:
-        """Send a change of one entry, and record it. Return whether it succeeded."""
+    ) -> Reply | None:
+        """Send a change of one entry, and record it. Return the answer, None without one since the last start."""
         change = table.record_request(name, settings)
         reply = self.ask(broker, command)
-        if reply is None or not reply.is_success or not reply.is_of_this_life:
+        if reply is not None and reply.is_success and reply.is_of_this_life:
+            table.record_success(name, change, reply.answered_ns)
+        else:
             change.is_given_up = True
-            return False
-        table.record_success(name, change, reply.answered_ns)
-        return True
+        return reply if reply is not None and reply.is_of_this_life else None
 
     # -- topics ------------------------------------------------------------------------------------
 
@@ -113,12 +117,13 @@ class OperatorClient(BrokerUser):
     def _set_permission(self, broker: str, topic: str, perm: int) -> None:
         self._closed.add((broker, topic))
         queues = self.plan.queues_per_topic
-        if self._put_topic(broker, topic, queues, queues, perm, order=False) and perm == _PERMS[0]:
+        reply = self._put_topic(broker, topic, queues, queues, perm, order=False)
+        if reply is not None and reply.is_success and perm == _PERMS[0]:
             self._closed.discard((broker, topic))
         else:
             self.world.tasks.sleep(_PAUSES_MS[1])
 
-    def _put_topic(self, broker: str, topic: str, reads: int, writes: int, perm: int, *, order: bool) -> bool:
+    def _put_topic(self, broker: str, topic: str, reads: int, writes: int, perm: int, *, order: bool) -> Reply | None:
         fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(reads), "writeQueueNums": str(writes)}
         fields |= {"perm": str(perm), "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": str(order).lower()}
         command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, 0, ext_fields=fields)
@@ -135,6 +140,38 @@ class OperatorClient(BrokerUser):
         queues = stream.randint(1, 4, "read queues"), stream.randint(1, 4, "write queues")
         order = stream.chance(0.5, "ordered")
         self._put_topic(broker, topic, *queues, stream.choice(_PERMS, "own perm"), order=order)
+
+    def _change_system_topic(self, broker: str) -> None:
+        """Change a topic of the system, which validateSystemTopicWhenUpdateTopic forbids."""
+        queues = self.stream.randint(1, 4, "queues of a system topic")
+        is_forbidden = self.plan.broker_settings.validate_system_topic_when_update_topic
+        reply = self._put_topic(broker, _SYSTEM_TOPIC, queues, queues, _PERMS[0], order=False)
+        if reply is None or reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
+            return
+        if reply.is_success is is_forbidden:
+            summary, expected = "a change of a topic of the system is answered against the settings", not is_forbidden
+            self.run.report([Violation("STATUS", summary, "", -1, "success", str(expected), str(reply.is_success))])
+
+    def _use_missing_names(self, broker: str) -> None:
+        """Send to a topic, or pull for a group, that the broker must create or refuse, depending on its settings."""
+        settings = self.plan.broker_settings
+        queue = next(queue for queue in self._queues if queue.broker == broker)
+        if settings.auto_create_topic_enable or self.stream.chance(0.5, "missing group"):
+            code, is_made = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, settings.auto_create_subscription_group
+            what, command = "group", pull_command(*queue.queue, 0, EVERYTHING, most=1, suspend_ms=0, group=_MISSING)
+            done: Collection[ResponseCode] = PULLED
+        else:
+            code, is_made, what, done = ResponseCode.TOPIC_NOT_EXIST, False, "topic", (ResponseCode.SUCCESS,)
+            fields = {"a": PRODUCER_GROUP, "b": _MISSING, "c": AUTO_CREATE_TOPIC, "d": "1", "e": "0", "f": "0"}
+            fields |= {"g": str(self.world.clock.now_ms()), "h": "0", "i": "", "j": "0", "k": "false", "m": "false"}
+            command = RemotingCommand(RequestCode.SEND_MESSAGE_V2, 0, ext_fields=fields, body=b"nothing")
+        reply = self.ask(broker, command)
+        if reply is None or not reply.is_of_this_life:
+            return
+        found = reply.response.code
+        if (found in done and not is_made) or (found == code and is_made and what == "group"):
+            summary = f"a missing {what} is {'used' if found in done else 'refused'} against the settings"
+            self.run.report([Violation("STATUS", summary, "", -1, "made", str(is_made), ResponseCode(found).name)])
 
     # -- groups ------------------------------------------------------------------------------------
 
@@ -154,7 +191,8 @@ class OperatorClient(BrokerUser):
         names = ("consumeEnable", "retryQueueNums", "retryMaxTimes")
         said = {"groupName": group, **dict(zip(names, settings, strict=True))}
         command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=encode_json_body(said))
-        if self._change(table, broker, group, settings, command):
+        reply = self._change(table, broker, group, settings, command)
+        if reply is not None and reply.is_success:
             self._pull_with_group(broker, group)
 
     def _pull_with_group(self, broker: str, group: str) -> None:

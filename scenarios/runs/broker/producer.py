@@ -77,9 +77,10 @@ class ProducerClient:
         routes, listener = self._make_routes(world), None
         if self._plan.transactions.chance:
             assert routes.lone is not None, "half messages are for a lone broker"
-            listener = TransactionListener(
-                world, routes, routes.lone, f"producer-{self._number}", self._accounts[routes.lone.broker], self._report
-            )
+            account, settings = self._accounts[routes.lone.broker], self._plan.broker_settings
+            times_ms = settings.transaction_timeout_ms, settings.transaction_check_interval_ms
+            name = f"producer-{self._number}"
+            listener = TransactionListener(world, routes, routes.lone, name, account, self._report, *times_ms)
             listener.start()
         routes.start([topic_of_users(number) for number in range(self._plan.topics)])
         for lane in lanes:

@@ -14,7 +14,9 @@ from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from ....store.formats.remoting.command import RemotingCommand
 from ...oracle.evidence import Violation, record_tried
+from ...oracle.returned import SendBackRequest
 from .commands import (
+    CONSUMER_GROUP,
     end_transaction_command,
     pull_command,
     send_back_command,
@@ -62,7 +64,11 @@ def _sends(topic: str) -> Iterator[_Row]:
     yield "a send with a delivery time", _send(topic, i="TIMER_DELAY_MS\0015000\2"), ResponseCode.MESSAGE_ILLEGAL
     batch = _send("%RETRY%consumers", Code.SEND_BATCH_MESSAGE, m="true")
     yield "a batch to a retry topic", batch, ResponseCode.MESSAGE_ILLEGAL
-    yield "a return of a missing message", send_back_command(topic, _BEYOND, 1), ResponseCode.SYSTEM_ERROR
+    yield (
+        "a return of a missing message",
+        send_back_command(topic, _BEYOND, SendBackRequest(CONSUMER_GROUP, 1, 0)),
+        ResponseCode.SYSTEM_ERROR,
+    )
 
 
 def _pulls(topic: str) -> Iterator[_Row]:

@@ -101,7 +101,7 @@ class RemotingSender:
                 put.over_in = ledger.life
         now_ns = clock.monotonic_ns()
         self.report(note_answer(account, puts, response, refusal, asked_in=asked_in, now_ns=now_ns))
-        if refusal is not None and response.code == ResponseCode.MESSAGE_ILLEGAL:
+        if refusal is not None and response.code in (ResponseCode.MESSAGE_ILLEGAL, ResponseCode.NO_PERMISSION):
             account.hits["refused for good"] += 1
             return True
         if response.code != ResponseCode.SUCCESS:

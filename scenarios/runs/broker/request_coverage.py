@@ -48,6 +48,9 @@ USERS: Mapping[str, UserRequests] = {
     "consumers that may die": UserRequests((Code.HEART_BEAT,), _has("consumers", "broker.client_death_chance")),
     "consumers that register filters": UserRequests((Code.HEART_BEAT,), _has("consumers", "broker.registers_filters")),
     "consumers that retry": UserRequests((Code.CONSUMER_SEND_MSG_BACK,), _has("consumers", "broker.send_back_chance")),
+    "consumers that fail": UserRequests(
+        (Code.CONSUMER_SEND_MSG_BACK, Code.HEART_BEAT, Code.PULL_MESSAGE), _has("retry.failing_consumers")
+    ),
     "tailing consumers": UserRequests((Code.PULL_MESSAGE, Code.GET_MAX_OFFSET), _has("broker.tailing_consumers")),
     "group members": UserRequests(
         (
@@ -81,6 +84,16 @@ USERS: Mapping[str, UserRequests] = {
         ),
         _has("broker.operators", "broker.group_members"),
     ),
+    "clients with accounts": UserRequests(
+        (
+            *(Code.SEND_MESSAGE_V2, Code.PULL_MESSAGE, Code.HEART_BEAT, Code.GET_CONSUMER_LIST_BY_GROUP),
+            *(Code.GET_MAX_OFFSET, Code.QUERY_CONSUMER_OFFSET, Code.UPDATE_CONSUMER_OFFSET),
+            *(Code.GET_ROUTEINFO_BY_TOPIC, Code.CLEAN_UNUSED_TOPIC, Code.UPDATE_AND_CREATE_TOPIC),
+            *(Code.GET_ALL_TOPIC_CONFIG, Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.DELETE_ACL_CONFIG),
+            *(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, Code.GET_BROKER_CLUSTER_ACL_CONFIG),
+        ),
+        _has("access.clients"),
+    ),
     "clients and brokers that use name servers": UserRequests(
         (Code.GET_ROUTEINFO_BY_TOPIC, Code.REGISTER_BROKER, Code.UNREGISTER_BROKER), _uses_name_servers
     ),
@@ -102,7 +115,6 @@ SENT_BY_BROKERS: Mapping[Code, str] = {
 """Requests of brokers -> the users that receive or cause them."""
 
 _FIGURES = "reads figures; no promise depends on them"
-_ACCESS = "access lists are read from a file when the broker starts; runs have no accounts"
 _SETTINGS = "settings of a running broker do not change in runs"
 _CALL = "the broker passes the call to a client and its answer back, and stores no data"
 _REPLY = "a reply goes to a connected client only; it may be lost"
@@ -121,9 +133,7 @@ NOT_SIMULATED: Mapping[Code, str] = {
     **dict.fromkeys((Code.QUERY_CONSUME_QUEUE, Code.QUERY_TOPIC_CONSUME_BY_WHO), _FIGURES),
     **dict.fromkeys((Code.GET_PRODUCER_CONNECTION_LIST, Code.GET_ALL_PRODUCER_INFO), _FIGURES),
     **dict.fromkeys((Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, Code.GET_SYSTEM_TOPIC_LIST_FROM_NS), _FIGURES),
-    **dict.fromkeys((Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.DELETE_ACL_CONFIG), _ACCESS),
-    **dict.fromkeys((Code.GET_BROKER_CLUSTER_ACL_INFO, Code.GET_BROKER_CLUSTER_ACL_CONFIG), _ACCESS),
-    Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: _ACCESS,
+    Code.GET_BROKER_CLUSTER_ACL_INFO: "reads the version of the accounts; no promise depends on it",
     **dict.fromkeys((Code.GET_CONSUMER_STATUS_FROM_CLIENT, Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS), _CALL),
     **dict.fromkeys((Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY), _CALL),
     **dict.fromkeys((Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2), _REPLY),

@@ -16,22 +16,19 @@ from ....faults.crashes.profiles import PROFILES
 from ....store.broker.remoting_client import CONNECT_MS
 from ....store.message_store import MessageStore
 from ....store.replication.ha_client import RECONNECT_MS
-from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, DELAYS_MS, config_of
+from ...claims.machine import DELAYS_MS, config_of
 from ...claims.plan import Life, LifeEnding, Plan
 from ...oracle import allowances
 from ...oracle.invariants import live
 from ..execution import HEAL, HEAL_MESSAGES_EACH
 from ..machines import OFF
 from .broker_node import BrokerNode
+from .broker_settings import REGISTER_MS
 from .brokers_and_clients import BrokersAndClients
-from .commands import TRANSACTION_MS
 from .consumer import PATIENCE_MS
 from .group_member import SETTLE_MS as MEMBERS_SETTLE_MS
-from .identities import REGISTER_MS, TRANSACTION_CHECKS
 from .routes import NAME_SERVER_MS, ROUTES_MS
 
-DECIDED_MS = (TRANSACTION_CHECKS + 5) * TRANSACTION_MS
-"""The time limit for a half message to be decided or given up."""
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """The time limit for the delivery of a delayed message. Delivery checks each level ten times a second."""
 _LOOK_MS = 100
@@ -53,6 +50,8 @@ def _step_ms_max(plan: Plan) -> int:
         step_ms += REGISTER_MS + config_of(plan).ha_housekeeping_interval_ms + RECONNECT_MS + CONNECT_MS
     if plan.broker.group_members:
         step_ms += MEMBERS_SETTLE_MS
+    if plan.retry.failing_consumers:
+        step_ms += DELIVERED_MS
     return step_ms
 
 
@@ -173,7 +172,7 @@ class BrokerRun(BrokersAndClients):
         """Return the time limit from the answer to a commit until it is durable; None if faults may delay this."""
         if not live.is_calm(self._plan) or self._plan.capacity_bytes:
             return None
-        return CONSUMER_OFFSET_INTERVAL_MS + 2 * live.start_ms_max(self._plan)
+        return self._plan.broker_settings.flush_consumer_offset_interval_ms + 2 * live.start_ms_max(self._plan)
 
     # -- after all faults --------------------------------------------------------------------------
 
@@ -205,11 +204,11 @@ class BrokerRun(BrokersAndClients):
         self._give_messages(number, HEAL_MESSAGES_EACH)
         self._await_no_work_left(self._unanswered_text, "sends are not answered", "producers", "all done")
         if self._plan.transactions.chance:
-            self._director.tasks.sleep(DECIDED_MS)
+            self._director.tasks.sleep(self._plan.broker_settings.decided_ms)
             if self._plan.broker.resumes_checks:
                 master = self._used_nodes[0]
                 self._run_on_machine(master.life.machine, "resume", master.resume_all)
-                self._director.tasks.sleep(DECIDED_MS)
+                self._director.tasks.sleep(self._plan.broker_settings.decided_ms)
         if self._plan.delay.chance or self._plan.broker.send_back_chance:
             self._director.tasks.sleep(DELIVERED_MS)
         self._await_no_work_left(self._undispatched_or_lagging, "consumers do not catch up", "delivery", "all queues")

@@ -23,6 +23,13 @@ from .routes import BrokerAddress, Routes
 _SUSPEND_MS = 5_000
 """How long the broker holds a pull. The time is long, because most pulls of a run find no message."""
 
+_NOT_HELD_MS = 1_000
+_HELD_NS_MIN = 100_000_000
+
+
+def tailing_group(number: int) -> str:
+    return f"tailing-{number}"
+
 
 class TailingConsumer:
     """Pulls one queue. On a new machine, or if the broker lacks the offset, it restarts at the queue's end."""
@@ -98,6 +105,8 @@ class TailingConsumer:
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND):
             return None
         self._machine.die_by_chance("between two pulls")
+        if response.code == ResponseCode.PULL_NOT_FOUND and self._world.clock.monotonic_ns() < sent_ns + _HELD_NS_MIN:
+            self._world.tasks.sleep(_NOT_HELD_MS)  # the broker holds no more pulls
         return int(response.ext_fields["nextBeginOffset"])
 
     def _send_request(

@@ -15,7 +15,7 @@ from ....store.world import World
 from ...oracle.evidence import Violation
 from ...oracle.invariants import tx
 from .account import BrokerAccount
-from .commands import HEARTBEAT_MS, TRANSACTION_MS, end_transaction_command, producer_heartbeat
+from .commands import HEARTBEAT_MS, end_transaction_command, producer_heartbeat
 from .routes import BrokerAddress, Routes
 
 _ANSWER_MS = 3_000
@@ -32,8 +32,16 @@ class TransactionListener:
         client_id: str,
         account: BrokerAccount,
         report: Callable[[Iterable[Violation]], None],
+        timeout_ms: int,
+        interval_ms: int,
     ) -> None:
-        """A single broker sends check requests over the producer's connection."""
+        """A single broker sends check requests over the producer's connection.
+
+        timeout_ms: the age at which the broker first asks about a half message. interval_ms: the time between two
+        requests.
+        """
+        self._timeout_ms = timeout_ms
+        self._interval_ms = interval_ms
         self._world = world
         self._client_id = client_id
         self._account = account
@@ -95,7 +103,7 @@ class TransactionListener:
             may_be_early=not self._account.has_steady_clock,
             asks_once=False,
             may_come_late=True,
-            timeout_ms=TRANSACTION_MS,
-            interval_ms=TRANSACTION_MS if self._account.has_steady_clock and not transactions.resumed else 0,
+            timeout_ms=self._timeout_ms,
+            interval_ms=self._interval_ms if self._account.has_steady_clock and not transactions.resumed else 0,
         )
         self._report(found)

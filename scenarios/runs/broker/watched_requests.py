@@ -11,8 +11,8 @@ from functools import partial
 
 from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
-from ....store.broker.long_polling import HeldPull
-from ....store.broker.requests import RequestCode, RequestRefusedError
+from ....store.broker.long_polling import PullRequestHoldService
+from ....store.broker.requests import RequestCode, RequestRefusedError, ResponseCode
 from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Routes
 from ....store.errors import StoreError
 from ....store.formats.host import decode_message_id
@@ -47,10 +47,13 @@ class WatchedRequests:
         self._report = report
         self._expired_to = expired_to
         self._plan = plan
+        after_ms = plan.broker_settings.accepts_sends_after_ms
+        self._begin_ms = kernel.wall_start_ms + after_ms if after_ms else 0
+        """startAcceptSendRequestTimeStamp."""
         self._waiting: dict[LateResponse, int] = {}
         """Pending answer -> arrival of its request, in virtual time."""
 
-    def judged_routes(self, routes: Routes, held: Callable[[Channel], Iterable[HeldPull]]) -> Routes:
+    def judged_routes(self, routes: Routes, held: PullRequestHoldService) -> Routes:
         judges: dict[Pool, Callable[..., Response]] = {
             Pool.SEND_MESSAGE: self._process_send,
             Pool.PULL_MESSAGE: partial(self._process_pull, held),
@@ -66,7 +69,7 @@ class WatchedRequests:
 
     def _process_pull(
         self,
-        held: Callable[[Channel], Iterable[HeldPull]],
+        held: PullRequestHoldService,
         processor: Processor,
         request: RemotingCommand,
         channel: Channel,
@@ -74,15 +77,17 @@ class WatchedRequests:
         response = self._process_request(processor, request, channel)
         if response is None:
             with self._kernel.without_scheduling_points():
-                own = [pull for pull in held(channel) if pull.request.opaque == request.opaque]
+                of_client = held.held_pulls_of(channel)
+                own = [pull for pull in of_client if pull.request.opaque == request.opaque]
                 found = [violation for pull in own for violation in live.check_held_pull(self._store, pull)]
+                found += live.check_held_count(self._plan, held.held_count, len(of_client))
             if found:
                 self._report_in_task(found)
         return response
 
     def _process_send(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
         asked_ns = self._kernel.now_ns
-        response = self._process_request(processor, request, channel)
+        response = self._process_at_time(processor, request, channel)
         if not isinstance(response, LateResponse):
             if response is not None:
                 self._judge_answer(request, response, asked_ns)
@@ -98,6 +103,21 @@ class WatchedRequests:
             return answer
 
         response.respond = judged
+        return response
+
+    def _process_at_time(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
+        """Process a request, and check that the broker executes none before it accepts sends."""
+        begin_ms, now_ms = self._begin_ms, self._store.world.clock.now_ms
+        if not begin_ms:
+            return self._process_request(processor, request, channel)
+        before_ms = now_ms()
+        response = self._process_request(processor, request, channel)
+        is_done = isinstance(response, LateResponse) or (response is not None and response.code == ResponseCode.SUCCESS)
+        is_too_early = isinstance(response, RemotingCommand) and str(begin_ms) in (response.remark or "")
+        if is_done or is_too_early:
+            found = list(status.check_begin_of_sends(begin_ms, before_ms, now_ms(), is_done=is_done))
+            if found:
+                self._report_in_task(found)
         return response
 
     @contextmanager

@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 from ...errors import install_command
 from ...formats.java_text import java_trim
 from ...formats.remoting.command import RemotingCommand
+from ...marks import count_mark
 from ...service import Service
 from ...side_file import SideFile
 from ...world import World
@@ -202,8 +203,16 @@ class AccessControl(Service):
         self._interval_ms = interval_ms
         self._disk_fault = ""
         """The read error of the last poll, or empty. Only a different error is logged."""
+        self._restore_interrupted_edit()
         self._seen = self._file_state()
         self.rules = self._read_rules()
+
+    def _restore_interrupted_edit(self) -> None:
+        """Write the previous version if a crash inside an edit has left only the backup."""
+        files, backup = self.world.files, self._file.backup_path
+        if files.status(self.path) is None and files.status(backup) is not None:
+            count_mark("edit of accounts undone")
+            self._file.store(files.read(backup))
 
     def check_access(self, command: RemotingCommand, channel: Channel) -> None:
         """Raises AccessDeniedError."""
@@ -227,6 +236,7 @@ class AccessControl(Service):
             read_plain_acl(before)
             changed = edit(before)
             rules = read_plain_acl(changed)
+            count_mark("accounts edited")
             self._file.load(lambda raw, _: raw)  # after a load, `store` keeps the old text as `.bak`
             self._file.store(changed.encode())
             self.rules, self._seen = rules, self._file_state()
@@ -234,6 +244,10 @@ class AccessControl(Service):
 
     def run_once(self) -> None:
         self.signal.wait(self._interval_ms)
+        with self._lock:  # otherwise rules read before an edit could replace those of the edit
+            self._reload_if_changed()
+
+    def _reload_if_changed(self) -> None:
         fault, seen = "", self._seen
         try:
             seen = self._file_state()

@@ -21,7 +21,7 @@ from ..acl.editing import (
     remove_account_from_text,
     version_of,
 )
-from ..acl.plain_acl import AccessControl, PlainAclError
+from ..acl.plain_acl import AccessControl, PlainAclError, read_plain_acl
 from ..parts import BrokerParts
 from ..requests import ExtFields, RequestRefusedError, ResponseCode, success_response
 from ..router import Channel
@@ -82,9 +82,19 @@ class AclAdminProcessor:
             raise RequestRefusedError(str(error), code) from error
         return success_response(request)
 
+    def _read_valid_text(self) -> str:
+        """Refuse the request while the file is invalid."""
+        access = self._require_access_control
+        try:
+            text = access.read_text()
+            read_plain_acl(text)
+        except (PlainAclError, OSError) as error:
+            raise RequestRefusedError(f"{access.path}: {error}") from error
+        return text
+
     def acl_version(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         config, access = self._parts.config, self._require_access_control
-        version = encode_json_body(version_of(access.read_text()).json_members).decode()
+        version = encode_json_body(version_of(self._read_valid_text()).json_members).decode()
         fields = {
             "allAclFileVersion": f"{{{encode_json_body(access.path).decode()}:{version}}}",
             "brokerAddr": config.address,
@@ -96,7 +106,7 @@ class AclAdminProcessor:
 
     def all_accounts(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return all accounts with their secret keys. Only administrators may send this request."""
-        white, accounts = accounts_as_json(self._require_access_control.read_text())
+        white, accounts = accounts_as_json(self._read_valid_text())
         return success_response(request, {"globalWhiteAddrs": white, "plainAccessConfigs": accounts})
 
 

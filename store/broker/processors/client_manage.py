@@ -71,8 +71,7 @@ class ClientManageProcessor:
         parts.consumers.register(consumer, client, notify=self._should_notify_members(group))
 
     def _should_notify_members(self, group: SubscriptionGroupConfig | None) -> bool:
-        of_group = group is None or group.notify_consumer_ids_changed_enable
-        return of_group and self._parts.config.notify_consumer_ids_changed_enable
+        return group is None or group.notify_consumer_ids_changed_enable
 
     def unregister_client(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         parts, fields = self._parts, ExtFields(request.ext_fields)

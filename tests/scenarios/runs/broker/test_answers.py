@@ -16,6 +16,7 @@ from tornlog.store.formats.messages import PutMessageStatus
 from tornlog.store.formats.remoting.command import RemotingCommand
 
 STORED = {"msgId": encode_message_id(Host(*PLAIN.store_host), 500), "queueId": "0", "queueOffset": "3"}
+STORED |= {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 
 
 def put_after(

@@ -1,6 +1,7 @@
 """Access control that reloads its file on change."""
 
 import errno
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.store.broker.acl.plain_acl import AccessControl, PlainAclError
+from tornlog.store.broker.acl.rules import AccessRules
 from tornlog.store.real.world import real_world
 
 ONE = "accounts:\n- accessKey: RocketMQ\n  secretKey: 12345678\n"
@@ -88,3 +90,33 @@ def test_an_invalid_acl_file_at_the_start_is_an_error(tmp_path: Path, content: b
 def test_a_missing_acl_file_at_the_start_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         AccessControl(real_world(), str(tmp_path / "none.yml"), lambda line: None)
+
+
+def test_an_edit_that_a_crash_interrupted_is_undone_at_the_next_start(tmp_path: Path) -> None:
+    """The crash came after the old version had become the backup, and before the new version had its name."""
+    path = tmp_path / "plain_acl.yml"
+    path.with_name("plain_acl.yml.bak").write_text(ONE)
+    path.with_name("plain_acl.yml.tmp").write_text(TWO)
+    control = AccessControl(real_world(), str(path), lambda line: None)
+    assert list(control.rules.accounts) == ["RocketMQ"]
+    assert path.read_text() == ONE
+
+
+def test_a_reload_does_not_replace_the_rules_of_a_later_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "plain_acl.yml"
+    replace_file(path, ONE)
+    control = AccessControl(real_world(), str(path), lambda line: None, interval_ms=0)
+    edit = threading.Thread(target=control.edit_file, args=(lambda text: TWO,))
+    read = control._read_rules
+
+    def read_while_an_edit_begins() -> AccessRules:
+        rules = read()
+        edit.start()
+        edit.join(0.2)
+        return rules
+
+    replace_file(path, ONE + "\n")
+    monkeypatch.setattr(control, "_read_rules", read_while_an_edit_begins)
+    control.run_once()
+    edit.join()
+    assert list(control.rules.accounts) == ["RocketMQ", "another"]

@@ -128,3 +128,10 @@ def test_only_administrators_may_see_or_change_accounts_and_settings(access: Acc
     for code in codes:
         with pytest.raises(Exception, match="No accessKey"):
             access.rules.check_access(RemotingCommand(code, 1), "10.0.0.1")
+
+
+@pytest.mark.parametrize("request_name", ["acl_version", "all_accounts"])
+def test_a_look_at_an_invalid_file_is_refused_with_its_error(access: AccessControl, request_name: str) -> None:
+    Path(access.path).write_bytes(b"accounts:\n- accessKey: \xff\n")
+    with pytest.raises(RequestRefusedError, match="UTF-8"):
+        call_acl_admin(access, request_name)

@@ -95,6 +95,15 @@ def test_consumer_change_notifications_can_be_disabled_for_a_group(client: Any) 
     assert client.codes() == []
 
 
+def test_a_broker_without_change_notifications_sends_none_when_a_connection_ends(bench: Any) -> None:
+    bench.broker.settings.change({"notifyConsumerIdsChangedEnable": "false"}, "operator")
+    first, second = bench.client(), bench.client()
+    first.heartbeat()
+    second.heartbeat()
+    second.close()
+    assert first.codes() == []
+
+
 @pytest.mark.parametrize(
     ("heartbeat", "word"),
     [

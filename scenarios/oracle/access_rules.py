@@ -1,0 +1,207 @@
+"""Access rules: the oracle's model of a broker's plain_acl.yml, and of the requests that it must refuse (STATUS, META).
+
+    request            no access key, an unknown one or a wrong signature is refused; then codes of administrators
+    topic and group    the permission of the account for the name, else its default; an admin without names has all
+    white list         addresses that need neither signature nor permission, for all accounts or for one
+
+    change by request  applies before its answer, and survives a crash after it
+    change by hand     applies when the broker has looked at the file; until then the old or the new rules apply
+    damaged file       changes nothing
+
+The model shares no code with the store.
+Source: RocketMQ PlainPermissionManager.validate, checkPerm, AclFileWatchService.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .evidence import Violation, record_tried
+
+
+class AccessRequest(NamedTuple):
+    """The properties of a request that decide about it."""
+
+    name: str
+    access_key: str | None
+    secret_key: str
+    """The key of the signature."""
+    is_of_admins: bool = False
+    is_open: bool = False
+    """Whether every client may send it."""
+    needs: tuple[tuple[str, str], ...] = ()
+    """`topic:NAME` or `group:NAME`, and PUB or SUB."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRule:
+    """One account. `perms` has names like those in `AccessRequest.needs`."""
+
+    secret_key: str
+    admin: bool = False
+    white: str = ""
+    topic_default: str = "DENY"
+    group_default: str = "DENY"
+    perms: Mapping[str, str] = field(default_factory=dict)
+
+    def allows(self, name: str, permission: str) -> bool:
+        default = self.group_default if name.startswith("group:") else self.topic_default
+        return permission in self.perms.get(name, default).split("|")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """The content of a plain_acl.yml."""
+
+    white: tuple[str, ...]
+    accounts: Mapping[str, AccountRule]
+
+    def refuses(self, request: AccessRequest, host: str) -> bool:
+        if request.is_open or any(_matches(each, host) for each in self.white):
+            return False
+        account = self.accounts.get(request.access_key or "")
+        if account is None:
+            return True
+        if _matches(account.white, host):
+            return False
+        if account.secret_key != request.secret_key or (request.is_of_admins and not account.admin):
+            return True
+        has_all = account.admin and not account.perms
+        return not has_all and not all(account.allows(*need) for need in request.needs)
+
+    @property
+    def text(self) -> str:
+        lines = ["globalWhiteRemoteAddresses:", *(f"- {each}" for each in self.white), "accounts:"]
+        for key, each in self.accounts.items():
+            lines += [f"- accessKey: {key}", f"  secretKey: {each.secret_key}", f"  whiteRemoteAddress: {each.white}"]
+            lines += [f"  admin: {str(each.admin).lower()}", f"  defaultTopicPerm: {each.topic_default}"]
+            lines.append(f"  defaultGroupPerm: {each.group_default}")
+            for kind in ("topic", "group"):
+                own = [name.partition(":")[2] + f"={perm}" for name, perm in each.perms.items() if kind in name[:5]]
+                lines += [f"  {kind}Perms:", *(f"  - {one}" for one in own)] if own else []
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def parse(cls, text: str) -> "RuleSet":
+        import yaml  # an optional extra, as for a broker
+
+        root: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader) or {}
+        accounts = {}
+        for each in root.get("accounts") or []:
+            listed = {
+                f"{kind}:{name}": perm
+                for kind in ("topic", "group")
+                for name, _, perm in (one.partition("=") for one in each.get(f"{kind}Perms") or [])
+            }
+            topics, groups = (each.get(f"default{kind}Perm") or "DENY" for kind in ("Topic", "Group"))
+            white, admin = each.get("whiteRemoteAddress") or "", each.get("admin") == "true"
+            accounts[each["accessKey"]] = AccountRule(each["secretKey"], admin, white, topics, groups, listed)
+        return cls(tuple(root.get("globalWhiteRemoteAddresses") or ()), accounts)
+
+
+def _matches(pattern: str, host: str) -> bool:
+    """Return whether a pattern of IPv4 addresses matches: numbers, `*`, `1-9` and, at the end, `{1,2}`."""
+    if not pattern:
+        return False
+    head, brace, tail = pattern.partition("{")
+    if brace:
+        return any(_matches(head + one.strip(), host) for one in tail.rstrip("}").split(","))
+    for part, number in zip(pattern.split("."), map(int, host.split(".")), strict=True):
+        low, _, high = part.partition("-")
+        if part != "*" and not int(low) <= number <= int(high or low):
+            return False
+    return True
+
+
+@dataclass(slots=True)
+class AccessModel:
+    """The rules of one broker. Whoever changes the file waits until no other change is under way."""
+
+    host: str
+    """The address of the clients whose requests are judged."""
+    current: RuleSet
+    """The content of the file, after the last complete change."""
+    reload_ns_max: int
+    """How long a broker may need to notice a change by hand."""
+    is_damaged: bool = False
+    """Whether the file is invalid now, or a crash may have left it so."""
+    changes: int = 0
+    """The number of changes that have begun."""
+    _possible: list[RuleSet] = field(default_factory=list)
+    """Rules beside the current ones that may apply."""
+    _under_way: RuleSet | None = None
+    _is_by_hand: bool = False
+    _starts_left: int = 0
+    """The number of starts of the broker in which it may still execute the request under way."""
+    _applies_ns: int = 0
+    """When only the current rules apply."""
+
+    @property
+    def may_change(self) -> bool:
+        return self._under_way is None and not self.is_damaged
+
+    def is_under_way(self, rules: RuleSet) -> bool:
+        return self._under_way is rules
+
+    def begin_change(self, rules: RuleSet, *, by_hand: bool) -> None:
+        assert self.may_change, "one change at a time"
+        self._under_way, self._is_by_hand, self.changes = rules, by_hand, self.changes + 1
+        # A request that waits for a broker to start may be executed by the next process.
+        self._starts_left = 0 if by_hand else 2
+        self._possible.append(rules)
+
+    def end_change(self, now_ns: int) -> None:
+        """Record that a change by hand is written, or that the request to change the file was answered SUCCESS.
+
+        A request without SUCCESS stays under way.
+        """
+        assert self._under_way is not None, "a change has begun"
+        if self._is_by_hand:
+            self._possible.append(self.current)
+            self._applies_ns = now_ns + self.reload_ns_max
+        else:
+            self._possible, self._applies_ns = [], 0
+        self.current, self._under_way = self._under_way, None
+
+    def cancel_change(self) -> None:
+        """Record that the request to change the file was refused."""
+        assert self._under_way is not None, "a change has begun"
+        self._possible = [each for each in self._possible if each is not self._under_way]
+        self._under_way = None
+
+    def end_damage(self, now_ns: int) -> None:
+        """Record that the file is as before the damage. The broker may not have noticed a change before it."""
+        self.is_damaged = False
+        self._applies_ns = now_ns + self.reload_ns_max
+
+    def check_loaded(self, text: str) -> Iterator[Violation]:
+        """META: yield a file, found at a start, that is neither as acknowledged nor as in the last change."""
+        record_tried("META")
+        found, allowed = RuleSet.parse(text), [self.current]
+        if self._under_way is not None:
+            allowed.append(self._under_way)
+        if found not in allowed:
+            summary = "plain_acl.yml is not as changed before the last stop"
+            yield Violation("META", summary, "", -1, "accounts", str(allowed), str(found))
+        self.current, self._possible, self._applies_ns = found, [], 0
+        self._starts_left -= 1
+        if self._starts_left <= 0:
+            self._under_way = None
+        elif self._under_way is not None:
+            self._possible = [self._under_way]
+
+    def verdicts(self, request: AccessRequest, now_ns: int) -> set[bool]:
+        """Return whether a request must be refused now; both answers if that is uncertain."""
+        if self._under_way is None and not self.is_damaged and now_ns > self._applies_ns:
+            self._possible = []
+        return {rules.refuses(request, self.host) for rules in (self.current, *self._possible)}
+
+
+def check_access(request: AccessRequest, verdict: bool | None, *, is_refused: bool) -> Iterator[Violation]:
+    """STATUS: yield an answer that contradicts the rules. verdict: whether they refuse, None if that is uncertain."""
+    if verdict is None or verdict is is_refused:
+        if verdict is not None:
+            record_tried("STATUS")
+        return
+    summary = f"{request.name} of {request.access_key} is {'refused' if is_refused else 'executed'} against the rules"
+    yield Violation("STATUS", summary, "", -1, "access", "refused" if verdict else "executed", str(request.needs))

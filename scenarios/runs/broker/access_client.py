@@ -1,0 +1,268 @@
+"""Access client: sends requests of several accounts, signed well or badly, and changes accounts as an administrator.
+
+The client compares each answer with the model of the access rules. A refused send must store no message, a refused
+change of a topic must not change the table, and a refused offset must not be committed.
+Source: RocketMQ AclClientRPCHook, AclSigner.
+"""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+
+from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.formats.host import Host
+from ....store.formats.messages import PutMessageStatus
+from ....store.formats.remoting.command import RemotingCommand
+from ...oracle.access_rules import AccessModel, AccessRequest, AccountRule, RuleSet, check_access
+from ...oracle.evidence import Violation
+from ...oracle.put_entry import PLAIN
+from ...oracle.reader import in_java_map_order
+from ...workload.drawing import Draft, DrawnMessage
+from .access_file import ACCESS_NET, ACCOUNTS, ADMIN, GROUP, OTHERS, draw_account
+from .answers import note_answer
+from .broker_user import BrokerUser, Reply, RunOfUsers
+from .commands import (
+    consumer_heartbeat,
+    max_offset_command,
+    member_list_command,
+    pull_command,
+    query_offset_command,
+    route_command,
+    send_command,
+    update_offset_command,
+)
+from .message_options import EVERYTHING
+from .operator_client import topic_settings
+
+_PAUSES_MS = (5, 100, 500, 1_000)
+_TOPIC = "accounts-0"
+_BAD_SIGNATURE_CHANCE, _EDIT_CHANCE = 0.15, 0.3
+_PERM_TEXTS = (6, 4, 2)
+_DENIED = "org.apache.rocketmq.acl.common.AclException"
+_OFFSETS_FROM = 1_000_000
+"""Offsets after this one are only in requests that must be refused. Queues of runs are shorter."""
+
+
+class AccessClient(BrokerUser):
+    """Sends one request after another."""
+
+    def __init__(self, run: RunOfUsers) -> None:
+        super().__init__(run, "accounts", ACCESS_NET)
+        self._sent, self._refused_offset = 0, _OFFSETS_FROM
+        self._acts: list[Callable[[str], None]] = [self._send, self._send, self._ask_anything, self._change_topic]
+        self._acts += [self._commit_offset, self._read_topics]
+        for account in run.accounts.values():
+            topics = account.tables.topics
+            topics.record_success(_TOPIC, topics.record_request(_TOPIC, None), 0)
+        self.machine.switch_on()
+
+    def begin(self) -> None:
+        self.world.tasks.spawn("use accounts", self._use_accounts)
+
+    def _use_accounts(self) -> None:
+        while True:
+            self.world.tasks.sleep(self.stream.choice(_PAUSES_MS, "pause"))
+            broker = self.stream.choice(sorted(self.run.accounts), "broker")
+            if self.stream.chance(_EDIT_CHANCE, "edits"):
+                self._edit_rules(broker)
+            else:
+                self.stream.choice(self._acts, "request")(broker)
+
+    def _model(self, broker: str) -> AccessModel:
+        model = self.run.accounts[broker].access
+        assert model is not None, "there are accounts"
+        return model
+
+    # -- signed requests ---------------------------------------------------------------------------
+
+    def _draw_access(self, broker: str, name: str, *needs: tuple[str, str], admin: bool = False) -> AccessRequest:
+        """Choose an account, and whether its signature is right."""
+        key = self.stream.choice((*ACCOUNTS, ADMIN, "nobody-1", None), "account")
+        rule = self._model(broker).current.accounts.get(key or "")
+        secret = "another-secret" if rule is None else rule.secret_key
+        if self.stream.chance(_BAD_SIGNATURE_CHANCE, "signs badly"):
+            secret += "x"
+        return AccessRequest(name, key, secret, is_of_admins=admin, needs=needs)
+
+    def _ask_signed(self, broker: str, access: AccessRequest, command: RemotingCommand) -> Reply | None:
+        """Send a request, and check whether it is refused."""
+        model, account = self._model(broker), self.run.accounts[broker]
+        before, changes = model.verdicts(access, self.now_ns), model.changes
+        reply = self.ask(broker, _signed(command, access))
+        verdicts = before | model.verdicts(access, self.now_ns)
+        verdict = verdicts.pop() if len(verdicts) == 1 and model.changes <= changes + 1 else None
+        # A busy broker answers before it looks at the account.
+        if reply is not None and reply.is_of_this_life and reply.response.code != ResponseCode.SYSTEM_BUSY:
+            self.run.report(check_access(access, verdict, is_refused=_is_refused(reply)))
+            account.hits["access refused"] += _is_refused(reply)
+        return reply
+
+    def _ask_anything(self, broker: str) -> None:
+        stream = self.stream
+        topic = stream.choice(self.run.topics, "topic")
+        of_topic, of_group = (f"topic:{topic}", "SUB"), (f"group:{GROUP}", "SUB")
+        pull = pull_command(topic, 0, 0, EVERYTHING, most=1, suspend_ms=0, group=GROUP)
+        cleaning = (RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG)
+        requests: list[tuple[RemotingCommand, tuple[tuple[str, str], ...]]] = [
+            (pull, (of_topic, of_group)),
+            (consumer_heartbeat(self.client_id, [topic], EVERYTHING, GROUP), (of_group, of_topic)),
+            (member_list_command(GROUP), (of_group,)),
+            (max_offset_command(topic, 0), ()),
+            (query_offset_command(topic, 0, GROUP), ()),
+            (route_command(topic), ()),
+            *((RemotingCommand(code, 0), ()) for code in cleaning),
+        ]
+        command, needs = stream.choice(requests, "what")
+        access = self._draw_access(broker, RequestCode(command.code).name, *needs, admin=command.code in cleaning)
+        is_open = command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
+        self._ask_signed(broker, access._replace(is_open=is_open), command)
+
+    # -- requests with effects ---------------------------------------------------------------------
+
+    def _send(self, broker: str) -> None:
+        """Send a message. A message whose send is refused must not be in the log."""
+        if self.insists:  # consumers must catch up
+            return
+        account, topic = self.run.accounts[broker], self.stream.choice(self.run.topics, "topic")
+        self._sent += 1
+        name = f"account-{self._sent}"
+        address = self.routes.broker_for_offsets(broker, topic)
+        if address is None:
+            return
+        hosts = Host.of_address(f"{self.machine.host}:0"), Host.of_address(address.address)
+        given = PLAIN._replace(born_host=hosts[0], store_host=hosts[1])
+        message = DrawnMessage(name, "", "", [], given, body=name.encode())
+        draft = Draft(topic, 0, True, given, True, [message])
+        named = in_java_map_order({"KEYS": f"{name:<10}", "CLUSTER": "DefaultCluster"})
+        put = draft.put(message, name, named, self.now_ns, 0, given)
+        put.knows_port, put.over_in = False, None
+        account.ledger.record_request(put)
+        asked_in = account.ledger.life
+        access = self._draw_access(broker, "a send", (f"topic:{topic}", "PUB"))
+        try:
+            reply = self._ask_signed(broker, access, send_command(draft, [put], self.plan.queues_per_topic))
+        finally:
+            put.over_in = account.ledger.life
+        if reply is None:
+            return
+        if _is_refused(reply):
+            put.status = PutMessageStatus.MESSAGE_ILLEGAL
+            return
+        now_ns = reply.answered_ns
+        self.run.report(note_answer(account, [put], reply.response, None, asked_in=asked_in, now_ns=now_ns))
+
+    def _change_topic(self, broker: str) -> None:
+        """Change a topic. The table must keep its settings if the request is refused."""
+        table = self.run.accounts[broker].tables.topics
+        perm = self.stream.choice(_PERM_TEXTS, "perm")
+        fields = {"topic": _TOPIC, "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1"}
+        fields |= {"perm": str(perm), "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+        command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, 0, ext_fields=fields)
+        access = self._draw_access(broker, "a change of a topic", admin=True)
+        change = table.record_request(_TOPIC, (1, 1, perm, False))
+        reply = self._ask_signed(broker, access, command)
+        if reply is not None and _is_refused(reply):
+            table.record_refusal(_TOPIC, change)
+        elif reply is not None and reply.is_success and reply.is_of_this_life:
+            table.record_success(_TOPIC, change, reply.answered_ns)
+        else:
+            change.is_given_up = True
+
+    def _read_topics(self, broker: str) -> None:
+        access = self._draw_access(broker, "a look at topics")
+        reply = self._ask_signed(broker, access, RemotingCommand(RequestCode.GET_ALL_TOPIC_CONFIG, 0))
+        if reply is None or not reply.is_success or not reply.is_of_this_life:
+            return
+        body = msgspec.json.decode(reply.response.body)
+        found = {name: topic_settings(entry) for name, entry in body["topicConfigTable"].items()}
+        table = self.run.accounts[broker].tables.topics
+        self.run.report(table.check_answer(found, body["dataVersion"]["counter"], reply.asked_ns))
+
+    def _commit_offset(self, broker: str) -> None:
+        """Commit an offset if that must be refused, and check that it is not committed."""
+        topic = self.stream.choice(self.run.topics, "topic")
+        self._refused_offset += 1
+        needs = (f"topic:{topic}", "SUB"), (f"group:{GROUP}", "SUB")
+        access = self._draw_access(broker, "a commit", *needs)
+        if self._model(broker).verdicts(access, self.now_ns) != {True}:
+            return
+        refused = self._ask_signed(broker, access, update_offset_command(topic, 0, self._refused_offset, GROUP))
+        looks = self._draw_access(broker, "a look at an offset")
+        reply = self._ask_signed(broker, looks, query_offset_command(topic, 0, GROUP))
+        if refused is None or not _is_refused(refused) or reply is None or not reply.is_success:
+            return
+        if reply.field("offset") == self._refused_offset:
+            summary, found = f"a refused offset of {access.access_key} is committed", str(self._refused_offset)
+            self.run.report([Violation("STATUS", summary, "", -1, "offset", "another", found)])
+
+    # -- changes of accounts -----------------------------------------------------------------------
+
+    def _edit_rules(self, broker: str) -> None:
+        """Change, create or delete an account, or change the white list, with any account."""
+        model, stream = self._model(broker), self.stream
+        key = stream.choice(ACCOUNTS, "account to change")
+        rules, command = self._draw_edit(model.current, key)
+        access = self._draw_access(broker, RequestCode(command.code).name, admin=True)
+        verdicts = model.verdicts(access, self.now_ns)
+        if not model.may_change or len(verdicts) > 1:
+            return
+        model.begin_change(rules, by_hand=False)
+        reply = self.ask(broker, _signed(command, access))
+        if reply is None or not model.is_under_way(rules):
+            return
+        if reply.is_of_this_life and reply.response.code != ResponseCode.SYSTEM_BUSY:
+            self.run.report(check_access(access, verdicts.pop(), is_refused=_is_refused(reply)))
+        if reply.is_success:
+            model.end_change(reply.answered_ns)
+            self.run.accounts[broker].hits["account changed"] += 1
+        elif _is_refused(reply):
+            model.cancel_change()
+
+    def _draw_edit(self, rules: RuleSet, key: str) -> tuple[RuleSet, RemotingCommand]:
+        stream, old = self.stream, rules.accounts.get(key)
+        if old is not None and stream.chance(0.3, "deletes"):
+            others = {name: each for name, each in rules.accounts.items() if name != key}
+            fields = {"accessKey": key}
+            return replace(rules, accounts=others), RemotingCommand(RequestCode.DELETE_ACL_CONFIG, 0, ext_fields=fields)
+        if stream.chance(0.2, "changes the white list"):
+            white = (OTHERS, *(("10.0.0.150",) if stream.chance(0.3, "is in the list") else ()))
+            fields = {"globalWhiteAddrs": ",".join(white)}
+            code = RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG
+            return replace(rules, white=white), RemotingCommand(code, 0, ext_fields=fields)
+        new = _merged(old, draw_account(stream, self.plan.topics))
+        fields = {"accessKey": key, "secretKey": new.secret_key, "admin": str(new.admin).lower()}
+        fields |= {"whiteRemoteAddress": new.white} if new.white else {}
+        fields |= {"defaultTopicPerm": new.topic_default, "defaultGroupPerm": new.group_default}
+        for kind in ("topic", "group"):
+            listed = [f"{name[6:]}={perm}" for name, perm in new.perms.items() if name.startswith(kind)]
+            fields |= {f"{kind}Perms": ",".join(listed)} if listed else {}
+        command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, 0, ext_fields=fields)
+        return replace(rules, accounts={**rules.accounts, key: new}), command
+
+
+def _merged(old: AccountRule | None, new: AccountRule) -> AccountRule:
+    """Return an account after a change. A change without an address or without names keeps the old ones."""
+    if old is None:
+        return new
+    kinds = {name[:5] for name in new.perms}
+    kept = {name: perm for name, perm in old.perms.items() if name[:5] not in kinds}
+    return replace(new, white=new.white or old.white, perms={**kept, **new.perms})
+
+
+def _is_refused(reply: Reply) -> bool:
+    response = reply.response
+    return response.code == ResponseCode.SYSTEM_ERROR and (response.remark or "").startswith(_DENIED)
+
+
+def _signed(command: RemotingCommand, access: AccessRequest) -> RemotingCommand:
+    """Sign the values of all fields in the order of their names, and the body."""
+    if access.access_key is None:
+        return command
+    fields = {**command.ext_fields, "AccessKey": access.access_key}
+    content = "".join(fields[name] for name in sorted(fields)).encode() + command.body
+    digest = hmac.new(access.secret_key.encode(), content, hashlib.sha1).digest()
+    return replace(command, ext_fields={**fields, "Signature": base64.b64encode(digest).decode()})

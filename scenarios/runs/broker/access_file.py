@@ -1,0 +1,105 @@
+"""Access file: the plain_acl.yml of a simulated broker, which an operator of the machine edits, damages and repairs."""
+
+from collections.abc import Callable, Mapping
+
+from ....sim.choices import Stream
+from ....store.broker.acl.plain_acl import WATCH_INTERVAL_MS, AccessControl
+from ....store.side_file import SideFile
+from ....store.world import World
+from ...claims.plan import Plan
+from ...oracle.access_rules import AccessModel, AccountRule, RuleSet
+from ...oracle.invariants import live
+from ...workload.drawing import topic_of_users
+
+PATH = "/store/conf/plain_acl.yml"
+ACCESS_NET = 150
+"""The last byte of the address of the client with accounts."""
+HOST = f"10.0.0.{ACCESS_NET}"
+OTHERS = "10.0.0.0-149"
+"""The addresses of all other clients, which have no accounts."""
+ADMIN, ACCOUNTS = "operator-1", ("account-1", "account-2", "account-3")
+GROUP = "accounts"
+_PERMS = ("DENY", "PUB", "SUB", "PUB|SUB")
+_WHITE = ("", "", "", HOST, "10.0.0.{1,150}", "10.0.1.*", "10.0.0.15")
+_PAUSES_MS = (100, 2_000, 7_000)
+_DAMAGE_MS = (1, 1_000, 6_000)
+_DAMAGE_CHANCE = 0.3
+_DAMAGES: tuple[Callable[[bytes], bytes], ...] = (
+    lambda text: text.replace(b"defaultTopicPerm: ", b"defaultTopicPerm: ALL|", 1),
+    lambda text: text.replace(b"accessKey: ", b"accessKey: \xff", 1),
+    lambda text: text.replace(b"secretKey: ", b"secretkey: ", 1),
+    lambda text: text[: text.index(b"secretKey")],
+    lambda text: text + b"accounts: []\n",
+)
+"""Changes after which the file is invalid."""
+
+
+def draw_account(stream: Stream, topics: int, *, admin: bool = False) -> AccountRule:
+    names = [*(f"topic:{topic_of_users(number)}" for number in range(topics)), f"group:{GROUP}"]
+    perms = {name: stream.choice(_PERMS, f"perm of {name}") for name in names if stream.chance(0.5, f"names {name}")}
+    if admin:
+        return AccountRule("secret-of-operator", admin=True)
+    defaults = stream.choice(_PERMS, "default of topics"), stream.choice(_PERMS, "default of groups")
+    is_admin = stream.chance(0.2, "is an admin")
+    secret = f"secret-{stream.randbelow(3, 'secret')}"
+    return AccountRule(secret, is_admin, stream.choice(_WHITE, "white address"), *defaults, perms)
+
+
+def draw_rules(stream: Stream, plan: Plan) -> RuleSet:
+    keys = [key for key in ACCOUNTS if stream.chance(0.8, f"has {key}")]
+    accounts: Mapping[str, AccountRule] = {key: draw_account(stream, plan.topics) for key in keys}
+    own = stream.choice(("", "", "", HOST), "white list")
+    white = tuple(filter(None, (OTHERS, own)))
+    return RuleSet(white, {ADMIN: draw_account(stream, plan.topics, admin=True), **accounts})
+
+
+def access_model(stream: Stream, plan: Plan) -> AccessModel:
+    reload_ms = WATCH_INTERVAL_MS + live.request_ms_max(plan) + live.start_ms_max(plan)
+    return AccessModel(HOST, draw_rules(stream, plan), reload_ms * 1_000_000)
+
+
+def load_access(world: World, model: AccessModel) -> AccessControl:
+    """Read the file at a start. Before the first start, and after damage, an operator writes it."""
+    file = SideFile(world.files, PATH)
+    is_new = not any(world.files.status(path) for path in (PATH, file.backup_path))
+    if is_new or model.is_damaged:
+        file.store(model.current.text.encode())
+        model.is_damaged = False
+    return AccessControl(world, PATH, lambda line: None)
+
+
+def access_operator(
+    world: World, model: AccessModel, plan: Plan, stream: Stream
+) -> Callable[[Callable[[int | None], bool]], Callable[[], None]]:
+    """Return a task that changes the file by hand, or damages it for a while."""
+
+    def make(called_off: Callable[[int | None], bool]) -> Callable[[], None]:
+        def operate() -> None:
+            while not called_off(stream.choice(_PAUSES_MS, "pause")):
+                if not model.may_change:
+                    continue
+                if stream.chance(_DAMAGE_CHANCE, "damages"):
+                    if _damage_for_a_while(world, model, stream, called_off):
+                        return
+                    continue
+                rules = draw_rules(stream, plan)
+                model.begin_change(rules, by_hand=True)
+                SideFile(world.files, PATH).store(rules.text.encode())
+                model.end_change(world.clock.monotonic_ns())
+
+        return operate
+
+    return make
+
+
+def _damage_for_a_while(
+    world: World, model: AccessModel, stream: Stream, called_off: Callable[[int | None], bool]
+) -> bool:
+    """Return whether the operator was called off meanwhile."""
+    model.is_damaged = True  # from here on nobody else changes the file
+    text = world.files.read(PATH)
+    SideFile(world.files, PATH).store(stream.choice(_DAMAGES, "damage")(text))
+    is_over = called_off(stream.choice(_DAMAGE_MS, "ms of damage"))
+    SideFile(world.files, PATH).store(text)
+    model.end_damage(world.clock.monotonic_ns())
+    return is_over
