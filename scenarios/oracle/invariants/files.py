@@ -83,8 +83,13 @@ def _sizes_by_path(store: MessageStore) -> dict[str, int]:
 
 
 def _check_log_directories(store: MessageStore) -> Iterator[Violation]:
-    """Source: RocketMQ MultiPathMappedFileQueue.tryCreateMappedFile."""
+    """Check the directory of each segment, unless some are read-only: POS then checks new segments.
+
+    Source: RocketMQ MultiPathMappedFileQueue.tryCreateMappedFile.
+    """
     directories = sorted(store.config.writable_commit_log_directories)
+    if len(directories) < len(store.config.commit_log_directories):
+        return
     for segment in store.log.segments:
         wanted = directories[segment.base_offset // store.log.segment_bytes % len(directories)]
         found = segment.file.path.rpartition("/")[0]

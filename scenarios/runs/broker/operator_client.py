@@ -37,7 +37,7 @@ _CLONE = "clone-of-members"
 _DELETE_CHANCE = 0.3
 _PERMS = (6, 4, 2)
 _AGO_MS_MAX = 60_000
-_SYSTEM_TOPICS = ("SELF_TEST_TOPIC", "TBW102", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX")
+_SYSTEM_TOPICS = ("SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX")
 _SYSTEM_GROUPS = ("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")
 """RocketMQ brokers create these entries when they start: see TopicConfigManager and SubscriptionGroupManager."""
 _REFUSED_REQUESTS = 5
@@ -63,6 +63,8 @@ class OperatorClient(BrokerUser):
     def __init__(self, run: RunOfUsers, queues: list[BrokerQueue]) -> None:
         super().__init__(run, "operator", OPERATORS_NET)
         self._queues = queues
+        creates_topics = run.plan.broker_settings.auto_create_topic_enable
+        self._system_topics = (*_SYSTEM_TOPICS, AUTO_CREATE_TOPIC) if creates_topics else _SYSTEM_TOPICS
         self._closed: set[tuple[str, str]] = set()
         """Broker and topic of each topic that may lack a permission."""
         self._acts: list[Callable[[str], None]] = [
@@ -217,7 +219,7 @@ class OperatorClient(BrokerUser):
         tables = self.run.accounts[broker].tables
         groups = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
         for code, table, member, settings, of_system in (
-            (RequestCode.GET_ALL_TOPIC_CONFIG, tables.topics, "topicConfigTable", topic_settings, _SYSTEM_TOPICS),
+            (RequestCode.GET_ALL_TOPIC_CONFIG, tables.topics, "topicConfigTable", topic_settings, self._system_topics),
             (groups, tables.groups, "subscriptionGroupTable", group_settings, _SYSTEM_GROUPS),
         ):
             reply = self.ask(broker, RemotingCommand(code, 0))

@@ -141,6 +141,8 @@ class WatchedRequests:
         ids = answer.ext_fields.get("msgId")
         answered, waited_ms = put_status_of_response(answer.code), (self._kernel.now_ns - asked_ns) // 1_000_000
         place = self._plan, self._store, self._disk
+        if ids is None and self._begin_ms and str(self._begin_ms) in (answer.remark or ""):
+            return  # `_process_at_time` checks a send that came too early
         if ids is None:  # no record was stored
             if request.code not in _SENDS:
                 return
