@@ -315,7 +315,7 @@ CLIENTS = (
         "tables of a slave",
         "the slave copied them from its master",
         "a first copy after 3 s, then each 10 s",
-        "QUIET",
+        "REP",
         "slave-keeps-its-progress",
         "broker.outer_api.FIRST_MS broker.outer_api.INTERVAL_MS broker.outer_api.SYNCHRONIZE_TIMEOUT_MS",
     ),

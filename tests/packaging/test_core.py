@@ -18,11 +18,12 @@ EXTRAS = ("store/broker", "scenarios/runs/broker", "reports/pipeline", "reports/
 
 FOR_EXTRAS = (
     *(f"reports/cli/{name}.py" for name in ("serve", "serve_metrics")),
+    "scenarios/campaigns/failures/request_texts.py",
     *(
         f"scenarios/mutants/bugs/{name}.py"
         for name in (
             *("access", "answers", "broker_clients", "broker_settings", "brokers"),
-            *("operators", "registration", "retries", "slaves"),
+            *("operators", "pulls", "registration", "retries", "slaves"),
         )
     ),
 )

@@ -13,7 +13,7 @@ The observer only reads, so the digest stays the same.
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from types import FrameType
 from typing import Any
@@ -28,7 +28,6 @@ from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
 from ...oracle.evidence import Evidence, Violation, error_text
 from ...runs.marks import ReachedMark
-from .request_texts import RequestTexts
 
 _PACKAGE = __name__.partition(".")[0]
 _CODE = (f"{_PACKAGE}.store.", f"{_PACKAGE}.scenarios.mutants.bugs.")
@@ -40,9 +39,11 @@ _RANGES_SHOWN = 3
 
 
 class RunObserver(WorldTrace):
-    """Records one run. is_alone: whether the run has one store, whose disks follow each other."""
+    """Records one run."""
 
-    def __init__(self, *, is_alone: bool) -> None:
+    def __init__(self, *, is_alone: bool, text_of_sent: Callable[[str, bytes], str] | None = None) -> None:
+        """is_alone: whether the run has one store, whose disks follow each other. text_of_sent: describes data on a
+        connection, "sender>receiver"; its result may be empty."""
         super().__init__()
         self._is_alone = is_alone
         self._disk: Disk | None = None
@@ -52,10 +53,10 @@ class RunObserver(WorldTrace):
         self._known: dict[tuple[str, str], object] = {}
         """Service and attribute -> last known error."""
         self._reported: RecoveryReport | None = None
-        self._request_texts = RequestTexts()
+        self._text_of_sent = text_of_sent
 
     def text_of_data(self, kind: str, label: str, data: bytes) -> str:
-        text = self._request_texts.text_of_sent(label, data) if kind == "send" else ""
+        text = self._text_of_sent(label, data) if self._text_of_sent is not None and kind == "send" else ""
         return text or super().text_of_data(kind, label, data)
 
     def code_place(self) -> str:

@@ -40,18 +40,26 @@ def replay(
     return records.replay(program, record, trace, step_limit=step_limit)
 
 
+def _observer_of(plan: Plan) -> RunObserver:
+    if not plan.broker.serves:
+        return RunObserver(is_alone=plan.is_alone)
+    from .request_texts import RequestTexts  # only here, because it needs the broker extra
+
+    return RunObserver(is_alone=plan.is_alone, text_of_sent=RequestTexts().text_of_sent)
+
+
 def failing_run_of(outcome: RunOutcome, simulation: Simulation) -> FailingRun:
     """Return the record and the description of a failing run.
 
     Raises ReplayDivergedError if the run cannot be repeated.
     """
-    trace = RunObserver(is_alone=outcome.plan.is_alone)
+    trace = _observer_of(outcome.plan)
     return _failing_run(record_of(run_plan, outcome.plan, simulation, outcome, trace), trace)
 
 
 def verified_run(record: RunRecord) -> FailingRun:
     """Run a record twice. Raises ReplayDivergedError if the two runs differ."""
-    trace = RunObserver(is_alone=record.setup.is_alone)
+    trace = _observer_of(record.setup)
     return _failing_run(verify_record(run_plan, record, trace), trace)
 
 

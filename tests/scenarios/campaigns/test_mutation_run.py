@@ -70,7 +70,7 @@ def test_scenarios_alternate_and_broker_scenarios_run_in_every_second_round(
     in_turn = list(SCENARIOS)
     dear = [name for name in in_turn if name not in SWARM and SCENARIOS[name].ranges.has_brokers]
     cheap = [name for name in in_turn if name not in dear]
-    assert (len(dear), len(cheap)) == (19, 66)
+    assert (len(dear), len(cheap)) == (19, 67)
     assert asked == [
         *((name, 0) for name in cheap),
         *((name, 0 if name in dear else 1) for name in in_turn),
@@ -112,7 +112,7 @@ def test_without_scenarios_a_mutant_runs_in_a_scenario_narrowed_to_it() -> None:
 
 
 def test_a_mutation_run_ends_when_its_core_seconds_are_used_up() -> None:
-    equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
+    equivalent = mutant_named("tests.mutation:drop-lock:transient_pool.TransientStorePool.give_back#1")
     result = run_mutant(equivalent, MutationSettings(MutationLimits(core_seconds=0.2)))
     assert not result.found
     assert 0.2 <= result.core_seconds < 60.0
@@ -120,7 +120,7 @@ def test_a_mutation_run_ends_when_its_core_seconds_are_used_up() -> None:
 
 @pytest.mark.ci
 def test_a_mutant_that_was_not_found_has_run_all_seeds_of_all_scenarios() -> None:
-    equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
+    equivalent = mutant_named("tests.mutation:drop-lock:transient_pool.TransientStorePool.give_back#1")
     result = run_mutant(equivalent, settings_for(15, PLAIN.name, OTHER.name))
     assert (result.found, result.invariant, result.scenario, result.seeds) == (False, "", "", 30)
     assert result.clean_violation == ""

@@ -7,8 +7,8 @@ from pathlib import Path
 from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.machine import config_of
-from tornlog.scenarios.runs.broker.broker_node import identities_of
 from tornlog.scenarios.runs.broker.broker_settings import broker_config_of
+from tornlog.scenarios.runs.broker.identities import identities_of
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.config import StoreConfig
 

@@ -52,7 +52,7 @@ class Waiting:
         self._store.config = SimpleNamespace(clean_resource_interval_ms=10_000)
         self._judge.uncleaned_violations = lambda store, disk: uncleaned()
         self._judge.judge_answers_about_removed = lambda store: None
-        disk = SimpleNamespace(injected=Counter(), is_stopped=False)
+        disk = SimpleNamespace(injected=Counter(), is_stopped=False, has_transient_faults=False)
         self._settling.await_retention(self._store, disk)
 
     def catch_up(self, disk: object) -> None:
@@ -63,7 +63,7 @@ class Waiting:
         self._settling.await_visible(self._store, disk)
 
     def run(self) -> bool:
-        disk = SimpleNamespace(injected=Counter(), is_stopped=False)
+        disk = SimpleNamespace(injected=Counter(), is_stopped=False, has_transient_faults=False)
         return self._settling._await_cursors(self._store, disk, self._cursors)
 
 
@@ -114,6 +114,7 @@ class StoppingDisk:
     """A disk with a file system that shuts down later, because of an earlier sync error."""
 
     damage = ()
+    has_transient_faults = False
 
     def __init__(self, waiting: Waiting, stops_ms: int) -> None:
         self._waiting = waiting

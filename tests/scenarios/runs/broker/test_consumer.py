@@ -85,7 +85,7 @@ def test_a_consumer_advances_its_position_before_it_pauses_or_handles_messages(
     def answer(command: RemotingCommand) -> RemotingCommand:
         nonlocal pulls
         if command.code == RequestCode.QUERY_CONSUMER_OFFSET:
-            return RemotingCommand(ResponseCode.QUERY_NOT_FOUND, command.opaque)
+            return answer_zero(command)
         pulls += command.code == RequestCode.PULL_MESSAGE
         fields = {"suggestWhichBrokerId": "0", "minOffset": "0", "nextBeginOffset": "2", "maxOffset": "2"}
         status = "FOUND" if first == ResponseCode.SUCCESS else "NO_MATCHED_MESSAGE"
@@ -99,9 +99,11 @@ def test_a_consumer_advances_its_position_before_it_pauses_or_handles_messages(
     assert [account.group.is_owed(MessagePlace(*QUEUE.queue, offset)) for offset in range(3)] == [False, False, True]
 
 
-def answer_not_found(command: RemotingCommand) -> RemotingCommand:
-    """Answer that there is no such offset."""
-    return RemotingCommand(ResponseCode.QUERY_NOT_FOUND, command.opaque)
+def answer_zero(command: RemotingCommand) -> RemotingCommand:
+    """Answer a query of a group's offset, as for a queue whose first message is in memory; answer no other request."""
+    if command.code != RequestCode.QUERY_CONSUMER_OFFSET:
+        return RemotingCommand(ResponseCode.SYSTEM_ERROR, command.opaque)
+    return RemotingCommand(ResponseCode.SUCCESS, command.opaque, ext_fields={"offset": "0"})
 
 
 def given(place: MessagePlace, number: int, log_offset: int) -> ReadRecord:
@@ -127,5 +129,5 @@ def test_a_consumer_accepts_a_record_whose_offset_field_was_torn(
             )
         )
 
-    run_consumer(quiet_plan.replace(broker={"serves": True}), account, answer_not_found, 1, look)
+    run_consumer(quiet_plan.replace(broker={"serves": True}), account, answer_zero, 1, look)
     assert places == [MessagePlace("T0", 0, seen)]
