@@ -17,6 +17,7 @@ from ...workload.skew import draw_skew
 from ...workload.traffic import message_names
 from ..execution import sync_timing_of
 from ..machines import NetworkRun
+from ..marks import MARKS
 from ..settling import Settling
 from .access_client import AccessClient
 from .access_file import access_model
@@ -109,7 +110,9 @@ class BrokersAndClients(NetworkRun):
 
     def _count_puts(self) -> None:
         outcome = self._outcome
-        outcome.marks += next(iter(self._accounts.values())).hits
+        hits = next(iter(self._accounts.values())).hits
+        assert hits.keys() <= MARKS.keys(), f"without a meaning: {hits.keys() - MARKS.keys()}"
+        outcome.marks += hits
         outcome.messages = sum(producer.drawn_count for producer in self._producers)
         outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
 
