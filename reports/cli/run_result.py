@@ -40,6 +40,7 @@ from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC
 from .reporting import FailureLinks, skipped_cases
 
 _CAUSES_SHOWN_MAX = 3
+_UNCERTAIN_SHOWN_MAX = 5
 _NAMES_SHOWN = 4
 _PLACES_SHOWN = 3
 _MOST_SHOWN = 3
@@ -273,7 +274,9 @@ def _bug_lines(version: Version) -> Iterator[str]:
     yield from (f"  left out, {fact.id}: {fact.left_out}" for fact in version.facts if fact.left_out)
     uncertain = [fact.id for fact in version.facts if not fact.left_out and fact.verdict is BugPresence.UNCERTAIN]
     if uncertain:
-        yield f"  uncertain and not applied, for reasons in --json: {', '.join(uncertain)}"
+        shown = ", ".join(uncertain[:_UNCERTAIN_SHOWN_MAX])
+        more = f" and {len(uncertain) - _UNCERTAIN_SHOWN_MAX} more" if len(uncertain) > _UNCERTAIN_SHOWN_MAX else ""
+        yield f"  uncertain and not applied, for reasons in --json: {shown}{more}"
 
 
 def _failure_with_causes(row: ViolationKind, failures: Mapping[str, FailureLinks]) -> FailureText:

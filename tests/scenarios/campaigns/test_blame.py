@@ -13,6 +13,7 @@ from tornlog.scenarios.campaigns.blame import (
     violation_kinds_with_causes,
     with_causes,
 )
+from tornlog.scenarios.campaigns.failures import parts
 from tornlog.scenarios.campaigns.failures.failure import Failure, RunRecord
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
@@ -128,7 +129,7 @@ def test_an_endless_run_does_not_make_a_bug_the_cause(row: ViolationKind, monkey
     def no_end(record: RunRecord) -> Any:
         raise CpuLimitReached
 
-    monkeypatch.setattr(blame, "replay", no_end)
+    monkeypatch.setattr(parts, "replay", no_end)
     assert blame._has_violation(row.first.original.record, MEMBERS[0], "status-answer")
 
 

@@ -148,7 +148,7 @@ def test_progress_is_reported_until_all_operations_are_done() -> None:
 def test_a_mutant_is_found_by_exploring_one_seed_and_each_failure_can_be_replayed(
     mutant: str, name: str, disk: str, invariants: set[str]
 ) -> None:
-    found = explore_seed(scenario(name, disk), 1, ExploreSettings(limit=32, messages_each=2), mutant=mutant)
+    found = explore_seed(scenario(name, disk), 2, ExploreSettings(limit=32, messages_each=2), mutant=mutant)
 
     assert found.failures
     assert {failure.violations[0].invariant for failure in found.failures} & invariants

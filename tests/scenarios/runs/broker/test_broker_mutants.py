@@ -151,7 +151,7 @@ BUGS = {
     ),
     "never asks about half messages": Bug(ClientPushes, "push_transaction_check", never_check, ("TX",), TRANSACTIONAL),
     "answers before it is durable": Bug(SendMessageProcessor, "_put_single", answer_before_durable, ("STATUS",), POWER),
-    "answers that the time is up before it is": Bug(PutWait, "look", answer_timeout_early, ("STATUS",), POWER),
+    "answers that the time is up before it is": Bug(PutWait, "poll", answer_timeout_early, ("STATUS",), POWER),
     "leaves those that wait without an answer": Bug(
         LateAnswerService, "_take_numbers_to_check", check_no_pending_sends, ("LIVE",), POWER.replace(endings=("stop",))
     ),

@@ -16,7 +16,7 @@ from tornlog.store.formats.remoting.command import RemotingCommand
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "simulated-requests.md"
 BEGIN, END = "<!-- table of request_coverage -->\n\n", "\n\n<!-- end of table -->"
 OF_BROKERS = [name for name, scenario in SCENARIOS.items() if scenario.ranges.has_brokers]
-SEEDS = 4
+SEEDS = 8
 
 
 def test_every_request_is_in_a_scenario_or_has_a_reason() -> None:
