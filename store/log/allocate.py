@@ -279,11 +279,12 @@ class AllocateMappedFileService(Service):
         """Remove unused segments, newest first. If a removal fails, the file stays, which does no harm."""
         made = [request for request in self._requests.values() if request.segment is not None]
         self._requests.clear()
-        for request in sorted(made, key=lambda request: -request.base_offset):
+        for request in made:
             assert request.segment is not None
             self._close_file(request.base_offset, request.segment.file)
+        for base_offset in sorted((request.base_offset for request in made), reverse=True):
             try:
-                self._queue.remove_file(request.base_offset)
+                self._queue.remove_file(base_offset)
             except OSError:
                 return  # removing earlier segments would leave a gap
 

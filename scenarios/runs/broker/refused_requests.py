@@ -13,6 +13,7 @@ from ....store.broker.requests import ResponseCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from ....store.formats.remoting.command import RemotingCommand
+from ...claims.features import BrokerSettingsPlan
 from ...oracle.evidence import Violation, record_tried
 from ...oracle.returned import SendBackRequest
 from .commands import (
@@ -42,12 +43,19 @@ class RefusedRequest(NamedTuple):
     """The allowed answers, except transient ones."""
 
 
-def refused_requests(topic: str) -> list[RefusedRequest]:
-    """Return requests that name a topic that exists."""
+def refused_requests(topic: str, settings: BrokerSettingsPlan) -> list[RefusedRequest]:
+    """Return requests that a broker with these settings must refuse. topic: one that exists."""
+    early = (ResponseCode.SYSTEM_ERROR,) if settings.accepts_sends_after_ms else ()
+    no_group = () if settings.auto_create_subscription_group else (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,)
     return [
-        RefusedRequest(reason, command, code if isinstance(code, tuple) else (code,))
-        for part in (_sends(topic), _pulls(topic), _others(), _changes(topic))
-        for reason, command, code in part
+        RefusedRequest(reason, command, (*(code if isinstance(code, tuple) else (code,)), *more))
+        for rows, more in (
+            (_sends(topic), early),
+            (_pulls(topic), no_group),
+            (_others(), ()),
+            (_changes(topic, keeps_system_topics=settings.validate_system_topic_when_update_topic), ()),
+        )
+        for reason, command, code in rows
     ]
 
 
@@ -95,13 +103,14 @@ def _others() -> Iterator[_Row]:
     yield "an offset in a missing topic", missing, ResponseCode.TOPIC_NOT_EXIST
 
 
-def _changes(topic: str) -> Iterator[_Row]:
+def _changes(topic: str, *, keeps_system_topics: bool) -> Iterator[_Row]:
     error = ResponseCode.SYSTEM_ERROR
     for field, value in (("perm", "9"), ("topicFilterType", "NO_TAG"), ("readQueueNums", "-1"), ("topic", "no topic")):
         yield f"a topic with {field} {value}", _topic(topic, **{field: value}), error
-    yield "a change of a system's topic", _topic(AUTO_CREATE_TOPIC), error
-    deletion = RemotingCommand(Code.DELETE_TOPIC_IN_BROKER, 0, ext_fields={"topic": AUTO_CREATE_TOPIC})
-    yield "a deletion of a system's topic", deletion, error
+    if keeps_system_topics:
+        yield "a change of a system's topic", _topic(AUTO_CREATE_TOPIC), error
+        deletion = RemotingCommand(Code.DELETE_TOPIC_IN_BROKER, 0, ext_fields={"topic": AUTO_CREATE_TOPIC})
+        yield "a deletion of a system's topic", deletion, error
     body = b'{"groupName": "%s", "retryQueueNums": -1}' % _MISSING.encode()
     group = RemotingCommand(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=body)
     yield "a group with a negative number of queues", group, error
@@ -126,7 +135,8 @@ def _topic(topic: str, /, **changed: str) -> RemotingCommand:
     return RemotingCommand(Code.UPDATE_AND_CREATE_TOPIC, 0, ext_fields=fields)
 
 
-REFUSED_CODES = tuple(code for code in Code if any(each.command.code == code for each in refused_requests("")))
+_BY_DEFAULT = refused_requests("", BrokerSettingsPlan())
+REFUSED_CODES = tuple(code for code in Code if any(each.command.code == code for each in _BY_DEFAULT))
 """The known codes of the requests."""
 
 

@@ -279,7 +279,7 @@ def test_sampled_states_have_the_smallest_digests_in_any_order() -> None:
 
 @pytest.mark.slow
 def test_a_bug_in_use_after_recovery_is_found_with_the_heal_option() -> None:
-    settings, mutant = ExploreSettings(limit=6, messages_each=2), "cq-redispatch-duplicates"
+    settings, mutant = ExploreSettings(limit=40, messages_each=2), "cq-redispatch-duplicates"
     wanted = scenario("crash-in-recovery", "ext4-ordered")
     plain = explore_seed(wanted, 2, settings, mutant=mutant)
     healed = explore_seed(wanted, 2, replace(settings, heal=True), mutant=mutant)
