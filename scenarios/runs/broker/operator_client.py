@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ....faults.plan import FaultPlan
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.remoting.command import RemotingCommand
@@ -255,7 +256,8 @@ class OperatorClient(BrokerUser):
             asked = self.stream.choice(refused_requests(topic, self.plan.broker_settings), "refused request")
             reply = self.ask(broker, asked.command)
             if reply is not None:
-                self.run.report(check_refused(asked, reply.response.code))
+                disk_may_fail = bool(self.plan.capacity_bytes) or self.plan.faults != FaultPlan()
+                self.run.report(check_refused(asked, reply.response.code, disk_may_fail=disk_may_fail))
 
     # -- offsets of groups -------------------------------------------------------------------------
 

@@ -140,10 +140,13 @@ REFUSED_CODES = tuple(code for code in Code if any(each.command.code == code for
 """The known codes of the requests."""
 
 
-def check_refused(asked: RefusedRequest, code: int) -> Iterator[Violation]:
-    """Yield an answer that accepts the request, or that has another reason than RocketMQ's."""
+def check_refused(asked: RefusedRequest, code: int, *, disk_may_fail: bool) -> Iterator[Violation]:
+    """Yield an answer that accepts the request, or that has another reason than RocketMQ's.
+
+    A broker answers with SYSTEM_ERROR if its disk fails.
+    """
     record_tried("STATUS")
-    if code not in (*asked.codes, *_TRANSIENT):
+    if code not in (*asked.codes, *_TRANSIENT) and not (disk_may_fail and code == ResponseCode.SYSTEM_ERROR):
         expected = " or ".join(each.name for each in asked.codes)
         summary = f"{asked.reason} is answered otherwise"
         yield Violation("STATUS", summary, "", -1, "code", expected, ResponseCode(code).name)
