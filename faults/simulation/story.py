@@ -55,7 +55,7 @@ class FailureSubjects:
         if any(known.rpartition("/")[0] == path for known in self.paths):
             return _TASK  # the directory also has unrelated files
         names = *self.paths, *(name for name in self.names if name not in self.tasks)
-        if (is_report(event) or event.kind == "send") and any(known in event.text for known in names):
+        if (is_report(event) or event.kind in ("send", "receive")) and any(known in event.text for known in names):
             return _FILE
         if event.kind == "recovered":
             return _FILE

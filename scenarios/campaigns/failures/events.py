@@ -133,6 +133,6 @@ def answers_of(ledger: Ledger, names: Sequence[str]) -> Iterator[TraceEvent]:
             at = f", log offset {put.physical_offset}, queue offset {put.queue_offset} of {put.place[0]}/{put.place[1]}"
             text = f"{put.name}: {put.status.value}{at if put.physical_offset is not None else ''}"
             yield TraceEvent(put.answered_ns, 0, "producer", "answered", text)
-        elif put.status is not PutMessageStatus.PUT_OK:
+        elif put.status is not PutMessageStatus.PUT_OK and not put.status.is_final:  # an illegal message is refused
             text = f"{put.status.value}, a put to {put.place[0]}/{put.place[1]}"
             yield TraceEvent(put.answered_ns, 0, "producer", "refused", text)

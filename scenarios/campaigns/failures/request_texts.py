@@ -46,7 +46,8 @@ class RequestTexts:
             return ""
 
     def _text_of_command(self, direction: str, command: RemotingCommand) -> str:
-        fields = " ".join(_field_texts(command.ext_fields))
+        body = command.body[:_BODY_CHARACTERS_MAX].decode(errors="replace") if command.body[:1] in b"{[" else ""
+        fields = " ".join(part for part in (*_field_texts(command.ext_fields), body) if part)
         if command.is_response:
             sender, _, receiver = direction.partition(">")
             asked = self._asked.pop((f"{receiver}>{sender}", command.opaque), "a request")
@@ -55,8 +56,7 @@ class RequestTexts:
         name = _code_name(RequestCode, command.code)
         if not command.is_one_way:
             self._asked[direction, command.opaque] = " ".join((name, *_place_text(command.ext_fields)))
-        body = command.body[:_BODY_CHARACTERS_MAX].decode(errors="replace") if command.body[:1] in b"{[" else ""
-        return " ".join(part for part in (name, fields, body) if part)
+        return f"{name} {fields}".rstrip()
 
 
 def _code_name(codes: type[IntEnum], code: int) -> str:

@@ -25,8 +25,8 @@ _OF_THE_LOG = ("DUR", "PREFIX")
 """Invariants of records, without their queue entries."""
 _NAME = re.compile(r"\bm\d+\.(\d+)\.\d+(?:\.\d+)?\b")
 """Matches a message name: number of the store's start, producer, number, and optional number in a batch."""
-_QUEUE_OR_CLIENT = re.compile(r"(?<![\w/%])(?:[%\w]+/\d+|\d+\.\d+\.\d+\.\d+@\d+)(?![\w/.])")
-"""Matches a queue, such as T0/1, and the id of a client, such as 10.0.0.71@1: requests name them."""
+_QUEUE_OR_ADDRESS = re.compile(r"(?<![\w/%])(?:[%\w]+/\d+|\d+\.\d+\.\d+\.\d+(?:@\d+)?)(?![\w/.])")
+"""Matches a queue, such as T0/1, a client, such as 10.0.0.71@1, and a machine, such as 10.0.0.2."""
 _TASK_OF = (
     ("dispatch", "dispatch"),
     ("committed", "commit-real-time"),
@@ -43,7 +43,7 @@ _TASK_OF = (
     ("waited", "group-commit"),
 )
 """The service task for each word in a violation's text."""
-_REQUEST_OF = (("sent back", "CONSUMER_SEND_MSG_BACK"),)
+_REQUEST_OF = (("sent back", "CONSUMER_SEND_MSG_BACK"), ("listed as a member", "GET_CONSUMER_LIST_BY_GROUP"))
 """The request for words in a violation's text."""
 
 
@@ -89,7 +89,7 @@ def subjects_of_violations(
             if name not in concern.names:
                 concern.names.append(name)
             concern.tasks.add(f"producer-{producer}")
-        concern.names += [name for name in _QUEUE_OR_CLIENT.findall(text) if name not in concern.names]
+        concern.names += [name for name in dict.fromkeys(_QUEUE_OR_ADDRESS.findall(text)) if name not in concern.names]
         concern.names += [request for words, request in _REQUEST_OF if words in violation.summary]
         known = f"{violation.invariant} {violation.file} {violation.summary.splitlines()[0]}"
         concern.tasks |= {task for word, task in _TASK_OF if word in known}

@@ -30,7 +30,7 @@ def failure_of(mutant: str) -> Failure:
         ),
         pytest.param(
             "segment-removed-half-dispatched",
-            (": fault failed removal: commitlog/", ": error retention: OSError: "),
+            ("life-0/retention: branch: retention removed a segment", "life-0/retention: violated CLEAN"),
             marks=pytest.mark.ci,
         ),
         (
