@@ -137,7 +137,7 @@ def pull_command(
         "queueId": str(queue_id),
         "queueOffset": str(offset),
         "maxMsgNums": str(most),
-        "sysFlag": str(_SUSPEND | _SUBSCRIPTION | (_COMMIT_OFFSET if commit else 0)),
+        "sysFlag": str((_SUSPEND if suspend_ms else 0) | _SUBSCRIPTION | (_COMMIT_OFFSET if commit else 0)),
         "commitOffset": str(offset if commit else 0),
         "suspendTimeoutMillis": str(suspend_ms),
         "subscription": wanted.text,
