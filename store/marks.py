@@ -44,7 +44,6 @@ MARKS: dict[str, str] = {
     "delivery progress from the log": "delivery progress was damaged, so it was rebuilt from the copies in the log",
     "backup read": "a side file was missing or unreadable, so its backup was used",
     "accounts edited": "an administrator changed the file with the accounts",
-    "edit of accounts undone": "a start found only the previous version of the file with the accounts",
     "half message put back": "an undecided half message was put again at the end of its queue",
     "half message given up": "a half message was discarded after too many checks",
     "op owed": "the op message of a decision could not be stored at once and was stored later",

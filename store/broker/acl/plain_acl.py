@@ -211,7 +211,6 @@ class AccessControl(Service):
         """Write the previous version if a crash inside an edit has left only the backup."""
         files, backup = self.world.files, self._file.backup_path
         if files.status(self.path) is None and files.status(backup) is not None:
-            count_mark("edit of accounts undone")
             self._file.store(files.read(backup))
 
     def check_access(self, command: RemotingCommand, channel: Channel) -> None:
