@@ -181,7 +181,7 @@ PULLS = (
         "ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST,"
         " ResponseCode.SUBSCRIPTION_PARSE_FAILED",
         "the pull names no expression of its own",
-        "not checked: the pulls of simulated clients have their expression",
+        "not checked: operators send such pulls and expect the refusal, but no bug proves that check",
         given_by="processors.pull subscriptions",
     ),
 )
