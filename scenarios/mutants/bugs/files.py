@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from ....store.config import StoreConfig
 from ....store.directories import directory_of
 from ....store.index.index_service import IndexFiles
 from ....store.log.allocate import AllocateMappedFileService
@@ -11,7 +12,12 @@ from ....store.log.segment_queue import SegmentDirectories, SegmentQueue
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.recovery.recovery import Recovery, RecoveryReport
 from ....store.recovery.segment_times import SegmentTimes
+from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
+
+_READ_ONLY = SCENARIOS["log-directory-read-only"].ranges.replace(
+    log_directories={"read_only_from": (1,)}, retention={"deletes_segments": (False,)}
+)
 
 
 # Each restart leaves a file more, until the disk is full.
@@ -114,3 +120,20 @@ def run_and_count_short(self: Recovery) -> RecoveryReport:
     report = run_and_count_short.original(self)
     report.records -= bit(report.records > 0)
     return report
+
+
+@bug("read-only-directory-gets-segments", StoreConfig, "writable_commit_log_directories", found_by=("POS",))
+@needs(_READ_ONLY)
+def every_directory(self: StoreConfig) -> tuple[str, ...]:
+    """A store creates segments in a directory that its operator has made read-only."""
+    bit(bool(self.read_only_commit_log_directories))
+    return self.commit_log_directories
+
+
+@bug("read-only-directory-not-loaded", SegmentDirectories, "existing_directories", found_by=("DUR", "PREFIX", "START"))
+@needs(_READ_ONLY)
+def writable_directories(self: SegmentDirectories) -> list[str]:
+    """A load does not look for segments in read-only directories, so their messages are lost."""
+    found = writable_directories.original(self)
+    bit(any(each not in self.writable for each in found))
+    return [each for each in found if each in self.writable]
