@@ -19,7 +19,7 @@ from ...oracle.put_entry import PutEntry
 from ...oracle.queue_locks import QueueLocks
 from ...oracle.recovered import RecoveredStore
 from .message_options import EVERYTHING, Subscription, message_name_of
-from .watched_copies import OpenWindows
+from .watched_copies import CommittedOffsets
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class BrokerAccount:
     """The accounts of clients, None without access control."""
     tables: OperatorTables = field(default_factory=OperatorTables)
     members: GroupMembers = field(default_factory=GroupMembers)
-    copy_windows: OpenWindows = field(default_factory=list)
+    commits: CommittedOffsets = field(default_factory=CommittedOffsets)
     handled_to: dict[Group, int] = field(default_factory=dict)
     """The offset to which members have processed a queue, as committed or answered since the broker's last start."""
     pulls: PullAnswers = field(init=False)

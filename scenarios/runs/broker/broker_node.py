@@ -97,7 +97,7 @@ class BrokerNode(Node):
         """The value is None unless the node was a slave."""
         if self.is_slave:
             self.copies = WatchedCopies(
-                self.name, kernel, account.copy_windows, lambda: find_master().serving_broker, self._judge.report
+                self.name, kernel, account.commits, lambda: find_master().serving_broker, self._judge.report
             )
 
     def _set_identity(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
@@ -172,7 +172,7 @@ class BrokerNode(Node):
         if broker.ha is not None and broker.ha.client is not None:
             broker.ha.client.on_diverged = lambda master, error: self._logged.append(error)
         if self._plan.cluster.slaves:
-            note_commits(broker.offsets, self.account.copy_windows)
+            note_commits(broker.offsets, self.account.commits)
         if self.copies is not None and self.is_slave:
             self.copies.watch_copies(broker)
         try:

@@ -3,8 +3,10 @@
 A copy is one run of SlaveSynchronize. The comparison needs a master that runs from its begin to its end.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ....sim.kernel import Kernel
@@ -16,8 +18,38 @@ from ...oracle.evidence import Violation
 from ...oracle.invariants.side_files import WatchedSideFile
 from ...oracle.slave_tables import CopyWindow, Place, SlaveFiles, Tables, VersionedEntries, check_copy
 
-OpenWindows = list[dict[Place, set[int]]]
-"""For each copy in progress, the offsets that clients have committed since its begin."""
+
+@dataclass(slots=True)
+class CommittedOffsets:
+    """The offsets that clients commit to the brokers of one name while slaves copy."""
+
+    of_copies: list[dict[Place, set[int]]] = field(default_factory=list)
+    """For each copy in progress, the offsets that a commit may have stored since its begin."""
+    begun: Counter[tuple[Place, int]] = field(default_factory=Counter)
+    """Commits that have begun and not returned. A copy that begins meanwhile may see their offsets, or not."""
+
+    def begin_copy(self) -> dict[Place, set[int]]:
+        committed: dict[Place, set[int]] = {}
+        for place, offset in self.begun:
+            committed.setdefault(place, set()).add(offset)
+        self.of_copies.append(committed)
+        return committed
+
+    def end_copy(self, committed: dict[Place, set[int]]) -> None:
+        self.of_copies = [each for each in self.of_copies if each is not committed]
+
+    @contextmanager
+    def commit(self, place: Place, offset: int) -> Iterator[None]:
+        for committed in self.of_copies:
+            committed.setdefault(place, set()).add(offset)
+        self.begun[place, offset] += 1
+        try:
+            yield
+        finally:
+            self.begun[place, offset] -= 1
+            assert self.begun[place, offset] >= 0, (place, offset)
+            if not self.begun[place, offset]:
+                del self.begun[place, offset]
 
 
 class WatchedCopies:
@@ -27,14 +59,17 @@ class WatchedCopies:
         self,
         name: str,
         kernel: Kernel,
-        windows: OpenWindows,
+        commits: CommittedOffsets,
         find_master: Callable[[], Broker | None],
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """windows: those of the slave's broker name. find_master: returns the slave's master while it runs."""
+        """commits: those to brokers of the slave's broker name.
+
+        find_master: returns the slave's master while it runs.
+        """
         self._name = name
         self._kernel = kernel
-        self._windows = windows
+        self._commits = commits
         self._find_master = find_master
         self._report = report
         self.forget_files()
@@ -70,7 +105,7 @@ class WatchedCopies:
     @contextmanager
     def _window(self) -> Iterator[Callable[[], CopyWindow | None]]:
         """Yield a function that returns the master's tables since now; None if the master has not run since."""
-        master, committed = self._find_master(), dict[Place, set[int]]()
+        master, committed = self._find_master(), self._commits.begin_copy()
         before = None if master is None else self._tables_of(master)
 
         def until_now() -> CopyWindow | None:
@@ -78,11 +113,10 @@ class WatchedCopies:
                 return None
             return CopyWindow(before, self._tables_of(master), committed)
 
-        self._windows.append(committed)
         try:
             yield until_now
         finally:
-            self._windows[:] = [each for each in self._windows if each is not committed]
+            self._commits.end_copy(committed)
 
     def _judge(self, broker: Broker, window: CopyWindow | None, earlier: Tables | None) -> None:
         if window is None:
@@ -104,13 +138,12 @@ class WatchedCopies:
             return Tables(topics, groups, offsets, dict(broker.own_store.schedule.offsets))
 
 
-def note_commits(offsets: ConsumerOffsetManager, windows: OpenWindows) -> None:
-    """Add each offset that clients commit from now on to all copies in progress."""
+def note_commits(offsets: ConsumerOffsetManager, commits: CommittedOffsets) -> None:
+    """Record each offset that clients commit from now on."""
     commit = offsets.commit_offset
 
     def noted_commit(group: str, topic: str, queue_id: int, offset: int) -> None:
-        for committed in windows:
-            committed.setdefault((f"{topic}@{group}", queue_id), set()).add(offset)
-        commit(group, topic, queue_id, offset)
+        with commits.commit((f"{topic}@{group}", queue_id), offset):
+            commit(group, topic, queue_id, offset)
 
     cast(Any, offsets).commit_offset = noted_commit
