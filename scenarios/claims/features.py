@@ -309,6 +309,10 @@ class RetryPlan:
     """retryQueueNums of the group."""
     old_clients: bool = knob_field(False, plain=False)
     """Consumers are older than RocketMQ 3.4.9, so only the setting of the group limits retries."""
+    own_send_chance: float = knob_field(0.0, plain=0.0, weight=1)
+    """The chance that a consumer sends a message to the retry topic itself, with the number of retries. RocketMQ's
+    clients do so after a failed request, and orderly consumers always, with the maximum as number.
+    """
 
     @property
     def retries_max_of_group(self) -> int:
