@@ -41,6 +41,7 @@ _RUN_MARKS: dict[str, str] = {
     "refused for good": "a broker refused a message that no record can hold, and its producer did not send it again",
     "access refused": "a request of an account was refused, as the rules of access require",
     "account changed": "an administrator changed an account or a white list",
+    "setting changed": "an operator changed settings of a running broker, and was answered",
     "check resumed": "an operator had a half message that was given up asked about again",
 }
 

@@ -135,7 +135,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "tailing_consumers": (0,),
                 "rest_ms_max": (2_000, 15_000),
             },
-        ),
+        ).with_late_optional(0.5, settings={"broker": {"settings_operators": (1,)}}),
     ),
     # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
     Scenario(
