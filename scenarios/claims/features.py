@@ -284,6 +284,8 @@ class BrokerPlan:
     """Number of producers that share the machine and connections of one client. Each waits for its own answers only."""
     operators: int = knob_field(0, plain=0, weight=2)
     """1: an operator creates, changes and deletes topics and groups, and changes permissions of users' topics."""
+    settings_operators: int = knob_field(0, plain=0, weight=2)
+    """1: an operator changes settings of running brokers, among them their permission."""
     slave_absence_chance: float = knob_field(0.0, plain=0.0, weight=2)
     """The chance, per slave and life, that the slave stays off. An absence in the first life adds the slave late."""
     slave_death_chance: float = knob_field(0.0, plain=0.0, weight=2)
@@ -309,6 +311,10 @@ class RetryPlan:
     """retryQueueNums of the group."""
     old_clients: bool = knob_field(False, plain=False)
     """Consumers are older than RocketMQ 3.4.9, so only the setting of the group limits retries."""
+    own_send_chance: float = knob_field(0.0, plain=0.0, weight=1)
+    """The chance that a consumer sends a message to the retry topic itself, with the number of retries. RocketMQ's
+    clients do so after a failed request, and orderly consumers always, with the maximum as number.
+    """
 
     @property
     def retries_max_of_group(self) -> int:

@@ -263,8 +263,10 @@ class Ledger:
         put = self._first_key(found)
         if put is None or found.get("RETRY_TOPIC") != put.topic:
             return None
+        # A broker removes WAIT from a consumer's own send, but not from the messages of a batch.
+        changed = (*_ADDED, *ADDED, "WAIT") if "RECONSUME_TIME" in found else (*_ADDED, *ADDED)
         kept, asked = (
-            {name: value for name, value in each.items() if name not in _ADDED + ADDED}
+            {name: value for name, value in each.items() if name not in changed}
             for each in (found, properties_of(put.properties))
         )
         return put if kept == asked else None

@@ -1,9 +1,9 @@
-"""Operator tables: the topics and groups that an operator has created, changed or deleted at one broker (META).
+"""Operator tables: the topics, groups and settings that operators have changed at one broker (META).
 
-    acknowledged change   the table has it until the next change, also after a restart
+    acknowledged change   the table has it until the next change; topics and groups also after a restart
     other change          the table may have it; the broker may execute it until its next restart
 
-There is one operator per broker, which waits for each answer. None stands for a missing entry.
+There is one operator per table, which waits for each answer. None stands for a missing entry.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +13,7 @@ from .evidence import Violation, record_tried
 
 Settings = tuple[object, ...]
 PERM_READ = 4
+BROKER_PERMISSION = "brokerPermission"
 
 
 @dataclass(slots=True, eq=False)
@@ -26,7 +27,7 @@ class PendingChange:
 
 @dataclass(slots=True)
 class OperatorTable:
-    """One table of one broker: `kind` is "topic" or "group"."""
+    """One table of one broker: `kind` is "topic", "group" or "setting"."""
 
     kind: str
     _known: dict[str, tuple[Settings | None, int]] = field(default_factory=dict)
@@ -34,6 +35,11 @@ class OperatorTable:
     _pending: dict[str, list[PendingChange]] = field(default_factory=dict)
     """Name -> changes without SUCCESS."""
     _last_version: tuple[object, Mapping[str, Settings]] | None = None
+
+    def restart(self, entries: Mapping[str, Settings]) -> None:
+        """Record a start that finds these entries, whatever an operator has changed before."""
+        self._known = {name: (settings, 0) for name, settings in entries.items()}
+        self._pending, self._last_version = {}, None
 
     def record_request(self, name: str, settings: Settings | None) -> PendingChange:
         change = PendingChange(settings)
@@ -93,34 +99,48 @@ class OperatorTables:
 
     topics: OperatorTable = field(default_factory=lambda: OperatorTable("topic"))
     groups: OperatorTable = field(default_factory=lambda: OperatorTable("group"))
+    settings: OperatorTable = field(default_factory=lambda: OperatorTable("setting"))
+
+    def setting(self, key: str, since_ns: int) -> str | None:
+        """Return the text of a setting that the broker has had since a time, None if it is uncertain."""
+        certain = self.settings.certain(key, since_ns)
+        return None if certain is None or certain[0] is None else str(certain[0][0])
+
+    def is_readable(self, topic: str, since_ns: int) -> bool | None:
+        """Return whether topic and broker have had the permission to read since a time, None if it is uncertain."""
+        certain, text = self.topics.certain(topic, since_ns), self.setting(BROKER_PERMISSION, since_ns)
+        perms = [None if certain is None or certain[0] is None else int(str(certain[0][2]))]
+        perms.append(None if text is None else int(text))
+        if any(perm is not None and not perm & PERM_READ for perm in perms):
+            return False
+        return None if None in perms else True
 
     def check_pull(self, topic: str, *, is_refused: bool, is_done: bool, asked_ns: int) -> Iterator[Violation]:
-        """STATUS: yield an answer to a pull that contradicts the permission of the topic.
+        """STATUS: yield an answer to a pull that contradicts the permission of the topic or the broker.
 
         is_refused: whether the answer is NO_PERMISSION. The settings of a topic are (read queues, write queues, perm,
         order). RocketMQ's brokers do not refuse a send because of the permission: clients follow the routes.
         """
-        certain = self.topics.certain(topic, asked_ns)
-        if certain is None or certain[0] is None:
+        is_readable = self.is_readable(topic, asked_ns)
+        if is_readable is None:
             return
         record_tried("STATUS")
-        perm = certain[0][2]
-        assert isinstance(perm, int), perm
-        if (is_refused and perm & PERM_READ) or (is_done and not perm & PERM_READ):
+        if (is_refused and is_readable) or (is_done and not is_readable):
             found = "refused" if is_refused else "executed"
-            summary = "a pull is answered against the permission of its topic"
-            yield Violation("STATUS", summary, field="perm", expected=f"{topic} with {perm}", found=found)
+            summary, expected = "a pull is answered against the permission of its topic or broker", str(is_readable)
+            yield Violation("STATUS", summary, field=f"{topic} is readable", expected=expected, found=found)
 
     def check_route(self, topic: str, found: Settings | None, asked_ns: int) -> Iterator[Violation]:
         """META: yield a route at the broker's own name server that differs from the topic's settings.
 
         found: (read queues, write queues, perm) of this broker's queues, None without a route.
         """
-        certain = self.topics.certain(topic, asked_ns)
-        if certain is None:
+        certain, permission = self.topics.certain(topic, asked_ns), self.setting(BROKER_PERMISSION, asked_ns)
+        if certain is None or permission is None:
             return
         record_tried("META")
-        expected = None if certain[0] is None else certain[0][:3]
+        reads, writes, perm = (None, None, 0) if certain[0] is None else certain[0][:3]
+        expected = None if certain[0] is None else (reads, writes, int(str(perm)) & int(permission))
         if found != expected:
             summary = f"the route of {topic} is not as an operator has set the topic"
             yield Violation("META", summary, field="route", expected=str(expected), found=str(found))

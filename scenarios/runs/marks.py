@@ -37,9 +37,11 @@ _RUN_MARKS: dict[str, str] = {
     "another name server": "a client turned to another name server, for one had not answered",
     "decided when asked": "a producer that was asked about a half message said what is to become of it",
     "sent back": "a consumer that could not deal with a message yet sent it back, and was answered",
+    "sent to retry topic": "a consumer sent a message to the retry topic itself, and was answered",
     "refused for good": "a broker refused a message that no record can hold, and its producer did not send it again",
     "access refused": "a request of an account was refused, as the rules of access require",
     "account changed": "an administrator changed an account or a white list",
+    "setting changed": "an operator changed settings of a running broker, and was answered",
     "check resumed": "an operator had a half message that was given up asked about again",
 }
 

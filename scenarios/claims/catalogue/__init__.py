@@ -17,6 +17,7 @@ _THEMES = (
     "disturbances",
     "clusters",
     "brokers",
+    "broker_services",
     "unsound_disks",
     "swarm",
 )

@@ -59,7 +59,7 @@ a slave has, no slave follows the master again.
 """
 SLAVES_BESIDE_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["cluster"], "sync_master": (False,)}}
 """While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave."""
-_SLAVES_CHANCE = 0.33
+SLAVES_CHANCE = 0.33
 SETTINGS: Mapping[str, Sequence[bool | int | str]] = {
     "auto_create_topic_enable": (True, True, True, False),
     "auto_create_subscription_group": (True, True, True, False),
@@ -119,7 +119,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "them",
         BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)})
         .replace(faults={"slow_sync_chance": (0.0, 0.0, 0.2)})
-        .with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
         stream="a-broker-keeps-what-it-answered",
     ),
     # Connections break, and clients repeat unanswered requests.
@@ -133,7 +133,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "paused_machine_chance": (0.0, 0.0, 0.05),
                 "clock_step_chance": (0.0, 0.0, 0.1),
             },
-        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
         stream="retries-explain-every-duplicate",
     ),
     # The broker crashes and the network fails. Consumers pull, and restart at their committed offsets.
@@ -145,50 +145,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             heals=(True,),
             network={**TROUBLED, "failed_poll_chance": (0.0, 0.002, 0.02)},
             broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "cpp_clients": (False, False, True)},
-        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
         stream="consumers-get-everything-in-order",
-    ),
-    # Consumers send messages back for a retry, and the broker's machine dies.
-    Scenario(
-        "consumer-retry",
-        "after the broker acknowledged a message that a consumer sent back, it delivers the message again when the "
-        "delay is over",
-        BROKER.replace(
-            consumers=(1, 2),
-            heals=(True,),
-            topics=(1, 2),
-            messages_each=(5, 8),
-            commit_log_bytes=(1024, 2048),
-            faults={"failed_creation_chance": (0.0, 0.3, 0.6)},
-            broker={"send_back_chance": (0.3, 1.0), "rest_ms_max": (8_000,)},
-        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
-        stream="what-is-sent-back-is-given-again",
-    ),
-    # Consumers fail to process messages, from retry to retry, while the broker's machine dies and answers are lost.
-    Scenario(
-        "consumer-dead-letters",
-        "each message that a consumer sends back is delivered again when its delay is over, and after the last retry "
-        "it is a dead letter, once for each request",
-        BROKER.replace(
-            lives=(1, 2),
-            sync_flush=(True,),
-            producers=(1, 2),
-            consumers=(0,),
-            topics=(1, 2),
-            queues_per_topic=(1,),
-            messages_each=(2, 4),
-            heals=(True, True, False),
-            memory={"transient_pool": (False,)},
-            network={**FAIR, "broken_chance": (0.0, 0.0, 0.05)},
-            broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 8_000)},
-            retry={
-                "failing_consumers": (1, 2),
-                "fail_chance": (0.7, 1.0),
-                "retries_max": (0, 1, 2),
-                "retry_queues": (1, 2, 3, 0),
-                "old_clients": (False, True),
-            },
-        ),
     ),
     # Check requests are lost until the broker gives up. Operators then resume the checks.
     Scenario(
@@ -249,7 +207,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "slow_io_chance": (0.0, 0.0, 0.1),
                 "stall_chance": (0.0, 0.0, 0.01),
             },
-        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
         stream="a-broker-on-a-failing-disk-answers-truthfully",
     ),
     # Mixes filters, delays, transactions and the write buffer with plain messages over a faulty network.
@@ -268,7 +226,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
             broker={"registers_filters": (False, True, True)},
             settings={"enable_consume_queue_ext": (False, True, True)},
-        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
         stream="a-group-gets-what-it-wants-when-it-is-due",
     ),
     # Old log segments expire while consumers read them or before consumers start.
@@ -291,7 +249,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "consumer_restart_chance": (0.5, 1.0),
                 "work_ms": (50, 500, 2_000),
             },
-        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES_BESIDE_RETENTION),
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES_BESIDE_RETENTION),
         stream="consumers-are-moved-past-what-expired-alone",
     ),
     # Slaves serve pulls and sometimes die. The broker redirects consumers to a slave and back.
@@ -337,165 +295,5 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"masters": (2,), "slaves_are_read": (True, False), "off_ms_max": (1_000, 10_000, 30_000)},
         ),
         stream="clients-go-on-at-another-master",
-    ),
-    # Members of a group lock the queues that they consume. Members die, leave, fall silent and return.
-    Scenario(
-        "orderly-consumers",
-        "while members of a group join, leave and die, at most one of them holds the lock of each queue, and the group "
-        "processes every queue in order to its end",
-        BROKER.replace(
-            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
-            lives=(1, 1, 2),
-            producers=(1, 2),
-            consumers=(0,),
-            topics=(1, 2),
-            queues_per_topic=(1, 2),
-            messages_each=(2, 5),
-            heals=(True, True, False),
-            broker={
-                "group_members": (2, 2, 3),
-                "leave_chance": (0.0, 0.1, 0.3),
-                "client_death_chance": (0.0, 0.05, 0.3),
-                "tailing_consumers": (0,),
-                "pull_messages_max": (1, 4),
-                "rest_ms_max": (0, 8_000, 150_000),
-            },
-        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
-    ),
-    # Members of a group leave, fall silent for longer than the broker's patience, and return.
-    Scenario(
-        "group-members",
-        "after a member leaves, dies or falls silent, the broker lists exactly the others and tells each in time",
-        BROKER.replace(
-            endings=("stop", "stop", "crash at rest"),
-            lives=(1,),
-            producers=(1,),
-            consumers=(0,),
-            topics=(1,),
-            queues_per_topic=(1, 2),
-            messages_each=(2,),
-            heals=(False,),
-            broker={
-                "group_members": (2, 3),
-                "leave_chance": (0.2, 0.4),
-                "client_death_chance": (0.0, 0.3),
-                "tailing_consumers": (0,),
-                "rest_ms_max": (350_000,),
-            },
-        ),
-    ),
-    # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
-    Scenario(
-        "broker-lookups",
-        "every answer to a lookup by key, id or time contains exactly the messages that the broker has dispatched, and "
-        "the bounds of a queue contain them",
-        BROKER.replace(
-            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
-            lives=(1, 2),
-            producers=(1, 2),
-            consumers=(0,),
-            topics=(1, 2),
-            queues_per_topic=(1, 2),
-            heals=(True, False),
-            index={"slots": (5, 40), "keys_chance": (0.5, 1.0), "seekers": (1, 2)},
-            memory={"transient_pool": (False, True)},
-            consume_queue_bytes=(100, 200, 6_000),
-            retention={"deletes_segments": (False, False, True)},
-            broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
-        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES_BESIDE_RETENTION),
-    ),
-    # An operator creates, changes and deletes topics and groups, and resets offsets, while users send and consume.
-    Scenario(
-        "operator-changes",
-        "an operator's change of a topic, group or permission takes effect before its answer and survives a crash, and "
-        "every member receives offsets that an operator resets",
-        BROKER.replace(
-            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
-            lives=(1, 2),
-            producers=(1, 2),
-            consumers=(0,),
-            topics=(1, 2),
-            queues_per_topic=(1, 2),
-            messages_each=(2, 5),
-            heals=(True, False),
-            sync_flush=(True,),
-            memory={"transient_pool": (False,)},
-            cluster={"slaves": (0, 0, 0, 1)},
-            broker={
-                "operators": (1,),
-                "group_members": (0, 1, 2),
-                "tailing_consumers": (0,),
-                "rest_ms_max": (2_000, 15_000),
-            },
-        ),
-    ),
-    # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
-    Scenario(
-        "broker-accounts",
-        "a broker executes exactly the requests that its access rules allow, also while accounts change and after a "
-        "crash, and a refused request has no effect",
-        BROKER.replace(
-            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
-            lives=(1, 2),
-            producers=(1,),
-            consumers=(0, 1),
-            topics=(1, 2),
-            queues_per_topic=(1,),
-            messages_each=(2, 5),
-            heals=(True, False),
-            sync_flush=(True,),
-            memory={"transient_pool": (False,)},
-            broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
-            access={"clients": (1,), "edited_by_hand": (False, True, True)},
-        ),
-    ),
-    # Clients send further requests over a connection before the answers to earlier ones.
-    Scenario(
-        "requests-in-flight",
-        "if several requests are in flight on one connection, each gets the answer to its own request, also when "
-        "the broker stops under load",
-        BROKER.replace(
-            endings=("stop in traffic", "stop in traffic", "crash in traffic", "stop"),
-            lives=(1, 2),
-            sync_flush=(True, True, False),
-            producers=(1, 2),
-            consumers=(1,),
-            topics=(1, 2),
-            queues_per_topic=(1, 2),
-            messages_each=(6, 9),
-            messages={"batch_chance": (0.0, 0.3)},
-            heals=(True, False),
-            broker={
-                "sends_in_flight": (2, 3),
-                "tasks_each": (1, 2),
-                "tailing_consumers": (0, 1),
-                "rest_ms_max": (0, 2_000),
-            },
-        ).with_late_optional(_SLAVES_CHANCE, slaves=SLAVES),
-    ),
-    # Brokers stop, die and return. Each is a name server that loses the others and gets them back.
-    Scenario(
-        "name-server-routes",
-        "a name server lists each running broker within two intervals of registration, and a broker that ended only "
-        "until it notices the end",
-        BROKER.replace(
-            endings=("stop in traffic", "stop", "crash at rest", "crash at rest"),
-            lives=(2,),
-            sync_flush=(True,),
-            producers=(1,),
-            consumers=(0,),
-            topics=(1,),
-            messages_each=(1, 2),
-            memory={"transient_pool": (False,)},
-            heals=(True, False),
-            cluster={"slaves": (0, 0, 0, 1)},
-            broker={
-                "watches_routes": (True,),
-                "masters": (2,),
-                "tailing_consumers": (0,),
-                "rest_ms_max": (30_000,),
-                "off_ms_max": (1_000, 30_000, 150_000),
-            },
-        ),
     ),
 )

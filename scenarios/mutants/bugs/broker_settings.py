@@ -1,10 +1,12 @@
-"""Bugs of brokers that ignore one of their settings."""
+"""Bugs of brokers that ignore one of their settings, or change it wrongly at run time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from ....store.broker import parts
+from ....store.broker import live_settings, parts
 from ....store.broker.broker_config import BrokerConfig
+from ....store.broker.live_settings import LiveSettings
 from ....store.broker.long_polling import HeldPull, PullRequestHoldService
 from ....store.broker.parts import BrokerParts
 from ....store.broker.processors.broker_admin import BrokerAdminProcessor
@@ -31,6 +33,7 @@ from ..mutant import bit, bug, needs
 
 _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 _OPERATED = SCENARIOS["operator-changes"].ranges.replace(broker={"rest_ms_max": (15_000,)})
+_CHANGED = _OPERATED.replace(broker={"settings_operators": (1,)})
 
 
 @bug("members-always-notified", BrokerParts, "_notify_members", found_by=("LIVE",))
@@ -172,3 +175,40 @@ def set_reversed_bits(bit_map: bytearray, positions: tuple[int, ...]) -> None:
     bit()
     for position in positions:
         bit_map[position // 8] |= 0x80 >> position % 8
+
+
+@bug("change-undoes-earlier", LiveSettings, "change", found_by=("META",))
+@needs(_CHANGED)
+def change_from_start(self: LiveSettings, wanted: Mapping[str, str], who: str) -> None:
+    """A change of a setting at run time starts from the settings of the process start, and undoes earlier changes of
+    the store's settings in memory. Segments then expire too early or too late. Source: apache/rocketmq issue 10708.
+    """
+    before = {name: getattr(self._store, name) for name in live_settings._STORE_LIVE}
+    at_start = self.__dict__.setdefault("_at_start", before)
+    change_from_start.original(self, wanted, who)
+    for name, value in before.items():
+        if bit(getattr(self._store, name) == value != at_start[name]):
+            object.__setattr__(self._store, name, at_start[name])
+
+
+@bug("refused-change-half-done", LiveSettings, "_parse_changes", found_by=("META", "STATUS"))
+@needs(_CHANGED)
+def parse_and_set(
+    self: LiveSettings, changes: Mapping[str, str], table: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A request with an invalid change is refused after some of its valid changes have taken effect."""
+    for key, text in changes.items():
+        store, config = parse_and_set.original(self, {key: text}, table)
+        bit(len(changes) > 1)
+        live_settings._set_config_fields(self._store, store)
+        live_settings._set_config_fields(self._config, config)
+    return parse_and_set.original(self, changes, table)
+
+
+@bug("closed-broker-is-read", PullMessageProcessor, "_require_readable_group", found_by=("STATUS",))
+@needs(_CHANGED)
+def require_group_of_closed_broker(self: PullMessageProcessor, name: str) -> SubscriptionGroupConfig:
+    """Consumers pull from a broker whose brokerPermission an operator has set to write only."""
+    if not bit(not self._parts.config.broker_permission & 4):
+        return require_group_of_closed_broker.original(self, name)
+    return self._parts.require_group(name)

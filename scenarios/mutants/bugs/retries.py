@@ -5,6 +5,7 @@ from dataclasses import replace
 from ....store.broker.processors.send import SendMessageProcessor
 from ....store.broker.requests import RequestRefusedError, success_response
 from ....store.broker.router import Channel, LateResponse
+from ....store.broker.sending import NO_LIMIT, SendRequest
 from ....store.broker.topics import TopicConfig
 from ....store.formats.host import encode_message_id
 from ....store.formats.message import MessageRecord
@@ -15,6 +16,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 _FAILING = SCENARIOS["consumer-dead-letters"].ranges.replace(heals=(True,), retry={"fail_chance": (1.0,)})
+_SENDING = _FAILING.replace(retry={"own_send_chance": (1.0,), "retry_queues": (1, 2)})
 _SendBack = RemotingCommand | LateResponse
 
 
@@ -88,3 +90,18 @@ def send_back_needs_queue(self: SendMessageProcessor, request: RemotingCommand, 
     if bit(group.retry_queue_nums <= 0):
         raise RequestRefusedError("the group has no retry queue")
     return send_back_needs_queue.original(self, request, channel)
+
+
+@bug("retry-at-maximum", SendMessageProcessor, "_retry_or_dead_letter", found_by=("REDEL",))
+@needs(_SENDING)
+def retry_at_maximum(
+    self: SendMessageProcessor, request: RemotingCommand, send: SendRequest, message: Message
+) -> Message:
+    """A message that a consumer sends to the retry topic with the maximum number of retries is retried once more.
+
+    An orderly consumer sends it with this number each time, so the message never becomes a dead letter. Source:
+    apache/rocketmq issue 6163.
+    """
+    if bit(send.max_reconsume_times != NO_LIMIT and message.reconsume_times == send.max_reconsume_times):
+        return message
+    return retry_at_maximum.original(self, request, send, message)

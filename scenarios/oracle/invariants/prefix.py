@@ -95,13 +95,19 @@ def _differences_of_bookkeeping(evidence: Evidence, found: FoundRecord) -> Itera
 def _differences_of_returned(evidence: Evidence, put: PutEntry, found: FoundRecord) -> Iterable[FieldDifference]:
     """The storeHost of a returned message is the address of the broker that received the request.
 
-    `retries` compares the number of retries with the requests.
+    A message that a consumer sent itself has the born time and host of this send, also after further retries. `retries`
+    compares the number of retries with the requests.
     """
     head, is_committed = found.record.head, put.detour is not None and put.delay_ms is None
     address, port = head.store_host[:-4], int.from_bytes(head.store_host[-4:], "big")
     again = max(put.given.reconsume_times + 1, 1, head.reconsume_times)
     given = put.given._replace(reconsume_times=again, store_host=(address, port))
-    if not put.knows_port:
+    born_ms, born_address = head.born_timestamp_ms, head.born_host[:-4]
+    is_sent = evidence.ledger.returned.has_send(put.name, (born_ms, born_address))
+    if is_sent:
+        given, is_committed = given._replace(born_timestamp_ms=born_ms, born_host=(born_address, 0), sys_flag=0), False
+        given = given._replace(reconsume_times=head.reconsume_times)
+    if is_sent or not put.knows_port:
         given = given.with_port_of(found.record)
     tears = evidence.ledger.tears
     return differences(found.record, given, given.head(put.body), is_committed=is_committed, tears=tears)

@@ -4,7 +4,8 @@
     SUCCESS       stores exactly one, unless the group has no queue for retries
     due           each start of the broker makes at most one copy of a record in the schedule topic, in the retry topic
 
-A request names its message by log offset, so it belongs to every record that a recovery finds at this offset.
+A request names its message by log offset, so it belongs to every record that a recovery finds at this offset. A
+consumer's own send to the retry topic has the message and its number of retries.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from ..evidence import Evidence, Violation, record_tried
 from ..ledger import Ledger
 from ..reader import LogRecord, property_of
 from ..recovered import FoundRecord
-from ..returned import RETURNED, SendBackRequest
+from ..returned import RETURNED, RetryPlace, SendBackRequest, is_due_copy
 from .delivery import check_late_copy
 
 _DEAD = RETURNED[1]
@@ -32,11 +33,11 @@ class _Retries:
     requests: list[SendBackRequest] = field(default_factory=list)
     """Requests that may have stored the records."""
     stored: list[FoundRecord] = field(default_factory=list)
-    """Records in the schedule topic and the dead letter topic."""
+    """Records in the schedule topic, and in the dead letter topic without a delay."""
     due_ms: list[int] = field(default_factory=list)
     """When each record of the schedule topic is due."""
     copies: Counter[int] = field(default_factory=Counter)
-    """Start of the broker -> number of copies in the retry topic."""
+    """Start of the broker -> number of copies in the retry topic, or after a delay in the dead letter topic."""
 
 
 def check_retries(evidence: Evidence, *, settled: bool = False) -> Iterator[Violation]:
@@ -45,9 +46,12 @@ def check_retries(evidence: Evidence, *, settled: bool = False) -> Iterator[Viol
     settled: whether all delays have ended, so that every acknowledged request must have its record and copy.
     """
     ledger, origins = evidence.ledger, dict[str, set[str]]()
-    if ledger.expired_to or not ledger.returned.requests:
+    if ledger.expired_to or not (ledger.returned.requests or ledger.returned.sends):
         return
     found_retries: dict[Retry, _Retries] = {}
+    for name, sends in ledger.returned.sends.items():
+        for send in sends:
+            found_retries.setdefault((name, send.times), _Retries()).requests.append(send)
     stored_ms: list[int] = []
     for found in evidence.store.records:
         record, times = found.record, found.record.head.reconsume_times
@@ -74,30 +78,28 @@ def _check_record(
 ) -> Iterator[Violation]:
     record, before = found.record, found.record.head.reconsume_times - 1
     record_tried("REDEL")
-    if record.topic.startswith(RETURNED[0]):
+    if is_due_copy(record):
         yield from _check_copy(ledger, found, name, retries, stored_ms)
         return
     retries.stored.append(found)
-    is_delayed = record.topic == SCHEDULE_TOPIC
-    topic = property_of(record.properties, b"REAL_TOPIC").decode() if is_delayed else record.topic
-    explaining = [each for each in retries.requests if each.topic_after(before) == topic]
-    same = [each for each in retries.stored if (each.record.topic == SCHEDULE_TOPIC) is is_delayed]
+    place = RetryPlace.of_record(record)
+    explaining = [each for each in retries.requests if each.place_after(before) == place]
+    same = [each for each in retries.stored if RetryPlace.of_record(each.record) == place]
     if len(same) > len(explaining):
         summary = f"{name} after {before} retries is stored again more often than requested"
-        yield _broken("REDEL", found, summary, topic, f"<= {len(explaining)}", str(len(same)))
+        yield _broken("REDEL", found, summary, place.topic, f"<= {len(explaining)}", str(len(same)))
         return
-    if not is_delayed:
-        if record.queue_id:
-            yield _broken(
-                "SCHED", found, f"{name} is in a wrong queue of dead letters", "queueId", "0", record.queue_id
-            )
+    is_dead = place.topic.startswith(_DEAD)
+    queue_id = int(property_of(record.properties, b"REAL_QID")) if place.is_delayed else record.queue_id
+    queues = 1 if is_dead else max(each.retry_queues for each in explaining)
+    if queue_id >= queues:
+        what = "is in a wrong queue of dead letters" if is_dead else "has no queue for its retry"
+        yield _broken("SCHED", found, f"{name} {what}", "queueId", f"< {queues}", queue_id)
+    if not place.is_delayed:
         return
-    level, queues = record.queue_id + 1, max(each.retry_queues for each in explaining)
-    levels = sorted({each.level_after(before, len(DELAYS_MS)) for each in explaining})
+    level, levels = record.queue_id + 1, sorted({each.level_after(before, len(DELAYS_MS)) for each in explaining})
     if level not in levels:
         yield _broken("SCHED", found, f"{name} waits at another level than requested", "level", levels, level)
-    if int(property_of(record.properties, b"REAL_QID")) >= queues:
-        yield _broken("SCHED", found, f"{name} has no queue for its retry", "queueId", f"< {queues}", record.properties)
     retries.due_ms.append(record.store_timestamp_ms + DELAYS_MS[level])
 
 
@@ -134,7 +136,7 @@ def _message_id(record: LogRecord) -> str:
 
 
 def _check_none_lost(name: str, times: int, retries: _Retries) -> Iterator[Violation]:
-    kept = [each for each in retries.requests if each.is_kept and each.topic_after(times - 1) is not None]
+    kept = [each for each in retries.requests if each.is_kept and each.place_after(times - 1) is not None]
     record_tried("SCHED")
     if len(retries.stored) < len(kept):
         summary = f"{name} after {times - 1} retries was sent back, and has no record of that"

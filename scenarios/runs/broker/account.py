@@ -4,6 +4,7 @@ The account has the ledger, the consumer group's progress, and the earliest answ
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...oracle import guarantees
@@ -32,8 +33,8 @@ class BrokerAccount:
     pull_times: PullTimes = field(default_factory=PullTimes)
     has_steady_clock: bool = True
     """Whether no clock steps, so that no message may be delivered before its time."""
-    region_id: str = "DefaultRegion"
-    trace_on: bool = True
+    settings_at_start: Mapping[str, str] = field(default_factory=dict)
+    """Key -> text of settings that operators may change until the broker stops."""
     hits: Counter[str] = field(default_factory=Counter)
     """Counts for `runs.marks`, shared by all brokers of a run."""
     group: GroupDelivery = field(default_factory=GroupDelivery)
@@ -51,6 +52,10 @@ class BrokerAccount:
 
     def __post_init__(self) -> None:
         self.pulls = PullAnswers(self.ledger)
+        self._restart_settings()
+
+    def _restart_settings(self) -> None:
+        self.tables.settings.restart({key: (text,) for key, text in self.settings_at_start.items()})
 
     def is_readable_now(self, put: PutEntry) -> bool:
         """Return whether a just answered put matches the subscription and is due."""
@@ -78,6 +83,7 @@ class BrokerAccount:
         self.locks.begin_life()
         self.locks_of_operators.begin_life()
         self.members.begin_life()
+        self._restart_settings()
         self.handled_to.clear()
 
     def note_recovery(self, found: RecoveredStore) -> None:

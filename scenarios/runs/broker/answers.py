@@ -77,7 +77,8 @@ def note_answer(
     if is_stored:
         ledger.topics[first.topic] = max(first.queue_id, ledger.topics.get(first.topic, 0))
     if "msgId" in fields:
-        yield from _check_region_and_trace(account, first, fields)
+        if not is_late:  # an earlier process of the broker may have had other settings
+            yield from _check_region_and_trace(account, first, fields)
         if is_late and not (account.sync_flush and first.wait and is_stored):
             return
         queue_id, queue_offset = int(fields["queueId"]), int(fields["queueOffset"])
@@ -101,7 +102,9 @@ def note_answer(
 
 def _check_region_and_trace(account: BrokerAccount, put: PutEntry, fields: Mapping[str, str]) -> Iterator[Violation]:
     """STATUS: yield an answer with another region or trace switch than the settings."""
-    wanted = {"MSG_REGION": account.region_id, "TRACE_ON": str(account.trace_on).lower()}
+    known = {"MSG_REGION": account.tables.setting("regionId", put.asked_ns)}
+    known["TRACE_ON"] = account.tables.setting("traceOn", put.asked_ns)
+    wanted = {name: text for name, text in known.items() if text is not None}
     found = {name: fields.get(name) for name in wanted}
     if found != wanted:
         summary = f"the answer to {put.name} has another region or trace switch than the broker"

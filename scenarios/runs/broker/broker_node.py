@@ -403,7 +403,8 @@ class BrokerNode(Node):
             room = DiskRoom(self._kernel, disk, self.settling.paused_ns)
             removals = WatchedRemovals(world.files, disk, room, self, self._judge.report)
             world = replace(world, files=cast(Files, removals))
-        broker = Broker(world, self._config, self._broker_config)
+        # Operators change the settings of a process in place.
+        broker = Broker(world, replace(self._config), replace(self._broker_config))
         progress = self.account.ledger.delay_progress
         if self.copies is not None:
             self.copies.watch_files(broker)

@@ -37,6 +37,7 @@ from .producer import ProducerClient
 from .retry_consumer import RetryConsumer
 from .route_watcher import RouteWatcher
 from .routes import BrokerAddress, Routes
+from .settings_operator import SettingsOperator, settings_at_start
 from .slave_lives import SlaveLives
 from .tailing_consumer import TailingConsumer, tailing_group
 
@@ -67,9 +68,9 @@ class BrokersAndClients(NetworkRun):
                 settling = settlings[name] = self._settling if identity.is_first else self._settling.for_other_store()
                 settling.ledger.clock_set_back = self._disturbances.set_back
                 settling.ledger.transactions.check_max = plan.broker_settings.transaction_check_max
-                answers = plan.broker_settings.region_id, plan.broker_settings.trace_on
+                at_start = settings_at_start(plan)
                 self._accounts[name] = BrokerAccount(
-                    settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, *answers, hits
+                    settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, at_start, hits
                 )
                 members = self._accounts[name].members
                 members.late_ms_max = live.delivery_of_request_ms_max(plan)
@@ -156,6 +157,8 @@ class BrokersAndClients(NetworkRun):
         )
         if self._plan.broker.operators:
             self._users.append(OperatorClient(run, queues))
+        if self._plan.broker.settings_operators:
+            self._users.append(SettingsOperator(run, queues))
         if self._plan.access.clients:
             self._users.append(AccessClient(run))
         if self._plan.broker.watches_routes:

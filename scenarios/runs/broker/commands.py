@@ -13,8 +13,8 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import MessageQueue, encode_json_body
 from ...oracle.group_delivery import Queue
 from ...oracle.put_entry import PutEntry
-from ...oracle.reader import ReadRecord, read
-from ...oracle.returned import SendBackRequest
+from ...oracle.reader import ReadRecord, properties_of, read
+from ...oracle.returned import RetrySend, SendBackRequest
 from ...oracle.transactions import GROUP
 from ...workload.drawing import Draft
 from .message_options import Subscription
@@ -179,6 +179,26 @@ def send_back_command(topic: str, log_offset: int, request: SendBackRequest, *, 
     if version:
         fields["maxReconsumeTimes"] = str(request.retries_max)
     return RemotingCommand(RequestCode.CONSUMER_SEND_MSG_BACK, 0, version=version, ext_fields=fields)
+
+
+def retry_send_command(send: RetrySend, queue_id: int, reading: ReadRecord, *, version: int) -> RemotingCommand:
+    """Return a consumer's own send of a pulled message to the retry topic of its group.
+
+    The properties on the wire repeat both numbers, because RocketMQ's client encodes them before it clears these two.
+    The send waits for durability, also if the first one did not.
+    """
+    record, body = reading
+    own_id = (record.head.store_host + record.physical_offset.to_bytes(8, "big")).hex().upper()
+    first = {"RETRY_TOPIC": record.topic, "ORIGIN_MESSAGE_ID": own_id}
+    counts = {"RECONSUME_TIME": str(send.times), "MAX_RECONSUME_TIMES": str(send.retries_max)}
+    properties = {**first, **properties_of(record.properties), **counts, "DELAY": str(send.delay_level)}
+    properties.pop("WAIT", None)
+    fields = {"a": "CLIENT_INNER_PRODUCER", "b": f"%RETRY%{send.group}", "c": AUTO_CREATE_TOPIC, "d": "4"}
+    fields |= {"e": str(queue_id), "f": "0", "g": str(send.born[0]), "h": str(record.head.flag), "j": str(send.times)}
+    fields |= {"i": "".join(f"{name}\1{text}\2" for name, text in properties.items()), "k": "false", "m": "false"}
+    if version:
+        fields["l"] = str(send.retries_max)
+    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, 0, version=version, ext_fields=fields, body=body)
 
 
 def route_command(topic: str) -> RemotingCommand:

@@ -20,7 +20,7 @@ from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets, encode_json_body
 from ...oracle.evidence import Violation
-from ...oracle.operator_tables import PERM_READ, OperatorTable, Settings
+from ...oracle.operator_tables import OperatorTable, Settings
 from .answers import PULLED
 from .broker_user import BrokerUser, Reply, RunOfUsers
 from .commands import PRODUCER_GROUP, pull_command, query_offset_command, route_command
@@ -149,13 +149,13 @@ class OperatorClient(BrokerUser):
     def _change_system_topic(self, broker: str) -> None:
         """Change a topic of the system, which validateSystemTopicWhenUpdateTopic forbids."""
         queues = self.stream.randint(1, 4, "queues of a system topic")
-        is_forbidden = self.plan.broker_settings.validate_system_topic_when_update_topic
         reply = self._put_topic(broker, _SYSTEM_TOPIC, queues, queues, _PERMS[0], order=False)
         if reply is None:
             return
+        validates = self.run.accounts[broker].tables.setting("validateSystemTopicWhenUpdateTopic", reply.asked_ns)
         is_refused = _SYSTEM_TOPIC_REMARK in (reply.response.remark or "")  # a full disk also makes a change fail
-        if reply.is_success if is_forbidden else is_refused:
-            summary, expected = "a change of a topic of the system is answered against the settings", not is_forbidden
+        if validates is not None and (reply.is_success if validates == "true" else is_refused):
+            summary, expected = "a change of a topic of the system is answered against the settings", validates != "true"
             self.run.report([Violation("STATUS", summary, "", -1, "success", str(expected), str(reply.is_success))])
 
     def _use_missing_names(self, broker: str) -> None:
@@ -205,15 +205,14 @@ class OperatorClient(BrokerUser):
         """Pull once as a member of a group, and check that the group's permission decides."""
         queue = next(queue for queue in self._queues if queue.broker == broker)
         account, asked_ns = self.run.accounts[broker], self.now_ns
-        may_read = account.tables.topics.certain(queue.topic, asked_ns)
         command = pull_command(*queue.queue, 0, EVERYTHING, most=1, suspend_ms=0, group=group)
         reply = self.ask(broker, command)
         certain = account.tables.groups.certain(group, asked_ns)
         if reply is None or not reply.is_of_this_life or certain is None or certain[0] is None:
             return
         is_enabled, is_refused = certain[0][0], reply.response.code == ResponseCode.NO_PERMISSION
-        topic_may_refuse = may_read is None or may_read[0] is None or not int(str(may_read[0][2])) & PERM_READ
-        if (reply.response.code in PULLED and not is_enabled) or (is_refused and is_enabled and not topic_may_refuse):
+        is_readable = account.tables.is_readable(queue.topic, asked_ns)
+        if (reply.response.code in PULLED and not is_enabled) or (is_refused and is_enabled and is_readable):
             summary, found = f"a pull of {group} is answered against consumeEnable", ResponseCode(reply.response.code)
             self.run.report([Violation("STATUS", summary, "", -1, "consumeEnable", str(is_enabled), found.name)])
 
@@ -256,7 +255,9 @@ class OperatorClient(BrokerUser):
         if topic not in ledger.topics:
             return  # a refused send would create the topic with another number of queues
         for _ in range(_REFUSED_REQUESTS):
-            asked = self.stream.choice(refused_requests(topic, self.plan.broker_settings), "refused request")
+            changes_settings = self.plan.broker.settings_operators > 0
+            rows = refused_requests(topic, self.plan.broker_settings, changes_settings=changes_settings)
+            asked = self.stream.choice(rows, "refused request")
             reply = self.ask(broker, asked.command)
             if reply is not None:
                 disk_may_fail = bool(self.plan.capacity_bytes) or self.plan.faults != FaultPlan()

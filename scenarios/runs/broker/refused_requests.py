@@ -29,7 +29,7 @@ from .message_options import EVERYTHING, Subscription
 _UNKNOWN_CODE = 9_999
 _MISSING = "nobody-s"
 """A topic and group that no user creates."""
-_TRANSIENT = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+TRANSIENT = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 _BEYOND = 1 << 40
 """A log offset after the end of every log."""
 
@@ -43,17 +43,24 @@ class RefusedRequest(NamedTuple):
     """The allowed answers, except transient ones."""
 
 
-def refused_requests(topic: str, settings: BrokerSettingsPlan) -> list[RefusedRequest]:
-    """Return requests that a broker with these settings must refuse. topic: one that exists."""
+def refused_requests(
+    topic: str, settings: BrokerSettingsPlan, *, changes_settings: bool = False
+) -> list[RefusedRequest]:
+    """Return requests that a broker started with these settings must refuse. topic: one that exists.
+
+    changes_settings: whether an operator may remove the permissions of the broker, and allow changes of system topics.
+    """
+    closed = (ResponseCode.NO_PERMISSION,) if changes_settings else ()
     early = (ResponseCode.SYSTEM_ERROR,) if settings.accepts_sends_after_ms else ()
     no_group = () if settings.auto_create_subscription_group else (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,)
+    keeps_system_topics = settings.validate_system_topic_when_update_topic and not changes_settings
     return [
         RefusedRequest(reason, command, (*(code if isinstance(code, tuple) else (code,)), *more))
         for rows, more in (
-            (_sends(topic), early),
-            (_pulls(topic), no_group),
+            (_sends(topic), (*early, *closed)),
+            (_pulls(topic), (*no_group, *closed)),
             (_others(), ()),
-            (_changes(topic, keeps_system_topics=settings.validate_system_topic_when_update_topic), ()),
+            (_changes(topic, keeps_system_topics=keeps_system_topics), ()),
         )
         for reason, command, code in rows
     ]
@@ -146,7 +153,7 @@ def check_refused(asked: RefusedRequest, code: int, *, disk_may_fail: bool) -> I
     A broker answers with SYSTEM_ERROR if its disk fails.
     """
     record_tried("STATUS")
-    if code not in (*asked.codes, *_TRANSIENT) and not (disk_may_fail and code == ResponseCode.SYSTEM_ERROR):
+    if code not in (*asked.codes, *TRANSIENT) and not (disk_may_fail and code == ResponseCode.SYSTEM_ERROR):
         expected = " or ".join(each.name for each in asked.codes)
         summary = f"{asked.reason} is answered otherwise"
         yield Violation("STATUS", summary, "", -1, "code", expected, ResponseCode(code).name)

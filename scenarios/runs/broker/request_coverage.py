@@ -84,6 +84,9 @@ USERS: Mapping[str, UserRequests] = {
         ),
         _has("broker.operators", "broker.group_members"),
     ),
+    "operators of settings": UserRequests(
+        (Code.UPDATE_BROKER_CONFIG, Code.GET_BROKER_CONFIG, Code.PULL_MESSAGE), _has("broker.settings_operators")
+    ),
     "clients with accounts": UserRequests(
         (
             *(Code.SEND_MESSAGE_V2, Code.PULL_MESSAGE, Code.HEART_BEAT, Code.GET_CONSUMER_LIST_BY_GROUP),
@@ -115,7 +118,7 @@ SENT_BY_BROKERS: Mapping[Code, str] = {
 """Requests of brokers -> the users that receive or cause them."""
 
 _FIGURES = "reads figures; no promise depends on them"
-_SETTINGS = "settings of a running broker do not change in runs"
+_SETTINGS = "settings of a running name server do not change in runs"
 _CALL = "the broker passes the call to a client and its answer back, and stores no data"
 _REPLY = "a reply goes to a connected client only; it may be lost"
 _NAMES = "the built-in name server answers from memory; runs query only routes and registrations"
@@ -125,7 +128,6 @@ NOT_SIMULATED: Mapping[Code, str] = {
     Code.QUERY_DATA_VERSION: "a broker may ask before it registers; these brokers register without asking",
     Code.CHECK_CLIENT_CONFIG: "checks an expression; changes no table",
     Code.RESUME_CHECK_HALF_MESSAGE: "transaction-check-resumed calls the service instead",
-    **dict.fromkeys((Code.UPDATE_BROKER_CONFIG, Code.GET_BROKER_CONFIG), _SETTINGS),
     **dict.fromkeys((Code.UPDATE_NAMESRV_CONFIG, Code.GET_NAMESRV_CONFIG), _SETTINGS),
     **dict.fromkeys((Code.GET_BROKER_RUNTIME_INFO, Code.GET_TOPIC_STATS_INFO, Code.GET_CONSUME_STATS), _FIGURES),
     **dict.fromkeys((Code.VIEW_BROKER_STATS_DATA, Code.GET_BROKER_CONSUME_STATS), _FIGURES),

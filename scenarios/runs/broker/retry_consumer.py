@@ -1,8 +1,10 @@
 """Retry consumer: fails to process messages, and sends each back until a retry succeeds or none is left.
 
 The consumer pulls the queues of users and the retry queues of its group. A message whose request gets no answer is sent
-back again, so it may be stored more than once. RocketMQ's client sends it to the retry topic itself then, which no
-simulated user does. Source: RocketMQ DefaultMQPushConsumerImpl.sendMessageBack, ConsumeMessageConcurrentlyService.
+back again, so it may be stored more than once. By the plan's chance the consumer sends the message to the retry topic
+itself, as RocketMQ's clients do after a failed request, and orderly ones once the maximum of retries is reached.
+Source: RocketMQ DefaultMQPushConsumerImpl.sendMessageBack, ConsumeMessageConcurrentlyService,
+ConsumeMessageOrderlyService.
 """
 
 from collections.abc import Sequence
@@ -10,12 +12,20 @@ from functools import partial
 
 from ....store.broker.requests import BROKER_VERSION, ResponseCode
 from ....store.formats.delay_level import SCHEDULE_TOPIC
+from ....store.formats.host import Host
 from ...claims.machine import DELAYS_MS
-from ...oracle.reader import LogRecord
-from ...oracle.returned import SendBackRequest
+from ...oracle.reader import LogRecord, ReadRecord
+from ...oracle.returned import FIRST_LEVEL, RetrySend, SendBackRequest
 from .answers import PULLED
 from .broker_user import BrokerUser, RunOfUsers
-from .commands import HEARTBEAT_MS, consumer_heartbeat, pull_command, pulled_records, send_back_command
+from .commands import (
+    HEARTBEAT_MS,
+    consumer_heartbeat,
+    pull_command,
+    pulled_records,
+    retry_send_command,
+    send_back_command,
+)
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
 
@@ -28,6 +38,7 @@ _RETRY_MS, _IDLE_MS = 200, 1_000
 _LEVELS = (0, 0, 0, *range(1, len(DELAYS_MS) + 1), -1)
 """RocketMQ's clients ask for level 0 unless their user chooses another. -1: the message is hopeless."""
 _OLD_VERSION = 0
+_ORDERLY_CHANCE = 0.3
 
 
 class RetryConsumer(BrokerUser):
@@ -47,12 +58,16 @@ class RetryConsumer(BrokerUser):
             self.world.tasks.spawn(f"consume {queue}", partial(self._consume_queue, queue))
 
     def _send_heartbeats(self) -> None:
-        """A heartbeat creates the retry topic."""
-        topics = [*self.run.topics, RETRY_TOPIC]
         while True:
             for broker in self.run.accounts:
-                self.ask(broker, consumer_heartbeat(self.client_id, topics, EVERYTHING, GROUP))
+                self._send_heartbeat(broker)
             self.world.tasks.sleep(HEARTBEAT_MS)
+
+    def _send_heartbeat(self, broker: str) -> bool:
+        """Let the broker create the retry topic. Return whether it has answered SUCCESS."""
+        topics = [*self.run.topics, RETRY_TOPIC]
+        reply = self.ask(broker, consumer_heartbeat(self.client_id, topics, EVERYTHING, GROUP))
+        return reply is not None and reply.is_success
 
     def _consume_queue(self, queue: BrokerQueue) -> None:
         while True:
@@ -74,22 +89,26 @@ class RetryConsumer(BrokerUser):
             return reply.field("nextBeginOffset")
         if not reply.is_success:
             return position
-        for record, _ in pulled_records(reply.response.body):
+        retry = self._retry
+        for reading in pulled_records(reply.response.body):
             self.machine.die_by_chance("with a message to retry")
-            if self.stream.chance(self._retry.fail_chance, "fails"):
-                self._send_back(queue.broker, record)
+            if not self.stream.chance(retry.fail_chance, "fails"):
+                continue
+            if retry.retry_queues and self.stream.chance(retry.own_send_chance, "sends itself"):
+                self._send_to_retry_topic(queue.broker, reading)
+            else:
+                self._send_back(queue.broker, reading.record)
         return reply.field("nextBeginOffset")
 
     def _send_back(self, broker: str, record: LogRecord) -> None:
         """Send a message back until the broker answers SUCCESS, or does not have the message."""
         account, retry, offset = self.run.accounts[broker], self._retry, record.physical_offset
         level = self.stream.choice(_LEVELS, "level")
-        version = _OLD_VERSION if retry.old_clients else BROKER_VERSION
         while True:
             asked_in = account.ledger.life
             request = SendBackRequest(GROUP, level, retry.retries_max, retry.retry_queues)
             account.ledger.returned.add_request(offset, request)
-            reply = self.ask(broker, send_back_command(record.topic, offset, request, version=version))
+            reply = self.ask(broker, send_back_command(record.topic, offset, request, version=self._version))
             if reply is not None and reply.is_success:
                 request.is_kept = asked_in == account.ledger.life
                 account.hits["sent back"] += 1
@@ -97,6 +116,37 @@ class RetryConsumer(BrokerUser):
             if reply is not None and "expected that of a message" in (reply.response.remark or ""):
                 return
             self.world.tasks.sleep(_RETRY_MS)
+
+    def _send_to_retry_topic(self, broker: str, reading: ReadRecord) -> None:
+        """Send a message to the retry topic until the broker answers SUCCESS."""
+        account, retry, record = self.run.accounts[broker], self._retry, reading.record
+        put = account.ledger.put_seen_in(record) or account.ledger.put_returned_in(record)
+        assert put is not None, record
+        before = record.head.reconsume_times
+        times = max(before, retry.retries_max) if self.stream.chance(_ORDERLY_CHANCE, "orderly") else before + 1
+        while True:
+            # RocketMQ's client chooses a queue of the route, so the topic exists.
+            if self._send_heartbeat(broker) and self._send_once(broker, put.name, times, reading):
+                account.hits["sent to retry topic"] += 1
+                return
+            self.world.tasks.sleep(_RETRY_MS)
+
+    def _send_once(self, broker: str, name: str, times: int, reading: ReadRecord) -> bool:
+        """Return whether the broker has answered SUCCESS."""
+        ledger, retry, host = self.run.accounts[broker].ledger, self._retry, Host.of_address(f"{self.machine.host}:0")
+        level, born = FIRST_LEVEL + reading.record.head.reconsume_times, (self.world.clock.now_ms(), host.address)
+        send = RetrySend(GROUP, level, retry.retries_max, retry.retry_queues, times=times, born=born)
+        ledger.returned.add_send(name, send)
+        queue_id = self.stream.randbelow(retry.retry_queues, "retry queue")
+        reply = self.ask(broker, retry_send_command(send, queue_id, reading, version=self._version))
+        if reply is None or not reply.is_success:
+            return False
+        send.is_kept = reply.is_of_this_life
+        return True
+
+    @property
+    def _version(self) -> int:
+        return _OLD_VERSION if self._retry.old_clients else BROKER_VERSION
 
     def unfinished_text(self) -> str:
         """Return a queue that the consumer has not processed to its end, or a delay level that has not delivered all.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tornlog.scenarios.oracle.operator_tables import OperatorTable, OperatorTables, Settings
+from tornlog.scenarios.oracle.operator_tables import BROKER_PERMISSION, OperatorTable, OperatorTables, Settings
 
 OPEN, READ_ONLY, WRITE_ONLY = ((4, 4, perm, False) for perm in (6, 4, 2))
 
@@ -15,6 +15,7 @@ def changed(table: OperatorTable, settings: Settings | None, *, at_ns: int = 5) 
 def tables() -> OperatorTables:
     """Return tables in which T0 is read only since 5 ns."""
     tables = OperatorTables()
+    tables.settings.restart({BROKER_PERMISSION: ("6",)})
     changed(tables.topics, READ_ONLY)
     return tables
 
@@ -51,15 +52,30 @@ def test_a_change_in_flight_may_take_effect_after_a_start(tables: OperatorTables
 
 
 @pytest.mark.parametrize(
-    ("settings", "is_refused", "count"),
-    [(READ_ONLY, False, 0), (READ_ONLY, True, 1), (WRITE_ONLY, False, 1), (WRITE_ONLY, True, 0)],
+    ("settings", "of_broker", "is_refused", "count"),
+    [
+        (READ_ONLY, "6", False, 0),
+        (READ_ONLY, "6", True, 1),
+        (WRITE_ONLY, "6", False, 1),
+        (WRITE_ONLY, "6", True, 0),
+        (READ_ONLY, "2", True, 0),
+        (READ_ONLY, "2", False, 1),
+    ],
 )
-def test_the_permission_of_a_topic_decides_about_pulls(
-    tables: OperatorTables, settings: Settings, count: int, *, is_refused: bool
+def test_the_permissions_of_topic_and_broker_decide_about_pulls(
+    tables: OperatorTables, settings: Settings, of_broker: str, count: int, *, is_refused: bool
 ) -> None:
     changed(tables.topics, settings)
+    tables.settings.restart({BROKER_PERMISSION: (of_broker,)})
     found = tables.check_pull("T0", is_refused=is_refused, is_done=not is_refused, asked_ns=9)
     assert [each.invariant for each in found] == ["STATUS"] * count
+
+
+def test_a_restart_ends_the_changes_of_settings(tables: OperatorTables) -> None:
+    tables.settings.record_success("deleteWhen", tables.settings.record_request("deleteWhen", ("16",)), 5)
+    assert tables.setting("deleteWhen", 9) == "16"
+    tables.settings.restart({BROKER_PERMISSION: ("6",)})
+    assert tables.setting("deleteWhen", 9) is None
 
 
 def test_a_route_has_the_settings_of_the_topic(tables: OperatorTables) -> None:

@@ -1,0 +1,209 @@
+"""Broker services: retries, groups, lookups, operators, accounts, requests in flight, routes."""
+
+from ..scenario import Scenario
+from .brokers import BROKER, FAIR, SLAVES, SLAVES_BESIDE_RETENTION, SLAVES_CHANCE
+
+SCENARIOS: tuple[Scenario, ...] = (
+    # Consumers send messages back for a retry, and the broker's machine dies.
+    Scenario(
+        "consumer-retry",
+        "after the broker acknowledged a message that a consumer sent back, it delivers the message again when the "
+        "delay is over",
+        BROKER.replace(
+            consumers=(1, 2),
+            heals=(True,),
+            topics=(1, 2),
+            messages_each=(5, 8),
+            commit_log_bytes=(1024, 2048),
+            faults={"failed_creation_chance": (0.0, 0.3, 0.6)},
+            broker={"send_back_chance": (0.3, 1.0), "rest_ms_max": (8_000,)},
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+        stream="what-is-sent-back-is-given-again",
+    ),
+    # Consumers fail to process messages, from retry to retry, while the broker's machine dies and answers are lost.
+    Scenario(
+        "consumer-dead-letters",
+        "each message that a consumer sends back is delivered again when its delay is over, and after the last retry "
+        "it is a dead letter, once for each request",
+        BROKER.replace(
+            lives=(1, 2),
+            sync_flush=(True,),
+            producers=(1, 2),
+            consumers=(0,),
+            topics=(1, 2),
+            queues_per_topic=(1,),
+            messages_each=(2, 4),
+            heals=(True, True, False),
+            memory={"transient_pool": (False,)},
+            network={**FAIR, "broken_chance": (0.0, 0.0, 0.05)},
+            broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 8_000)},
+            retry={
+                "failing_consumers": (1, 2),
+                "fail_chance": (0.7, 1.0),
+                "retries_max": (0, 1, 2),
+                "retry_queues": (1, 2, 3, 0),
+                "old_clients": (False, True),
+            },
+        ).with_late_optional(0.5, own_sends={"retry": {"own_send_chance": (0.3, 1.0)}}),
+    ),
+    # Members of a group lock the queues that they consume. Members die, leave, fall silent and return.
+    Scenario(
+        "orderly-consumers",
+        "while members of a group join, leave and die, at most one of them holds the lock of each queue, and the group "
+        "processes every queue in order to its end",
+        BROKER.replace(
+            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
+            lives=(1, 1, 2),
+            producers=(1, 2),
+            consumers=(0,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            messages_each=(2, 5),
+            heals=(True, True, False),
+            broker={
+                "group_members": (2, 2, 3),
+                "leave_chance": (0.0, 0.1, 0.3),
+                "client_death_chance": (0.0, 0.05, 0.3),
+                "tailing_consumers": (0,),
+                "pull_messages_max": (1, 4),
+                "rest_ms_max": (0, 8_000, 150_000),
+            },
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+    ),
+    # Members of a group leave, fall silent for longer than the broker's patience, and return.
+    Scenario(
+        "group-members",
+        "after a member leaves, dies or falls silent, the broker lists exactly the others and tells each in time",
+        BROKER.replace(
+            endings=("stop", "stop", "crash at rest"),
+            lives=(1,),
+            producers=(1,),
+            consumers=(0,),
+            topics=(1,),
+            queues_per_topic=(1, 2),
+            messages_each=(2,),
+            heals=(False,),
+            broker={
+                "group_members": (2, 3),
+                "leave_chance": (0.2, 0.4),
+                "client_death_chance": (0.0, 0.3),
+                "tailing_consumers": (0,),
+                "rest_ms_max": (350_000,),
+            },
+        ),
+    ),
+    # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
+    Scenario(
+        "broker-lookups",
+        "every answer to a lookup by key, id or time contains exactly the messages that the broker has dispatched, and "
+        "the bounds of a queue contain them",
+        BROKER.replace(
+            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
+            lives=(1, 2),
+            producers=(1, 2),
+            consumers=(0,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            heals=(True, False),
+            index={"slots": (5, 40), "keys_chance": (0.5, 1.0), "seekers": (1, 2)},
+            memory={"transient_pool": (False, True)},
+            consume_queue_bytes=(100, 200, 6_000),
+            retention={"deletes_segments": (False, False, True)},
+            broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES_BESIDE_RETENTION),
+    ),
+    # An operator creates, changes and deletes topics and groups, and resets offsets, while users send and consume.
+    Scenario(
+        "operator-changes",
+        "an operator's change of a topic, group or permission takes effect before its answer and survives a crash, and "
+        "every member receives offsets that an operator resets",
+        BROKER.replace(
+            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
+            lives=(1, 2),
+            producers=(1, 2),
+            consumers=(0,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            messages_each=(2, 5),
+            heals=(True, False),
+            sync_flush=(True,),
+            memory={"transient_pool": (False,)},
+            cluster={"slaves": (0, 0, 0, 1)},
+            broker={
+                "operators": (1,),
+                "group_members": (0, 1, 2),
+                "tailing_consumers": (0,),
+                "rest_ms_max": (2_000, 15_000),
+            },
+        ).with_late_optional(0.5, settings={"broker": {"settings_operators": (1,)}}),
+    ),
+    # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
+    Scenario(
+        "broker-accounts",
+        "a broker executes exactly the requests that its access rules allow, also while accounts change and after a "
+        "crash, and a refused request has no effect",
+        BROKER.replace(
+            endings=("crash in traffic", "stop in traffic", "crash at rest", "stop"),
+            lives=(1, 2),
+            producers=(1,),
+            consumers=(0, 1),
+            topics=(1, 2),
+            queues_per_topic=(1,),
+            messages_each=(2, 5),
+            heals=(True, False),
+            sync_flush=(True,),
+            memory={"transient_pool": (False,)},
+            broker={"tailing_consumers": (0,), "rest_ms_max": (2_000, 15_000)},
+            access={"clients": (1,), "edited_by_hand": (False, True, True)},
+        ),
+    ),
+    # Clients send further requests over a connection before the answers to earlier ones.
+    Scenario(
+        "requests-in-flight",
+        "if several requests are in flight on one connection, each gets the answer to its own request, also when "
+        "the broker stops under load",
+        BROKER.replace(
+            endings=("stop in traffic", "stop in traffic", "crash in traffic", "stop"),
+            lives=(1, 2),
+            sync_flush=(True, True, False),
+            producers=(1, 2),
+            consumers=(1,),
+            topics=(1, 2),
+            queues_per_topic=(1, 2),
+            messages_each=(6, 9),
+            messages={"batch_chance": (0.0, 0.3)},
+            heals=(True, False),
+            broker={
+                "sends_in_flight": (2, 3),
+                "tasks_each": (1, 2),
+                "tailing_consumers": (0, 1),
+                "rest_ms_max": (0, 2_000),
+            },
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+    ),
+    # Brokers stop, die and return. Each is a name server that loses the others and gets them back.
+    Scenario(
+        "name-server-routes",
+        "a name server lists each running broker within two intervals of registration, and a broker that ended only "
+        "until it notices the end",
+        BROKER.replace(
+            endings=("stop in traffic", "stop", "crash at rest", "crash at rest"),
+            lives=(2,),
+            sync_flush=(True,),
+            producers=(1,),
+            consumers=(0,),
+            topics=(1,),
+            messages_each=(1, 2),
+            memory={"transient_pool": (False,)},
+            heals=(True, False),
+            cluster={"slaves": (0, 0, 0, 1)},
+            broker={
+                "watches_routes": (True,),
+                "masters": (2,),
+                "tailing_consumers": (0,),
+                "rest_ms_max": (30_000,),
+                "off_ms_max": (1_000, 30_000, 150_000),
+            },
+        ),
+    ),
+)
