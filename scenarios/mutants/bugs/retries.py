@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ....store.broker.processors.send import SendMessageProcessor
+from ....store.broker.processors.send import FIRST_DELAY_LEVEL, SendMessageProcessor
 from ....store.broker.requests import RequestRefusedError, success_response
 from ....store.broker.router import Channel, LateResponse
 from ....store.broker.topics import TopicConfig
@@ -88,3 +88,14 @@ def send_back_needs_queue(self: SendMessageProcessor, request: RemotingCommand, 
     if bit(group.retry_queue_nums <= 0):
         raise RequestRefusedError("the group has no retry queue")
     return send_back_needs_queue.original(self, request, channel)
+
+
+# apache/rocketmq issue 2724.
+@bug("dead-letter-delayed", SendMessageProcessor, "_retry_message", found_by=("SCHED",))
+@needs(_FAILING)
+def retry_message_with_delay(
+    self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
+) -> Message:
+    """A dead letter has the delay of a further retry, so it appears hours after the consumer has given it up."""
+    bit(level == 0)
+    return retry_message_with_delay.original(self, record, topic, level or FIRST_DELAY_LEVEL + record.reconsume_times)
