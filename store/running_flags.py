@@ -55,6 +55,11 @@ class RunningFlags:
     def has_failed(self) -> bool:
         return self._lasting != 0
 
+    @property
+    def lasting(self) -> RefusalReason:
+        """The reasons to refuse puts until the restart."""
+        return RefusalReason(self._lasting)
+
     def add_refusal(self, reason: RefusalReason) -> None:
         assert reason, "a refusal needs a reason"
         with self._lock:

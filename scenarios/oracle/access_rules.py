@@ -1,12 +1,14 @@
 """Access rules: the oracle's model of a broker's plain_acl.yml, and of the requests that it must refuse (STATUS, META).
 
-    request            no access key, an unknown one or a wrong signature is refused; then codes of administrators
-    topic and group    the permission of the account for the name, else its default; an admin without names has all
-    white list         addresses that need neither signature nor permission, for all accounts or for one
+    request            refused without an access key, with an unknown key or a wrong signature, or if its code is for
+                       administrators only
+    topic and group    need the account's permission for the name, or else the account's default permission; an
+                       administrator without permissions by name has all of them
+    white list         clients at these addresses, for all accounts or for one, need no signature and no permission
 
-    change by request  applies before its answer, and survives a crash after it
-    change by hand     applies when the broker has looked at the file; until then the old or the new rules apply
-    damaged file       changes nothing
+    change by request  applies before its answer, and survives a crash after the answer
+    change by hand     applies after the broker has read the file; until then the old or the new rules apply
+    damaged file       changes no rule
 
 The model shares no code with the store.
 Source: RocketMQ PlainPermissionManager.validate, checkPerm, AclFileWatchService.
@@ -20,7 +22,7 @@ from .evidence import Violation, record_tried
 
 
 class AccessRequest(NamedTuple):
-    """The properties of a request that decide about it."""
+    """The fields of a request on which the permission check depends."""
 
     name: str
     access_key: str | None
@@ -28,14 +30,14 @@ class AccessRequest(NamedTuple):
     """The key of the signature."""
     is_of_admins: bool = False
     is_open: bool = False
-    """Whether every client may send it."""
+    """Whether every client may send the request, even without a signature."""
     needs: tuple[tuple[str, str], ...] = ()
-    """`topic:NAME` or `group:NAME`, and PUB or SUB."""
+    """The needed permissions: pairs of `topic:NAME` or `group:NAME`, and PUB or SUB."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountRule:
-    """One account. `perms` has names like those in `AccessRequest.needs`."""
+    """One account of the file. `perms`: `topic:NAME` or `group:NAME` -> the permission, such as `PUB|SUB`."""
 
     secret_key: str
     admin: bool = False
@@ -100,7 +102,10 @@ class RuleSet:
 
 
 def _matches(pattern: str, host: str) -> bool:
-    """Return whether a pattern of IPv4 addresses matches: numbers, `*`, `1-9` and, at the end, `{1,2}`."""
+    """Return whether an IPv4 address matches. Each part of the pattern is a number, `*` or a range such as `1-9`.
+
+    The last part may list alternatives, such as `{1,2}`.
+    """
     if not pattern:
         return False
     head, brace, tail = pattern.partition("{")
@@ -115,26 +120,26 @@ def _matches(pattern: str, host: str) -> bool:
 
 @dataclass(slots=True)
 class AccessModel:
-    """The rules of one broker. Whoever changes the file waits until no other change is under way."""
+    """The rules that one broker may apply. A user changes the file only while no other change is in progress."""
 
     host: str
-    """The address of the clients whose requests are judged."""
+    """The IP address of the clients whose requests are checked."""
     current: RuleSet
-    """The content of the file, after the last complete change."""
+    """The content of the file after the last complete change."""
     reload_ns_max: int
-    """How long a broker may need to notice a change by hand."""
+    """The longest time that a broker needs to notice a change by hand."""
     is_damaged: bool = False
-    """Whether the file is invalid now, or a crash may have left it so."""
+    """Whether the file is invalid, or may be invalid after a crash."""
     changes: int = 0
     """The number of changes that have begun."""
     _possible: list[RuleSet] = field(default_factory=list)
-    """Rules beside the current ones that may apply."""
+    """Rules that the broker may apply in place of the current ones."""
     _under_way: RuleSet | None = None
     _is_by_hand: bool = False
     _starts_left: int = 0
-    """The number of starts of the broker in which it may still execute the request under way."""
+    """How many further starts of the broker may execute the request to change the file."""
     _applies_ns: int = 0
-    """When only the current rules apply."""
+    """The time from which the broker applies only the current rules."""
 
     @property
     def may_change(self) -> bool:
@@ -153,7 +158,7 @@ class AccessModel:
     def end_change(self, now_ns: int) -> None:
         """Record that a change by hand is written, or that the request to change the file was answered SUCCESS.
 
-        A request without SUCCESS stays under way.
+        Without the answer SUCCESS, the broker may still execute the request.
         """
         assert self._under_way is not None, "a change has begun"
         if self._is_by_hand:
@@ -170,12 +175,12 @@ class AccessModel:
         self._under_way = None
 
     def end_damage(self, now_ns: int) -> None:
-        """Record that the file is as before the damage. The broker may not have noticed a change before it."""
+        """Record that the file has its earlier content again. The broker may not have read the last change yet."""
         self.is_damaged = False
         self._applies_ns = now_ns + self.reload_ns_max
 
     def check_loaded(self, text: str) -> Iterator[Violation]:
-        """META: yield a file, found at a start, that is neither as acknowledged nor as in the last change."""
+        """META: yield a violation if a start finds neither the acknowledged rules nor those of a change in progress."""
         record_tried("META")
         found, allowed = RuleSet.parse(text), [self.current]
         if self._under_way is not None:
@@ -191,14 +196,17 @@ class AccessModel:
             self._possible = [self._under_way]
 
     def verdicts(self, request: AccessRequest, now_ns: int) -> set[bool]:
-        """Return whether a request must be refused now; both answers if that is uncertain."""
+        """Return whether the broker must refuse a request now: one value, or both if each is allowed."""
         if self._under_way is None and not self.is_damaged and now_ns > self._applies_ns:
             self._possible = []
         return {rules.refuses(request, self.host) for rules in (self.current, *self._possible)}
 
 
 def check_access(request: AccessRequest, verdict: bool | None, *, is_refused: bool) -> Iterator[Violation]:
-    """STATUS: yield an answer that contradicts the rules. verdict: whether they refuse, None if that is uncertain."""
+    """STATUS: yield a violation if an answer contradicts the rules.
+
+    verdict: whether the rules refuse the request; None if each answer is allowed.
+    """
     if verdict is None or verdict is is_refused:
         if verdict is not None:
             record_tried("STATUS")

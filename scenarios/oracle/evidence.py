@@ -14,9 +14,15 @@ from traceback import walk_tb
 from typing import Any, Protocol
 
 from ...store.message_store import MessageStore
+from ...store.running_flags import RefusalReason
 from .ledger import Ledger
+from .reader import ENTRY
 from .recovered import RecoveredStore
 
+_LOG = "commitlog"
+"""The file of a violation whose offset is a log offset."""
+_IN_QUEUE = re.compile(r"\bconsumequeue/(?P<queue>[^/]+/\d+)(?:/(?P<base>\d{20}))?$")
+"""A consume queue, or one of its files, whose name is the offset of its first byte in the queue."""
 _NO_NAME = re.compile(r"[ /\\:]")
 
 
@@ -35,9 +41,22 @@ class Violation:
     """Text for people: service states, and the source line of a store error."""
 
     def __str__(self) -> str:
-        place = f" ({self.file} @ {self.offset})" if self.file else ""
+        place = f" ({self.place_text})" if self.file else ""
         facts = ", ".join(f"{name} {text}" for name, text in self.facts)
         return f"{self.invariant}: {self.summary}{place}" + (f": {self.field}: {facts}" if facts else "")
+
+    @property
+    def place_text(self) -> str:
+        """File and offset, with the kind of the offset: of a byte in a file, or in the whole log or queue."""
+        if self.offset < 0:
+            return self.file
+        if self.file == _LOG:
+            return f"{self.file} @ log offset {self.offset}"
+        place = f"{self.file} @ byte {self.offset}"
+        queue = _IN_QUEUE.search(self.file)
+        if queue is None:
+            return place
+        return f"{place}, queue offset {(int(queue['base'] or 0) + self.offset) // ENTRY.size} of {queue['queue']}"
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -122,9 +141,24 @@ def services_text(store: MessageStore, named: str = "") -> str:
         if name == named or error is not None:
             last = "none" if error is None else error if isinstance(error, str) else error_text(error)
             lines.append(f"{name}: {progress}; last error: {last}" if progress else f"{name}: last error: {last}")
-    if not store.flags.is_writeable:
-        lines.append("the store takes no puts any more")
+    lasting = refusals_until_restart(store)
+    lines += lasting.values()
+    if not lasting and not store.flags.is_writeable:
+        lines.append(f"no puts now: {RefusalReason(store.flags.bits).name}")
     return "\n".join(lines)
+
+
+def refusals_until_restart(store: MessageStore) -> dict[RefusalReason, str]:
+    """Describe each reason to refuse puts until a restart, with the count of failures at which a service gave up."""
+    texts = {reason: f"no puts until a restart: {reason.name}" for reason in store.flags.lasting}
+    dispatch, index = store.dispatch, store.index
+    if RefusalReason.WRITE_LOGICS_QUEUE_ERROR in texts:
+        count = f", dispatch gave up at a count of {dispatch.failures} failures, at log offset {dispatch.failed_at}"
+        texts[RefusalReason.WRITE_LOGICS_QUEUE_ERROR] += count
+    if RefusalReason.WRITE_INDEX_FILE_ERROR in texts and index is not None:
+        count = f", the index gave up at a count of {index.failures} failed creations"
+        texts[RefusalReason.WRITE_INDEX_FILE_ERROR] += count
+    return texts
 
 
 def _services_with_time_limit(store: MessageStore) -> Iterator[tuple[str, str, BaseException | str | None]]:

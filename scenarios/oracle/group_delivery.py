@@ -21,7 +21,7 @@ class MessagePlace(NamedTuple):
     queue_offset: int
 
     def __str__(self) -> str:
-        return f"{self.topic}/{self.queue_id} @ {self.queue_offset}"
+        return f"queue offset {self.queue_offset} of {self.topic}/{self.queue_id}"
 
 
 def is_of_users(topic: str) -> bool:

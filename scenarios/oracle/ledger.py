@@ -2,9 +2,9 @@
 
 A put is acknowledged, refused, or unknown. A put in flight at a crash, or answered with a timeout, is unknown.
 
-The fields of a ledger are its whole state. `savepoint` and `restore` go back to an earlier state, once for each crash
-image to check. A state digest includes all fields, also nested ones, except those declared with `compare=False`,
-which follow from others or end at a restart.
+The fields of a ledger are its whole state. A check of several crash images calls `savepoint` once, and `restore` before
+each image. A state digest includes all fields, also nested ones, except fields with `compare=False`: their values
+follow from other fields, or are reset at a restart.
 """
 
 import pickle
@@ -51,10 +51,10 @@ class ConsumedMessage:
     queue_offset: int
     put: PutEntry
     copy_end: int | None = None
-    """Log offset after the copy that the consumer received; None for the put's own record."""
+    """The log offset at which the received copy ends; None if the consumer received the put's own record."""
     copy_is_durable: bool = False
     given_at: int | None = None
-    """Log offset in the record, needed if the put has no answer."""
+    """The log offset in the received record, for a put without an answer."""
 
     @property
     def physical_offset(self) -> int | None:
@@ -81,7 +81,7 @@ class Pull:
     is_over: bool = False
 
     def restart_walk(self) -> None:
-        """Restart at the first message, because the queue was removed and its offsets are reused."""
+        """Restart at the first message, because the store removed the queue and uses its offsets again."""
         self.puts.clear()
         self.begin_offset = self.end_offset = 0
 
@@ -110,7 +110,7 @@ class Versions:
     path: str
     durable: bytes | None = None
     begun: list[bytes] = field(default_factory=list)
-    """Later versions, whose writes have failed or not returned."""
+    """Versions after the durable one, whose writes have failed or have not returned."""
     kept: bytes | None = None
     """The version before the durable one, which the backup file must have; None: no backup is required."""
     loaded: bytes | None = None
@@ -145,7 +145,7 @@ class Ledger:
     by_properties: dict[bytes, PutEntry] = field(default_factory=dict, compare=False)
     by_name: dict[str, PutEntry] = field(default_factory=dict, compare=False)
     promised: dict[str, PutEntry] = field(default_factory=dict)
-    """Name -> put that must survive from now on, in the order in which puts were promised."""
+    """Name -> put. These puts must survive from now on. The order is that of the calls of `promise`."""
     gone: dict[str, PutEntry] = field(default_factory=dict)
     """Puts that a recovery found missing, and that must not reappear."""
     stable: list[ConsumedMessage] = field(default_factory=list)
@@ -162,17 +162,17 @@ class Ledger:
     delay_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/delayOffset.json"))
     group_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/consumerOffset.json"))
     unreported_damage: str = ""
-    """The side file that was damaged while the machine was off, until a start has reported it."""
+    """The side file that was damaged while the machine was off; empty after a start has reported the damage."""
     progress_is_final: bool = False
     """Whether the last stop was clean and persisted all progress."""
     delivery_is_restored: bool = False
     """Whether the progress of delivery was lost after the last stop, so that the next start reads it from the log."""
     expired_to: int = 0
-    """Log offset before which retention has begun to remove segments."""
+    """Retention has removed, or has begun to remove, the segments before this log offset."""
     ended_queues: set[tuple[str, int]] = field(default_factory=set)
-    """Queues that were removed because they were empty. A removed queue may have restarted at 0."""
+    """Queues that the store removed because they were empty. A later put may have started the queue again at 0."""
     holes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
-    """Topic and queue -> queue offsets without a readable record, skipped by a restart or damaged."""
+    """Topic and queue id -> queue offsets without a readable record: a restart skipped them, or damage affects them."""
     known_damage: KnownDamage = field(default_factory=KnownDamage)
     clock_set_back: list[ClockSetBack] = field(default_factory=list, compare=False)
     queue_ends: Counter[tuple[str, int]] = field(default_factory=Counter, compare=False)
@@ -235,7 +235,10 @@ class Ledger:
             self.on_request(entry)
 
     def put_of(self, record: LogRecord) -> PutEntry | None:
-        """Return the put whose own record this is. The record may be redirected or in light queues."""
+        """Return the put whose own record, not a copy, this is.
+
+        The record may be in the queue of a delayed or half message, or also in light queues.
+        """
         put = self.by_properties.get(record.properties)
         if put is not None or not _may_be_changed_by_store(record):
             return put
@@ -243,7 +246,7 @@ class Ledger:
         return put if put is not None and put.place == (record.topic, record.queue_id) else None
 
     def put_copied_by(self, record: LogRecord) -> PutEntry | None:
-        """Return the put whose delivered or committed copy is the record."""
+        """Return the put of which the record is a copy: a delivered delayed message, or a committed half message."""
         if b"REAL_TOPIC\1" not in record.properties:
             return None
         put = self.put_named_by(record)
@@ -252,7 +255,7 @@ class Ledger:
         return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
 
     def put_seen_in(self, record: LogRecord) -> PutEntry | None:
-        """Return the put whose own record or copy the given record is."""
+        """Return the put of which the record is the own record or a copy."""
         return self.put_of(record) or self.put_copied_by(record)
 
     def put_returned_in(self, record: LogRecord) -> PutEntry | None:
@@ -315,13 +318,13 @@ class Ledger:
         return put.physical_offset is not None and put.physical_offset < self.expired_to
 
     def lose_progress(self) -> None:
-        """Record that the newest file of commits is unreadable, so the next start reads the backup."""
+        """Record that consumerOffset.json is unreadable, so that the next start reads its backup."""
         self.group_progress.lose_durable()
         self.progress_is_final = False
         self.commits.lose_newest_file()
 
     def may_still_be_stored(self, put: PutEntry) -> bool:
-        """Return whether the client of the put waits, or its wait timed out after the last start."""
+        """Return whether the broker may still store the put: its client waits, or timed out after the last start."""
         return put.over_in is None or put.over_in == self.life
 
     def promise(self, entry: PutEntry) -> None:

@@ -25,7 +25,7 @@ PROPERTIES_MAX = 32_767
 """The limit is in bytes for a record, in UTF-16 code units for a put."""
 
 
-_TOPIC_MAX = 127
+TOPIC_MAX = 127
 
 
 _FIXED_BYTES = 91
@@ -130,7 +130,7 @@ def refusal(
     is refused as a whole. The characters of a batch are not counted.
     """
     too_long = max(map(len, properties)) > PROPERTIES_MAX  # properties that fit in bytes also fit in code units
-    if too_long and not in_batch and len(topic) <= _TOPIC_MAX and java_length(properties[0].decode()) <= PROPERTIES_MAX:
+    if too_long and not in_batch and len(topic) <= TOPIC_MAX and java_length(properties[0].decode()) <= PROPERTIES_MAX:
         return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
     return PutMessageStatus.MESSAGE_ILLEGAL if too_long or not is_possible else None
 
@@ -278,6 +278,8 @@ class PutEntry:
     """The start after which the client's wait timed out; None while it waits. No later start may store the put."""
     knows_port: bool = field(default=True, compare=False)
     """Whether the born port is known. The client's system chooses it, and the first record contains it."""
+    refused_because: str = field(default="", compare=False)
+    """The reasons for which the put must be refused; empty if it can be stored."""
     _head: RecordHead | None = field(default=None, init=False, repr=False, compare=False)
     _sys_flag: int = field(default=0, init=False, repr=False, compare=False)
 

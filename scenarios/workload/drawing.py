@@ -4,7 +4,7 @@ Random choices depend only on the plan, the stream and the message's name, not o
 such choices may also depend on the end of the producer's last record.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...sim.choices import Stream
@@ -13,7 +13,7 @@ from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES
 from ...store.formats.messages import PutMessageStatus
 from ..claims.plan import Plan
 from ..oracle.ledger import HALF_TOPIC
-from ..oracle.put_entry import PLAIN, PutContent, PutEntry, WaitingPlace, refusal
+from ..oracle.put_entry import PLAIN, PROPERTIES_MAX, PutContent, PutEntry, WaitingPlace, refusal
 from ..oracle.transactions import TransactionBehaviour
 from . import options, transaction_traffic
 from .sizes import LongestProperties, draw_body_bytes, draw_longest
@@ -97,15 +97,39 @@ class Draft:
     def refusal(self, puts: Sequence[PutEntry], plan: Plan) -> PutMessageStatus | None:
         assert len(puts) == len(self.messages), self.messages[0].name
         assert self.in_batch or len(puts) == 1, "several messages are a batch"
-        content = self.batch_body(put.name for put in puts) if self.in_batch else puts[0].body
+        properties, reasons = [put.properties for put in puts], list(self._reasons_to_refuse(puts, plan))
+        status = refusal(self.topic, properties, in_batch=self.in_batch, is_possible=not reasons)
+        if status is not None:
+            too_long = f"its properties have {max(map(len, properties))} bytes, at most {PROPERTIES_MAX}"
+            puts[0].refused_because = "; ".join(reasons) or too_long
+        return status
+
+    def _reasons_to_refuse(self, puts: Sequence[PutEntry], plan: Plan) -> Iterator[str]:
+        """Yield each reason, except the length of the properties, for which no record can hold the puts."""
+        limit_bytes, segment_bytes, number = (
+            plan.messages.limit_bytes,
+            plan.commit_log_bytes,
+            self.given.reconsume_times,
+        )
+        if not self.is_legal:
+            topic = (
+                "has a '/'" if "/" in self.topic else f"has {len(self.topic.encode())} bytes, at most {MAX_TOPIC_BYTES}"
+            )
+            yield (
+                f"reconsumeTimes {number} has more than 32 bits" if number in ILLEGAL_NUMBERS else f"its topic {topic}"
+            )
         if self.behaviour is not None:
-            is_taken = not plan.broker_settings.reject_transaction_message
-            fits = is_taken and transaction_traffic.fits_segment(puts[0], plan)
+            if plan.broker_settings.reject_transaction_message:
+                yield "the broker rejects transactions"
+            elif not transaction_traffic.fits_segment(puts[0], plan):
+                yield f"a record of its transaction does not fit into a segment of {segment_bytes} bytes"
         else:
-            fits = sum([options.longest_record_bytes(put) for put in puts]) + BLANK_BYTES <= plan.commit_log_bytes
-        is_admitted = not plan.messages.limit_bytes or len(content) <= plan.messages.limit_bytes
-        is_possible = self.is_legal and fits and is_admitted
-        return refusal(self.topic, [put.properties for put in puts], in_batch=self.in_batch, is_possible=is_possible)
+            needed_bytes = sum([options.longest_record_bytes(put) for put in puts]) + BLANK_BYTES
+            if needed_bytes > segment_bytes:
+                yield f"it needs {needed_bytes} bytes in a segment of {segment_bytes}"
+        body_bytes = len(self.batch_body(put.name for put in puts) if self.in_batch else puts[0].body)
+        if limit_bytes and body_bytes > limit_bytes:
+            yield f"its body has {body_bytes} bytes, at most {limit_bytes}"
 
 
 @dataclass(slots=True)

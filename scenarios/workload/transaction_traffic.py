@@ -86,7 +86,7 @@ class TransactionTraffic:
     """Decided transactions without a stored op, whose decision exists only in this service's memory."""
     _answers: list[Task] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
-    """When the check began after the last start."""
+    """The time at which the transaction check began after the last start."""
     _newest_stored_ms: int = field(default=0, init=False)
     """The newest store time at `_began_ms`. Later records have no earlier store time, even if the clock steps back."""
     _is_over: bool = field(default=False, init=False)
@@ -190,9 +190,9 @@ class TransactionTraffic:
         if self.is_calm:  # each check request may wait for a flush
             others_ms = len(ledger.transactions.by_name) * live.overtaken_ms_max(self.plan)
             put_back_ms = live.answer_ms_max(self.plan) or 0  # the next put of the half message may need a new segment
-            # A pass reads the file, and waits for the commit before it sends a request.
+            # A pass of the check reads the file, so it waits for the commit before it sends a request.
             seen_ms = 0 if self.store.commit is None else live.commit_ms_max(self.plan)
-            # A pass ends at a transaction whose decision is still in a buffer. Several of these may be before this one.
+            # A pass ends at a transaction whose decision is still in a write buffer. Several of these may come first.
             hidden = 0 if self.store.commit is None else len(ledger.transactions.decisions)
             passes_ms = (2 + hidden) * TRANSACTIONS.transaction_check_interval_ms
             late_ms_max = live.delivery_ms_max(self.plan) + passes_ms + seen_ms + put_back_ms + others_ms
@@ -296,10 +296,10 @@ class TransactionTraffic:
         return self.plan.memory.transient_pool and allowances.has_any_fault(self.disk)
 
     def _must_be_found(self, end: int, *, is_visible: bool, in_buffer: bool) -> bool:
-        """Return whether a lookup must find a half message whose record ends at `end`.
+        """Return whether a lookup must find a half message whose record ends at log offset `end`.
 
-        is_visible: whether the answer to its put implies that, unless the disk fails or is slow, or a write buffer is
-        in use (in_buffer).
+        is_visible: whether the answer to its put implies that a lookup finds the record. This holds neither after
+        errors and delays of the disk, nor with a write buffer (in_buffer).
         """
         disk = self.disk
         is_excused = in_buffer or allowances.count_delays(disk, self.plan) or allowances.count_sync_errors(disk)
@@ -322,7 +322,7 @@ class TransactionTraffic:
         return quiescence.transaction_cursors(self.store, self.plan, self.offsets, TRANSACTIONS)
 
     def await_settled(self) -> None:
-        """Wait until all transactions are decided or given up. There are no faults and puts during the wait."""
+        """Wait until all transactions are decided or given up. The caller has ended all faults and puts."""
         waited_ms = 0
         while names := tx.unsettled_transactions(self.ledger, read_store(self.store)):
             if waited_ms > _SETTLED_MS_MAX + live.clock_ms_max(self.plan):

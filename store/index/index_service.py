@@ -207,7 +207,8 @@ class IndexService:
         self._offset = -1
         self._keys = 0
         """How many keys of the last indexed record are indexed."""
-        self._failures = 0
+        self.failures = 0
+        """Number of consecutive failed creations of a file. A full disk does not count."""
         self._is_building = False
         """Whether a build runs, during which a header is written only when its file is full."""
 
@@ -235,7 +236,7 @@ class IndexService:
         if not may_have_keys(record):
             return
         physical_offset = record.physical_offset
-        if physical_offset < self._offset or self._failures == _CREATIONS_MAX:
+        if physical_offset < self._offset or self.failures == _CREATIONS_MAX:
             return
         hashes = key_hashes(record.topic, record.properties)
         if physical_offset > self._offset:
@@ -258,7 +259,7 @@ class IndexService:
         begin = bisect_left(offsets, self._offset)
         if begin < len(offsets) and offsets[begin] == self._offset:
             begin += self._keys
-        while begin < len(offsets) and self._failures < _CREATIONS_MAX:
+        while begin < len(offsets) and self.failures < _CREATIONS_MAX:
             taken = 0 if self._file is None else self._file.put_plain(plain, begin)
             assert 0 <= taken <= len(offsets) - begin, (taken, begin, len(offsets))
             if taken == 0 and self._make_file_with_room() is None:
@@ -282,12 +283,12 @@ class IndexService:
             self.last_error = error
             if is_disk_full(error):  # not counted, because a full disk can get free space again
                 raise
-            self._failures += 1
-            if self._failures < _CREATIONS_MAX:
+            self.failures += 1
+            if self.failures < _CREATIONS_MAX:
                 raise
             self._flags.refuse_until_restart(RefusalReason.WRITE_INDEX_FILE_ERROR)
             return None
-        self._failures = 0
+        self.failures = 0
         self._file.is_building = self._is_building
         return self._file
 

@@ -103,9 +103,9 @@ class DispatchService(Service):
         self._flags = flags
         self._is_sync_flush = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self._delays_ms = delays_ms
-        self._failures = 0
-        """Number of consecutive failures at log offset `_failed_at`."""
-        self._failed_at = -1
+        self.failures = 0
+        """Number of consecutive failures at log offset `failed_at`. A full disk does not count."""
+        self.failed_at = -1
         self._plain = None if world.core is None else PlainRecords(world.core)
         self._run_queues: list[ConsumeQueue] = []
 
@@ -130,9 +130,9 @@ class DispatchService(Service):
             self.last_error = error
             if not is_disk_full(error):  # a full disk does not count as a failure, because it can get free space again
                 at = self.reput_from.get()
-                self._failures = self._failures + 1 if at == self._failed_at else 1
-                self._failed_at = at
-            if self._failures >= _RETRIES_MAX:
+                self.failures = self.failures + 1 if at == self.failed_at else 1
+                self.failed_at = at
+            if self.failures >= _RETRIES_MAX:
                 self._flags.refuse_until_restart(RefusalReason.WRITE_LOGICS_QUEUE_ERROR)
             self.pause(RETRY_MS)
             return

@@ -44,12 +44,23 @@ def _ranked(events: Iterable[TraceEvent]) -> Iterator[tuple[int, int, TraceEvent
 
 
 def without_repetitions(events: Iterable[TraceEvent]) -> list[TraceEvent]:
-    """Merge reports and sends of a task with the same text into the first one, with their number and the last time."""
+    """Merge reports and sends of a task with the same text into the first one, with their number and the last time.
+
+    A send is merged only if its task has sent nothing else since, and no other task has sent the same kind of request:
+    in LOCK, UNLOCK, LOCK, and in locks of two clients, the order matters.
+    """
     shown: list[TraceEvent] = []
     seen: dict[tuple[str, str, str], tuple[int, int]] = {}
     first: dict[tuple[str, str, str], TraceEvent] = {}
+    last_sends: dict[str, tuple[str, str, str]] = {}
+    """Task, or kind of request -> the last send."""
     for event in events:
         key = event.task, event.kind, event.text
+        if event.kind == "send":
+            senders = event.task, _kind_of_request(event.text)
+            if any(last_sends.get(one) != key for one in senders):
+                seen.pop(key, None)
+            last_sends |= dict.fromkeys(senders, key)
         if (story.is_report(event) or event.kind == "send") and key in seen:
             number, times = seen[key]
             seen[key] = number, times + 1
@@ -59,6 +70,12 @@ def without_repetitions(events: Iterable[TraceEvent]) -> list[TraceEvent]:
         seen[key], first[key] = (len(shown), 1), event
         shown.append(event)
     return shown
+
+
+def _kind_of_request(text: str) -> str:
+    """Return the name of a request on a connection, such as LOCK_BATCH_MQ; for an answer "answer to LOCK_BATCH_MQ"."""
+    words = text.partition(", ")[2].split(" ", 3)
+    return " ".join(words[:3] if words[0] == "answer" else words[:1])
 
 
 def with_last_syncs(events: Iterable[TraceEvent], place: tuple[str, int]) -> Iterator[TraceEvent]:
@@ -132,6 +149,8 @@ def answers_of(ledger: Ledger, names: Sequence[str]) -> Iterator[TraceEvent]:
         if put.name in names:
             at = f", log offset {put.physical_offset}, queue offset {put.queue_offset} of {put.place[0]}/{put.place[1]}"
             text = f"{put.name}: {put.status.value}{at if put.physical_offset is not None else ''}"
+            if put.refused_because:
+                text += f", to be refused: {put.refused_because}"
             yield TraceEvent(put.answered_ns, 0, "producer", "answered", text)
         elif put.status is not PutMessageStatus.PUT_OK and not put.status.is_final:  # an illegal message is refused
             text = f"{put.status.value}, a put to {put.place[0]}/{put.place[1]}"

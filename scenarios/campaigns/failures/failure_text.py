@@ -20,7 +20,7 @@ def _failure_lines(claim: str, breach: FailingRun) -> Iterator[TextLine]:
     yield TextLine(LineKind.CLAIM, claim)
     yield from _violation_lines(breach.violations[0])
     for violation in breach.violations[1:VIOLATIONS_MAX]:
-        place = f" ({violation.file} @ {violation.offset})" if violation.file else ""
+        place = f" ({violation.place_text})" if violation.file else ""
         yield TextLine(LineKind.TEXT, f"{violation.invariant}: {violation.summary.splitlines()[0]}{place}")
     more = len(breach.violations) - VIOLATIONS_MAX
     if more > 0:
@@ -35,7 +35,7 @@ def _violation_lines(violation: Violation) -> Iterator[TextLine]:
     yield TextLine(LineKind.TEXT, f"{violation.invariant}: {reason}")
     details = [line.strip() for line in (*waits, *violation.detail.splitlines())]
     if violation.file:
-        details.append(f"file:     {violation.file} @ {violation.offset}")
+        details.append(f"file:     {violation.place_text}")
     if violation.facts:
         details += [f"{name + ':':<9} {text}" for name, text in [("field", violation.field), *violation.facts]]
     yield from (TextLine(LineKind.DETAIL, line) for line in details)

@@ -3,10 +3,11 @@
     kind             text
     fault ...        the place of a fault that the disk injected
     damaged          the range of a file that the disk damaged, or that changed while the machine was off
-    power cut: ...   the range of a page that a power cut changed, or a name, size or removal that it lost
-    error ...        an error that a service of the store kept, with the line that raised it
-    recovered        the report of a recovery: where it read, what it found, where it cut the log
-    branch           a rare branch of the store that was taken
+    power cut: ...   the range of a page that a power cut changed, or the name, size or removal of a file that it lost
+    error ...        an error that a service of the store recorded, with the line that raised it; or a reason to refuse
+                     puts until a restart
+    recovered        the report of a recovery: the range of the log that it read, its findings, and where it cut the log
+    branch           a rare branch that the store took
     violated         the invariant that the run violated
 
 The observer only reads, so the digest stays the same.
@@ -26,7 +27,7 @@ from ....sim.machine import Machine
 from ....store.marks import MARKS
 from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
-from ...oracle.evidence import Evidence, Violation, error_text
+from ...oracle.evidence import Evidence, Violation, error_text, refusals_until_restart
 from ...runs.marks import ReachedMark
 
 _PACKAGE = __name__.partition(".")[0]
@@ -42,13 +43,13 @@ class RunObserver(WorldTrace):
     """Records one run."""
 
     def __init__(self, *, is_alone: bool, text_of_sent: Callable[[str, bytes], str] | None = None) -> None:
-        """is_alone: whether the run has one store, whose disks follow each other. text_of_sent: describes data on a
-        connection, "sender>receiver"; its result may be empty."""
+        """is_alone: whether the run has one store, with one disk after another. text_of_sent: returns a description of
+        data on the connection "sender>receiver", or an empty string."""
         super().__init__()
         self._is_alone = is_alone
         self._disk: Disk | None = None
         self._after_crash: dict[str, bytes] | None = None
-        """The files after the last power cut, until the next machine mounts them."""
+        """The files after the last power cut; None after the next machine has mounted them."""
         self._store: MessageStore | None = None
         self._known: dict[tuple[str, str], object] = {}
         """Service and attribute -> last known error."""
@@ -115,19 +116,20 @@ class RunObserver(WorldTrace):
         self._events[-1] = self._events[-1]._replace(task="disk")
 
     def _add_fact(self, kind: str, text: str) -> None:
-        """Add an event that is noticed later than it happens, so that the running line says nothing."""
+        """Add an event without a line of code, because the event happened earlier than the line that now runs."""
         super().add_event(kind, text)
         self._events[-1] = self._events[-1]._replace(place="")
 
     def _record_errors(self) -> None:
-        """Record each error that a service of the store has kept since the last call."""
+        """Record each error that a service of the store has stored since the last call."""
         if self._store is None:
             return
         assert self._kernel is not None, "a trace belongs to a kernel"
         with self._kernel.without_scheduling_points():
             found = list(_kept_errors(self._store))
         for name, attribute, value in found:
-            if self._known.get((name, attribute)) is not value:
+            known = self._known.get((name, attribute))
+            if known is not value and not (known and isinstance(value, str)):  # a text is recorded once
                 self._known[name, attribute] = value
                 what = error_text(value) if isinstance(value, BaseException) else str(value)
                 words = f"{name} passed over:" if attribute == "passed_over" else f"{name}:"
@@ -173,7 +175,7 @@ def code_place(frame: FrameType | None) -> str:
 
 
 def _kept_errors(store: MessageStore) -> Iterator[tuple[str, str, object]]:
-    """Yield (service, attribute, error). A count of skipped entries counts as an error."""
+    """Yield (service, attribute, error) for each stored error, and for each count of skipped entries."""
     for name, part in vars(store).items():
         for attribute in _ERRORS:
             value = getattr(part, attribute, None)
@@ -181,6 +183,8 @@ def _kept_errors(store: MessageStore) -> Iterator[tuple[str, str, object]]:
                 yield name, attribute, value
     for name, text in store.flags.failures.items():
         yield name, "failure", text
+    for reason, text in refusals_until_restart(store).items():
+        yield "store", reason.name or "", text
 
 
 def _contents_of(disk: Disk) -> dict[str, bytes]:

@@ -19,6 +19,8 @@ from .events import answers_of, events_to_violation, merged, with_last_syncs, wi
 _PROGRESS = "config/delayOffset.json"
 _FILE_OF = {"CKPT": "checkpoint", "IDX": "index", "REDEL": _PROGRESS, "SCHED": _PROGRESS}
 """The file below the root that an invariant concerns beside the file that its violation names."""
+_OF_GROUPS = "config/consumerOffset.json"
+"""The file that a violation about the offset of a consumer group concerns instead."""
 STORY_LINES = 14
 REPORTS_MAX = 7
 _OF_THE_LOG = ("DUR", "PREFIX")
@@ -96,8 +98,9 @@ def subjects_of_violations(
         concern.tasks |= set(re.findall(r"[\w-]+/([a-z][\w -]*?) (?:died|waits|sleeps)", violation.summary))
         for offset in re.findall(r"phyOffset (\d+)", f"{violation.expected} {violation.found}"):
             concern.ranges += [(log, int(offset), int(offset) + 1) for log in config.commit_log_directories]
-        if violation.invariant in _FILE_OF:
-            concern.paths.add(f"{root}/{_FILE_OF[violation.invariant]}")
+        is_of_group = violation.invariant in ("META", "REDEL") and violation.field == "offset"
+        if is_of_group or violation.invariant in _FILE_OF:
+            concern.paths.add(f"{root}/{_OF_GROUPS if is_of_group else _FILE_OF[violation.invariant]}")
     concern.names += sorted(path.removeprefix(f"{root}/") for path in concern.paths)
     concern.names += sorted(concern.tasks)
     return concern

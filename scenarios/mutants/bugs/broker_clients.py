@@ -259,3 +259,26 @@ def map_without_bits(self: ConsumerFilterManager, record: ScannedRecord) -> byte
     bits = map_without_bits.original(self, record)
     bit(any(bits))
     return bytes(len(bits))
+
+
+# apache/rocketmq issue 11039.
+@bug("reconnected-member-stays", ConsumerManager, "register", found_by=("LIVE",))
+@needs(SCENARIOS["client-failover"].ranges)
+def register_and_watch_new_ids(
+    self: ConsumerManager, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool
+) -> None:
+    """After a consumer reconnects, the end of its new connection does not end its membership."""
+    info = self.find_group(consumer.group)
+    members = [] if info is None else list(info.clients.values())
+    register_and_watch_new_ids.original(self, consumer, client, notify=notify)
+    if not any(each.client_id == client.client_id for each in members):
+        vars(self).setdefault("_watched", {}).setdefault(client.channel, {})[consumer.group] = None
+
+
+@register_and_watch_new_ids.also(ConsumerManager, "remove_channel")
+def _remove_watched_channel(self: ConsumerManager, channel: Channel) -> None:
+    watched = vars(self).get("_watched", {}).pop(channel, {})
+    with self._lock:
+        bit(any(channel in info.clients for name, info in self._groups.items() if name not in watched))
+    for group in watched:
+        self.unregister(group, channel, notify=True)

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ....store.errors import CorruptFileError
-from ....store.formats.checkpoint import SAFETY_MARGIN_MS, encode_checkpoint
+from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES, SAFETY_MARGIN_MS, encode_checkpoint
 from ....store.log import checkpoint
 from ....store.log.checkpoint import StoreCheckpoint
+from ....store.log.flush import FlushCommitLogService
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.recovery import recovery
 from ....store.recovery.recovery import Recovery
@@ -88,3 +89,38 @@ def scan_from_checkpoint(self: Recovery, trusted: int) -> CorruptFileError | Non
     bit(self._config.recover_whole_log and trusted > 0)
     self._config = replace(self._config, recover_whole_log=False)
     return scan_from_checkpoint.original(self, trusted)
+
+
+# apache/bookkeeper PR 2983. After a power cut, recovery trusts records that never reached the disk.
+@bug("checkpoint-ahead-of-sync", FlushCommitLogService, "_flush_once", found_by=("CKPT", "DUR", "PREFIX"))
+def advance_then_flush(self: FlushCommitLogService, least_pages: int) -> bool:
+    """The checkpoint covers records of the log before their sync."""
+    last = self.queue.last_segment()
+    if last is not None and not self._sync_failed:
+        bit(self.queue.flushed_where.get() < last.base_offset + last.readable.get())
+        self.checkpoint.advance_log_time(last.readable_store_timestamp_ms)
+    return advance_then_flush.original(self, least_pages)
+
+
+# etcd-io/etcd PR 21372. After a reset, the disk still has the old, later times.
+@bug("checkpoint-synced-before-write", StoreCheckpoint, "flush", found_by=("CKPT",))
+@needs(endings=("stop",))
+def sync_then_write(self: StoreCheckpoint) -> None:
+    """The checkpoint file is synced before the new times are written to it."""
+    assert self._file is not None, "load first"
+    with self._lock:
+        raw = encode_checkpoint(self.values)
+        bit(bytes(self._file.view(0, len(raw))) != raw)
+        self._file.msync(0, CHECKPOINT_FILE_BYTES)
+        self._file.store(0, raw)
+
+
+# apache/rocketmq issue 1434.
+@bug("crash-trusts-all-but-last", recovery, "trusted_by_checkpoint", found_by=("SCAN", "CQ-COMPLETE", "PREFIX"))
+@needs(_LONG_LOG, endings=("crash in traffic", "crash at rest"))
+def trust_up_to_newest_segment(vouched_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
+    """After a crash, recovery reads only the newest segment that has a record, although the checkpoint covers less."""
+    times_ms = list(first_times_ms)
+    newest = next((number for number, first_ms in times_ms if first_ms), 0) if vouched_ms else 0
+    bit(newest != trust_up_to_newest_segment.original(vouched_ms, times_ms))
+    return newest

@@ -7,6 +7,7 @@ from ....store.log.segment import Segment
 from ....store.log.transient_pool import BufferedSegment, BufferedSegmentQueue, CommitRealTimeService
 from ....store.message_store import MessageStore
 from ....store.running_flags import RefusalReason
+from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
@@ -90,3 +91,17 @@ def shut_committer_down_first(self: MessageStore) -> bool:
         bit()
         self.commit.shutdown()
     return shut_committer_down_first.original(self)
+
+
+# apache/bookkeeper issue 4855. After the disk has space again, the log has zeros in place of the messages.
+@bug("failed-commit-counts", BufferedSegment, "commit", found_by=("POS", "DUR"))
+@needs(SCENARIOS["full-disk-commit-waits"].ranges)
+def commit_or_pass_over(self: BufferedSegment, least_pages: int) -> int:
+    """A failed commit advances the committed position."""
+    try:
+        return commit_or_pass_over.original(self, least_pages)
+    except OSError:
+        wrote = self.wrote.get()
+        bit(self.committed.get() < wrote)
+        self.committed.set(wrote)
+        raise

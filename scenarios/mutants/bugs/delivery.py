@@ -329,3 +329,21 @@ def finish_without_flush(self: TransactionalMessageCheckService) -> None:
     done = self._unpublished
     bit(done is not None and self._store.log.flushed_where.get() < done.log_offset)
     self._publish_progress()
+
+
+_LAST_WAIT_MS_MAX = 999  # longer waits end before the delivery
+
+
+# apache/pulsar issue 25996 and PR 26012. A new message of another level ends the wait.
+@bug("delivery-timer-not-set-again", ScheduleMessageService, "_deliver_level", found_by=("SCHED", "LIVE", "QUIET"))
+@needs(delay={"chance": (0.8,)}, producers=(2, 3), messages_each=(8, 16), pauses={"chance": (0.5,)}, heals=(True,))
+def deliver_level_without_new_timer(self: ScheduleMessageService, level: int) -> int | None:
+    """A level that waits for the same delivery as before is not woken for it."""
+    wait_ms = deliver_level_without_new_timer.original(self, level)
+    if wait_ms is None or wait_ms > _LAST_WAIT_MS_MAX or wait_ms == _RETRY_MS:
+        return wait_ms
+    due_ms, waits = self._commit_log.time.now_ms() + wait_ms, vars(self).setdefault("_waits", {})
+    if bit(abs(waits.get(level, 0) - due_ms) <= 1):  # the clock may have moved since the wait was computed
+        return None
+    waits[level] = due_ms
+    return wait_ms

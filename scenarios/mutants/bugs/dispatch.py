@@ -66,12 +66,12 @@ def step_until_error(self: DispatchService) -> None:
 )
 def step_counting_all_errors(self: DispatchService) -> None:
     """After thirty errors since the start, dispatch ends and the store refuses puts, although each retry succeeded."""
-    before, error = self._failures, self.last_error
+    before, error = self.failures, self.last_error
     step_counting_all_errors.original(self)
     if self.last_error is None or self.last_error is error or is_disk_full(self.last_error):
         return
-    if bit(self._failures <= before):
-        self._failures = before + 1
+    if bit(self.failures <= before):
+        self.failures = before + 1
 
 
 @bug("service-dies-silently", Service, "_run_until_stopped", found_by=("LIVE", "QUIET", "STATUS"))

@@ -172,3 +172,48 @@ def _create_before_the_year_10000(self: IndexFiles) -> IndexFile:
     if bit(self._last_local_ms + 1 >= _YEAR_10000_MS):
         raise AssertionError(self._last_local_ms + 1)
     return _create_before_the_year_10000.original(self)
+
+
+# apache/rocketmq issue 7539. Each retry creates another file, which only a restart removes.
+@bug("failed-index-file-remains", IndexFiles, "_map_new", found_by=("SCAN", "FILES"))
+@needs(
+    index={"slots": (5, 40), "keys_chance": (1.0,)},
+    faults={"failed_extend_chance": (0.1, 0.3)},
+    messages_each=(16,),
+    endings=("stop",),
+    lives=(2, 3),
+)
+def map_without_clean_up(self: IndexFiles, name: str) -> IndexFile:
+    """A failed creation of an index file leaves an unusable file."""
+    try:
+        return self._map_file(name)
+    except OSError:
+        bit()
+        raise
+
+
+# apache/rocketmq issue 9233.
+@bug("look-up-by-begin-of-file", IndexFile, "may_hold", found_by=("IDX",))
+@needs(index={"slots": (5,), "entries": (30, 200), "keys_chance": (1.0,), "seekers": (1,)}, messages_each=(16,))
+def may_hold_if_begun_inside(self: IndexFile, begin_ms: int, end_ms: int) -> bool:
+    """A look-up by time misses a file that begins before the requested times."""
+    may = may_hold_if_begun_inside.original(self, begin_ms, end_ms)
+    return may and not bit(may and self.begin_timestamp_ms < begin_ms)
+
+
+# apache/rocketmq issue 8007.
+@bug("index-rebuilt-from-last-segment", IndexRecovery, "start_offset", found_by=("IDX", "SCAN"))
+@needs(
+    index={"slots": (5, 40)},
+    commit_log_bytes=(2048,),
+    messages={"body_bytes_max": (300,)},
+    messages_each=(16,),
+    endings=("crash at rest", "crash in traffic"),
+)
+def start_in_last_segment(self: IndexRecovery) -> int:
+    """After a crash, recovery deletes the newest index file, but indexes only the last segment of the log again."""
+    offset, last = start_in_last_segment.original(self), self._log.last_segment()
+    if bit(not self._clean_exit and self._builds and last is not None and offset < last.base_offset):
+        assert last is not None
+        return last.base_offset
+    return offset

@@ -197,3 +197,14 @@ def load_with_reports(self: SegmentQueue, *, before_loss: Callable[[], None] | N
         self.extended.append(
             CorruptFileError(segment.file.path, 0, "file size", self.segment_bytes, self.segment_bytes)
         )
+
+
+# apache/rocketmq issue 467.
+@bug("full-disk-backlog-not-dispatched", Recovery, "_leave_to_dispatch", found_by=("CQ-COMPLETE", "VIS", "READ"))
+@needs(SCENARIOS["full-disk-space-returns"].ranges)
+def leave_to_next_start(self: Recovery, replay: QueueReplay, error: OSError) -> None:
+    """Dispatch does not add the queue entries that a load on a full disk could not store."""
+    before = self._report.dispatched_to
+    leave_to_next_start.original(self, replay, error)
+    bit(self._report.dispatched_to < before)
+    self._report.dispatched_to = before

@@ -164,6 +164,20 @@ def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: i
             self._queues.remove_directories(queue)
 
 
+# redpanda-data/redpanda PR 24306. The queue restarts at 0 after the new message.
+@bug("expired-queue-not-checked-again", CommitLog, "forget_queue", found_by=("CLEAN", "CQ-COMPLETE", "READ", "QOFF"))
+@needs(remove_without_put_lock.needs)
+def forget_unchecked(self: CommitLog, topic: str, queue_id: int, max_offset: int, remove: Callable[[], bool]) -> bool:
+    """A queue is removed as expired although a message was put meanwhile."""
+    with self._put_lock:
+        key = (topic, queue_id)
+        bit(self.topic_queue_table.get(key, max_offset) != max_offset)
+        if not remove():
+            return False
+        self.topic_queue_table.pop(key, None)
+        return True
+
+
 # RocketMQ 4.9.8 treats an entry without a record as expired. For a blank entry it skips the first segment.
 @bug("hole-hides-segment", QueuePuller, "_examine_entries", found_by=("READ",))
 @needs(SCENARIOS["queue-offset-gap"].ranges)
@@ -290,3 +304,17 @@ def correct_in_first_file(self: ConsumeQueue, log_min_offset: int) -> None:
     correct_in_first_file.original(self, log_min_offset)
     if len(segments) > 1 and bit(self.min_logic_offset >= segments[1].base_offset):
         self.min_logic_offset = max(before, segments[0].base_offset)
+
+
+# apache/rocketmq issue 2865.
+@bug("batch-offset-read-unlocked", CommitLog, "append", found_by=("QOFF", "CQ-COMPLETE", "READ", "VIS"))
+@needs(messages={"batch_chance": (0.5,)}, producers=(3,), topics=(1,), queues_per_topic=(1,))
+def append_batch_at_early_offset(self: CommitLog, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
+    """Two messages get the same queue offset, because a batch reads its first one before it has the put lock."""
+    key = (encoded.topic, encoded.queue_id)
+    early = self.topic_queue_table.get(key, 0)
+    with self._put_lock:
+        is_batch = encoded.counted and len(encoded.starts) > 1
+        if bit(is_batch and early < self.topic_queue_table.get(key, 0)):
+            self.topic_queue_table[key] = early
+    return append_batch_at_early_offset.original(self, encoded)

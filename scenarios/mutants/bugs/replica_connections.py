@@ -23,7 +23,7 @@ _SILENT = RECONNECTS.replace(network={"half_open_chance": (0.2,)}, settings={"ha
 @bug("ha-wakes-one-slave", HAService, "_wake_connections", found_by=("REP",))
 @needs(_TWO_SLAVES)
 def wake_first(self: HAService) -> None:
-    """New data wakes only the oldest connection. Other slaves get it with the next heartbeat."""
+    """New data wakes only the oldest connection. The master sends it to other slaves at their next heartbeat."""
     connections = self.connections
     bit(len(connections) > 1)
     if connections:
@@ -33,7 +33,7 @@ def wake_first(self: HAService) -> None:
 @bug("ha-sends-one-frame-per-wake", HAConnection, "_send_frames", found_by=("REP",))
 @needs(RECONNECTS)
 def send_one_and_wait(self: HAConnection) -> None:
-    """A master sends one frame for each wake-up, so the rest of a long record waits."""
+    """A master sends one frame for each wake-up, so the rest of a long record waits for the next heartbeat."""
     try:
         while not self._closed.get():
             sent = self._send_next_frame()
@@ -48,7 +48,7 @@ def send_one_and_wait(self: HAConnection) -> None:
 @bug("ha-heartbeat-too-late", HAConnection, "_send_frames", found_by=("REP",))
 @needs(RECONNECTS)
 def wait_three_intervals(self: HAConnection) -> None:
-    """A master sends a heartbeat after three idle intervals, which a slave may take for its death."""
+    """A master sends a heartbeat only after three idle intervals, so that a slave may close the connection."""
     try:
         while not self._closed.get():
             if self._send_next_frame():
@@ -79,14 +79,14 @@ def beat_at_report(self: HAConnection) -> None:
 @bug("ha-partial-send-dropped", HAConnection, "_send_bytes", found_by=("REP", "QUIET", "LIVE"))
 @needs(RECONNECTS, broker={"buffer_bytes": (100,)})
 def send_once(self: HAConnection, data: bytes) -> None:
-    """The rest of a frame that the socket does not take at once is lost."""
+    """If the socket accepts only a part of a frame, the rest of the frame is lost."""
     bit(self._connection.send(data, self._config.ha_housekeeping_interval_ms) < len(data))
 
 
 @bug("ha-sent-offset-set-late", HAConnection, "_send_next_frame", found_by=("REP", "QUIET"))
 @needs(RECONNECTS, broker={"buffer_bytes": (100,)})
 def set_sent_after_send(self: HAConnection) -> bool:
-    """A report that arrives before the send of its frame has returned closes the connection as impossible."""
+    """A master closes the connection if a slave reports a frame before the master's send call has returned."""
     before = self._sent.get()
     send, frames = self._send_bytes, list[bytes]()
     self._send_bytes = frames.append  # type: ignore[method-assign, assignment]
@@ -121,7 +121,7 @@ def drop_split_reports(self: HAConnection) -> None:
 @bug("ha-first-report-of-receive-only", HAConnection, "_read_reports", found_by=("REP", "QUIET", "STATUS"))
 @needs(RECONNECTS, network={"split_chance": (0.5,)})
 def read_one_report(self: HAConnection) -> None:
-    """Of several reports that arrive together, a master reads only the first."""
+    """If several reports arrive together, a master reads only the first one."""
     received = bytearray()
     try:
         while chunk := self._connection.receive(1 << 16, self._config.ha_housekeeping_interval_ms):
@@ -140,7 +140,7 @@ def read_one_report(self: HAConnection) -> None:
 @bug("ha-silent-slave-kept", HAConnection, "_read_reports", found_by=("REP",))
 @needs(_SILENT)
 def read_without_time_out(self: HAConnection) -> None:
-    """A master keeps a connection on which no report arrives."""
+    """A master keeps a connection although no report arrives within haHousekeepingInterval."""
     received = bytearray()
     try:
         while True:
@@ -177,7 +177,7 @@ def _close_but(self: HAConnection, reason: str, *, removes: bool, closes: bool) 
 @bug("ha-gone-slave-awaited", HAConnection, "close", found_by=("REP", "QUIET"))
 @needs(RECONNECTS, cluster={"sync_master": (True,)})
 def close_and_keep_replica(self: HAConnection, reason: str) -> None:
-    """Puts wait for a slave whose connection has ended."""
+    """A put waits for a slave although the slave's connection has ended."""
     bit(self._group_transfer is not None)
     _close_but(self, reason, removes=False, closes=True)
 
@@ -185,14 +185,14 @@ def close_and_keep_replica(self: HAConnection, reason: str) -> None:
 @bug("ha-socket-left-open", HAConnection, "close", found_by=("REP", "QUIET"))
 @needs(_SILENT)
 def close_without_socket(self: HAConnection, reason: str) -> None:
-    """A master that gives up a connection leaves its socket open."""
+    """A master that gives up a connection does not close its socket."""
     _close_but(self, reason, removes=True, closes=not bit(reason != "the master stops"))
 
 
 @bug("ha-ended-connection-listed", HAService, "_on_closed", found_by=("QUIET", "REP"))
 @needs(RECONNECTS, heals=(True,))
 def keep_listed(self: HAService, connection: HAConnection) -> None:
-    """A connection that has ended stays among the connections."""
+    """The master's list of connections keeps a connection that has ended."""
     bit()
     self._ended.append(connection)
     self.on_slave_gone(connection)
@@ -201,7 +201,7 @@ def keep_listed(self: HAService, connection: HAConnection) -> None:
 @bug("ha-empty-slave-gets-whole-log", HAConnection, "_process_first_report", found_by=("REP",))
 @needs(CLUSTER, commit_log_bytes=(2048,), lives=(2, 3))
 def begin_at_first_segment(self: HAConnection, report: int) -> bool:
-    """An empty slave gets the log from its first byte, not from its last file."""
+    """A slave with an empty log receives the master's whole log, not only its last segment."""
     limit, first = self._readable_limit, max(self._log.min_offset, 0)
     if report == 0 and bit(limit() > first + self._log.segment_bytes):
         self._readable_limit = lambda: first
@@ -217,7 +217,7 @@ def begin_at_first_segment(self: HAConnection, report: int) -> bool:
 @bug("slave-idle-and-silent", HAClient, "_report_progress", found_by=("REP",))
 @needs(RECONNECTS)
 def report_only_progress(self: HAClient, connection: Connection, replica: ReplicaLog) -> None:
-    """A slave without new data sends no report, so its master takes it for dead."""
+    """A slave without new data sends no report, so its master closes the connection."""
     if self._now_ns() >= self._due_ns and bit(not replica.is_verified or self._store.log.max_offset <= self._reported):
         self._due_ns = self._now_ns() + self._config.ha_send_heartbeat_interval_ms * _NS_PER_MS
     report_only_progress.original(self, connection, replica)
@@ -236,7 +236,7 @@ def report_when_due(self: HAClient, connection: Connection, replica: ReplicaLog)
 @bug("slave-reports-uncompared", HAClient, "_report_progress", found_by=("REP",))
 @needs(RECONNECTS)
 def report_before_comparison(self: HAClient, connection: Connection, replica: ReplicaLog) -> None:
-    """A slave reports its log before it has compared the log's end with its master's."""
+    """A slave reports its log before it has compared the end of the log with its master's log."""
     bit(not replica.is_verified)
     offset = self._durable_log_offset()
     if offset > self._reported or self._now_ns() >= self._due_ns:
@@ -246,7 +246,7 @@ def report_before_comparison(self: HAClient, connection: Connection, replica: Re
 @bug("slave-leaves-old-connection", HAClient, "_disconnect", found_by=("REP", "QUIET"))
 @needs(RECONNECTS)
 def forget_connection(self: HAClient) -> None:
-    """A slave whose connection broke connects again, and leaves the first connection open."""
+    """After an error, a slave opens a new connection and leaves the old one open."""
     if self.is_stopping:
         forget_connection.original(self)
         return
@@ -268,7 +268,7 @@ def _replicate_and_forget(self: HAClient, connection: Connection, replica: Repli
 @bug("slave-connects-without-pause", HAClient, "run_once", found_by=("REP",))
 @needs(RECONNECTS)
 def connect_at_once(self: HAClient) -> None:
-    """A slave connects again as soon as a connection ends."""
+    """After a connection ends, a slave connects again without its pause."""
     address = self.master_address
     if not address or self.diverged is not None:
         connect_at_once.original(self)
@@ -285,7 +285,7 @@ def connect_at_once(self: HAClient) -> None:
 @bug("slave-counts-silence-from-connect", HAClient, "_receive_stream", found_by=("REP",))
 @needs(_SILENT)
 def give_up_after_first_interval(self: HAClient, connection: Connection, replica: ReplicaLog) -> None:
-    """A slave gives up each connection after haHousekeepingInterval, even if data arrives."""
+    """A slave closes each connection after haHousekeepingInterval, even if data arrives."""
     due_ns = self._now_ns() + self._config.ha_housekeeping_interval_ms * _NS_PER_MS
     compare = replica.compare_or_append
 
@@ -304,7 +304,7 @@ def give_up_after_first_interval(self: HAClient, connection: Connection, replica
 @bug("slave-keeps-silent-connection", HAClient, "_receive_stream", found_by=("REP",))
 @needs(_SILENT)
 def hear_always(self: HAClient, connection: Connection, replica: ReplicaLog) -> None:
-    """A slave never notices that its master is silent."""
+    """A slave keeps a connection although its master sends no data and no heartbeat."""
     frames = FrameReader(self._config.mapped_file_size_commit_log, "log")
     log, is_async = self._store.log, self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH
     self._send_report(connection, replica.start_stream(log.max_offset if is_async else log.flushed_where.get()))

@@ -2,6 +2,7 @@
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC
+from ....store.queues.consume_queue import ConsumeQueue
 from ....store.retention import cleaning
 from ....store.retention.cleaning import CleanCommitLog, CleanConsumeQueue, DiskWatermark, RemovalPressure
 from ....store.running_flags import RefusalReason
@@ -92,3 +93,15 @@ def only_delayed_are_numbered_elsewhere(topic: str) -> bool:
     """The removal of the half message queue applies old decisions to new half messages."""
     bit(topic in (HALF_TOPIC, OP_TOPIC))
     return topic == SCHEDULE_TOPIC
+
+
+# apache/rocketmq issue 8753 and PR 3707.
+@bug("single-queue-file-keeps-start", ConsumeQueue, "remove_expired_segments", found_by=("CLEAN",))
+@needs(SCENARIOS["queue-file-size-raised"].ranges)
+def remove_unless_single(self: ConsumeQueue, log_min_offset: int) -> int:
+    """A queue with a single file begins with expired messages."""
+    if len(self.queue.segments) > 1:
+        return remove_unless_single.original(self, log_min_offset)
+    first = self.entry(self.min_offset)
+    bit(first is not None and first.physical_offset < log_min_offset)
+    return 0

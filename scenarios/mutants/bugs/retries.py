@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ....store.broker.processors.send import SendMessageProcessor
+from ....store.broker.processors.send import FIRST_DELAY_LEVEL, SendMessageProcessor
 from ....store.broker.requests import RequestRefusedError, success_response
 from ....store.broker.router import Channel, LateResponse
 from ....store.broker.sending import NO_LIMIT, SendRequest
@@ -105,3 +105,14 @@ def retry_at_maximum(
     if bit(send.max_reconsume_times != NO_LIMIT and message.reconsume_times == send.max_reconsume_times):
         return message
     return retry_at_maximum.original(self, request, send, message)
+
+
+# apache/rocketmq issue 2724.
+@bug("dead-letter-delayed", SendMessageProcessor, "_retry_message", found_by=("SCHED",))
+@needs(_FAILING)
+def retry_message_with_delay(
+    self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
+) -> Message:
+    """A dead letter has the delay of a further retry, so it appears hours after the consumer has given it up."""
+    bit(level == 0)
+    return retry_message_with_delay.original(self, record, topic, level or FIRST_DELAY_LEVEL + record.reconsume_times)

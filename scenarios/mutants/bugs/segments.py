@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from ....store.directories import directory_of
 from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.segment import Segment, first_nonzero
 from ....store.log.segment_queue import SegmentQueue, file_name_of
@@ -152,3 +153,18 @@ def zero_visible_bytes_only(self: Segment, position: int, *, syncs_zeros: bool =
     cleared = zero_visible_bytes_only.original(self, position)
     bit(syncs_zeros and not cleared)
     return cleared
+
+
+# etcd-io/etcd issue 6368.
+@bug(
+    "directory-synced-once", AllocateMappedFileService, "make_durable", found_by=("DUR", "START", "PREFIX", "CQ-VALID")
+)
+@needs(sync_all_but_name.needs)
+def sync_first_name(self: AllocateMappedFileService, path: str) -> None:
+    """A process syncs each directory of the log for its first segment only."""
+    directory = directory_of(path)
+    synced: list[str] = vars(self).setdefault("_synced_directories", [])
+    self.world.files.sync(path)
+    if not bit(directory in synced):
+        self.world.files.sync_directory(directory)
+        synced.append(directory)

@@ -1,5 +1,7 @@
 """Bugs of side files: the checkpoint, and files with offsets."""
 
+from typing import cast
+
 from ....store.delivery.schedule import ScheduleMessageService
 from ....store.errors import CorruptFileError
 from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES
@@ -154,3 +156,23 @@ def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: st
 def take_nothing_from_log(self: ScheduleMessageService) -> None:
     """After damage to delayOffset.json, the broker delivers every delayed message again."""
     bit()
+
+
+class _UnknownIfEmpty:
+    """The ends of a store's queues: an empty queue seems to have no end."""
+
+    def __init__(self, store: AnyMessageStore) -> None:
+        self._store = store
+
+    def get_max_offset_in_queue(self, topic: str, queue_id: int) -> int:
+        end = self._store.get_max_offset_in_queue(topic, queue_id)
+        bit(end == 0)
+        return end or 1 << 62
+
+
+# nats-io/nats-server issue 5412.
+@bug("clamp-skips-empty-queues", ConsumerOffsetManager, "clamp_to_queues", found_by=("META",))
+@needs(_PROGRESS, sync_flush=(False,), disk=("strict-posix", "ext4-ordered"), endings=("crash in traffic",))
+def clamp_unless_empty(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
+    """A consumer skips the first messages of a queue that lost all of its messages in a power cut."""
+    return clamp_unless_empty.original(self, cast(AnyMessageStore, _UnknownIfEmpty(store)))

@@ -1,6 +1,9 @@
 """Bugs of stops that lose data, last too long or leave files mapped, and of slow starts."""
 
+from ....store.formats.messages import AppendMessageResult, PutMessageStatus
 from ....store.formats.side_json import encode_side_json
+from ....store.log.commit_log import CommitLog
+from ....store.log.put_encoder import EncodedPut
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue_table import ConsumeQueueTable
 from ....store.queues.flush_queues import FlushConsumeQueueService
@@ -116,3 +119,20 @@ def sleep_and_start(self: MessageStore) -> None:
 def close_no_queue(self: ConsumeQueueTable) -> None:
     """A stop leaves the files of consume queues mapped."""
     bit(bool(self.all_queues()))
+
+
+# apache/rocketmq issue 574, point 3. Such a put remains in its buffer, or is not synced.
+@bug("stopping-log-accepts-puts", CommitLog, "close", found_by=("LIVE", "DUR", "CKPT"))
+@needs(endings=("stop in traffic",), sync_flush=(False,), producers=(3,), messages_each=(8, 16))
+def stay_open(self: CommitLog) -> None:
+    """A put that arrives during a stop returns OK, but its message is missing after the next start."""
+    vars(self)["_is_stopping"] = True
+
+
+@stay_open.also(CommitLog, "_append_locked")
+def _append_in_a_stop(
+    self: CommitLog, encoded: EncodedPut, store_timestamp_ms: int
+) -> AppendMessageResult | PutMessageStatus:
+    result = _append_in_a_stop.original(self, encoded, store_timestamp_ms)
+    bit("_is_stopping" in vars(self))
+    return result

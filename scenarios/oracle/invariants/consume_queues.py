@@ -109,7 +109,7 @@ def _missing_entry_violation(
         "entry",
         f"phyOffset {found.record.physical_offset}",
         "none" if entry is None else f"phyOffset {entry[0]}",
-        f"{name}, at {found.file} @ {found.position}, needs queue offset {index}; {extent}",
+        f"{name}, at {found.file} @ byte {found.position}, needs queue offset {index}; {extent}",
     )
 
 

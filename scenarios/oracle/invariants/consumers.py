@@ -175,8 +175,8 @@ def check_skipped_messages(
         put = owed.get(queue_offset)
         if put is not None and queue_offset not in given and (wants is None or wants(put.properties)):
             summary = f"a consumer is sent past {put.name}, which has not expired"
-            expected = f"{queue[0]}/{queue[1]} @ {queue_offset}"
-            yield Violation(invariant, summary, field="next offset", expected=expected, found=f"@ {end}")
+            expected, found = (f"queue offset {each} of {queue[0]}/{queue[1]}" for each in (queue_offset, end))
+            yield Violation(invariant, summary, field="next offset", expected=expected, found=found)
             return
 
 

@@ -143,9 +143,27 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
     need not be durable. Records of the checkpoint's own millisecond are not checked, as recovery has a margin of
     seconds. With a ledger, segments that retention may have removed from the disk are not checked.
     """
-    claimed = CheckpointTimes(*map(max, store.checkpoint.values, read_checkpoint_times(store, disk)))
+    in_file = read_checkpoint_times(store, disk)
+    claimed = CheckpointTimes(*map(max, store.checkpoint.values, in_file))
     if any(claimed):
         record_tried("CKPT")
+    for number, path, end in _undurable_claims(store, disk, ledger, claimed):
+        yield Violation(
+            "CKPT",
+            "the checkpoint speaks for bytes that are not durable",
+            path,
+            end,
+            _TIME_NAMES[number],
+            "a time before theirs",
+            str(claimed[number]),
+            _text_of_times(store, in_file),
+        )
+
+
+def _undurable_claims(
+    store: MessageStore, disk: Disk, ledger: Ledger | None, claimed: "CheckpointTimes"
+) -> Iterator[tuple[int, str, int]]:
+    """Yield (number of the time, file, end of covered bytes) for each file with undurable bytes that a time covers."""
     logs = [segment for segment in store.log.segments if not _is_durable(segment, disk)]
     if logs:
         log_end = _end_of_records_before(store, disk, claimed.physic_msg_timestamp_ms)
@@ -154,9 +172,7 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
             if ledger is not None and segment.end_offset <= ledger.expired_to:
                 continue
             if end > 0 and not disk.is_durable(segment.file.path, 0, end):
-                yield _checkpoint_ahead_violation(
-                    "physicMsgTimestamp", segment.file.path, end, claimed.physic_msg_timestamp_ms
-                )
+                yield 0, segment.file.path, end
     entries = [
         segment
         for queue in store.queues.all_queues()
@@ -168,18 +184,15 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
         for segment in entries:
             end = _end_of_entries_below(segment, disk, log_end)
             if end and not disk.is_durable(segment.file.path, 0, end):
-                yield _checkpoint_ahead_violation(
-                    "logicsMsgTimestamp", segment.file.path, end, claimed.logics_msg_timestamp_ms
-                )
+                yield 1, segment.file.path, end
     if not _may_addresses_be_replaced(store):
-        for path, end in find_undurable_units(store, disk, claimed.logics_msg_timestamp_ms):
-            yield _checkpoint_ahead_violation("logicsMsgTimestamp", path, end, claimed.logics_msg_timestamp_ms)
+        yield from ((1, *unit) for unit in find_undurable_units(store, disk, claimed.logics_msg_timestamp_ms))
     for file in () if store.index is None else store.index.table.files:
-        path, end, claimed_ms = file.file.path, file.file.size_bytes, claimed.index_msg_timestamp_ms
+        path, end = file.file.path, file.file.size_bytes
         may_be_going = ledger is not None and file.end_physical_offset < ledger.expired_to
-        is_claimed = file.end_timestamp_ms <= claimed_ms and file.is_full and not may_be_going
+        is_claimed = file.is_full and file.end_timestamp_ms <= claimed.index_msg_timestamp_ms and not may_be_going
         if is_claimed and not disk.is_durable(path, 0, end):
-            yield _checkpoint_ahead_violation("indexMsgTimestamp", path, end, claimed_ms)
+            yield 2, path, end
 
 
 class CheckpointTimes(NamedTuple):
@@ -207,9 +220,11 @@ def check_stopped_checkpoint(store: MessageStore, disk: Disk) -> Iterator[Violat
     for number, (name, kept_ms, found_ms) in enumerate(zip(_TIME_NAMES, kept, found, strict=True)):
         if kept_ms != found_ms:
             summary = "a clean stop left another time in the checkpoint than it had reached"
-            yield Violation("CKPT", summary, path, 8 * number, name, str(kept_ms), str(found_ms))
+            times = _text_of_times(store, found)
+            yield Violation("CKPT", summary, path, 8 * number, name, str(kept_ms), str(found_ms), times)
     if not disk.is_durable(path, 0, _TIMES.size):
-        yield Violation("CKPT", "a clean stop left a checkpoint that is not durable", path, 0, "file", "durable", "not")
+        summary, times = "a clean stop left a checkpoint that is not durable", _text_of_times(store, found)
+        yield Violation("CKPT", summary, path, 0, "file", "durable", "not", times)
 
 
 def _may_addresses_be_replaced(store: MessageStore) -> bool:
@@ -253,16 +268,13 @@ def _end_of_entries_below(segment: Segment, disk: Disk, log_end: int) -> int:
     return end
 
 
-def _checkpoint_ahead_violation(field: str, file: str, end: int, timestamp_ms: int) -> Violation:
-    return Violation(
-        "CKPT",
-        "the checkpoint speaks for bytes that are not durable",
-        file,
-        end,
-        field,
-        "a time before theirs",
-        str(timestamp_ms),
+def _text_of_times(store: MessageStore, in_file: CheckpointTimes) -> str:
+    """Describe the three times in memory and in the file."""
+    texts = (
+        f"{name} {kept_ms} in memory, {found_ms} in the file"
+        for name, kept_ms, found_ms in zip(("log", "queues", "index"), store.checkpoint.values, in_file, strict=True)
     )
+    return f"times of the checkpoint: {'; '.join(texts)}"
 
 
 # -- tables of a broker ----------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from ....store.running_flags import RefusalReason
 from ...claims.plan import Plan
 from .. import allowances
 from ..disk_space import DiskRoom
-from ..evidence import Violation, error_text, record_tried
-from ..put_entry import PutEntry
+from ..evidence import Violation, error_text, record_tried, refusals_until_restart
+from ..put_entry import PROPERTIES_MAX, TOPIC_MAX, PutEntry
 from . import live
 
 LOOK_MS_MAX = 15_000
@@ -48,8 +48,8 @@ def check_put_status(
     record_tried("STATUS")
     status = result.status
     if refusal is not None and result.is_stored:
-        return _wrong_status_violation(put, "a message no record can hold was taken", refusal.value, status)
-    if untrue := check_refusal(put, refusal, status):
+        return _stored_violation(put, refusal, status)
+    if untrue := check_refusal(put, refusal, status, plan):
         return untrue
     if status is PutMessageStatus.PUT_OK:
         append = result.append
@@ -67,9 +67,8 @@ def check_put_status(
     elif status.is_final:
         if status is not refusal:
             expected = "PUT_OK" if refusal is None else refusal.value
-            return _wrong_status_violation(
-                put, "a message was refused for another reason than it gave", expected, status
-            )
+            summary = "a message was refused for another reason than it gave"
+            return _wrong_status_violation(put, summary, expected, status, put.refused_because)
     elif _is_excused(status, disk, stopping=stopping):
         return ()
     elif room is not None and _is_explained_by_full_disk(status, put, room):
@@ -92,14 +91,30 @@ def _needs_buffer(plan: Plan) -> bool:
     return plan.memory.transient_pool and plan.settings.fast_fail_if_no_buffer_in_store_pool
 
 
-def check_refusal(put: PutEntry, refusal: PutMessageStatus | None, status: PutMessageStatus) -> Sequence[Violation]:
-    """Check that no invalid message is stored, and no valid message is refused with a final status."""
+def check_refusal(
+    put: PutEntry, refusal: PutMessageStatus | None, status: PutMessageStatus, plan: Plan | None = None
+) -> Sequence[Violation]:
+    """Check that no invalid message is stored, and no valid message is refused with a final status.
+
+    plan: the limits to name in a violation.
+    """
     record_tried("STATUS")
     if refusal is not None and status is PutMessageStatus.PUT_OK:
-        return _wrong_status_violation(put, "a message no record can hold was taken", refusal.value, status)
+        return _stored_violation(put, refusal, status)
     if refusal is None and status.is_final and status is not PutMessageStatus.PUT_OK:
-        return _wrong_status_violation(put, "a good message was refused", "PUT_OK", status)
+        return _wrong_status_violation(put, "a good message was refused", "PUT_OK", status, _sizes_text(put, plan))
     return ()
+
+
+def _sizes_text(put: PutEntry, plan: Plan | None) -> str:
+    """Describe the sizes of a put that a store must take, with their limits."""
+    body_max = plan.messages.limit_bytes if plan is not None else 0
+    room = f" in a segment of {plan.commit_log_bytes}" if plan is not None else ""
+    return (
+        f"topic {len(put.topic.encode())} of at most {TOPIC_MAX} bytes, properties {len(put.properties)} of at most"
+        f" {PROPERTIES_MAX}, body {len(put.body)}{f' of at most {body_max}' if body_max else ''},"
+        f" record {put.record_bytes}{room}; reconsumeTimes {put.given.reconsume_times}"
+    )
 
 
 def check_response(
@@ -192,7 +207,8 @@ def check_permanent_refusal(store: MessageStore, disk: Disk) -> Iterator[Violati
         # Each attempt to put fails by chance. About thirty attempts in a row never all fail.
         summary, last = "dispatch has given up although each error it met could pass", store.dispatch.last_error
         found = "set" if last is None else f"set; last met: {error_text(last)}"
-        yield Violation("STATUS", summary, "", -1, "flags", "without WRITE_LOGICS_QUEUE_ERROR", found)
+        count = refusals_until_restart(store).get(RefusalReason.WRITE_LOGICS_QUEUE_ERROR, "")
+        yield Violation("STATUS", summary, "", -1, "flags", "without WRITE_LOGICS_QUEUE_ERROR", found, count)
 
 
 def check_stopped_store(store: MessageStore, disk: Disk, machine: Machine) -> Iterator[Violation]:
@@ -269,7 +285,12 @@ def _early_time_out(
     return (Violation("STATUS", summary, "", -1, "status", f"{limit_ms} ms", status.value),)
 
 
+def _stored_violation(put: PutEntry, refusal: PutMessageStatus, status: PutMessageStatus) -> Sequence[Violation]:
+    summary = "a message no record can hold was taken"
+    return _wrong_status_violation(put, summary, refusal.value, status, f"to be refused: {put.refused_because}")
+
+
 def _wrong_status_violation(
-    put: PutEntry, summary: str, expected: str, status: PutMessageStatus
+    put: PutEntry, summary: str, expected: str, status: PutMessageStatus, detail: str = ""
 ) -> Sequence[Violation]:
-    return (Violation("STATUS", f"{put.name}: {summary}", "", -1, "status", expected, status.value),)
+    return (Violation("STATUS", f"{put.name}: {summary}", "", -1, "status", expected, status.value, detail),)

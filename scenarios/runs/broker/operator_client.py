@@ -5,7 +5,7 @@
     INVOKE_BROKER_TO_RESET_OFFSET  CLONE_GROUP_OFFSET  GET_CONSUMER_CONNECTION_LIST
     CLEAN_UNUSED_TOPIC  CLEAN_EXPIRED_CONSUMEQUEUE  DELETE_EXPIRED_COMMITLOG
 
-The operator changes the permissions of users' topics, and owns other topics and groups.
+The operator changes the permissions of users' topics. It creates, changes and deletes topics and groups of its own.
 Source: RocketMQ MQAdminImpl, and the commands of mqadmin.
 """
 
@@ -30,7 +30,7 @@ from .message_options import EVERYTHING
 from .refused_requests import check_refused, refused_requests
 
 OPERATORS_NET = 110
-"""The last byte of the address of the operator."""
+"""The last byte of the operator's IP address."""
 _PAUSES_MS = (5, 100, 1_000, 4_000)
 _OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1"), ("operated-g0", "operated-g1")
 _SYSTEM_TOPIC, _MISSING = "BenchmarkTest", "missing"
@@ -42,9 +42,9 @@ _SYSTEM_TOPIC_REMARK = "none of the system's"
 """Part of the remark of a refusal by validateSystemTopicWhenUpdateTopic."""
 _SYSTEM_TOPICS = ("SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX")
 _SYSTEM_GROUPS = ("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")
-"""RocketMQ brokers create these entries when they start: see TopicConfigManager and SubscriptionGroupManager."""
+"""Topics and groups that every RocketMQ broker has: see TopicConfigManager and SubscriptionGroupManager."""
 _REFUSED_REQUESTS = 5
-"""Number of invalid requests in a row. A run has time for few acts."""
+"""How many invalid requests the operator sends in a row, because a run has time for few actions."""
 _CLEANING = (
     RequestCode.CLEAN_UNUSED_TOPIC,
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
@@ -69,7 +69,7 @@ class OperatorClient(BrokerUser):
         creates_topics = run.plan.broker_settings.auto_create_topic_enable
         self._system_topics = (*_SYSTEM_TOPICS, AUTO_CREATE_TOPIC) if creates_topics else _SYSTEM_TOPICS
         self._closed: set[tuple[str, str]] = set()
-        """Broker and topic of each topic that may lack a permission."""
+        """(broker, topic) of each topic that may lack the permission to read or to write."""
         self._acts: list[Callable[[str], None]] = [
             self._change_permission,
             self._change_own_topic,
@@ -104,7 +104,10 @@ class OperatorClient(BrokerUser):
     def _change(
         self, table: OperatorTable, broker: str, name: str, settings: Settings | None, command: RemotingCommand
     ) -> Reply | None:
-        """Send a change of one entry, and record it. Return the answer, None without one since the last start."""
+        """Send a request that changes one topic or group, and record the change.
+
+        Return the answer; None without one, or if the broker has restarted since.
+        """
         change = table.record_request(name, settings)
         reply = self.ask(broker, command)
         if reply is not None and reply.is_success and reply.is_of_this_life:
@@ -147,7 +150,7 @@ class OperatorClient(BrokerUser):
         self._put_topic(broker, topic, *queues, stream.choice(_PERMS, "own perm"), order=order)
 
     def _change_system_topic(self, broker: str) -> None:
-        """Change a topic of the system, which validateSystemTopicWhenUpdateTopic forbids."""
+        """Change a system topic. The broker must refuse this if validateSystemTopicWhenUpdateTopic is set."""
         queues = self.stream.randint(1, 4, "queues of a system topic")
         reply = self._put_topic(broker, _SYSTEM_TOPIC, queues, queues, _PERMS[0], order=False)
         if reply is None:
@@ -159,7 +162,7 @@ class OperatorClient(BrokerUser):
             self.run.report([Violation("STATUS", summary, "", -1, "success", str(expected), str(reply.is_success))])
 
     def _use_missing_names(self, broker: str) -> None:
-        """Send to a topic, or pull for a group, that the broker must create or refuse, depending on its settings."""
+        """Send to an unknown topic, or pull for an unknown group. The settings decide whether the broker creates it."""
         settings = self.plan.broker_settings
         queue = next(queue for queue in self._queues if queue.broker == broker)
         if settings.auto_create_topic_enable or self.stream.chance(0.5, "missing group"):
@@ -202,7 +205,7 @@ class OperatorClient(BrokerUser):
             self._pull_with_group(broker, group)
 
     def _pull_with_group(self, broker: str, group: str) -> None:
-        """Pull once as a member of a group, and check that the group's permission decides."""
+        """Pull once for a group. The broker must refuse the pull if the group's consumeEnable is false."""
         queue = next(queue for queue in self._queues if queue.broker == broker)
         account, asked_ns = self.run.accounts[broker], self.now_ns
         command = pull_command(*queue.queue, 0, EVERYTHING, most=1, suspend_ms=0, group=group)
@@ -247,7 +250,10 @@ class OperatorClient(BrokerUser):
         self.run.report(self.run.accounts[broker].tables.check_route(topic, found, reply.asked_ns))
 
     def _clean(self, broker: str) -> None:
-        """Ask for a removal of what no message needs. Other invariants notice a removal of more."""
+        """Ask the broker to remove unused topics, expired queues or expired segments.
+
+        Other invariants detect a removal of needed data.
+        """
         self.ask(broker, RemotingCommand(self.stream.choice(_CLEANING, "what to clean"), 0))
 
     def _send_refused(self, broker: str) -> None:
@@ -266,7 +272,7 @@ class OperatorClient(BrokerUser):
     # -- offsets of groups -------------------------------------------------------------------------
 
     def _reset_offsets(self, broker: str) -> None:
-        """Move the members back to messages of some time ago. Every member must receive the answered offsets."""
+        """Reset the group's offsets to a time up to a minute ago. Every member must receive the answered offsets."""
         account, queue = self.run.accounts[broker], self._draw_queue(broker)
         time_ms = self.world.clock.now_ms() - self.stream.randbelow(_AGO_MS_MAX, "ms ago")
         before = self._offset_at(queue, time_ms)
@@ -296,7 +302,7 @@ class OperatorClient(BrokerUser):
         return reply.field("offset") if reply is not None and reply.is_success and reply.is_of_this_life else None
 
     def _clone_offsets(self, broker: str) -> None:
-        """Give another group the offsets of the members. The offset of a queue that nobody commits is the same."""
+        """Copy the group's offsets to another group. Without commits meanwhile, both groups have equal offsets."""
         queue = self._draw_queue(broker)
         before = self._offset_of(queue, GROUP)
         fields = {"srcGroup": GROUP, "destGroup": _CLONE, "topic": queue.topic, "offline": "false"}
@@ -309,13 +315,13 @@ class OperatorClient(BrokerUser):
             self.run.report([Violation("META", summary, "", -1, "offset", str(before[0]), str(cloned[0]))])
 
     def _offset_of(self, queue: BrokerQueue, group: str) -> tuple[int, int] | None:
-        """Return a group's offset, and the broker's start. None without an answer or an offset."""
+        """Return a group's offset in a queue, and the number of the broker's starts; None without an answer."""
         life = self.run.accounts[queue.broker].ledger.life
         reply = self.ask(queue.broker, query_offset_command(*queue.queue, group))
         return (reply.field("offset"), life) if reply is not None and reply.is_success else None
 
     def _lock_for_other_group(self, broker: str) -> None:
-        """Lock queues for a group without other members. Locks of other groups do not count."""
+        """Lock queues for another group. The broker must grant them whatever queues the members have locked."""
         queues = [each.queue for each in self._queues if each.broker == broker]
         self.ask_for_locks(broker, "operators", self.run.accounts[broker].locks_of_operators, queues)
 

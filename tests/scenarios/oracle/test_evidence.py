@@ -7,7 +7,7 @@ from tornlog.scenarios.oracle.evidence import Violation
 
 def test_the_text_of_a_violation_in_a_file_has_path_offset_expected_and_found_values() -> None:
     violation = Violation("DUR", "m1 is gone", "commitlog", 4096, "record", "m1", "nothing")
-    assert str(violation) == "DUR: m1 is gone (commitlog @ 4096): record: expected m1, found nothing"
+    assert str(violation) == "DUR: m1 is gone (commitlog @ log offset 4096): record: expected m1, found nothing"
 
 
 def test_the_text_of_a_violation_without_a_path_has_its_other_parts() -> None:

@@ -1,11 +1,14 @@
 """Observed runs: damage, faults, errors of the store and answers are in the story, with times and lines of code."""
 
+import re
+
 import pytest
 
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.failures.failure_text import failure_text
 from tornlog.scenarios.campaigns.mutation_run import MutationLimits, MutationSettings, run_mutant
 from tornlog.scenarios.mutants import MUTANTS
+from tornlog.scenarios.oracle.evidence import Violation
 
 LINES_MAX = 40
 
@@ -33,6 +36,7 @@ def failure_of(mutant: str) -> Failure:
             ("life-0/retention: branch: retention removed a segment", "life-0/retention: violated CLEAN"),
             marks=pytest.mark.ci,
         ),
+        ("commit-one-short", (": rename config/consumerOffset.json.tmp",)),
         (
             "stop-leaves-index-unsynced",
             ("disk: state index/", "by life-0/dispatch, its file was not synced since"),
@@ -61,3 +65,81 @@ def test_a_walk_names_its_start_and_the_first_wrong_message() -> None:
     assert violation.invariant == "READ"
     assert "the walk began at queue offset " in violation.detail
     assert (violation.offset // 20 > 0, violation.expected.count(",") <= 2) == (True, True)
+
+
+def test_a_stored_message_that_no_record_can_hold_is_explained() -> None:
+    failure = failure_of("unit-too-long-taken")
+
+    reason = "to be refused: its properties have 32768 bytes, at most 32767"
+    assert failure.original.violations[0].detail == reason
+    assert failure.original.story[-1].endswith(reason)
+
+
+def test_a_refused_good_message_is_shown_with_the_limits() -> None:
+    detail = failure_of("longest-topic-refused").violations[0].detail
+
+    assert "topic 127 of at most 127 bytes, properties " in detail
+    assert " in a segment of " in detail
+
+
+def test_a_finding_about_the_checkpoint_shows_its_three_times() -> None:
+    violation = failure_of("index-roll-publishes-cq-checkpoint").violations[0]
+
+    assert violation.invariant == "CKPT"
+    times = re.fullmatch(
+        r"times of the checkpoint: log (\d+) in memory, (\d+) in the file; queues (\d+) in memory, (\d+) in the file; "
+        r"index (\d+) in memory, (\d+) in the file",
+        violation.detail,
+    )
+    assert times is not None
+    assert violation.found in times.groups()[2:4], "the queue time is wrong"
+
+
+def test_the_story_shows_the_count_at_which_dispatch_gave_up() -> None:
+    failure = failure_of("dispatch-adds-failures-up")
+
+    gave_up = "no puts until a restart: WRITE_LOGICS_QUEUE_ERROR, dispatch gave up at a count of "
+    (line,) = (line for line in failure.original.story if gave_up in line)
+    errors = [line for line in failure.original.story if ": error dispatch: " in line]
+    assert failure.original.violations[0].detail.startswith(gave_up)
+    assert errors, "the errors that count are beside it"
+    assert line.partition(": error store: ")[1]
+
+
+def test_sends_between_which_another_one_matters_are_not_merged() -> None:
+    story = failure_of("lock-released-by-another").original.story
+
+    requests = [line.split(", ")[1].split(" ")[0] for line in story if " member-0/lock: send " in line]
+    assert requests[-2:] == ["UNLOCK_BATCH_MQ", "LOCK_BATCH_MQ"], "the lock after the unlock is a line of its own"
+    assert "LOCK_BATCH_MQ" in requests[:-2]
+
+
+@pytest.mark.parametrize(
+    ("file", "offset", "place"),
+    [
+        ("commitlog", 4096, "commitlog @ log offset 4096"),
+        ("/s/commitlog/00000000000000004096", 20, "/s/commitlog/00000000000000004096 @ byte 20"),
+        ("consumequeue/T0/3", 48, "consumequeue/T0/3 @ byte 48, queue offset 2 of T0/3"),
+        (
+            "/s/consumequeue/T0/3/00000000000000000200",
+            40,
+            "/s/consumequeue/T0/3/00000000000000000200 @ byte 40, queue offset 12 of T0/3",
+        ),
+        (
+            "/s/consumequeue_ext/T0/3/00000000000000000200",
+            40,
+            "/s/consumequeue_ext/T0/3/00000000000000000200 @ byte 40",
+        ),
+        ("/s/checkpoint", -1, "/s/checkpoint"),
+    ],
+)
+def test_the_place_of_a_violation_names_the_kind_of_its_offset(file: str, offset: int, place: str) -> None:
+    assert Violation("DUR", "", file, offset).place_text == place
+
+
+def test_a_finding_in_a_queue_names_the_byte_and_the_queue_offset() -> None:
+    failure = failure_of("hole-hides-segment")
+    offset = failure.violations[0].offset
+
+    lines = [line.text for line in failure_text(failure).lines]
+    assert f"file:     consumequeue/T0/0 @ byte {offset}, queue offset {offset // 20} of T0/0" in lines

@@ -117,11 +117,15 @@ def test_an_entry_appended_during_a_pull_that_skips_expired_ones_may_lie_beyond_
 def test_a_consumer_may_skip_only_expired_messages(evidence: Evidence) -> None:
     ledger = evidence.ledger
     (missed,) = consumers.check_skipped_messages(ledger, ("T0", 0), 0, 2)
-    assert (missed.invariant, missed.expected, missed.found) == ("CLEAN", "T0/0 @ 0", "@ 2")
+    assert (missed.invariant, missed.expected, missed.found) == (
+        "CLEAN",
+        "queue offset 0 of T0/0",
+        "queue offset 2 of T0/0",
+    )
     ledger.expired_to = evidence.store.records[2].record.physical_offset
     assert not list(consumers.check_skipped_messages(ledger, ("T0", 0), 0, 2))
     (missed,) = consumers.check_skipped_messages(ledger, ("T0", 0), 0, 3)
-    assert missed.expected == "T0/0 @ 2"
+    assert missed.expected == "queue offset 2 of T0/0"
 
 
 def test_a_matching_message_that_no_consumer_handled_is_a_violation(evidence: Evidence) -> None:

@@ -63,8 +63,8 @@ def test_an_answer_passes_over_messages_that_do_not_match_only(evidence: Evidenc
     asking = QUEUE, 0, Status.NO_MATCHED_MESSAGE, bounds, before
     assert not list(answers.check_answer(*asking, wants=lambda _: False))
     (passed,) = answers.check_answer(*asking, wants=lambda _: True)
-    assert (passed.invariant, passed.expected) == ("READ", "T0/0 @ 0")
+    assert (passed.invariant, passed.expected) == ("READ", "queue offset 0 of T0/0")
     found = QUEUE, 0, Status.FOUND, bounds, before
     (passed,) = answers.check_answer(*found, wants=lambda _: True, given=[1])
-    assert passed.expected == "T0/0 @ 0"
+    assert passed.expected == "queue offset 0 of T0/0"
     assert not list(answers.check_answer(*found, wants=lambda _: True, given=[0, 1]))
