@@ -19,11 +19,10 @@ from .probe import Prober, Verdicts
 from .record import ProgramRecord
 from .recording.run import ProgramError
 from .report import ProbeReport, ViolationGroup
-from .spread import FaultCoverage
 from .story import step_text
 from .tracing.control import POLICIES, CallFault, MatchedCall, RunControl, depth_of
 from .tracing.run import TracedRun
-from .visits import EVERY_POINT, VisitPlan
+from .visits import EVERY_POINT, FaultCoverage, VisitPlan
 
 ORDER = "another order"
 Rerun = Callable[[RunControl], TracedRun]

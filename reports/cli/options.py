@@ -1,4 +1,4 @@
-"""Shared command code: options, exit codes, result files, JSON, completion.
+"""Shared command code: options, exit codes, result files, pages, JSON, completion.
 
 The module does not import the simulator, so help, completion and usage errors are fast.
 """
@@ -14,9 +14,13 @@ from inspect import signature
 from pathlib import Path
 from shlex import join
 from types import ModuleType
-from typing import Annotated, Any, NoReturn, TextIO, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO, TypeVar, get_type_hints
 
 import typer
+
+if TYPE_CHECKING:
+    from ..timeline.recording.record import RunRecording
+
 
 EXIT_HELD, EXIT_BROKEN, EXIT_USAGE, EXIT_HARNESS, EXIT_NONDETERMINISTIC = 0, 1, 2, 3, 4
 
@@ -295,3 +299,31 @@ complete_mutant = _completion("mutants", "MUTANTS")
 complete_disk = _completion("claims.disk_models", "DISK_MODELS")
 complete_policy = _completion("claims.scenario", "POLICIES")
 complete_version = _completion("mutants.versions", "VERSIONS")
+
+
+PAGE = "report.html"
+TIMELINES_MAX = 12
+TIMELINE_STEPS_MAX = 20_000
+"""Maximum steps of a run whose timeline is drawn automatically. Pages of longer runs have many megabytes."""
+
+
+def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path | None) -> list[Path]:
+    from ..timeline.page import timeline_page
+    from ..timeline.perfetto import trace_json
+
+    drawn = []
+    for file, draw in ((timeline, timeline_page), (trace, trace_json)):
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(draw(run_recording), encoding="utf-8")
+            drawn.append(file)
+    return drawn
+
+
+def write_page(html: str, out: Path) -> Path:
+    # imported here, because it imports the store, which a probe without pages does not need
+    from ...scenarios.campaigns.kept_files import keep_file
+
+    path = out / PAGE
+    keep_file(path, html)
+    return path

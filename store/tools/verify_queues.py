@@ -24,8 +24,7 @@ from ..formats.message import RECORD_BYTES_MIN
 from ..formats.scan import store_timestamp_ms_at
 from ..log.segment_queue import SegmentDirectories
 from ..world import Files, FileStatus
-from .verify_ext import ExtVerifier
-from .verify_files import RawSegment, RowReader
+from .verify_files import ExtVerifier, RawSegment, RowReader
 from .verify_settling import QueuedRecords, QueueFiles, QueueKey, SettledSpan
 from .violation import DirectoryPromise, DirectoryViolation, Findings
 

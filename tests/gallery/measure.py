@@ -26,7 +26,7 @@ from tornlog.faults.probe.recording.run import EMPTY, start_image_of
 from tornlog.faults.probe.report import ProbeReport, ViolationGroup
 from tornlog.faults.probe.shrink import shrink
 from tornlog.faults.simulation.failure_text import plain_text
-from tornlog.reports.cli.probe.breach_text import ProbeBreach
+from tornlog.reports.cli.probe.results import ProbeBreach
 
 from .install import InstalledProgram
 from .rows import DISKS, UNUSABLE, Row, Setting

@@ -31,7 +31,7 @@ from ..endings import exit_text
 from ..record import Answers
 from ..replay import Point
 from .check import DIED, TIMED_OUT, Check, CheckOutcome, timed_out_outcome
-from .sleep_watch import SleepLimitReached, SleepWatch
+from .reaper import SleepLimitReached, SleepWatch
 from .state_directory import StateDirectory
 from .worker import MESSAGE_SECONDS, CheckWorker, users_of_files
 

@@ -40,12 +40,11 @@ from ...kinds import FaultKind
 from ..record import FAILED_SYNC, FAULT, LYING_SYNC, WRITE
 from . import ptrace
 from .call_paths import MAKES, OPENS, SYNCS, VECTORS, WRITES, CallPaths, SubmittedWrite
-from .control import ALL_CALLS, CALL_FAULTS, CallFault, MatchedCall, RunControl
+from .control import ALL_CALLS, CALL_FAULTS, CallFault, MatchedCall, RunControl, glob_matches
 from .files import KnownFiles
 from .names import NameCalls
 from .notes import ProgramNotes
 from .ptrace import EnteredCall
-from .rules import glob_matches
 from .threads import CallInjector, Finish, TracedThread
 
 _SUCCESS = 0

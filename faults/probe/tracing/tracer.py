@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from . import kernel_stores, maps, ptrace
 from .call_faults import CallFaults
 from .calls import ContentCalls
-from .control import AS_IT_IS, CONTROL, RunControl
+from .control import AS_IT_IS, CONTROL, CUT, RuleError, RunControl, parse_fault_rule
 from .files import KnownFiles
 from .kernel_stores import KernelStores
 from .machines import Architecture
@@ -26,7 +26,6 @@ from .processor import SharedProcessor
 from .ptrace import EnteredCall, ThreadGone
 from .ring_calls import RingCalls
 from .ring_operations import ENTER, RingOperations
-from .rules import CUT, RuleError, parse_fault_rule
 from .schedule import TICK_SECONDS, SeededOrder
 from .seccomp import AnyBit, filter_of
 from .stacks import StackWalker

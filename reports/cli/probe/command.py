@@ -37,10 +37,11 @@ gone: those that do not exist in this run.
 
 Further fields: with --machine or --disk-of, "separate_disks": {directory: kind of crash or null} and "combinations":
 {"tried", "possible"} of states of these disks; with --out, "report": path; with --inject "cut at ...", "crash_rules":
-{rule: matches}; with rules that the program requested, "asked_rules": [[rule, injections]]. The modules `replay`,
-`durability` (without a check) and `live` (--restart) describe their JSON. Exit codes: 0 no promise is broken except
-known ones, 1 a promise is broken, 2 usage error, 3 the recorder missed operations, runs or recoveries were discarded,
-no requested fault was injected, a rule was never reached, or --time was too short; 130 after Ctrl-C, 143 after SIGTERM.
+{rule: matches}; with rules that the program requested, "asked_rules": [[rule, injections]]. The modules `leaving`
+(--replay), `durability` (without a check) and `live` (--restart) describe their JSON. Exit codes: 0 no promise is
+broken except known ones, 1 a promise is broken, 2 usage error, 3 the recorder missed operations, runs or recoveries
+were discarded, no requested fault was injected, a rule was never reached, or --time was too short; 130 after Ctrl-C,
+143 after SIGTERM.
 """
 
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ import typer
 from ....faults.crashes.at_rest import DAMAGES
 from ....faults.crashes.profiles import PROFILES
 from ....faults.probe import CHECK_SECONDS, DISKS, FAULT_RUNS, LIMIT, PROGRAM_SECONDS
-from ....faults.probe.checks.kinds import CHECK_KINDS, CheckKind
+from ....faults.probe.checks.command import CHECK_KINDS, CheckKind
 from ....faults.probe.live.schedule import EVENTS_MAX
 from ....faults.probe.programs import RECORDERS, STORES
 from ....faults.probe.tracing.control import CALL_FAULTS, POLICIES

@@ -14,16 +14,23 @@ from ....faults.crashes.profiles import PROFILES
 from ....faults.kinds import FaultKind
 from ....faults.probe import DISKS
 from ....faults.probe.checks.check import Check
-from ....faults.probe.checks.kinds import CHECK_KINDS
+from ....faults.probe.checks.command import CHECK_KINDS
 from ....faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, RecorderChoice
-from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS, CallFault, depth_of
-from ....faults.probe.tracing.rules import CrashRule, Rule, RuleError, parse_rule
+from ....faults.probe.tracing.control import (
+    CALL_FAULTS,
+    ERRORS,
+    CallFault,
+    CrashRule,
+    Rule,
+    RuleError,
+    depth_of,
+    parse_rule,
+)
 from ....sim.interruption import EndedEarlyError, Interruption, interruptible
 from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, IN_PROCESS, command_line, disks_named, is_option_given
 from .baseline import read_baseline, require_reason
 from .command import ProbeOptions
-from .machines import separate_disks_given
-from .recording import ProbePlan, Recorded, RefusedError, check_given, record_program
+from .recording import ProbePlan, Recorded, RefusedError, check_given, record_program, separate_disks_given
 
 _OF_REPLAY = ("replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program")
 """Parameters that a replay uses or rejects with a specific error message."""
@@ -51,7 +58,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
         if asked.program:
             raise typer.BadParameter("expected --replay or a program, found both")
         _require_useful_options(asked.context)
-        from .replay import replay_probe
+        from .leaving import replay_probe
 
         with _ended_early():
             replay_probe(

@@ -1,6 +1,6 @@
 """The table `index_entries`: one row per entry of the key index, and one per inconsistency of an index file.
 
-The module `comments` explains the columns. `number` is null for damage of slots or the header.
+`COMMENTS` in `rocketmq` explains the columns. `number` is null for damage of slots or the header.
 
 An index file does not store its numbers of slots and entries. They come from the options hashSlots and indexEntries,
 else from RocketMQ's defaults if these match the file size, else from the position of the last entry.

@@ -12,7 +12,7 @@ from tornlog.faults.probe.crash_points import points_of_rules, steps_of
 from tornlog.faults.probe.probe import probe
 from tornlog.faults.probe.record import ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
-from tornlog.faults.probe.tracing.rules import CrashRule, parse_rule
+from tornlog.faults.probe.tracing.control import CrashRule, parse_rule
 from tornlog.faults.probe.visits import VisitPlan
 
 RECORD = ProgramRecord(

@@ -14,9 +14,9 @@ from tornlog.faults.probe.probe import Verdicts, probe
 from tornlog.faults.probe.programs import CALLS, STORES, RecorderChoice
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
 from tornlog.faults.probe.reruns import ORDER, Reruns, rerun_text
-from tornlog.faults.probe.spread import FaultCoverage
 from tornlog.faults.probe.tracing.control import ERRORS, MatchedCall, RunControl
 from tornlog.faults.probe.tracing.run import TracedRun
+from tornlog.faults.probe.visits import FaultCoverage
 
 CheckFile = Callable[[str], Path]
 APPEND = """

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from tornlog.faults.probe.checks.checkers import Checkers
-from tornlog.faults.probe.checks.kinds import check_in_file
+from tornlog.faults.probe.checks.command import check_in_file
 from tornlog.faults.probe.failure import ProbeFinding
 from tornlog.faults.probe.probe import probe
 from tornlog.faults.probe.record import ProgramRecord, ProgramTask, SourceLine, Step
