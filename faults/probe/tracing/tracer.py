@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from . import kernel_stores, maps, ptrace
 from .call_faults import CallFaults
+from .call_paths import FileCall
 from .calls import ContentCalls
 from .control import AS_IT_IS, CONTROL, CUT, RuleError, RunControl, parse_fault_rule
 from .files import KnownFiles
@@ -386,7 +387,7 @@ class Tracer:
                 self._take_stack(thread)
                 self._set_notes_context(thread, name)
                 if self.faults is not None:
-                    thread.finish = self.faults.finish_for_call(thread, call, name, thread.finish)
+                    thread.finish = self.faults.finish_for_call(FileCall(thread, name, call.arguments), thread.finish)
                 self._maps.record_open_pages()
         thread.call = name
         if thread.finish is None:
