@@ -21,7 +21,7 @@ from .recording.run import ProgramError
 from .report import ProbeReport, ViolationGroup
 from .story import step_text
 from .tracing.control import POLICIES, CallFault, MatchedCall, RunControl, depth_of
-from .tracing.run import TracedRun
+from .tracing.process import TracedRun
 from .visits import EVERY_POINT, FaultCoverage, VisitPlan
 
 ORDER = "another order"

@@ -15,7 +15,7 @@ from tornlog.faults.probe.programs import CALLS, STORES, RecorderChoice
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
 from tornlog.faults.probe.reruns import ORDER, Reruns, rerun_text
 from tornlog.faults.probe.tracing.control import ERRORS, MatchedCall, RunControl
-from tornlog.faults.probe.tracing.run import TracedRun
+from tornlog.faults.probe.tracing.process import TracedRun
 from tornlog.faults.probe.visits import FaultCoverage
 
 CheckFile = Callable[[str], Path]
