@@ -18,7 +18,6 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
 
 from ..checks.check import DIED, Check, CheckOutcome, timed_out_outcome
 from ..checks.reaper import fork_below_reaper
@@ -133,9 +132,7 @@ class Judging:
     def __enter__(self) -> "Judging":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._process.terminate()
         self._process.join(_GRACE_SECONDS)
         self._process.kill()

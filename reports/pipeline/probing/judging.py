@@ -109,7 +109,7 @@ class _CheckHere:
         return PackAnswer(places, verdicts, seconds, slowest, new)
 
     def close(self) -> None:
-        self._checkers.__exit__(None, None, None)
+        self._checkers.__exit__()
 
     def _here(self, path: str) -> str:
         """Translate a path of the driver into a path of this executor. Other words of a command stay the same."""
