@@ -8,9 +8,10 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import MISSING, field, fields
 from difflib import get_close_matches
 from importlib import import_module
-from inspect import signature
+from inspect import Signature, signature
 from pathlib import Path
 from shlex import join
 from types import ModuleType
@@ -88,6 +89,8 @@ Conf = Annotated[
 ]
 Given = TypeVar("Given")
 Used = TypeVar("Used")
+_TYPER = "typer"
+"""Key of an option in the metadata of a field."""
 _DIRECTORIES = ("out",)
 _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small", "write_baseline")
 
@@ -243,14 +246,29 @@ def picture_formats(package: str) -> ModuleType:
         raise typer.BadParameter(f"{error}, which {install_command('plot')} has") from error
 
 
-def function_with_options(options: type[Given], use: Callable[[Given], Used]) -> Callable[..., Used]:
+def option(default: Any, *names: str, **settings: Any) -> Any:
+    """Return a field of an options dataclass. default: `...` for a required option. Others: as for `typer.Option`."""
+    return field(default=MISSING if default is ... else default, metadata={_TYPER: typer.Option(*names, **settings)})
+
+
+def argument(default: Any, **settings: Any) -> Any:
+    """Like `option`, for an argument of the command line."""
+    return field(default=MISSING if default is ... else default, metadata={_TYPER: typer.Argument(**settings)})
+
+
+def function_with_options(options: Any, use: Callable[[Given], Used]) -> Callable[..., Used]:
     """Return a function for typer that has the fields of an options dataclass as parameters, and calls `use`."""
 
     def function(**given: Any) -> Used:
         return use(options(**given))
 
-    function.__doc__, function.__annotations__ = options.__doc__, get_type_hints(options, include_extras=True)
-    vars(function)["__signature__"] = signature(options)
+    hints = get_type_hints(options, include_extras=True)
+    for one in fields(options):
+        if _TYPER in one.metadata:
+            hints[one.name] = Annotated[hints[one.name], one.metadata[_TYPER]]
+    parameters = [one.replace(annotation=hints[name]) for name, one in signature(options).parameters.items()]
+    function.__doc__, function.__annotations__ = options.__doc__, hints
+    vars(function)["__signature__"] = Signature(parameters)
     return function
 
 

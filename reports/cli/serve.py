@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -44,7 +44,7 @@ from ...store.real.stop_signals import StopSignals
 from ...store.real.world import pinned_to_processor, real_world
 from ...store.settings.broker_conf import BrokerConf
 from ...store.world import World
-from .options import JsonFile, open_lines
+from .options import JsonFile, argument, open_lines, option
 
 FORMAT = "tornlog-serve/1"
 NAME_SERVER_PORT = 9876
@@ -73,65 +73,48 @@ class ServeOptions:
     The command runs until SIGTERM or SIGINT.
     """
 
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", file_okay=False, help="A store directory; created if missing.")
-    ]
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1"
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Port; 0 for any free port. Default: listenPort of --config, else 10911."),
-    ] = None
-    namesrv_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Additional port for clients that expect a name server.")
-    ] = None
-    vip_port: Annotated[
-        bool | None,
-        typer.Option(
-            "--vip-port/--no-vip-port",
-            help="Also listen at PORT - 2, for RocketMQ slaves and clients before 4.5. Default: if that port is free,"
-            " but not with port 0.",
-            show_default=False,
-        ),
-    ] = None
-    advertise: Annotated[
-        str | None, typer.Option(metavar="IP", help="The address announced to clients. Default: HOST.")
-    ] = None
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="A broker.conf.")
-    ] = None
-    name: Annotated[str | None, typer.Option(help="The broker's name. Default: brokerName of --config.")] = None
-    role: Annotated[ReplicationRole | None, typer.Option(help="Role of the broker in replication.")] = None
-    master: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Client address of the master, for a slave.")
-    ] = None
-    acl: Annotated[
-        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Access rules, a plain_acl.yml.")
-    ] = None
-    tls_cert: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, help="A certificate, for TLS in addition to plain connections."
-        ),
-    ] = None
-    tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Private key of the certificate.")
-    ] = None
-    tls_only: Annotated[bool, typer.Option("--tls-only", help="Refuse clients without TLS.")] = False
-    open_to_all: Annotated[bool, typer.Option(_WORDS, help="Listen beyond loopback with neither --acl nor TLS.")] = (
-        False
+    directory: Path = argument(..., metavar="DIR", file_okay=False, help="A store directory; created if missing.")
+    host: str = option("127.0.0.1", help="Address to listen at.")
+    port: int | None = option(
+        None, min=0, max=65535, help="Port; 0 for any free port. Default: listenPort of --config, else 10911."
     )
-    name_server: Annotated[
-        bool, typer.Option("--name-server", help="Run only a name server; DIR keeps its KV configuration. Port 9876.")
-    ] = False
-    metrics: Annotated[
-        str | None,
-        typer.Option(metavar="[HOST:]PORT", help="Serve metrics at http://HOST:PORT/metrics; 0 for any free port."),
-    ] = None
-    pin: Annotated[
-        bool, typer.Option(help="Keep all threads on one processor, where Python threads switch faster.")
-    ] = True
-    log_level: Annotated[LogLevel, typer.Option(help="Minimum level of the log on stderr.")] = LogLevel.INFO
-    log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as JSON, one object per line.")] = False
+    namesrv_port: int | None = option(
+        None, min=0, max=65535, help="Additional port for clients that expect a name server."
+    )
+    vip_port: bool | None = option(
+        None,
+        "--vip-port/--no-vip-port",
+        help="Also listen at PORT - 2, for RocketMQ slaves and clients before 4.5. Default: if that port is free,"
+        " but not with port 0.",
+        show_default=False,
+    )
+    advertise: str | None = option(None, metavar="IP", help="The address announced to clients. Default: HOST.")
+    config: Path | None = option(None, metavar="FILE", exists=True, dir_okay=False, help="A broker.conf.")
+    name: str | None = option(None, help="The broker's name. Default: brokerName of --config.")
+    role: ReplicationRole | None = option(None, help="Role of the broker in replication.")
+    master: str | None = option(None, metavar="HOST:PORT", help="Client address of the master, for a slave.")
+    acl: Path | None = option(None, metavar="FILE", exists=True, dir_okay=False, help="Access rules, a plain_acl.yml.")
+    tls_cert: Path | None = option(
+        None,
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="A certificate, for TLS in addition to plain connections.",
+    )
+    tls_key: Path | None = option(
+        None, metavar="FILE", exists=True, dir_okay=False, help="Private key of the certificate."
+    )
+    tls_only: bool = option(False, "--tls-only", help="Refuse clients without TLS.")
+    open_to_all: bool = option(False, _WORDS, help="Listen beyond loopback with neither --acl nor TLS.")
+    name_server: bool = option(
+        False, "--name-server", help="Run only a name server; DIR keeps its KV configuration. Port 9876."
+    )
+    metrics: str | None = option(
+        None, metavar="[HOST:]PORT", help="Serve metrics at http://HOST:PORT/metrics; 0 for any free port."
+    )
+    pin: bool = option(True, help="Keep all threads on one processor, where Python threads switch faster.")
+    log_level: LogLevel = option(LogLevel.INFO, help="Minimum level of the log on stderr.")
+    log_json: bool = option(False, "--log-json", help="Write the log as JSON, one object per line.")
     json_file: JsonFile = None
 
 
