@@ -257,29 +257,12 @@ def rebuild_store(asked: RebuildOptions) -> NoReturn:
     _refuse_output_in([*places, new_path], json_file)
     if master is not None:
         rebuilt = _rebuilt_by(master, ship, conf, root, new, geometry)
-        _finish_command(
-            rebuilt, rebuilt.fields, show_rebuilt, [_damage_line(one, new) for one in rebuilt.findings], json_file
-        )
-    if ship or conf or not is_here or "://" in new:
-        raise typer.BadParameter("needed for a URI, --ship and --conf", param_hint="--master")
-    if os.path.isdir(new) and os.listdir(new):
-        raise typer.BadParameter(f"{new}: not empty", param_hint="--to")
-    if os.path.isfile(new):
-        raise typer.BadParameter(f"{new}: a file", param_hint="--to")
-    files = overlay_world().files
-    try:
-        settings = config_of_directory(files, root, geometry)
-        with _removed_unless_complete(new), _log_bytes_progress(_log_bytes(root, geometry)) as advance:
-            rebuilt = rebuild_directory(files, settings, real_world(), new, advance)
-    except CorruptFileError as error:
-        typer.echo(_damage_line(error, root if error.file.startswith(root) else new), err=True)
-        raise typer.Exit(1) from None
-    except OSError as error:
-        typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)
-        raise typer.Exit(3) from None
-    _finish_command(
-        rebuilt, rebuilt.fields, show_rebuilt, [_damage_line(one, new) for one in rebuilt.findings], json_file
-    )
+    else:
+        if ship or conf or not is_here or "://" in new:
+            raise typer.BadParameter("needed for a URI, --ship and --conf", param_hint="--master")
+        rebuilt = _rebuilt_here(root, new, geometry)
+    damage = [_damage_line(one, new) for one in rebuilt.findings]
+    _finish_command(rebuilt, rebuilt.fields, show_rebuilt, damage, json_file)
 
 
 def _root_and_geometry(directory: Path, geometry: Geometry, json_file: str | None) -> tuple[str, Geometry]:
@@ -332,6 +315,23 @@ def _refuse_output_in(places: Iterable[str], json_file: str | None) -> None:
         raise typer.BadParameter(f"{json_file}: must not be in the store", param_hint="--json")
 
 
+def _rebuilt_here(root: str, new: str, geometry: Geometry) -> RebuildResult:
+    """Rebuild in this process. Exit with 1 if the log cannot belong to a store, with 3 if a file operation fails."""
+    if os.path.isdir(new) and os.listdir(new):
+        raise typer.BadParameter(f"{new}: not empty", param_hint="--to")
+    if os.path.isfile(new):
+        raise typer.BadParameter(f"{new}: a file", param_hint="--to")
+    files = overlay_world().files
+    try:
+        with _exit_if_unreadable(new):
+            settings = config_of_directory(files, root, geometry)
+            with _removed_unless_complete(new), _log_bytes_progress(_log_bytes(root, geometry)) as advance:
+                return rebuild_directory(files, settings, real_world(), new, advance)
+    except CorruptFileError as error:
+        typer.echo(_damage_line(error, root if error.file.startswith(root) else new), err=True)
+        raise typer.Exit(1) from None
+
+
 def _rebuilt_by(
     master: str, ship: list[str] | None, conf: list[str] | None, root: str, new: str, geometry: Geometry
 ) -> RebuildResult:
@@ -340,7 +340,7 @@ def _rebuilt_by(
     from ..pipeline.spark.options import engine_for, place_of
 
     old, new = place_of(root, "DIR"), place_of(new, "--to")
-    with engine_for(master, ship, conf) as engine:
+    with engine_for(master, ship, conf) as engine, _exit_if_unreadable(new):
         try:
             return rebuild_with(engine, old, new, geometry)
         except FileExistsError as error:
@@ -348,9 +348,6 @@ def _rebuilt_by(
         except (CorruptFileError, UnsoundStoreError) as error:
             typer.echo(f"{error}: rebuild without --master", err=True)
             raise typer.Exit(1) from None
-        except OSError as error:
-            typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)
-            raise typer.Exit(3) from None
 
 
 def _damage_line(error: CorruptFileError, root: str) -> str:
@@ -432,11 +429,12 @@ def _geometry_options(
 
 
 @contextmanager
-def _exit_if_unreadable() -> Iterator[None]:
+def _exit_if_unreadable(place: str = "") -> Iterator[None]:
+    """place: names the file in the message if the error does not."""
     try:
         yield
     except OSError as error:
-        typer.echo(f"{error.filename or ''}: {error.strerror or error}", err=True)
+        typer.echo(f"{error.filename or place}: {error.strerror or error}", err=True)
         raise typer.Exit(3) from None
 
 
