@@ -113,6 +113,15 @@ def is_option_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
+def refuse_options(context: typer.Context, names: Collection[str], problem: str) -> None:
+    """Raise BadParameter for the named parameters that the command line has."""
+    given = [
+        one for one in context.command.params if one.name and one.name in names and is_option_given(context, one.name)
+    ]
+    if given:
+        raise typer.BadParameter(problem, param_hint=[one.opts[0] for one in given])
+
+
 # -- places for results ----------------------------------------------------------------------------
 
 

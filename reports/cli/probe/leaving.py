@@ -37,6 +37,7 @@ from ..options import (
     write_json,
 )
 from .baseline import NO_REASON, write_baseline
+from .command import ProbeOptions
 from .recording import RefusedError, check_given
 from .result import Timelines, probe_result
 from .results import ProbeBreach, ProbeResults
@@ -54,32 +55,23 @@ def write_refusal_and_exit(error: RefusedError, json_file: str | None) -> NoRetu
     written.exit(EXIT_HARNESS)
 
 
-def write_probe_results_and_exit(
-    results: ProbeResults,
-    exit_code: int,
-    *,
-    out: Path | None,
-    junit: Path | None,
-    summary: Path | None,
-    json_file: str | None,
-    baseline: Path | None = None,
-    reason: str | None = None,
-) -> NoReturn:
-    """baseline: a file to write. reason: reason of new findings there."""
+def write_probe_results_and_exit(results: ProbeResults, exit_code: int, asked: ProbeOptions) -> NoReturn:
     places: Places = {}
     timelines: Timelines = {}
     files, page = ResultFiles(), None
-    if out is not None:
+    if asked.out is not None:
         with files.writing(), results_written("--out"):
-            places, timelines = write_failures(results, out)
-            page = out
-    if baseline is not None:
+            places, timelines = write_failures(results, asked.out)
+            page = asked.out
+    if asked.write_baseline is not None:
         with files.writing():
-            found = dict.fromkeys(results.signatures, reason or NO_REASON)
-            write_baseline(baseline, found | {one: results.baseline[one] for one in results.known(found)})
-            print_note(f"wrote {baseline}: {count_text(len(found), 'finding')}")
+            found = dict.fromkeys(results.signatures, asked.reason or NO_REASON)
+            write_baseline(asked.write_baseline, found | {one: results.baseline[one] for one in results.known(found)})
+            print_note(f"wrote {asked.write_baseline}: {count_text(len(found), 'finding')}")
     result = probe_result(results, places, timelines, exit_code)
-    write_result_and_exit(result, json_file=json_file, page=page, junit=junit, summary=summary, files=files)
+    write_result_and_exit(
+        result, json_file=asked.json_file, page=page, junit=asked.junit, summary=asked.summary, files=files
+    )
 
 
 def write_failures(results: ProbeResults, out: Path) -> tuple[Places, Timelines]:

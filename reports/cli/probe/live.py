@@ -49,7 +49,16 @@ from ...results.model import (
     Verdict,
 )
 from ..console import show_progress
-from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, disks_named, is_option_given, results_written
+from ..options import (
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    command_line,
+    disks_named,
+    is_option_given,
+    refuse_options,
+    results_written,
+)
 from .command import ProbeOptions
 from .recording import check_given, machines_named
 
@@ -148,13 +157,7 @@ def probe_live(asked: ProbeOptions, program: list[str], exit_if_ended: Callable[
 
 def _plan(asked: ProbeOptions, program: list[str]) -> LivePlan:
     """Return the plan of the live runs. Raises BadParameter for unsuitable options."""
-    given = [
-        one
-        for one in asked.context.command.params
-        if one.name in _OF_NO_USE and is_option_given(asked.context, one.name or "")
-    ]
-    if given:
-        raise typer.BadParameter("of no use with --restart", param_hint=[one.opts[0] for one in given])
+    refuse_options(asked.context, _OF_NO_USE, "of no use with --restart")
     machines = machines_named(asked.machine or ())
     if not machines:
         raise typer.BadParameter("expected at least one --machine NAME=DIR with --restart", param_hint="--restart")

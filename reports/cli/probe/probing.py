@@ -56,6 +56,8 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
         is_even = options.points is not None or options.time is not None
         plan = VisitPlan(options.points, is_even, options.stop_at_first, frozenset(asked.baseline))
         corpus = ProbeCorpus(options, asked.program, record, start)
+        recovered = [] if recoveries is None else _breaches_to_tell(recoveries.in_order, plan)
+        differing = [] if reruns is None else [one for one in reruns.in_order if one[0][1] not in plan.known]
         tried = _try_all(asked, record, start, checkers, plan, corpus)
         found, recoveries, reruns = tried
         return ProbeResults(
@@ -69,12 +71,7 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
                 for signature, group in _breaches_to_tell(found.in_order, plan)
             ],
             recoveries,
-            []
-            if recoveries is None
-            else [
-                _recovery_finding(record, start, signature, breach, checkers)
-                for signature, breach in _breaches_to_tell(recoveries.in_order, plan)
-            ],
+            [_recovery_finding(record, start, *one, checkers) for one in recovered],
             reruns,
             []
             if reruns is None
