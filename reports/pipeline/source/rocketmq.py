@@ -11,13 +11,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from .checkpoint import Checkpoint
+from .columns import conditions_of
 from .index_entries import IndexEntries
 from .messages import Messages
 from .queue_entries import QueueEntries
 from .source_options import SourceOptions
 from .stores import StoresTable, StoreTable
 from .stream import LogStream, StreamPartition
-from .where import conditions_of
 
 TABLES: dict[str, Callable[[SourceOptions], StoreTable]] = {
     "messages": Messages,
