@@ -19,7 +19,7 @@ from tornlog.faults.probe.checks.check import BROKEN, DIED, Check, CheckOutcome
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer
 from tornlog.faults.probe.failure import ProbeFinding, write_failure_cases
-from tornlog.faults.probe.probe import probe, probe_final_state
+from tornlog.faults.probe.probe import Prober, probe_final_state
 from tornlog.faults.probe.programs import CALLS, PYTHON, RecorderChoice
 from tornlog.faults.probe.record import ProgramRecord
 from tornlog.faults.probe.recording.run import EMPTY, start_image_of
@@ -80,7 +80,7 @@ def measure(
         check = CheckServer(shlex.join([*program.command, "check"]))
         with Checkers(check, jobs, _CHECK_SECONDS) as checkers:
             _accept_whole(setting, record, start, checkers)
-            report = probe(record, start, checkers, disks=DISKS, limit=row.states_max)
+            report = Prober(record, start, checkers, disks=DISKS, limit=row.states_max).probe()
             kinds = {disk: set[str]() for disk in DISKS}
             groups: dict[tuple[str, str], list[ViolationGroup]] = {}
             for _, group in report.in_order:
