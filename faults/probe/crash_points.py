@@ -9,8 +9,7 @@ from . import record as steps
 from .record import ProgramRecord
 from .replay import Point, Replayer
 from .story import named
-from .tracing.control import ALL_CALLS
-from .tracing.rules import MARK, CrashRule, glob_matches
+from .tracing.control import ALL_CALLS, MARK, CrashRule, glob_matches
 
 
 def steps_of(rule: CrashRule, record: ProgramRecord) -> list[int]:

@@ -11,8 +11,8 @@ from .record import ProgramRecord
 from .recovery import Recoveries
 from .report import ProbeReport, ViolationGroup
 from .reruns import Reruns, rerun_text
-from .spread import FaultCoverage
 from .story import named, story
+from .visits import FaultCoverage
 
 FORMAT = "tornlog-probe/1"
 Places = Mapping[tuple[str, str], Path]

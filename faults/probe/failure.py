@@ -4,7 +4,7 @@ Each kind of breach has a directory with the failure and the files after the cra
 (`faults.simulation.artefact`) of the kind "probe":
 
 check       name of the check: its file, or the command of a server
-check_kind  its kind (faults.probe.checks.kinds)
+check_kind  its kind (faults.probe.checks.command)
 is_server   only in older failures, which have no check_kind: whether the kind is "check_server"
 signature   common text of the breaches of one kind
 outcome     broken, raised, timed out or died
@@ -37,8 +37,7 @@ from ..disk.export import export_image
 from ..disk.image import FileImage, Image
 from ..simulation.artefact import PROBE, ArtefactError, read_artefact, write_artefact
 from .checks.check import Check, CheckOutcome
-from .checks.command import CheckServer
-from .checks.kinds import CHECK_KINDS
+from .checks.command import CHECK_KINDS, CheckServer
 from .record import FILES, ProgramRecord
 from .replay import Point
 from .report import CrashCase

@@ -15,6 +15,7 @@ order, so this power cut has all states of earlier ones. It tries a process kill
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import KW_ONLY, dataclass, field
 from time import perf_counter
 from typing import NamedTuple
 
@@ -57,41 +58,9 @@ class _QueuedState(NamedTuple):
     state: CrashState
 
 
-def probe(
-    record: ProgramRecord,
-    start: Image,
-    checkers: Checkers,
-    *,
-    disks: Sequence[str] = DISKS,
-    limit: int = LIMIT,
-    on_progress: Callable[[ProbeReport, int, int], None] = lambda found, done, total: None,
-    on_held: OnHeld | None = None,
-    verdicts: Verdicts | None = None,
-    plan: VisitPlan = EVERY_POINT,
-    only: Collection[Point] | None = None,
-    first: Collection[Point] = (),
-) -> ProbeReport:
-    """Try all crashes of a record. limit: maximum states per crash. on_progress(report, done, total): done and total
-    count steps, or crash points in an even visit.
-
-    on_held: called with each state that passes. verdicts: gets the new verdicts. only: the crash points to try; None:
-    all. first: the crash points to try before the others. After an early end, return the findings so far.
-    """
-    known_verdicts = {} if verdicts is None else verdicts
-    prober = Prober(record, start, checkers, disks, limit, known_verdicts, on_held, plan=plan, only=only, first=first)
-    began = perf_counter()
-    with suppress(EndedEarlyError):
-        prober.run(on_point=lambda point: on_progress(prober.found, *prober.progress(point)))
-    kinds = crash_kinds(prober.replayer.kinds, [PROFILES[disk] for disk in disks if disk not in AT_REST])
-    damages = (DAMAGES[disk].fault.value for disk in disks if disk in AT_REST)
-    prober.found.enabled = tuple(dict.fromkeys([*kinds, *damages]))
-    prober.found.seconds = perf_counter() - began
-    return prober.found
-
-
 def probe_final_state(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeReport:
     """Check the state at the end of a record, without a crash. After an early end there is no verdict."""
-    prober = Prober(record, start, checkers, (NOTHING_LOST,), 1, {})
+    prober = Prober(record, start, checkers, disks=(NOTHING_LOST,), limit=1)
     prober.found.is_of_end = True
     *_, last = prober.replayer.points()
     with suppress(EndedEarlyError):
@@ -100,77 +69,90 @@ def probe_final_state(record: ProgramRecord, start: Image, checkers: Checkers) -
     return prober.found
 
 
+@dataclass(eq=False)
 class Prober:
     """Visits the crash points of a record. Invariant: each pair of state and promises so far has a verdict or is
     queued.
     """
 
-    def __init__(
-        self,
-        record: ProgramRecord,
-        start: Image,
-        checkers: Checkers,
-        disks: Sequence[str],
-        limit: int,
-        verdicts: Verdicts,
-        on_held: OnHeld | None = None,
-        known: Collection[tuple[str, str]] = (),
-        plan: VisitPlan = EVERY_POINT,
-        confirmed: set[tuple[str, str]] | None = None,
-        only: Collection[Point] | None = None,
-        first: Collection[Point] = (),
-    ) -> None:
-        self.replayer = Replayer(record, start, disks=disks)
-        self._confirmed = set() if confirmed is None else confirmed  # (disk, signature) of confirmed time-outs
-        self.found = ProbeReport({disk: DiskCount() for disk in disks})
-        self._record = record
-        self._start = start
+    record: ProgramRecord
+    start: Image
+    checkers: Checkers
+    _: KW_ONLY
+    disks: Sequence[str] = DISKS
+    limit: int = LIMIT
+    """Maximum of states per crash."""
+    on_held: OnHeld | None = None
+    verdicts: Verdicts = field(default_factory=dict)
+    """Gets the new verdicts."""
+    plan: VisitPlan = EVERY_POINT
+    known: Collection[tuple[str, str]] = ()
+    """Disks and signatures of known breaches."""
+    confirmed: set[tuple[str, str]] = field(default_factory=set)
+    """Disks and signatures of confirmed time-outs."""
+    only: Collection[Point] | None = None
+    """Crash points to try; None: all. Damage at rest may have other points."""
+    first: Collection[Point] = ()
+    """Crash points to try before the others."""
+
+    def __post_init__(self) -> None:
+        self.replayer = Replayer(self.record, self.start, disks=self.disks)
+        self.found = ProbeReport({disk: DiskCount() for disk in self.disks})
         self._visited_count = self._visits = 0
-        self._answers = record.answers
-        self._checkers = checkers
-        self._limit = limit
+        self._answers = self.record.answers
         self._chances = Choices("probe")
         self._states: dict[str, PossibleStates] = {}
         """States at the current crash point, by disk, for reuse at the next point if the disk has not changed."""
         self._operations = -1
-        self._verdicts = verdicts
-        self._on_held = on_held
-        self._known = known  # (disk, signature) of known breaches
-        self._plan = plan
-        self._first = frozenset(first)
-        self._only = only  # crash points; damage at rest may have other points
+        self._first = frozenset(self.first)
         self._damage_verdicts: Verdicts = {}  # separate: a recovery follows each verdict on a crash state
         self._waiting: dict[tuple[int, int, bool], _QueuedState] = {}
         """Queued states by key, number of promises and refusals, and whether damage at rest left the state."""
         self._points: list[tuple[Point, StatesOf]] = []  # points to count
-        self._at_rest = [disk for disk in disks if disk in AT_REST]
-        self._has_crashes = len(self._at_rest) < len(disks)
+        self._at_rest = [disk for disk in self.disks if disk in AT_REST]
+        self._has_crashes = len(self._at_rest) < len(self.disks)
+
+    def probe(
+        self, on_progress: Callable[[ProbeReport, int, int], None] = lambda found, done, total: None
+    ) -> ProbeReport:
+        """Try all crashes. After an early end, return the findings so far.
+
+        on_progress(report, done, total): done and total count steps, or crash points in an even visit.
+        """
+        began = perf_counter()
+        with suppress(EndedEarlyError):
+            self.run(on_point=lambda point: on_progress(self.found, *self.progress(point)))
+        kinds = crash_kinds(self.replayer.kinds, [PROFILES[disk] for disk in self.disks if disk not in AT_REST])
+        damages = (DAMAGES[disk].fault.value for disk in self._at_rest)
+        self.found.enabled = tuple(dict.fromkeys([*kinds, *damages]))
+        self.found.seconds = perf_counter() - began
+        return self.found
 
     def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
         """Explore all points after a step. EndedEarlyError: interrupted, with correct counts."""
         visits = ((point, self.states_at(point, disks)) for point, disks in self._visit_points(first_step))
-        job = ProbeJob(self._record, self._start, tuple(self.found.counts), self._limit)
+        job = ProbeJob(self.record, self.start, tuple(self.found.counts), self.limit)
         try:
-            with closing(self._checkers.looking_ahead(visits, job, self._is_known)) as visited:
+            with closing(self.checkers.looking_ahead(visits, job, self._is_known)) as visited:
                 for point, states_of in visited:
                     current_interruption().check()
                     self._visited_count += 1
                     self.explore(point, states_of)
                     on_point(point)
                 self.judge()
-            self.found.steps, self.found.is_finished = len(self._record.steps), True
+            self.found.steps, self.found.is_finished = len(self.record.steps), True
         finally:
             self._sum_up_all()
 
     def progress(self, point: Point) -> tuple[int, int]:
         """Return the number of visited points and of all points; of steps if the number of points is unknown."""
         if not self.found.points_of:
-            return point.step + 1, len(self._record.steps)
+            return point.step + 1, len(self.record.steps)
         return self._visited_count, self._visits
 
     def _visit_points(self, first_step: int) -> Iterator[tuple[Point, list[str]]]:
         """Replay to each point of the plan, and yield it with the disks to try."""
-        if self._plan.is_even:
+        if self.plan.is_even:
             yield from self._visit_sample_first(first_step)
             return
         if self._first:
@@ -183,7 +165,7 @@ class Prober:
     ) -> Iterator[tuple[Point, list[str]]]:
         point = None
         for point in self.replayer.points():
-            is_crashed = self._only is None or point in self._only
+            is_crashed = self.only is None or point in self.only
             disks = self._disks_to_try(point, self._is_promise(point), is_crashed)
             if point.step >= first_step and is_chosen(point) and (is_crashed or disks):
                 yield point, disks
@@ -197,18 +179,18 @@ class Prober:
             current_interruption().check()
             if point.step >= first_step:
                 points.append(point)
-        crash_points = [point for point in points if self._has_crashes and (self._only is None or point in self._only)]
+        crash_points = [point for point in points if self._has_crashes and (self.only is None or point in self.only)]
         of_damage = {point for point in points if self._at_rest and (self._is_promise(point) or point == points[-1])}
         self.found.damage_left = len(of_damage)
         self.found.points_of = len(crash_points if self._has_crashes else of_damage)
         self.found.operations = self.replayer.operations
-        sampled = list(self._plan.passes(self._record, crash_points))
-        marked = points_of_rules((), self._record, self._start) if self._record.cuts else set()
+        sampled = list(self.plan.passes(self.record, crash_points))
+        marked = points_of_rules((), self.record, self.start) if self.record.cuts else set()
         first = [point for point in crash_points if point in self._first]
         to_crash = marked.intersection(crash_points).union(first, *sampled)
         left = (to_crash | of_damage).difference(first, *sampled)
         after = [[point for point in chosen if point not in self._first] for chosen in sampled]
-        passes = [first, *after, *EVEN.passes(self._record, [point for point in points if point in left])]
+        passes = [first, *after, *EVEN.passes(self.record, [point for point in points if point in left])]
         self._visits = sum(map(len, passes))
         for chosen in filter(None, passes):
             self._replay_again()
@@ -217,7 +199,7 @@ class Prober:
 
     def _replay_again(self) -> None:
         kinds = self.replayer.kinds
-        self.replayer = Replayer(self._record, self._start, disks=list(self.found.counts))
+        self.replayer = Replayer(self.record, self.start, disks=list(self.found.counts))
         self.replayer.kinds = kinds
         # Each pass has a new stream, so that random states do not depend on the points visited before.
         self._chances, self._operations = Choices("probe"), -1
@@ -249,7 +231,7 @@ class Prober:
             self._operations, self._states = point.operations, {}
         for disk in disks:
             if disk not in self._states:
-                self._states[disk] = states_of_disk(self.replayer, point, disk, self._limit, self._chances)
+                self._states[disk] = states_of_disk(self.replayer, point, disk, self.limit, self._chances)
         return {disk: self._states[disk] for disk in disks}
 
     def explore(self, point: Point, states_of: StatesOf) -> None:
@@ -262,16 +244,16 @@ class Prober:
                     key = state.key, given, is_at_rest
                     self._waiting.setdefault(key, _QueuedState(point, disk, states, state))
         self._points.append((point, states_of))
-        if max(len(self._waiting), len(self._points)) >= _BATCH_PER_JOB * self._checkers.jobs:
+        if max(len(self._waiting), len(self._points)) >= _BATCH_PER_JOB * self.checkers.jobs:
             self.judge()
 
     def _may_leave_new_states(self, disk: str, point: Point) -> bool:
         """Return whether a crash at this point may leave a state that no later crash leaves."""
-        if self._only is not None or point.step + 1 in self._record.cuts:
+        if self.only is not None or point.step + 1 in self.record.cuts:
             return True  # the plan may omit later crashes, or the program requested this one
-        if self._plan.points_max is not None and self._plan.points_max < self.found.points_of:
+        if self.plan.points_max is not None and self.plan.points_max < self.found.points_of:
             return True  # the sample may omit the later crash
-        run = [step.kind for step in self._record.steps[max(0, point.step) : point.step + 2]]
+        run = [step.kind for step in self.record.steps[max(0, point.step) : point.step + 2]]
         is_inside_of_run = run == [steps.STORE, steps.STORE]
         return not is_inside_of_run or PROFILES[disk].page_cache_survives
 
@@ -279,10 +261,10 @@ class Prober:
         return (state.key, point.answers) in self._verdicts_for(disk)
 
     def _verdicts_for(self, disk: str) -> Verdicts:
-        return self._damage_verdicts if disk in AT_REST else self._verdicts
+        return self._damage_verdicts if disk in AT_REST else self.verdicts
 
     def _is_promise(self, point: Point) -> bool:
-        return point.step >= 0 and self._record.steps[point.step].kind == steps.ACKNOWLEDGE
+        return point.step >= 0 and self.record.steps[point.step].kind == steps.ACKNOWLEDGE
 
     def judge(self) -> None:
         """Check the queued states and count them."""
@@ -290,28 +272,28 @@ class Prober:
         answers = {given: Answers.from_steps(self._answers[:given]) for _, given, _ in waiting}
         questions = [(one.state, answers[given]) for (_, given, _), one in waiting.items()]
         keys = list(waiting)
-        with closing(self._checkers.judge_each(questions)) as arriving:
-            for number, verdict in _in_question_order(arriving) if self._plan.stops_at_first else arriving:
+        with closing(self.checkers.judge_each(questions)) as arriving:
+            for number, verdict in _in_question_order(arriving) if self.plan.stops_at_first else arriving:
                 (image_key, given, _), one = keys[number], waiting[keys[number]]
                 self._verdicts_for(one.disk)[image_key, given] = verdict
                 self.found.judged += 1
                 self.found.images.add(image_key)
                 if verdict.is_assumed or not is_breach(verdict, one.state):
                     continue
-                if (one.disk, verdict.signature) not in self._known:
+                if (one.disk, verdict.signature) not in self.known:
                     self._stop_at_new_breach([verdict.signature])
         self._confirm_time_outs()
-        if self._on_held is not None:
+        if self.on_held is not None:
             for key, one in waiting.items():
                 verdict = self._verdicts_for(one.disk)[key[:2]]
                 if not verdict.is_broken and one.disk not in AT_REST:
-                    self._on_held(one.state.image, answers[key[1]], _make_case(*one, verdict), self._verdicts)
+                    self.on_held(one.state.image, answers[key[1]], _make_case(*one, verdict), self.verdicts)
         self._sum_up_all()
         self._stop_at_new_breach(self.found.breaches)  # verdicts of another record also give breaches, without a check
 
     def _confirm_time_outs(self) -> None:
         """Repeat assumed time-outs until the whole time limit confirms one for each disk and signature."""
-        if not self._checkers.assumed:
+        if not self.checkers.assumed:
             return
         for point, states_of in self._points:
             for disk, states in states_of.items():
@@ -320,19 +302,19 @@ class Prober:
                     verdict = verdicts[key]
                     if self._is_unconfirmed(disk, verdict):
                         question = state, Answers.from_steps(self._answers[: point.answers])
-                        verdict = verdicts[key] = self._checkers.judge_again(question)
+                        verdict = verdicts[key] = self.checkers.judge_again(question)
                     if verdict.is_broken and not verdict.is_assumed:
-                        self._confirmed.add((disk, verdict.signature))
+                        self.confirmed.add((disk, verdict.signature))
 
     def _is_unconfirmed(self, disk: str, verdict: CheckOutcome) -> bool:
         return (
             verdict.is_assumed
-            and (disk, verdict.signature) not in self._confirmed
-            and (disk, verdict.signature) not in self._known
+            and (disk, verdict.signature) not in self.confirmed
+            and (disk, verdict.signature) not in self.known
         )
 
     def _stop_at_new_breach(self, breaches: Iterable[str]) -> None:
-        if self._plan.stops_at_first and not self._plan.known.issuperset(breaches):
+        if self.plan.stops_at_first and not self.plan.known.issuperset(breaches):
             raise EndedEarlyError(STOP_AT_FIRST)
 
     def _sum_up_all(self) -> None:
@@ -358,12 +340,12 @@ class Prober:
                 if verdict.outcome == HELD and disk not in AT_REST:  # most states
                     continue
                 self._count_damage(disk, state, verdict)
-                if is_breach(verdict, state) and (disk, verdict.signature) not in self._known:
+                if is_breach(verdict, state) and (disk, verdict.signature) not in self.known:
                     count.broken += 1
-                    if point in self._first and verdict.signature not in self._plan.known:
+                    if point in self._first and verdict.signature not in self.plan.known:
                         self.found.failed_first.add(point)
                     if not verdict.is_assumed:
-                        self._confirmed.add((disk, verdict.signature))
+                        self.confirmed.add((disk, verdict.signature))
                     self._record_breach(point, disk, states, state, verdict)
             if is_judged and isinstance(states, CombinedStates):
                 self.found.combined += states.tried

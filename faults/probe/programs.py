@@ -17,7 +17,8 @@ from .checks.check import Check
 from .record import ANSWERS, FILES, Answers, CrossDeviceError, ProgramRecord, SeparateDisk
 from .recording.run import ProgramError, record_program
 from .tracing.control import RunControl
-from .tracing.run import TracedRun, record_traced, run_traced
+from .tracing.process import TracedRun
+from .tracing.run import record_traced, run_traced
 
 PYTHON, CALLS = "python", "calls"
 RECORDERS = (CALLS, PYTHON)

@@ -97,9 +97,8 @@ class Recoveries:
         nobody = len(record.tasks)  # a separate task, because the program made the promises, not the recovery
         given = tuple(structs.replace(step, by=nobody) for step in answers.steps)
         whole = replace(record, steps=given + record.steps, tasks=(*record.tasks, NOBODY))
-        prober = Prober(
-            whole, image, self.checkers, self.disks, self.limit, verdicts, plan=self.plan, confirmed=self._confirmed
-        )
+        prober = Prober(whole, image, self.checkers, disks=self.disks, limit=self.limit, verdicts=verdicts)
+        prober.plan, prober.confirmed = self.plan, self._confirmed
         try:
             prober.run(len(given))
         finally:

@@ -19,11 +19,10 @@ from .probe import Prober, Verdicts
 from .record import ProgramRecord
 from .recording.run import ProgramError
 from .report import ProbeReport, ViolationGroup
-from .spread import FaultCoverage
 from .story import step_text
 from .tracing.control import POLICIES, CallFault, MatchedCall, RunControl, depth_of
-from .tracing.run import TracedRun
-from .visits import EVERY_POINT, VisitPlan
+from .tracing.process import TracedRun
+from .visits import EVERY_POINT, FaultCoverage, VisitPlan
 
 ORDER = "another order"
 Rerun = Callable[[RunControl], TracedRun]
@@ -238,9 +237,9 @@ class Reruns:
             record,
             self.start,
             self.checkers,
-            [disk for disk in self.found.counts if disk not in AT_REST],
-            self.limit,
-            verdicts,
+            disks=[disk for disk in self.found.counts if disk not in AT_REST],
+            limit=self.limit,
+            verdicts=verdicts,
             known=known,
             plan=self.plan,
             confirmed=self._confirmed[kind],

@@ -1,4 +1,4 @@
-"""Visits: selects and orders the crash points that a probe visits.
+"""Visits: selects and orders crash points, and calls for faults, so that few of them cover much.
 
     pass        crash points
     first       the first one, the last one, and the first of each kind of step
@@ -10,15 +10,22 @@
 So a probe that ends early has covered all parts of the record and all kinds of steps evenly. Promises come first,
 because only a crash after a promise can break it. A pass is one replay, which is cheap: 30,000 crash points take half a
 second.
+
+Calls for faults are ordered so that few runs reach many files and code locations:
+
+files in turn, by first appearance
+code locations of one file: each once (the system call, and its stack if stacks are recorded)
+other calls of one file: the middle one of the run, then the middle of each half, of each quarter, ...
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 
 from .record import ACKNOWLEDGE, ProgramRecord
 from .replay import Point
-from .story import file_names
+from .story import file_names, named
+from .tracing.control import MatchedCall
 
 STOP_AT_FIRST = "--stop-at-first"
 """Reason of an end after the first breach."""
@@ -100,3 +107,52 @@ def _spread_sample(numbers: Sequence[int], count: int) -> list[int]:
     if len(numbers) <= count:
         return list(numbers)
     return [numbers[(2 * nth + 1) * len(numbers) // (2 * count)] for nth in range(count)]
+
+
+@dataclass(slots=True)
+class FaultCoverage:
+    """The calls to which one kind of fault applies, and the calls at which it was injected."""
+
+    calls: Sequence[MatchedCall]
+    reached: list[MatchedCall] = field(default_factory=list)
+
+    @property
+    def order(self) -> list[int]:
+        """Return the indexes of all calls, in the order of injection."""
+        of_file: dict[str, list[int]] = {}
+        for number, call in enumerate(self.calls):
+            of_file.setdefault(call.path, []).append(number)
+        rounds = zip_longest(*(self._order_in_file(numbers) for numbers in of_file.values()))
+        found = [number for number in chain.from_iterable(rounds) if number is not None]
+        assert len(found) == len(self.calls), (len(found), len(self.calls))
+        return found
+
+    def _order_in_file(self, numbers: Sequence[int]) -> list[int]:
+        firsts: dict[tuple[str, int], int] = {}
+        for number in numbers:
+            firsts.setdefault((self.calls[number].call, self.calls[number].stack), number)
+        places = set(firsts.values())
+        return [
+            *firsts.values(),
+            *chain.from_iterable(_bisection_passes([number for number in numbers if number not in places])),
+        ]
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether calls were omitted, by the limit or because a run has no record."""
+        return len(self.reached) < len(self.calls)
+
+    @property
+    def files(self) -> list[str]:
+        """Return the files that faults can reach, by first appearance."""
+        return _file_names(self.calls)
+
+    @property
+    def missed_files(self) -> list[str]:
+        """Return the files that no fault has reached."""
+        reached = set(_file_names(self.reached))
+        return [name for name in self.files if name not in reached]
+
+
+def _file_names(calls: Sequence[MatchedCall]) -> list[str]:
+    return list(dict.fromkeys(named(call.path) if call.path else "a file without a name" for call in calls))

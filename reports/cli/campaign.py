@@ -35,13 +35,13 @@ from .named import require_mutant, scenarios_named
 from .options import (
     ResultFiles,
     command_line,
+    draw_run,
     is_option_given,
     options_text,
     require_writable,
     results_written,
     unknown_name_error,
 )
-from .pages import draw_run
 from .reporting import FailureLinks, replay_command, write_failures, write_timelines
 from .run import RunOptions
 from .run_result import RunResults, failures_by_kind_in_turn, run_result

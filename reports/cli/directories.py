@@ -35,7 +35,19 @@ from ...store.tools.rebuild import RebuildResult, rebuild_directory
 from ...store.tools.spread import Item, Judgement, PartSpread, Result
 from ...store.tools.verify import verify_directory
 from ...store.tools.violation import is_refusal, relative_to
-from .options import IN_PROCESS, Conf, Jobs, JsonFile, ResultFiles, Ship, absolute_place, open_lines, write_json
+from .options import (
+    IN_PROCESS,
+    Conf,
+    Jobs,
+    JsonFile,
+    ResultFiles,
+    Ship,
+    absolute_place,
+    argument,
+    open_lines,
+    option,
+    write_json,
+)
 from .present_directories import show_inspection, show_rebuilt, show_settings, show_verification
 
 _LINES_MAX = 50
@@ -62,22 +74,13 @@ class _GeometryOptions:
 
     config: ConfigFile = None
     commit_log_size: LogBytes = None
-    consume_queue_size: Annotated[
-        int | None,
-        typer.Option(
-            "--consume-queue-size", metavar="BYTES", min=1, help="Queue file size, if the files do not show it."
-        ),
-    ] = None
-    hash_slots: Annotated[
-        int | None,
-        typer.Option("--hash-slots", metavar="N", min=1, help="Slots per index file, if the files do not show it."),
-    ] = None
-    index_entries: Annotated[
-        int | None,
-        typer.Option(
-            "--index-entries", metavar="N", min=2, help="Entries per index file, if the files do not show it."
-        ),
-    ] = None
+    consume_queue_size: int | None = option(
+        None, metavar="BYTES", min=1, help="Queue file size, if the files do not show it."
+    )
+    hash_slots: int | None = option(None, metavar="N", min=1, help="Slots per index file, if the files do not show it.")
+    index_entries: int | None = option(
+        None, metavar="N", min=2, help="Entries per index file, if the files do not show it."
+    )
 
     @property
     def geometry(self) -> Geometry:
@@ -153,16 +156,14 @@ class DumpOptions:
     """Print the messages of a log as JSON lines, in log order."""
 
     directory: Directory
-    topic: Annotated[str | None, typer.Option(help="Only this topic's messages.")] = None
-    queue: Annotated[int | None, typer.Option(min=0, help="Only this queue; needs --topic.")] = None
-    begin: Annotated[
-        int, typer.Option("--from", min=0, help="First offset: of the queue with --queue, else of the log.")
-    ] = 0
-    end: Annotated[int | None, typer.Option("--to", min=0, help="Offset after the last message.")] = None
-    limit: Annotated[int | None, typer.Option(min=1, help="Maximum of messages.")] = None
-    keys: Annotated[str | None, typer.Option(help="Only messages with this key or unique key.")] = None
-    body: Annotated[BodyText, typer.Option(help="Format of bodies.")] = BodyText.TEXT
-    json_file: Annotated[str, typer.Option("--json", metavar="FILE", help="Write to FILE instead, - for stdout.")] = "-"
+    topic: str | None = option(None, help="Only this topic's messages.")
+    queue: int | None = option(None, min=0, help="Only this queue; needs --topic.")
+    begin: int = option(0, "--from", min=0, help="First offset: of the queue with --queue, else of the log.")
+    end: int | None = option(None, "--to", min=0, help="Offset after the last message.")
+    limit: int | None = option(None, min=1, help="Maximum of messages.")
+    keys: str | None = option(None, help="Only messages with this key or unique key.")
+    body: BodyText = option(BodyText.TEXT, help="Format of bodies.")
+    json_file: str = option("-", "--json", metavar="FILE", help="Write to FILE instead, - for stdout.")
     config: ConfigFile = None
     commit_log_size: LogBytes = None
 
@@ -229,16 +230,12 @@ def _drop_output() -> None:
 class RebuildOptions(_GeometryOptions):
     """Copy a log, and rebuild its queues, index and checkpoint."""
 
-    directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="A store directory, which is only read; with --master also a URI.")
-    ]
-    to: Annotated[
-        str, typer.Option("--to", metavar="NEW", help="New directory, empty or missing; with --master also a URI.")
-    ]
+    directory: str = argument(
+        ..., metavar="DIR", help="A store directory, which is only read; with --master also a URI."
+    )
+    to: str = option(..., metavar="NEW", help="New directory, empty or missing; with --master also a URI.")
     json_file: JsonFile = None
-    master: Annotated[
-        str | None, typer.Option(help=f"Rebuild in parts on this Spark master, such as local[2], or {IN_PROCESS}.")
-    ] = None
+    master: str | None = option(None, help=f"Rebuild in parts on this Spark master, such as local[2], or {IN_PROCESS}.")
     ship: Ship = None
     conf: Conf = None
 
@@ -260,29 +257,12 @@ def rebuild_store(asked: RebuildOptions) -> NoReturn:
     _refuse_output_in([*places, new_path], json_file)
     if master is not None:
         rebuilt = _rebuilt_by(master, ship, conf, root, new, geometry)
-        _finish_command(
-            rebuilt, rebuilt.fields, show_rebuilt, [_damage_line(one, new) for one in rebuilt.findings], json_file
-        )
-    if ship or conf or not is_here or "://" in new:
-        raise typer.BadParameter("needed for a URI, --ship and --conf", param_hint="--master")
-    if os.path.isdir(new) and os.listdir(new):
-        raise typer.BadParameter(f"{new}: not empty", param_hint="--to")
-    if os.path.isfile(new):
-        raise typer.BadParameter(f"{new}: a file", param_hint="--to")
-    files = overlay_world().files
-    try:
-        settings = config_of_directory(files, root, geometry)
-        with _removed_unless_complete(new), _log_bytes_progress(_log_bytes(root, geometry)) as advance:
-            rebuilt = rebuild_directory(files, settings, real_world(), new, advance)
-    except CorruptFileError as error:
-        typer.echo(_damage_line(error, root if error.file.startswith(root) else new), err=True)
-        raise typer.Exit(1) from None
-    except OSError as error:
-        typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)
-        raise typer.Exit(3) from None
-    _finish_command(
-        rebuilt, rebuilt.fields, show_rebuilt, [_damage_line(one, new) for one in rebuilt.findings], json_file
-    )
+    else:
+        if ship or conf or not is_here or "://" in new:
+            raise typer.BadParameter("needed for a URI, --ship and --conf", param_hint="--master")
+        rebuilt = _rebuilt_here(root, new, geometry)
+    damage = [_damage_line(one, new) for one in rebuilt.findings]
+    _finish_command(rebuilt, rebuilt.fields, show_rebuilt, damage, json_file)
 
 
 def _root_and_geometry(directory: Path, geometry: Geometry, json_file: str | None) -> tuple[str, Geometry]:
@@ -335,6 +315,23 @@ def _refuse_output_in(places: Iterable[str], json_file: str | None) -> None:
         raise typer.BadParameter(f"{json_file}: must not be in the store", param_hint="--json")
 
 
+def _rebuilt_here(root: str, new: str, geometry: Geometry) -> RebuildResult:
+    """Rebuild in this process. Exit with 1 if the log cannot belong to a store, with 3 if a file operation fails."""
+    if os.path.isdir(new) and os.listdir(new):
+        raise typer.BadParameter(f"{new}: not empty", param_hint="--to")
+    if os.path.isfile(new):
+        raise typer.BadParameter(f"{new}: a file", param_hint="--to")
+    files = overlay_world().files
+    try:
+        with _exit_if_unreadable(new):
+            settings = config_of_directory(files, root, geometry)
+            with _removed_unless_complete(new), _log_bytes_progress(_log_bytes(root, geometry)) as advance:
+                return rebuild_directory(files, settings, real_world(), new, advance)
+    except CorruptFileError as error:
+        typer.echo(_damage_line(error, root if error.file.startswith(root) else new), err=True)
+        raise typer.Exit(1) from None
+
+
 def _rebuilt_by(
     master: str, ship: list[str] | None, conf: list[str] | None, root: str, new: str, geometry: Geometry
 ) -> RebuildResult:
@@ -343,7 +340,7 @@ def _rebuilt_by(
     from ..pipeline.spark.options import engine_for, place_of
 
     old, new = place_of(root, "DIR"), place_of(new, "--to")
-    with engine_for(master, ship, conf) as engine:
+    with engine_for(master, ship, conf) as engine, _exit_if_unreadable(new):
         try:
             return rebuild_with(engine, old, new, geometry)
         except FileExistsError as error:
@@ -351,9 +348,6 @@ def _rebuilt_by(
         except (CorruptFileError, UnsoundStoreError) as error:
             typer.echo(f"{error}: rebuild without --master", err=True)
             raise typer.Exit(1) from None
-        except OSError as error:
-            typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)
-            raise typer.Exit(3) from None
 
 
 def _damage_line(error: CorruptFileError, root: str) -> str:
@@ -435,11 +429,12 @@ def _geometry_options(
 
 
 @contextmanager
-def _exit_if_unreadable() -> Iterator[None]:
+def _exit_if_unreadable(place: str = "") -> Iterator[None]:
+    """place: names the file in the message if the error does not."""
     try:
         yield
     except OSError as error:
-        typer.echo(f"{error.filename or ''}: {error.strerror or error}", err=True)
+        typer.echo(f"{error.filename or place}: {error.strerror or error}", err=True)
         raise typer.Exit(3) from None
 
 

@@ -15,11 +15,10 @@ JSON of --schedules, version 1: `{"format": "tornlog-schedules/1", "kind", "boun
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from .options import AttributePoints, Jobs, JsonFile, Mutant, complete_disk, complete_scenario
+from .options import AttributePoints, Jobs, JsonFile, Mutant, argument, complete_disk, complete_scenario, option
 
 
 @dataclass(frozen=True)
@@ -30,28 +29,22 @@ class ExploreOptions:
     """
 
     context: typer.Context
-    name: Annotated[str, typer.Argument(help="A scenario.", autocompletion=complete_scenario)]
-    seed: Annotated[int, typer.Option(help="The seed whose first life is explored.")] = 0
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Maximum of states per crash. Default: 256, or 4 with several machines.")
-    ] = None
-    disk: Annotated[str | None, typer.Option(help="One disk only; see `list`.", autocompletion=complete_disk)] = None
-    messages: Annotated[int | None, typer.Option(min=1, help="Messages per producer, instead of the drawn number.")] = (
-        None
+    name: str = argument(..., help="A scenario.", autocompletion=complete_scenario)
+    seed: int = option(0, help="The seed whose first life is explored.")
+    limit: int | None = option(
+        None, min=1, help="Maximum of states per crash. Default: 256, or 4 with several machines."
     )
-    nest: Annotated[int, typer.Option(min=0, max=8, help="Depth of crashes inside recovery, for some states.")] = 0
-    heal: Annotated[
-        bool, typer.Option(help="Also check that each recovered store works after the faults have stopped.")
-    ] = False
+    disk: str | None = option(None, help="One disk only; see `list`.", autocompletion=complete_disk)
+    messages: int | None = option(None, min=1, help="Messages per producer, instead of the drawn number.")
+    nest: int = option(0, min=0, max=8, help="Depth of crashes inside recovery, for some states.")
+    heal: bool = option(False, help="Also check that each recovered store works after the faults have stopped.")
     mutant: Mutant = None
     jobs: Jobs = 1
-    schedules: Annotated[bool, typer.Option("--schedules", help="Explore schedules instead of crashes.")] = False
-    delays: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N delays. Default: 1.")] = None
-    preemptions: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N preemptions.")] = None
+    schedules: bool = option(False, "--schedules", help="Explore schedules instead of crashes.")
+    delays: int | None = option(None, min=0, help="Schedules with up to N delays. Default: 1.")
+    preemptions: int | None = option(None, min=0, help="Schedules with up to N preemptions.")
     attribute_points: AttributePoints = False
-    after: Annotated[str | None, typer.Option(help="Continue after the schedule with this name.")] = None
-    stop_at_first: Annotated[
-        bool, typer.Option("--stop-at-first", help="Stop at the first schedule that breaks a promise.")
-    ] = False
-    out: Annotated[Path | None, typer.Option(file_okay=False, help="Write failures to DIR/failures.")] = None
+    after: str | None = option(None, help="Continue after the schedule with this name.")
+    stop_at_first: bool = option(False, "--stop-at-first", help="Stop at the first schedule that breaks a promise.")
+    out: Path | None = option(None, file_okay=False, help="Write failures to DIR/failures.")
     json_file: JsonFile = None

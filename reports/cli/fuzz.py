@@ -12,11 +12,10 @@ number of the input, from 1; input_bytes: size of the smallest known input that 
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from .options import JsonFile, complete_mutant
+from .options import JsonFile, argument, complete_mutant, option
 
 ENGINES = ("tornlog", "atheris")
 
@@ -26,37 +25,27 @@ class FuzzOptions:
     """Corrupt files, frames and directories; only errors may follow."""
 
     context: typer.Context
-    formats: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FORMAT]...",
-            help="Some of commitlog, consumequeue, consumequeue-ext, index, checkpoint, json, remoting, directory."
-            " Default: all.",
-        ),
-    ] = None
-    time: Annotated[
-        str | None, typer.Option(help="Time per format, such as 30s. Default: 10s, unless --inputs is given.")
-    ] = None
-    inputs: Annotated[int | None, typer.Option(min=1, help="Maximum of inputs per format.")] = None
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="The same seed makes the same inputs. Default: drawn with a time budget, else 0."),
-    ] = None
-    engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = ENGINES[0]
-    mutant: Annotated[
-        str | None,
-        typer.Option(
-            help="Apply a bug: frame-length-trusted, record-crc-unchecked, index-chain-unbounded,"
-            " json-depth-unbounded, or one of `list`.",
-            autocompletion=complete_mutant,
-        ),
-    ] = None
-    replay: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Check the input in FILE, a finding or a file of a corpus."),
-    ] = None
-    jobs: Annotated[int, typer.Option(min=1, help="Processes, one format each.")] = 1
-    out: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Write findings to DIR/failures, inputs to DIR/corpus.")
-    ] = None
+    formats: list[str] | None = argument(
+        None,
+        metavar="[FORMAT]...",
+        help="Some of commitlog, consumequeue, consumequeue-ext, index, checkpoint, json, remoting, directory."
+        " Default: all.",
+    )
+    time: str | None = option(None, help="Time per format, such as 30s. Default: 10s, unless --inputs is given.")
+    inputs: int | None = option(None, min=1, help="Maximum of inputs per format.")
+    seed: int | None = option(
+        None, min=0, help="The same seed makes the same inputs. Default: drawn with a time budget, else 0."
+    )
+    engine: str = option(ENGINES[0], help=f"One of {', '.join(ENGINES)}.")
+    mutant: str | None = option(
+        None,
+        help="Apply a bug: frame-length-trusted, record-crc-unchecked, index-chain-unbounded,"
+        " json-depth-unbounded, or one of `list`.",
+        autocompletion=complete_mutant,
+    )
+    replay: Path | None = option(
+        None, exists=True, dir_okay=False, help="Check the input in FILE, a finding or a file of a corpus."
+    )
+    jobs: int = option(1, min=1, help="Processes, one format each.")
+    out: Path | None = option(None, file_okay=False, help="Write findings to DIR/failures, inputs to DIR/corpus.")
     json_file: JsonFile = None

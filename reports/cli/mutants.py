@@ -11,11 +11,10 @@ which the mutant reported a changed behaviour, or null if it does not report, "d
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from .options import Jobs, JsonFile, JunitFile, complete_mutant, complete_scenario
+from .options import Jobs, JsonFile, JunitFile, argument, complete_mutant, complete_scenario, option
 
 
 @dataclass(frozen=True)
@@ -26,47 +25,33 @@ class MutantsOptions:
     """
 
     context: typer.Context
-    ids: Annotated[
-        list[str] | None,
-        typer.Argument(help="Mutants. Default: all mutants of the set.", autocompletion=complete_mutant),
-    ] = None
-    brought: Annotated[
-        list[str] | None,
-        typer.Option("--mutant", metavar="FILE.py", help="The mutants of a file, or FILE.py:ID; repeatable."),
-    ] = None
-    module: Annotated[
-        str | None,
-        typer.Option("--set", metavar="MODULE", help="The MUTANTS of an importable module instead of the catalogue."),
-    ] = None
-    scenarios: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scenario", metavar="NAME", help="Run only this scenario; repeatable.", autocompletion=complete_scenario
-        ),
-    ] = None
-    narrowed: Annotated[
-        bool,
-        typer.Option(
-            "--narrowed", help="Narrow the drawn ranges to suit each mutant: to develop a mutant, not to measure."
-        ),
-    ] = False
-    all_scenarios: Annotated[
-        bool,
-        typer.Option("--all-scenarios", help="Continue until each scenario has found the mutant, or up to a limit."),
-    ] = False
-    seeds: Annotated[int | None, typer.Option(min=1, help="Maximum of seeds per mutant and scenario.")] = None
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Maximum of core-seconds per mutant, such as 10m. Default: 60s, unless --seeds is given.",
-        ),
-    ] = None
+    ids: list[str] | None = argument(
+        None, help="Mutants. Default: all mutants of the set.", autocompletion=complete_mutant
+    )
+    brought: list[str] | None = option(
+        None, "--mutant", metavar="FILE.py", help="The mutants of a file, or FILE.py:ID; repeatable."
+    )
+    module: str | None = option(
+        None, "--set", metavar="MODULE", help="The MUTANTS of an importable module instead of the catalogue."
+    )
+    scenarios: list[str] | None = option(
+        None, "--scenario", metavar="NAME", help="Run only this scenario; repeatable.", autocompletion=complete_scenario
+    )
+    narrowed: bool = option(
+        False, "--narrowed", help="Narrow the drawn ranges to suit each mutant: to develop a mutant, not to measure."
+    )
+    all_scenarios: bool = option(
+        False, "--all-scenarios", help="Continue until each scenario has found the mutant, or up to a limit."
+    )
+    seeds: int | None = option(None, min=1, help="Maximum of seeds per mutant and scenario.")
+    time: str | None = option(
+        None,
+        metavar="TIME",
+        help="Maximum of core-seconds per mutant, such as 10m. Default: 60s, unless --seeds is given.",
+    )
     jobs: Jobs = 1
-    shrink: Annotated[bool, typer.Option(help="Shrink the failure that finds each mutant, for up to 15 s.")] = False
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show a row for every mutant.")] = False
-    out: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Write report.html, failures and timelines to DIR.")
-    ] = None
+    shrink: bool = option(False, help="Shrink the failure that finds each mutant, for up to 15 s.")
+    verbose: bool = option(False, "--verbose", help="Show a row for every mutant.")
+    out: Path | None = option(None, file_okay=False, help="Write report.html, failures and timelines to DIR.")
     junit: JunitFile = None
     json_file: JsonFile = None

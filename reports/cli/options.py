@@ -1,4 +1,4 @@
-"""Shared command code: options, exit codes, result files, JSON, completion.
+"""Shared command code: options, exit codes, result files, pages, JSON, completion.
 
 The module does not import the simulator, so help, completion and usage errors are fast.
 """
@@ -8,15 +8,20 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import MISSING, field, fields
 from difflib import get_close_matches
 from importlib import import_module
-from inspect import signature
+from inspect import Signature, signature
 from pathlib import Path
 from shlex import join
 from types import ModuleType
-from typing import Annotated, Any, NoReturn, TextIO, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO, TypeVar, get_type_hints
 
 import typer
+
+if TYPE_CHECKING:
+    from ..timeline.recording.record import RunRecording
+
 
 EXIT_HELD, EXIT_BROKEN, EXIT_USAGE, EXIT_HARNESS, EXIT_NONDETERMINISTIC = 0, 1, 2, 3, 4
 
@@ -84,6 +89,8 @@ Conf = Annotated[
 ]
 Given = TypeVar("Given")
 Used = TypeVar("Used")
+_TYPER = "typer"
+"""Key of an option in the metadata of a field."""
 _DIRECTORIES = ("out",)
 _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small", "write_baseline")
 
@@ -104,6 +111,15 @@ def require_known_name(known: Collection[str], name: str, option: str) -> None:
 def is_option_given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def refuse_options(context: typer.Context, names: Collection[str], problem: str) -> None:
+    """Raise BadParameter for the named parameters that the command line has."""
+    given = [
+        one for one in context.command.params if one.name and one.name in names and is_option_given(context, one.name)
+    ]
+    if given:
+        raise typer.BadParameter(problem, param_hint=[one.opts[0] for one in given])
 
 
 # -- places for results ----------------------------------------------------------------------------
@@ -239,14 +255,29 @@ def picture_formats(package: str) -> ModuleType:
         raise typer.BadParameter(f"{error}, which {install_command('plot')} has") from error
 
 
-def function_with_options(options: type[Given], use: Callable[[Given], Used]) -> Callable[..., Used]:
+def option(default: Any, *names: str, **settings: Any) -> Any:
+    """Return a field of an options dataclass. default: `...` for a required option. Others: as for `typer.Option`."""
+    return field(default=MISSING if default is ... else default, metadata={_TYPER: typer.Option(*names, **settings)})
+
+
+def argument(default: Any, **settings: Any) -> Any:
+    """Like `option`, for an argument of the command line."""
+    return field(default=MISSING if default is ... else default, metadata={_TYPER: typer.Argument(**settings)})
+
+
+def function_with_options(options: Any, use: Callable[[Given], Used]) -> Callable[..., Used]:
     """Return a function for typer that has the fields of an options dataclass as parameters, and calls `use`."""
 
     def function(**given: Any) -> Used:
         return use(options(**given))
 
-    function.__doc__, function.__annotations__ = options.__doc__, get_type_hints(options, include_extras=True)
-    vars(function)["__signature__"] = signature(options)
+    hints = get_type_hints(options, include_extras=True)
+    for one in fields(options):
+        if _TYPER in one.metadata:
+            hints[one.name] = Annotated[hints[one.name], one.metadata[_TYPER]]
+    parameters = [one.replace(annotation=hints[name]) for name, one in signature(options).parameters.items()]
+    function.__doc__, function.__annotations__ = options.__doc__, hints
+    vars(function)["__signature__"] = Signature(parameters)
     return function
 
 
@@ -295,3 +326,31 @@ complete_mutant = _completion("mutants", "MUTANTS")
 complete_disk = _completion("claims.disk_models", "DISK_MODELS")
 complete_policy = _completion("claims.scenario", "POLICIES")
 complete_version = _completion("mutants.versions", "VERSIONS")
+
+
+PAGE = "report.html"
+TIMELINES_MAX = 12
+TIMELINE_STEPS_MAX = 20_000
+"""Maximum steps of a run whose timeline is drawn automatically. Pages of longer runs have many megabytes."""
+
+
+def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path | None) -> list[Path]:
+    from ..timeline.page import timeline_page
+    from ..timeline.perfetto import trace_json
+
+    drawn = []
+    for file, draw in ((timeline, timeline_page), (trace, trace_json)):
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(draw(run_recording), encoding="utf-8")
+            drawn.append(file)
+    return drawn
+
+
+def write_page(html: str, out: Path) -> Path:
+    # imported here, because it imports the store, which a probe without pages does not need
+    from ...scenarios.campaigns.kept_files import keep_file
+
+    path = out / PAGE
+    keep_file(path, html)
+    return path

@@ -24,9 +24,8 @@ from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultTab
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
 from .console import print_error, show_progress
-from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC, ResultFiles, results_written
-from .pages import draw_run
-from .probe.replay import is_of_probe, replay_probe
+from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC, ResultFiles, draw_run, results_written
+from .probe.leaving import is_of_probe, replay_probe
 from .replays import ReplayOptions, ShrinkOptions
 from .reporting import read_failure
 

@@ -7,11 +7,8 @@ JSON of `replay`: `{"format": "tornlog-replay/1", "scenario", "seed", "same", "d
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from .options import JsonFile, TimelineFile, TraceFile
+from .options import JsonFile, TimelineFile, TraceFile, argument, option
 
 _SHRINK_SECONDS = 15.0
 
@@ -23,8 +20,8 @@ class ReplayOptions:
     The run follows the recorded decisions, as long as the code makes the same choices.
     """
 
-    file: Annotated[Path, typer.Argument(help="A failure written by `run --out` or `probe --out`.")]
-    original: Annotated[bool, typer.Option(help="Use the original run, even if a shrunk run exists.")] = False
+    file: Path = argument(..., help="A failure written by `run --out` or `probe --out`.")
+    original: bool = option(False, help="Use the original run, even if a shrunk run exists.")
     timeline: TimelineFile = None
     trace: TraceFile = None
     json_file: JsonFile = None
@@ -37,11 +34,9 @@ class ShrinkOptions:
     The smaller run is added to FILE beside the original.
     """
 
-    file: Annotated[Path, typer.Argument(help="A failure written by `run --out`.")]
-    time: Annotated[str, typer.Option(help="Time limit, such as 15s.")] = f"{_SHRINK_SECONDS:g}s"
-    tries: Annotated[int | None, typer.Option(min=1, help="Maximum of runs. Default: 4000.")] = None
-    any_breach: Annotated[bool, typer.Option(help="Accept any violation of the same promise as equal.")] = False
-    small: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead.")
-    ] = None
+    file: Path = argument(..., help="A failure written by `run --out`.")
+    time: str = option(f"{_SHRINK_SECONDS:g}s", help="Time limit, such as 15s.")
+    tries: int | None = option(None, min=1, help="Maximum of runs. Default: 4000.")
+    any_breach: bool = option(False, help="Accept any violation of the same promise as equal.")
+    small: Path | None = option(None, "--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead.")
     json_file: JsonFile = None

@@ -18,7 +18,7 @@ from ..results.model import Case, Outcome
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
 from .named import is_mutant
-from .pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run
+from .options import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run
 
 Again = Callable[[Failure], str]
 """Returns the command that reproduces a failure."""

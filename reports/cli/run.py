@@ -14,7 +14,6 @@ with a verdict}, "tried": [{"invariant", "disk", "seeds"}], "broken": [likewise]
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -28,11 +27,13 @@ from .options import (
     SummaryFile,
     TimelineFile,
     TraceFile,
+    argument,
     complete_disk,
     complete_mutant,
     complete_policy,
     complete_scenario,
     complete_version,
+    option,
 )
 
 
@@ -41,91 +42,72 @@ class RunOptions:
     """Cut the power of simulated stores, and check what survives."""
 
     context: typer.Context
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[SCENARIO]...", help="Scenarios. Default: all.", autocompletion=complete_scenario),
-    ] = None
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes.")] = 1
-    seeds: Annotated[
-        str | None, typer.Option(metavar="N|A:B", help="Number of seeds of each scenario, or seeds A to B - 1.")
-    ] = None
-    seed: Annotated[int | None, typer.Option(metavar="N", help="One seed only.")] = None
-    time: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Time budget, such as 30s or 5m. Default: 30s, unless --seeds is given."),
-    ] = None
-    first_seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="The first seed of a time budget. Default: from commit and date in CI, else random.",
-        ),
-    ] = None
-    policy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="One scheduling policy only.", autocompletion=complete_policy)
-    ] = None
-    attribute_points: AttributePoints = False
-    disk: Annotated[str | None, typer.Option(metavar="NAME", help="One disk only.", autocompletion=complete_disk)] = (
-        None
+    names: list[str] | None = argument(
+        None, metavar="[SCENARIO]...", help="Scenarios. Default: all.", autocompletion=complete_scenario
     )
-    mutant: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Apply a known bug (see `list`), or your own bug in FILE.py.",
-            autocompletion=complete_mutant,
-        ),
-    ] = None
-    as_: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="VERSION",
-            help="Apply the bugs of a real version, such as rocketmq-4.9.8.",
-            autocompletion=complete_version,
-        ),
-    ] = None
-    check_determinism: Annotated[
-        bool,
-        typer.Option("--check-determinism", help="Run every seed twice and from its record, and compare the digests."),
-    ] = False
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="With --check-determinism: repeat in N processes, in another order, with other hashes.",
-        ),
-    ] = None
-    python: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="Also repeat with this Python; all: every installed Python; repeatable."),
-    ] = None
-    schedule: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, help="Schedule for one seed, as lines TASK @ LABEL #N -> TASK."
-        ),
-    ] = None
-    require_coverage: Annotated[
-        bool,
-        typer.Option(
-            "--require-coverage",
-            help="Fail if a kind of fault is never injected, a mark never reached, or a scenario not run.",
-        ),
-    ] = False
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show a row for every scenario, fault and mark.")] = False
+    jobs: int = option(1, metavar="N", min=1, help="Processes.")
+    seeds: str | None = option(None, metavar="N|A:B", help="Number of seeds of each scenario, or seeds A to B - 1.")
+    seed: int | None = option(None, metavar="N", help="One seed only.")
+    time: str | None = option(
+        None, metavar="TIME", help="Time budget, such as 30s or 5m. Default: 30s, unless --seeds is given."
+    )
+    first_seed: int | None = option(
+        None,
+        metavar="N",
+        min=0,
+        help="The first seed of a time budget. Default: from commit and date in CI, else random.",
+    )
+    policy: str | None = option(
+        None, metavar="NAME", help="One scheduling policy only.", autocompletion=complete_policy
+    )
+    attribute_points: AttributePoints = False
+    disk: str | None = option(None, metavar="NAME", help="One disk only.", autocompletion=complete_disk)
+    mutant: str | None = option(
+        None,
+        metavar="NAME",
+        help="Apply a known bug (see `list`), or your own bug in FILE.py.",
+        autocompletion=complete_mutant,
+    )
+    as_: str | None = option(
+        None,
+        "--as",
+        metavar="VERSION",
+        help="Apply the bugs of a real version, such as rocketmq-4.9.8.",
+        autocompletion=complete_version,
+    )
+    check_determinism: bool = option(
+        False, "--check-determinism", help="Run every seed twice and from its record, and compare the digests."
+    )
+    processes: int | None = option(
+        None,
+        metavar="N",
+        min=1,
+        help="With --check-determinism: repeat in N processes, in another order, with other hashes.",
+    )
+    python: list[str] | None = option(
+        None, metavar="PATH", help="Also repeat with this Python; all: every installed Python; repeatable."
+    )
+    schedule: Path | None = option(
+        None,
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="Schedule for one seed, as lines TASK @ LABEL #N -> TASK.",
+    )
+    require_coverage: bool = option(
+        False,
+        "--require-coverage",
+        help="Fail if a kind of fault is never injected, a mark never reached, or a scenario not run.",
+    )
+    verbose: bool = option(False, "--verbose", help="Show a row for every scenario, fault and mark.")
     corpus: CorpusDir = Path(CORPUS)
     no_corpus: NoCorpus = False
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            file_okay=False,
-            help="Write report.html, failures and timelines to DIR. Default of `run` without options: out.",
-        ),
-    ] = None
+    out: Path | None = option(
+        None,
+        metavar="DIR",
+        file_okay=False,
+        help="Write report.html, failures and timelines to DIR. Default of `run` without options: out.",
+    )
     timeline: TimelineFile = None
     trace: TraceFile = None
     junit: JunitFile = None

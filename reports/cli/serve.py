@@ -2,23 +2,27 @@
 
 Exit codes: 0 the broker stopped cleanly; 1 the next start must recover, the directory is damaged, or a service task has
 failed; 2 usage error, or an address or directory in use.
+
+Metrics are OpenMetrics or Prometheus text over HTTP.
+The library prometheus_client, from the extra `metrics`, writes the text and serves it.
 """
 
 import gc
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 from ...store.broker.limits import listen_options_of
+from ...store.broker.metrics import Metric, MetricType
 from ...store.broker.operator_log import Emit, LineLevel, OperatorLog, level_of
 from ...store.broker.serve import (
     ReplicationRole,
@@ -34,12 +38,13 @@ from ...store.broker.serve import (
     usage_errors,
 )
 from ...store.broker.serve_names import ServedNameServer
+from ...store.errors import install_command
+from ...store.real.sockets import split_address
 from ...store.real.stop_signals import StopSignals
 from ...store.real.world import pinned_to_processor, real_world
 from ...store.settings.broker_conf import BrokerConf
 from ...store.world import World
-from .options import JsonFile, open_lines
-from .serve_metrics import metrics_address, metrics_endpoint
+from .options import JsonFile, argument, open_lines, option
 
 FORMAT = "tornlog-serve/1"
 NAME_SERVER_PORT = 9876
@@ -68,65 +73,48 @@ class ServeOptions:
     The command runs until SIGTERM or SIGINT.
     """
 
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", file_okay=False, help="A store directory; created if missing.")
-    ]
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1"
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Port; 0 for any free port. Default: listenPort of --config, else 10911."),
-    ] = None
-    namesrv_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Additional port for clients that expect a name server.")
-    ] = None
-    vip_port: Annotated[
-        bool | None,
-        typer.Option(
-            "--vip-port/--no-vip-port",
-            help="Also listen at PORT - 2, for RocketMQ slaves and clients before 4.5. Default: if that port is free,"
-            " but not with port 0.",
-            show_default=False,
-        ),
-    ] = None
-    advertise: Annotated[
-        str | None, typer.Option(metavar="IP", help="The address announced to clients. Default: HOST.")
-    ] = None
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="A broker.conf.")
-    ] = None
-    name: Annotated[str | None, typer.Option(help="The broker's name. Default: brokerName of --config.")] = None
-    role: Annotated[ReplicationRole | None, typer.Option(help="Role of the broker in replication.")] = None
-    master: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Client address of the master, for a slave.")
-    ] = None
-    acl: Annotated[
-        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Access rules, a plain_acl.yml.")
-    ] = None
-    tls_cert: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, help="A certificate, for TLS in addition to plain connections."
-        ),
-    ] = None
-    tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Private key of the certificate.")
-    ] = None
-    tls_only: Annotated[bool, typer.Option("--tls-only", help="Refuse clients without TLS.")] = False
-    open_to_all: Annotated[bool, typer.Option(_WORDS, help="Listen beyond loopback with neither --acl nor TLS.")] = (
-        False
+    directory: Path = argument(..., metavar="DIR", file_okay=False, help="A store directory; created if missing.")
+    host: str = option("127.0.0.1", help="Address to listen at.")
+    port: int | None = option(
+        None, min=0, max=65535, help="Port; 0 for any free port. Default: listenPort of --config, else 10911."
     )
-    name_server: Annotated[
-        bool, typer.Option("--name-server", help="Run only a name server; DIR keeps its KV configuration. Port 9876.")
-    ] = False
-    metrics: Annotated[
-        str | None,
-        typer.Option(metavar="[HOST:]PORT", help="Serve metrics at http://HOST:PORT/metrics; 0 for any free port."),
-    ] = None
-    pin: Annotated[
-        bool, typer.Option(help="Keep all threads on one processor, where Python threads switch faster.")
-    ] = True
-    log_level: Annotated[LogLevel, typer.Option(help="Minimum level of the log on stderr.")] = LogLevel.INFO
-    log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as JSON, one object per line.")] = False
+    namesrv_port: int | None = option(
+        None, min=0, max=65535, help="Additional port for clients that expect a name server."
+    )
+    vip_port: bool | None = option(
+        None,
+        "--vip-port/--no-vip-port",
+        help="Also listen at PORT - 2, for RocketMQ slaves and clients before 4.5. Default: if that port is free,"
+        " but not with port 0.",
+        show_default=False,
+    )
+    advertise: str | None = option(None, metavar="IP", help="The address announced to clients. Default: HOST.")
+    config: Path | None = option(None, metavar="FILE", exists=True, dir_okay=False, help="A broker.conf.")
+    name: str | None = option(None, help="The broker's name. Default: brokerName of --config.")
+    role: ReplicationRole | None = option(None, help="Role of the broker in replication.")
+    master: str | None = option(None, metavar="HOST:PORT", help="Client address of the master, for a slave.")
+    acl: Path | None = option(None, metavar="FILE", exists=True, dir_okay=False, help="Access rules, a plain_acl.yml.")
+    tls_cert: Path | None = option(
+        None,
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="A certificate, for TLS in addition to plain connections.",
+    )
+    tls_key: Path | None = option(
+        None, metavar="FILE", exists=True, dir_okay=False, help="Private key of the certificate."
+    )
+    tls_only: bool = option(False, "--tls-only", help="Refuse clients without TLS.")
+    open_to_all: bool = option(False, _WORDS, help="Listen beyond loopback with neither --acl nor TLS.")
+    name_server: bool = option(
+        False, "--name-server", help="Run only a name server; DIR keeps its KV configuration. Port 9876."
+    )
+    metrics: str | None = option(
+        None, metavar="[HOST:]PORT", help="Serve metrics at http://HOST:PORT/metrics; 0 for any free port."
+    )
+    pin: bool = option(True, help="Keep all threads on one processor, where Python threads switch faster.")
+    log_level: LogLevel = option(LogLevel.INFO, help="Minimum level of the log on stderr.")
+    log_json: bool = option(False, "--log-json", help="Write the log as JSON, one object per line.")
     json_file: JsonFile = None
 
 
@@ -261,3 +249,65 @@ def _reduce_latency() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTOR_THRESHOLDS)
+
+
+PREFIX = "tornlog_"
+_LOOPBACK = "127.0.0.1"
+
+
+def metrics_address(text: str) -> tuple[str, int]:
+    """Parse `HOST:PORT`, or `PORT` for loopback. Raises BadParameter for any other text."""
+    try:
+        host, port = (_LOOPBACK, int(text)) if text.isascii() and text.isdecimal() else split_address(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"expected PORT or HOST:PORT, {error}", param_hint="--metrics") from error
+    if not 0 <= port <= 65535:
+        raise typer.BadParameter(f"expected a port from 0 to 65535, found {port}", param_hint="--metrics")
+    return host, port
+
+
+@contextmanager
+def metrics_endpoint(host: str, port: int, read: Callable[[], Iterable[Metric]]) -> Iterator[str]:
+    """Yield the URL. During the block, answer each request with the metrics that `read` returns.
+
+    Raises BadParameter if the address is in use or the library is missing.
+    """
+    try:
+        from prometheus_client import CollectorRegistry, start_http_server
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+        from prometheus_client.core import Metric as Family
+        from prometheus_client.registry import Collector
+    except ModuleNotFoundError as error:
+        missing = f"needs prometheus_client, which is not installed: {install_command('metrics')} has it"
+        raise typer.BadParameter(missing, param_hint="--metrics") from error
+
+    def family_of(metric: Metric) -> Family:
+        name = f"{PREFIX}{metric.name}"
+        if metric.kind is MetricType.HISTOGRAM:
+            buckets = [(bound, value) for (bound,), value in metric.values.items()]
+            return HistogramMetricFamily(name, metric.meaning, buckets=buckets, sum_value=None)
+        kind = CounterMetricFamily if metric.kind is MetricType.COUNTER else GaugeMetricFamily
+        family = kind(name, metric.meaning, labels=metric.labels)
+        for labels, value in metric.values.items():
+            family.add_metric(labels, value)
+        return family
+
+    class Figures(Collector):
+        """Reads the metrics at each request."""
+
+        def collect(self) -> Iterator[Family]:
+            return map(family_of, read())
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Figures())
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise typer.BadParameter(f"{host}:{port}: {error.strerror}", param_hint="--metrics") from error
+    try:
+        shown = f"[{host}]" if ":" in host else host
+        yield f"http://{shown}:{server.server_port}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

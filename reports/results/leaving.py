@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ..cli.options import ResultFiles, results_written, write_json
-from ..cli.pages import write_page
+from ..cli.options import ResultFiles, results_written, write_json, write_page
 from .model import Result
 from .terminal import print_result
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.hookimpl(optionalhook=True)
 def pytest_tornlog_failure(scenario: "Scenario", finding: "Finding", out: Path, name: str) -> Path | None:
     """Write the timeline of a failure to out/timelines; return None if the run is too long to draw."""
-    from ..cli.pages import TIMELINE_STEPS_MAX, draw_run
+    from ..cli.options import TIMELINE_STEPS_MAX, draw_run
     from .recording.recorder import record_finding
 
     if finding.steps > TIMELINE_STEPS_MAX:

@@ -39,7 +39,7 @@ from ..recovery.recovery import RecoveryReport
 from ..world import Files, FileStatus, World
 from .geometry import Geometry, config_of_directory, geometry_fields, log_statuses, segment_statuses
 from .observed import Fields, entries_of, observe, records_of
-from .side_files import damaged_side_files
+from .verify_files import damaged_side_files
 from .violation import is_refusal, relative_to
 
 FORMAT = "tornlog-inspect/1"

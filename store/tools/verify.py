@@ -44,9 +44,8 @@ from ..formats.columns import NativeCore
 from ..log.segment_queue import SegmentDirectories
 from ..world import Files
 from .geometry import Geometry, config_of_directory, geometry_fields
-from .side_files import damaged_side_files
 from .spread import PartSpread, spread_in_process
-from .verify_files import RawSegment, RowReader
+from .verify_files import RawSegment, RowReader, damaged_side_files
 from .verify_index import IndexFacts, IndexFileFacts, IndexFinding, LinkJudgement, examine_index, report_index
 from .verify_log import LogFacts, LogVerifier, joined_ranges
 from .verify_queues import QueueJudgement, QueueToJudge, queue_directories

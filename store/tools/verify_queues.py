@@ -24,8 +24,7 @@ from ..formats.message import RECORD_BYTES_MIN
 from ..formats.scan import store_timestamp_ms_at
 from ..log.segment_queue import SegmentDirectories
 from ..world import Files, FileStatus
-from .verify_ext import ExtVerifier
-from .verify_files import RawSegment, RowReader
+from .verify_files import ExtVerifier, RawSegment, RowReader
 from .verify_settling import QueuedRecords, QueueFiles, QueueKey, SettledSpan
 from .violation import DirectoryPromise, DirectoryViolation, Findings
 
@@ -199,14 +198,13 @@ class _QueueVerifier:
                 if hole is not None:
                     self._report_violation(hole[0].path, hole[1], "entry", "no hole, as entries follow", "zeros")
                     hole = None
-                index = (segment.base_offset + at) // ENTRY_BYTES
                 if is_settled:
                     self.entries += (settled_end - at) // ENTRY_BYTES
                     end = (segment.base_offset + settled_end) // ENTRY_BYTES
                     continue
-                dangling = self._verify_entry(segment, at, index, records, settled, covered)
+                dangling = self._verify_entry(segment, at, records, settled, covered)
                 if dangling is None:
-                    end = index + 1
+                    end = (segment.base_offset + at) // ENTRY_BYTES + 1
                 else:
                     beyond += 1
                     first_beyond = first_beyond or dangling
@@ -217,13 +215,7 @@ class _QueueVerifier:
         self.report_missing_entries(queue.topic, queue.queue_id, records, covered, end=end)
 
     def _verify_entry(
-        self,
-        segment: RawSegment,
-        at: int,
-        index: int,
-        records: QueuedRecords,
-        settled: _SettledRecords,
-        covered: bytearray,
+        self, segment: RawSegment, at: int, records: QueuedRecords, settled: _SettledRecords, covered: bytearray
     ) -> DirectoryViolation | None:
         """Check one entry. Returns a violation only if the entry points past the end of the log."""
         assert at < segment.size_bytes, (at, segment.size_bytes)
@@ -244,9 +236,9 @@ class _QueueVerifier:
             if position < len(records) and records.entry(position).physical_offset == entry.physical_offset:
                 covered[position] = 1
                 of_record = records.queue_offsets[position], records.entry(position)
-                self._compare_entry(segment, at, index, entry, of_record, records.stored_ms[position])
+                self._compare_entry(segment, at, entry, of_record, records.stored_ms[position])
             elif (of_settled := settled.find(entry.physical_offset)) is not None:
-                self._compare_entry(segment, at, index, entry, of_settled, None)
+                self._compare_entry(segment, at, entry, of_settled, None)
             elif entry.physical_offset >= self._judgement.end_offset:
                 place = _VALID, segment.path, at
                 expected = f"below {self._judgement.end_offset}, the log's end"
@@ -257,13 +249,7 @@ class _QueueVerifier:
         return None
 
     def _compare_entry(
-        self,
-        segment: RawSegment,
-        at: int,
-        index: int,
-        entry: QueueEntry,
-        record: tuple[int, QueueEntry],
-        stored_ms: int | None,
+        self, segment: RawSegment, at: int, entry: QueueEntry, record: tuple[int, QueueEntry], stored_ms: int | None
     ) -> None:
         """Compare an entry with the expected number and entry in `record`. stored_ms is None if unknown."""
         number, (_, size_bytes, code) = record
@@ -275,6 +261,7 @@ class _QueueVerifier:
             self.ext.compare(segment.path, at + 12, entry.tags_code, code, stored_ms)
         elif entry.tags_code != code:
             self._report_violation(segment.path, at + 12, "tagsCode", code, entry.tags_code)
+        index = (segment.base_offset + at) // ENTRY_BYTES
         if index != number:
             expected = f"the record with queueOffset {index}"
             found = f"{entry.physical_offset}, with queueOffset {number}"

@@ -19,14 +19,14 @@ from tornlog.faults.probe.checks.check import BROKEN, DIED, Check, CheckOutcome
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer
 from tornlog.faults.probe.failure import ProbeFinding, write_failure_cases
-from tornlog.faults.probe.probe import probe, probe_final_state
+from tornlog.faults.probe.probe import Prober, probe_final_state
 from tornlog.faults.probe.programs import CALLS, PYTHON, RecorderChoice
 from tornlog.faults.probe.record import ProgramRecord
 from tornlog.faults.probe.recording.run import EMPTY, start_image_of
 from tornlog.faults.probe.report import ProbeReport, ViolationGroup
 from tornlog.faults.probe.shrink import shrink
 from tornlog.faults.simulation.failure_text import plain_text
-from tornlog.reports.cli.probe.breach_text import ProbeBreach
+from tornlog.reports.cli.probe.results import ProbeBreach
 
 from .install import InstalledProgram
 from .rows import DISKS, UNUSABLE, Row, Setting
@@ -80,7 +80,7 @@ def measure(
         check = CheckServer(shlex.join([*program.command, "check"]))
         with Checkers(check, jobs, _CHECK_SECONDS) as checkers:
             _accept_whole(setting, record, start, checkers)
-            report = probe(record, start, checkers, disks=DISKS, limit=row.states_max)
+            report = Prober(record, start, checkers, disks=DISKS, limit=row.states_max).probe()
             kinds = {disk: set[str]() for disk in DISKS}
             groups: dict[tuple[str, str], list[ViolationGroup]] = {}
             for _, group in report.in_order:

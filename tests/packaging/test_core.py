@@ -17,7 +17,7 @@ EXTRAS = ("store/broker", "scenarios/runs/broker", "reports/pipeline", "reports/
 """Rooms that the core does not need."""
 
 FOR_EXTRAS = (
-    *(f"reports/cli/{name}.py" for name in ("serve", "serve_metrics")),
+    "reports/cli/serve.py",
     "scenarios/campaigns/failures/request_texts.py",
     *(
         f"scenarios/mutants/bugs/{name}.py"

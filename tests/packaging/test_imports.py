@@ -52,7 +52,7 @@ ALLOWED = {
         "tornlog.store.real",
         "tornlog.store.world",
     ),
-    "tornlog.reports.pipeline.source.record_entries": (  # queue entries of a record, as dispatch makes them
+    "tornlog.reports.pipeline.source.queue_entries": (  # queue entries of a record, as dispatch makes them
         "tornlog.reports",
         "tornlog.store.formats",
         "tornlog.store.formats.messages",

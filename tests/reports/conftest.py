@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from tests.chromium import browser as browser
-from tornlog.reports.pipeline.spark.jdk import java_home
+from tornlog.reports.pipeline.spark.session import java_home
 
 _HERE = "127.0.0.1"
 _LISTEN = "0A"

@@ -25,7 +25,7 @@ def judge(check: str, answers: str) -> None:
 def ask(place: str, answers: str, seconds_max: str, kind: str, name: str) -> None:
     """Run a check of another kind once. The exit code is 1 if the check has no verdict."""
     # a module-level import would add the files of other kinds to the record of a Python check
-    from .kinds import CHECK_KINDS
+    from .command import CHECK_KINDS
 
     root = Path(str(Path.cwd()).removesuffix(FILES))
     given = _read_answers(answers)

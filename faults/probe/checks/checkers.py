@@ -19,7 +19,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
-from types import TracebackType
 
 from ....sim.interruption import current_interruption
 from ....sim.process import CpuLimitReached, cpu_limit
@@ -31,7 +30,7 @@ from ..endings import exit_text
 from ..record import Answers
 from ..replay import Point
 from .check import DIED, TIMED_OUT, Check, CheckOutcome, timed_out_outcome
-from .sleep_watch import SleepLimitReached, SleepWatch
+from .reaper import SleepLimitReached, SleepWatch
 from .state_directory import StateDirectory
 from .worker import MESSAGE_SECONDS, CheckWorker, users_of_files
 
@@ -247,9 +246,7 @@ class Checkers:
     def __enter__(self) -> "Checkers":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for worker in (*self._idle, *(batch.worker for batch in self._busy.values())):
             worker.end()
         self._idle.clear()

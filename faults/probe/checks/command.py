@@ -1,4 +1,4 @@
-"""Command checks: an executable started for each state, or a long-running server.
+"""Command checks: an executable started for each state, or a long-running server. Also the table of all kinds of check.
 
 The working directory of a command is the crash state. The command reads the promises, one per line, from standard
 input, and the refused operations from the file TORNLOG_REFUSED. Exit code 0 means that all promises are kept. With any
@@ -9,6 +9,9 @@ A server starts once, in the user's directory, and again whenever it has ended. 
 [messages]}`.
 
 TMPDIR is the program's directory for temporary files. The end of a check kills all its processes.
+
+To add a kind, write a subclass of `Check` and add a row. The row gives it an option with help text, the replay of
+failures, and crashes in recovery.
 """
 
 import contextlib
@@ -17,7 +20,8 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from tempfile import NamedTemporaryFile, TemporaryFile
@@ -38,6 +42,7 @@ from .check import (
     Check,
     CheckError,
     CheckOutcome,
+    PythonCheck,
     timed_out_outcome,
 )
 
@@ -273,3 +278,31 @@ def _kill_process_group(process: subprocess.Popen[bytes]) -> None:
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
+
+
+def check_in_file(path: Path) -> Check:
+    """Return the check in a file: a Python function or an executable. CheckError: the file is neither."""
+    return PythonCheck(path) if path.suffix == ".py" else CommandCheck(path)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckKind:
+    """One way to select a check on the command line. make: returns the check for a value, or raises CheckError."""
+
+    make: Callable[[str], Check]
+    help_text: str
+    metavar: str = ""
+    """The option's value in help texts. "": the value is a file."""
+
+
+CHECK_KINDS: Mapping[str, CheckKind] = {
+    "check": CheckKind(
+        lambda name: check_in_file(Path(name)),
+        "A Python file with check(directory, acknowledged), or an executable that ends with 0 if all is well.",
+    ),
+    CheckServer.kind: CheckKind(
+        CheckServer, "A check that stays up: a JSON line in, a JSON line out for each state.", metavar="COMMAND"
+    ),
+}
+"""Kinds by `Check.kind`, which is the option's name with `_` for `-`."""
+assert {check.kind for check in (PythonCheck, CommandCheck, CheckServer)} <= set(CHECK_KINDS)

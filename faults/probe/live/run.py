@@ -20,11 +20,8 @@ from ..checks.check import BROKEN, CheckOutcome
 from ..endings import exit_text, failed_process_text
 from ..record import Answers
 from ..recording.run import ProgramError, remove_special_files
-from .client import LiveClient
-from .directory import PROGRAM, RunDirectory
-from .images import CrashImage, crash_image, replace_files, require_complete
-from .judging import Judging
-from .outcome import DISCARDED, CarriedOut, DiscardedRunError, LiveOutcome, LivePlan
+from .client import Judging, LiveClient
+from .directory import PROGRAM, CrashImage, RunDirectory, crash_image, replace_files, require_complete
 from .recorder import (
     ARM,
     COUNT,
@@ -40,7 +37,7 @@ from .recorder import (
     MachineRecorder,
     MachineStart,
 )
-from .schedule import CUT, LiveEvent, StepCount
+from .schedule import CUT, DISCARDED, CarriedOut, DiscardedRunError, LiveEvent, LiveOutcome, LivePlan, StepCount
 
 _NEVER_STEPS = 1 << 60
 _OWN_ENDS_MAX = 3

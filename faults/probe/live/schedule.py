@@ -1,4 +1,4 @@
-"""Schedule of a live run: derives power cuts and pauses, with their steps, from a seed.
+"""Schedule and outcome of a live run: derives power cuts and pauses, with their steps, from a seed.
 
 The step of an event counts steps of its first machine from the start of the previous event, or of the run. The first
 event follows the first promise, because an earlier crash cannot break a promise. The maximum comes from the steps of a
@@ -12,10 +12,15 @@ A cluster survives most power cuts of one machine, so most runs cut several mach
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....sim.choices import Choices, Stream
-from .images import IMAGE_CHOICES
+from ...disk.image import Image
+from ..checks.check import Check, CheckOutcome
+from ..record import Answers
+from ..recording.run import ProgramError
+from .directory import IMAGE_CHOICES, CrashImage
 
 CUT, PAUSE = "cut", "pause"
 EVENTS_MAX = 2
@@ -27,7 +32,7 @@ _OFF_MS = (0, 300, 2000, 6000)
 class LiveEvent(NamedTuple):
     """One power cut or pause. machines: affected machines; the steps are those of the first one.
 
-    images: choice of each crash image (`images`). ms: time until the restart, or length of the pause.
+    images: choice of each crash image (`directory`). ms: time until the restart, or length of the pause.
     """
 
     kind: str
@@ -88,3 +93,64 @@ def _rounded(steps: int) -> int:
     """Round a number of steps up to two leading bits. A step beyond the end of the program becomes a late cut."""
     shift = max(0, steps.bit_length() - 2)
     return -(-steps >> shift) << shift
+
+
+DISCARDED = "discarded"
+"""Outcome of a run without a verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class LivePlan:
+    """The input of a live run. machines: directories by name. restart: command of a machine, with {machine}.
+
+    start: initial files below the working directory. seconds_max: time limit of the program.
+    """
+
+    program: Sequence[str]
+    machines: Mapping[str, str]
+    restart: Sequence[str]
+    start: Image
+    check: Check
+    check_seconds: float
+    seconds_max: float
+    stores: str
+    takes_refusals: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedOut:
+    """A completed event. promises: number of earlier promises. steps: steps of each affected machine since its last
+    start.
+
+    images: crash images by machine; empty for a pause. was_late: whether the program had already ended.
+    """
+
+    event: LiveEvent
+    promises: int
+    steps: Mapping[str, int]
+    images: Mapping[str, CrashImage]
+    was_late: bool
+
+
+@dataclass(slots=True)
+class LiveOutcome:
+    """The result of a live run. steps: empty for a run with events. logs: last lines of each log, by name."""
+
+    answers: Answers
+    carried_out: list[CarriedOut]
+    steps: Mapping[str, StepCount]
+    verdict: CheckOutcome
+    logs: Mapping[str, str]
+
+    @property
+    def cuts(self) -> int:
+        """Number of power cuts. A power cut of several machines counts once."""
+        return sum(one.event.kind == CUT for one in self.carried_out)
+
+
+class DiscardedRunError(ProgramError):
+    """A run has no verdict. outcome: the events and logs so far."""
+
+    def __init__(self, reason: str, outcome: LiveOutcome) -> None:
+        super().__init__(reason)
+        self.outcome = outcome

@@ -37,10 +37,8 @@ class RecordedFile(io.FileIO):
             return self.calls.open(path, flags, 0o666) if opener is None else int(opener(path, flags))
 
         with recorder.lock:
-            before, recorder.busy = (
-                recorder.busy,
-                get_ident(),
-            )  # Python raises the open event before it calls the opener
+            # Python raises the open event before it calls the opener.
+            before, recorder.busy = recorder.busy, get_ident()
             try:
                 super().__init__(file, mode, closefd, open_recorded)
             finally:

@@ -62,9 +62,8 @@ class OsCalls:
         """Return a replacement for a function with one path. note: records the change."""
 
         def change(path: Any, *more: Any, dir_fd: int | None = None, **named: Any) -> None:
-            where = self._disk_path(
-                path, dir_fd
-            )  # resolved before the call, because the path may be missing afterwards
+            # Resolved before the call, because the path may be missing afterwards.
+            where = self._disk_path(path, dir_fd)
             with self._lock:
                 self._call_real(real, path, *more, dir_fd=dir_fd, **named)
                 if where is not None:
@@ -133,9 +132,8 @@ class OsCalls:
             return real()
         with self._lock:
             written = real()
-            if (
-                offset is None
-            ):  # only the kernel knows the offset: other processes may share it, and O_APPEND changes it
+            # Without an offset, only the kernel knows it: other processes may share it, and O_APPEND changes it.
+            if offset is None:
                 at = _lseek(fd, 0, os.SEEK_CUR) - written
             elif flags & getattr(os, "RWF_APPEND", 0) or fcntl(fd, F_GETFL) & os.O_APPEND:
                 at = os.fstat(fd).st_size - written

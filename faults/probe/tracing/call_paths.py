@@ -7,7 +7,6 @@ from . import asynchronous, ptrace
 from .asynchronous import EventRing, Request
 from .files import KnownFiles, path_below
 from .names import NameCalls, ResolvedPath
-from .ptrace import EnteredCall
 from .threads import TracedThread
 
 _HERE = 2**32 - 100  # AT_FDCWD as an unsigned 32-bit number
@@ -46,6 +45,19 @@ _PATHS: dict[str, tuple[int | None, int]] = {
 """For each call with a path, the indexes of two arguments: the directory's descriptor, if any, and the path."""
 
 
+class FileCall(NamedTuple):
+    """A system call of a stopped thread, or the equivalent call of an io_uring request."""
+
+    thread: TracedThread
+    name: str
+    arguments: tuple[int, ...]
+
+    @property
+    def amount(self) -> int:
+        """The number of bytes or buffers of a write call."""
+        return self.arguments[WRITES[self.name].amount]
+
+
 class SubmittedWrite(NamedTuple):
     """An asynchronous write. before: the number of earlier requests in the same call; file: the file's number in the
     record."""
@@ -63,49 +75,48 @@ class CallPaths:
         self._files = files
         self._names = names
 
-    def file_number(self, thread: TracedThread, call: EnteredCall, name: str) -> int:
+    def file_number(self, call: FileCall) -> int:
         """Return the number of the file of a call's descriptor, or -1."""
-        if name not in _DESCRIPTORS:
+        if call.name not in _DESCRIPTORS:
             return -1
-        file = self._files.descriptor_state(thread.id, call.arguments[_DESCRIPTORS[name]]).file
+        file = self._files.descriptor_state(call.thread.id, call.arguments[_DESCRIPTORS[call.name]]).file
         return -1 if file is None else file.number
 
-    def submitted(self, thread: TracedThread, call: EnteredCall, name: str) -> SubmittedWrite | None:
+    def submitted(self, call: FileCall) -> SubmittedWrite | None:
         """Return the first file write among the requests of an io_submit call."""
-        if name != "io_submit":
+        if call.name != "io_submit":
             return None
-        ring = EventRing(thread.id, call.arguments[0])
+        ring = EventRing(call.thread.id, call.arguments[0])
         for before, request in enumerate(ring.requests(call.arguments[1], call.arguments[2])):
-            file = self._files.descriptor_state(thread.id, request.descriptor).file
+            file = self._files.descriptor_state(call.thread.id, request.descriptor).file
             if request.opcode == asynchronous.WRITE and file is not None:
                 return SubmittedWrite(ring, request, before, file.number)
         return None
 
-    def place(self, thread: TracedThread, call: EnteredCall, name: str) -> ResolvedPath | None:
+    def place(self, call: FileCall) -> ResolvedPath | None:
         """Return the location of a call's path argument. If the call has two paths, the second one is used."""
-        at, path = _PATHS[name]
-        return self._names.place(thread, _HERE if at is None else call.arguments[at], call.arguments[path])
+        at, path = _PATHS[call.name]
+        return self._names.place(call.thread, _HERE if at is None else call.arguments[at], call.arguments[path])
 
-    def path(self, thread: TracedThread, call: EnteredCall, name: str) -> str:
+    def path(self, call: FileCall) -> str:
         """Return the path of a call's file on the program's disk, "" for a file without a name, the root for syncfs."""
-        if name == "syncfs":
+        if call.name == "syncfs":
             return "/"
-        if name in _PATHS:
-            place = self.place(thread, call, name)
+        if call.name in _PATHS:
+            place = self.place(call)
             return "" if place is None else place.path or ""
-        if name == "msync":
-            maps = thread.memory.maps_in(call.arguments[0], call.arguments[1])
-            return self._link_target(thread, f"/proc/self/fd/{maps[0].file.descriptor}") if maps else ""
-        if (submitted := self.submitted(thread, call, name)) is not None:
+        if call.name == "msync":
+            maps = call.thread.memory.maps_in(call.arguments[0], call.arguments[1])
+            return self._link_target(call.thread, f"/proc/self/fd/{maps[0].file.descriptor}") if maps else ""
+        if (submitted := self.submitted(call)) is not None:
             descriptor = submitted.request.descriptor
         else:
-            descriptor = call.arguments[_DESCRIPTORS[name]] & 0xFFFF_FFFF
-        if (registered := self._files.registered.get(descriptor)) is not None:
-            file = registered.state.file
-            return (
-                registered.directory if file is None else self._link_target(thread, f"/proc/self/fd/{file.descriptor}")
-            )
-        return self._link_target(thread, f"/proc/{thread.id}/fd/{descriptor}")
+            descriptor = call.arguments[_DESCRIPTORS[call.name]] & 0xFFFF_FFFF
+        if (registered := self._files.registered.get(descriptor)) is None:
+            return self._link_target(call.thread, f"/proc/{call.thread.id}/fd/{descriptor}")
+        if (file := registered.state.file) is None:
+            return registered.directory
+        return self._link_target(call.thread, f"/proc/self/fd/{file.descriptor}")
 
     def _link_target(self, thread: TracedThread, link: str) -> str:
         try:

@@ -1,8 +1,31 @@
-"""Run control: selects a fault, or a seeded order of the threads' recorded steps."""
+"""Run control: selects a fault by a rule, or a seeded order of the threads' recorded steps.
 
+A rule is one line of text:
+
+    FAULT [GLOB] [PART] [#N]     failed-sync wal*.log #3     the fault at the third sync of a file wal*.log
+    disk-full after SIZE         disk-full after 1MiB        the write that exceeds this total size is short;
+                                                             each later call that needs space fails
+    cut at CALL [GLOB] [#N]      cut at rename MANIFEST*     crashes before, inside and after this call
+    cut at mark                                              crashes only at crash points that the program marks
+
+FAULT is a kind in CALL_FAULTS with hyphens, or torn-write: a part of the data is written, and the call fails with EIO.
+GLOB matches the name of the file at the time of the call, or its path from the working directory if the glob has a
+slash; default *. PART is a fraction such as 2/5, for torn-write and short-write; default 1/2. #N is the Nth matching
+call, #* all matching calls; default #1. SIZE is in bytes, KiB, MiB or GiB. CALL is a system call or a kind of step in a
+record, with hyphens. A program marks a crash point by writing the line `cut` to its control FIFO. Words with spaces are
+quoted as in a shell.
+"""
+
+import os
+import re
+import shlex
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from ...kinds import FaultKind
+from ..record import INJECTED, KINDS
+from ..story import named
+from .machines import MACHINES
 
 CALL_FAULTS = (
     FaultKind.FAILED_WRITE,
@@ -101,3 +124,144 @@ class RunControl(NamedTuple):
 
 
 AS_IT_IS = RunControl()
+
+
+TORN_WRITE = "torn-write"
+CUT, MARK = "cut", "mark"
+_FAULTS = {kind.value.replace(" ", "-"): kind for kind in CALL_FAULTS} | {TORN_WRITE: FaultKind.FAILED_WRITE}
+_WITH_PART = (TORN_WRITE, "short-write")
+_BYTES = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_PART = re.compile(r"(\d+)/(\d+)")
+_SIZE = re.compile(r"(\d+)(|B|KiB|MiB|GiB)")
+_STEPS = {kind.replace(" ", "-") for kind in KINDS if kind not in INJECTED}
+_SYSTEM_CALLS = {name for machine in MACHINES.values() for name in machine.calls}
+
+
+class RuleError(ValueError):
+    """A rule is invalid. The message has the rule, the invalid word and the expectation."""
+
+
+class CrashRule(NamedTuple):
+    """A rule that restricts crashes to one call. call: a system call, or a kind of step. nth: counted from 1, or
+    ALL_CALLS."""
+
+    call: str
+    glob: str
+    nth: int
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Rule = CallFault | CrashRule
+
+
+class _RuleWords:
+    """The words of a rule, from the first to the last."""
+
+    def __init__(self, text: str) -> None:
+        self.text = " ".join(text.split())
+        try:
+            self._left = shlex.split(text)
+        except ValueError as error:
+            raise RuleError(f"rule {self.text!r}: expected quoted words to end, found none that ends") from error
+        self._taken = 0
+
+    def take_word(self, expected: str) -> str:
+        """Return the next word. Raises RuleError at the end."""
+        if not self._left:
+            raise self.error(expected, "the end")
+        self._taken += 1
+        return self._left.pop(0)
+
+    def next_matches(self, pattern: str) -> bool:
+        return bool(self._left) and re.fullmatch(pattern, self._left[0]) is not None
+
+    def error(self, expected: str, found: str) -> RuleError:
+        """Return an error about the last returned word, or about the end of the rule."""
+        place = self._taken + (found == "the end")
+        return RuleError(f"rule {self.text!r}: word {place}: expected {expected}, found {found}")
+
+    def expect_end(self) -> None:
+        if self._left:
+            raise self.error("the end of the rule", self.take_word("the end"))
+
+    def take_glob(self) -> str:
+        return "*" if not self._left or self.next_matches("#.*") else self.take_word("a file")
+
+    def take_nth(self) -> int:
+        """Parse #N, which must be the last word."""
+        if not self._left:
+            return 1
+        word = self.take_word("#N")
+        if not re.fullmatch(r"#([1-9]\d*|\*)", word):
+            raise self.error("#N, such as #3, or #* for all calls", word)
+        self.expect_end()
+        return ALL_CALLS if word == "#*" else int(word[1:])
+
+
+def parse_rule(text: str) -> Rule:
+    """Parse a rule. Raises RuleError."""
+    words = _RuleWords(text)
+    first = words.take_word("a fault or cut")
+    if first == CUT:
+        return _parse_crash_rule(words)
+    if first not in _FAULTS:
+        raise words.error(f"cut or one of {', '.join(_FAULTS)}", first)
+    kind = _FAULTS[first]
+    if first == "disk-full" and words.next_matches("after"):
+        words.take_word("after")
+        return CallFault(kind, ALL_CALLS, after_bytes=_parse_size_bytes(words), text=words.text)
+    part = (1, 2) if first == TORN_WRITE else None
+    has_glob = not (first in _WITH_PART and words.next_matches(_PART.pattern))
+    glob = words.take_glob() if has_glob else "*"
+    if words.next_matches(_PART.pattern):
+        part = _parse_part(words, first)
+    return CallFault(kind, words.take_nth(), glob, part, text=words.text)
+
+
+def parse_fault_rule(text: str) -> CallFault:
+    """Parse a rule of a fault. Invalid rules and rules of crashes raise RuleError."""
+    rule = parse_rule(text)
+    if isinstance(rule, CrashRule):
+        raise RuleError(f"rule {rule.text!r}: word 1: expected a fault, found cut")
+    return rule
+
+
+def _parse_crash_rule(words: _RuleWords) -> CrashRule:
+    if (at := words.take_word("at")) != "at":
+        raise words.error("at", at)
+    call = words.take_word("a system call or a kind of step")
+    if call == MARK:
+        words.expect_end()
+        return CrashRule(MARK, "*", ALL_CALLS, words.text)
+    if call not in _STEPS and call not in _SYSTEM_CALLS:
+        raise words.error(f"{MARK}, a system call or one of {', '.join(sorted(_STEPS))}", call)
+    return CrashRule(call, words.take_glob(), words.take_nth(), words.text)
+
+
+def _parse_size_bytes(words: _RuleWords) -> int:
+    expected = "a size, such as 64KiB or 1MiB"
+    word = words.take_word(expected)
+    found = _SIZE.fullmatch(word)
+    if found is None:
+        raise words.error(expected, word)
+    words.expect_end()
+    return int(found[1]) * _BYTES[found[2]]
+
+
+def _parse_part(words: _RuleWords, fault: str) -> tuple[int, int]:
+    word = words.take_word("a part")
+    if fault not in _WITH_PART:
+        raise words.error(f"#N, because only {' and '.join(_WITH_PART)} have a part", word)
+    kept, whole = map(int, word.split("/"))
+    if not 0 < kept < whole:
+        raise words.error("a part between 0 and 1, such as 2/5", word)
+    return kept, whole
+
+
+def glob_matches(glob: str, path: str) -> bool:
+    """Return whether a path on the program's disk matches the glob of a rule."""
+    name = named(path)
+    return fnmatchcase(name if "/" in glob else os.path.basename(name), glob)

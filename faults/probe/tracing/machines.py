@@ -61,10 +61,8 @@ class Architecture(NamedTuple):
         """Return the register values for a call, by index."""
         if self.takes_number_apart:
             return {self.number: number}
-        return {
-            self.result: number,
-            self.number: 2**64 - 1,
-        }  # call number -1 prevents the restart of an interrupted call
+        # Call number -1 prevents the restart of an interrupted call.
+        return {self.result: number, self.number: 2**64 - 1}
 
     def set_result(self, result: int) -> dict[int, int]:
         """Return the register values after a skipped call with this result, by index."""

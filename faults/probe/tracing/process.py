@@ -12,7 +12,7 @@ import resource
 import signal
 import termios
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -110,19 +110,23 @@ def trace(
     return replace(record, rules=tuple(faults.asked_by_program)), faults.matched
 
 
-class TracedProgram(NamedTuple):
-    """The result of a program's run. choices, hurried: see SeededOrder."""
+class TracedRun(NamedTuple):
+    """The result of one run of a program."""
 
     record: ProgramRecord
-    choices: int
-    hurried: int
-    stacks: list[tuple[StackFrame, ...]]
-    """Stacks by their numbers in the record. Empty if stacks are not recorded."""
-    last_printed: list[str]
+    unlike: list[str]
+    """Differences between the program's files and the record."""
+    choices: int = 0
+    """Number of thread choices, and of choices while another thread was still running."""
+    hurried: int = 0
+    last_printed: Sequence[str] = ()
     """The last lines of standard output."""
-    refused: dict[str, str]
+    refused: Mapping[str, str] = {}
     """Features that the recorder refused to the program, each with the returned error."""
-    matched: list[MatchedCall]
+    matched: Sequence[MatchedCall] = ()
+    """The calls that the control lists, or at which its fault was injected."""
+    stacks: Sequence[tuple[StackFrame, ...]] = ()
+    """Stacks by their numbers in the record. Empty if stacks are not recorded."""
 
 
 class TraceRequest(NamedTuple):
@@ -141,7 +145,7 @@ class TraceRequest(NamedTuple):
 
 
 def run_recording_process(results: Connection, asked: TraceRequest) -> None:
-    """Run the recording process. Send a TracedProgram, or the reason as text if recording failed."""
+    """Run the recording process. Send a TracedRun, or the reason as text if recording failed."""
     drop_inherited_resources(results.fileno(), is_quiet=asked.is_quiet)
     control = asked.control
     order = None if control.seed is None else SeededOrder(control.seed, control.depth, control.horizon_steps)
@@ -153,7 +157,7 @@ def run_recording_process(results: Connection, asked: TraceRequest) -> None:
         record, matched = trace(real, *called, notes, order, control, walker)
         counts = (0, 0) if order is None else (order.choices, order.hurried)
         stacks = [] if walker is None else walker.stacks
-        results.send(TracedProgram(record, *counts, stacks, notes.last_printed(), notes.refused, matched))
+        results.send(TracedRun(record, [], *counts, notes.last_printed(), notes.refused, matched, stacks))
     except (ProgramTimeoutError, TraceRefusedError) as error:
         results.send(str(error))
     except OSError as error:

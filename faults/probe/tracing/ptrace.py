@@ -366,10 +366,8 @@ def _execute_program(
         os.read(seized, 1)
         os.setsid()
         os.chdir(directory)
-        for ignored in (
-            signal.SIGPIPE,
-            signal.SIGXFSZ,
-        ):  # Python ignores these signals; the program must not
+        # Python ignores these signals; the program must not.
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(ignored, signal.SIG_DFL)
         prepare()
         what = "seccomp"

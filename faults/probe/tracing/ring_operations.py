@@ -31,7 +31,6 @@ from .files import DescriptorState, KnownFiles, path_below
 from .maps import MapCalls
 from .names import NameCalls, ResolvedPath
 from .notes import ProgramNotes
-from .ptrace import EnteredCall
 from .rings import FIXED_FILE, Ring, RingRequest
 from .threads import Finish, TracedThread
 
@@ -68,10 +67,6 @@ class EquivalentCall(NamedTuple):
     name: str
     arguments: tuple[int, ...]
     finish: Finish
-
-    @property
-    def call(self) -> EnteredCall:
-        return EnteredCall(-1, self.arguments, 0, 0)
 
 
 class RingOperations:

@@ -3,12 +3,11 @@
 import os
 import platform
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from ....sim.interruption import current_interruption
 from ...disk.export import export_image
@@ -16,30 +15,14 @@ from ...disk.image import Image
 from ..endings import failed_process_text, signal_or_code_text
 from ..record import ProgramRecord
 from ..recording.run import ProgramError, record_differences, remove_special_files
-from .control import AS_IT_IS, MatchedCall, RunControl
+from .control import AS_IT_IS, RunControl
 from .machines import MACHINES, this_machine
-from .process import TracedProgram, TraceRequest, run_recording_process
+from .process import TracedRun, TraceRequest, run_recording_process
 from .shadows import PAGE_BYTES
 from .source_lines import TOOL, is_addr2line_installed, source_lines
 
 _FORK = get_context("fork")
 _GRACE_SECONDS = 20.0  # extra time for the recorder on a busy machine
-
-
-class TracedRun(NamedTuple):
-    """The result of one run of a program."""
-
-    record: ProgramRecord
-    unlike: list[str]
-    """Differences between the program's files and the record."""
-    choices: int = 0
-    """Number of thread choices, and of choices while another thread was still running."""
-    hurried: int = 0
-    last_printed: Sequence[str] = ()
-    refused: Mapping[str, str] = {}
-    """Features that the recorder refused to the program, each with the returned error."""
-    matched: Sequence[MatchedCall] = ()
-    """The calls that the control lists, or at which its fault was injected."""
 
 
 def record_traced(
@@ -103,15 +86,7 @@ def run_traced(
             record = replace(record, stacks=source_lines(found.stacks))
         if ignores_special_files:
             remove_special_files(root)
-        return TracedRun(
-            record,
-            list(record_differences(record, start, root)),
-            found.choices,
-            found.hurried,
-            found.last_printed,
-            found.refused,
-            found.matched,
-        )
+        return found._replace(record=record, unlike=list(record_differences(record, start, root)))
 
 
 def require_recordable() -> None:
@@ -125,7 +100,7 @@ def require_recordable() -> None:
         raise ProgramError(f"programs are recorded where pages have {PAGE_BYTES} bytes: here they have {page_bytes}")
 
 
-def _trace(asked: TraceRequest) -> TracedProgram:
+def _trace(asked: TraceRequest) -> TracedRun:
     """Trace the program in a child process, because the kernel reports the program's threads to one process only.
 
     Forking is safe, because this process has no other threads.
@@ -140,7 +115,7 @@ def _trace(asked: TraceRequest) -> TracedProgram:
             has_ended = ours.poll(seconds_max)
         if not has_ended:
             raise ProgramError(f"the recorder has not ended within {seconds_max:g} s")
-        found: TracedProgram | str = ours.recv()
+        found: TracedRun | str = ours.recv()
     except EOFError as error:
         process.join()
         assert process.exitcode is not None, "joined"

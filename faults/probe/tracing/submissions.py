@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from . import ptrace
 from .call_faults import CallFaults
+from .call_paths import FileCall
 from .notes import ProgramNotes
 from .ring_operations import ENTER, FSYNC, LINK_TIMEOUT, RingOperations
 from .rings import DRAIN, HARD_LINK, LINK, SKIP_SUCCESS, Completion, Queues, Ring, RingRequest
@@ -53,17 +54,17 @@ class RequestChange:
     amount: int | None = None
     result: int | None = None
 
-    def skip_call(self, _thread: TracedThread) -> None:
+    def skip_call(self) -> None:
         self.is_skipped = True
 
-    def set_argument(self, _thread: TracedThread, _index: int, value: int) -> None:
+    def set_argument(self, _index: int, value: int) -> None:
         """Set the length of a write. Faults change no other argument."""
         self.amount = value
 
-    def set_result(self, _thread: TracedThread, result: int) -> None:
+    def set_result(self, result: int) -> None:
         self.result = result
 
-    def set_position(self, _thread: TracedThread, fd: int, position: int) -> None:
+    def set_position(self, fd: int, position: int) -> None:
         self.seek(fd, position)
 
 
@@ -176,7 +177,7 @@ class Submission:
         change = RequestChange(self.seek if request.other == _POSITION else lambda *_: None)
         finish = found.finish
         if self.faults is not None and found.name:
-            finish = self.faults.finish_for_call(self.thread, found.call, found.name, finish, change)
+            finish = self.faults.finish_for_call(FileCall(self.thread, found.name, found.arguments), finish, change)
         if change.is_skipped:
             finish(0)
             result = change.result

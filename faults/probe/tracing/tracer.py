@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from . import kernel_stores, maps, ptrace
 from .call_faults import CallFaults
+from .call_paths import FileCall
 from .calls import ContentCalls
-from .control import AS_IT_IS, CONTROL, RunControl
+from .control import AS_IT_IS, CONTROL, CUT, RuleError, RunControl, parse_fault_rule
 from .files import KnownFiles
 from .kernel_stores import KernelStores
 from .machines import Architecture
@@ -26,7 +27,6 @@ from .processor import SharedProcessor
 from .ptrace import EnteredCall, ThreadGone
 from .ring_calls import RingCalls
 from .ring_operations import ENTER, RingOperations
-from .rules import CUT, RuleError, parse_fault_rule
 from .schedule import TICK_SECONDS, SeededOrder
 from .seccomp import AnyBit, filter_of
 from .stacks import StackWalker
@@ -387,7 +387,7 @@ class Tracer:
                 self._take_stack(thread)
                 self._set_notes_context(thread, name)
                 if self.faults is not None:
-                    thread.finish = self.faults.finish_for_call(thread, call, name, thread.finish)
+                    thread.finish = self.faults.finish_for_call(FileCall(thread, name, call.arguments), thread.finish)
                 self._maps.record_open_pages()
         thread.call = name
         if thread.finish is None:

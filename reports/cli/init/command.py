@@ -6,9 +6,8 @@ promises for an empty directory. Exit codes: 0 the files are written or existed 
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from ..options import argument, option
 
 DATABASE, LOG, KEY_VALUE, SERVER, PYTEST = "database", "log", "key-value", "server", "pytest"
 KINDS = (DATABASE, LOG, KEY_VALUE, SERVER, PYTEST)
@@ -25,18 +24,13 @@ class InitOptions:
     The program is run once, in a new empty directory. Existing files are left as they are.
     """
 
-    program: Annotated[
-        list[str] | None,
-        typer.Argument(help=f"After --: the program and its arguments; {PORT} stands for the port of a server."),
-    ] = None
-    kind: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(KINDS),
-            help="Kind of program. Default: found by a run; pytest without a program, in a directory with tests.",
-        ),
-    ] = ""
-    out: Annotated[Path, typer.Option(file_okay=False, help="Write to this directory, the root of a project.")] = Path(
-        "."
+    program: list[str] | None = argument(
+        None, help=f"After --: the program and its arguments; {PORT} stands for the port of a server."
     )
-    program_seconds: Annotated[float, typer.Option(min=0.1, help="Time limit of the program.")] = PROGRAM_SECONDS
+    kind: str = option(
+        "",
+        metavar="|".join(KINDS),
+        help="Kind of program. Default: found by a run; pytest without a program, in a directory with tests.",
+    )
+    out: Path = option(Path("."), file_okay=False, help="Write to this directory, the root of a project.")
+    program_seconds: float = option(PROGRAM_SECONDS, min=0.1, help="Time limit of the program.")

@@ -1,18 +1,52 @@
-"""Trial of check templates: finds a check that fits one run of a program.
+"""Trial of check templates: renders checks, and finds one that fits a run of the program.
 
 A check fits if it accepts the files at the end of the run, and reports missing promises for an empty directory. A
 key-value check must also read exactly the promised values, because it accepts unknown values.
+
+The templates use << >> and <% %>, because Python and GitHub workflows use braces.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
 from .command import DATABASE, KEY_VALUE, LOG
-from .templates import render
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(__package__),
+        undefined=StrictUndefined,
+        autoescape=False,  # no HTML escapes, because the templates render programs
+        keep_trailing_newline=True,
+        variable_start_string="<<",
+        variable_end_string=">>",
+        block_start_string="<%",
+        block_end_string="%>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+    )
+    environment.filters["py"] = _python_literal
+    return environment
+
+
+def _python_literal(value: str | list[str]) -> str:
+    """Return strings as Python code. For strings and lists of strings, escaped JSON is valid Python."""
+    return json.dumps(value)
+
+
+def render(name: str, **values: object) -> str:
+    """name: a file name such as log.py."""
+    return _environment().get_template(f"{name}.jinja").render(values)
+
 
 _SQLITE = b"SQLite format 3\0"
 _FILE_BYTES_MAX = 16 << 20

@@ -16,8 +16,7 @@ from ....faults.probe.recording.run import EMPTY, ProgramError
 from ....faults.probe.replay import Replayer
 from ..options import require_known_name
 from .command import DATABASE, KEY_VALUE, KINDS, LOG, PORT, PYTEST, SERVER, InitOptions
-from .templates import render
-from .trial import Candidate, default_check, fitting_check
+from .trial import Candidate, default_check, fitting_check, render
 
 CHECK, CLIENT, TEST, TEST_PROGRAM = (
     "probe/check.py",

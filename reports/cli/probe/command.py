@@ -37,22 +37,23 @@ gone: those that do not exist in this run.
 
 Further fields: with --machine or --disk-of, "separate_disks": {directory: kind of crash or null} and "combinations":
 {"tried", "possible"} of states of these disks; with --out, "report": path; with --inject "cut at ...", "crash_rules":
-{rule: matches}; with rules that the program requested, "asked_rules": [[rule, injections]]. The modules `replay`,
-`durability` (without a check) and `live` (--restart) describe their JSON. Exit codes: 0 no promise is broken except
-known ones, 1 a promise is broken, 2 usage error, 3 the recorder missed operations, runs or recoveries were discarded,
-no requested fault was injected, a rule was never reached, or --time was too short; 130 after Ctrl-C, 143 after SIGTERM.
+{rule: matches}; with rules that the program requested, "asked_rules": [[rule, injections]]. The modules `leaving`
+(--replay), `durability` (without a check) and `live` (--restart) describe their JSON. Exit codes: 0 no promise is
+broken except known ones, 1 a promise is broken, 2 usage error, 3 the recorder missed operations, runs or recoveries
+were discarded, no requested fault was injected, a rule was never reached, or --time was too short; 130 after Ctrl-C,
+143 after SIGTERM.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import typer
 
 from ....faults.crashes.at_rest import DAMAGES
 from ....faults.crashes.profiles import PROFILES
 from ....faults.probe import CHECK_SECONDS, DISKS, FAULT_RUNS, LIMIT, PROGRAM_SECONDS
-from ....faults.probe.checks.kinds import CHECK_KINDS, CheckKind
+from ....faults.probe.checks.command import CHECK_KINDS
 from ....faults.probe.live.schedule import EVENTS_MAX
 from ....faults.probe.programs import RECORDERS, STORES
 from ....faults.probe.tracing.control import CALL_FAULTS, POLICIES
@@ -68,6 +69,8 @@ from ..options import (
     ShipCheck,
     SummaryFile,
     TimelineFile,
+    argument,
+    option,
 )
 
 Options = TypeVar("Options")
@@ -75,21 +78,16 @@ Options = TypeVar("Options")
 
 def _with_check_options(options: type[Options]) -> type[Options]:
     """Add one option per kind of check, after the parameter for the program."""
-    fields: dict[str, object] = {}
+    annotations: dict[str, object] = {}
     for name, annotation in options.__annotations__.items():
-        fields[name] = annotation
+        annotations[name] = annotation
         if name == "program":
-            fields |= {option: _check_option(kind) for option, kind in CHECK_KINDS.items()}
-    options.__annotations__ = fields
-    for option in CHECK_KINDS:
-        setattr(options, option, None)
+            annotations |= {kind: str | None if row.metavar else Path | None for kind, row in CHECK_KINDS.items()}
+    options.__annotations__ = annotations
+    for kind, row in CHECK_KINDS.items():
+        settings = {"metavar": row.metavar} if row.metavar else {"dir_okay": False}
+        setattr(options, kind, option(None, help=row.help_text, **settings))
     return options
-
-
-def _check_option(kind: CheckKind) -> object:
-    if kind.metavar:
-        return Annotated[str | None, typer.Option(metavar=kind.metavar, help=kind.help_text)]
-    return Annotated[Path | None, typer.Option(help=kind.help_text, dir_okay=False)]
 
 
 @dataclass(frozen=True)
@@ -102,153 +100,112 @@ class ProbeOptions:
     """
 
     context: typer.Context
-    program: Annotated[
-        list[str] | None,
-        typer.Argument(help="After --: any program, a Python script, or -m and a module; then its arguments."),
-    ] = None
-    disk: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Kind of crash: {', '.join(PROFILES)}. Kind of damage at rest: {', '.join(DAMAGES)}. Repeatable. "
-            f"Default: {', '.join(DISKS)}."
-        ),
-    ] = None
-    limit: Annotated[int, typer.Option(min=1, help="Maximum of states per crash.")] = LIMIT
-    points: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum of crash points of each run, spread evenly over its record. Default: all."),
-    ] = None
-    jobs: Annotated[int, typer.Option(min=0, help="Processes for checks; 0: check in this process.")] = 1
-    seconds: Annotated[float, typer.Option(min=0.01, help="Time limit of a check; a longer check is a breach.")] = (
-        CHECK_SECONDS
+    program: list[str] | None = argument(
+        None, help="After --: any program, a Python script, or -m and a module; then its arguments."
     )
-    program_seconds: Annotated[float, typer.Option(min=0.1, help="Time limit of the program.")] = PROGRAM_SECONDS
-    time: Annotated[
-        str | None, typer.Option(help="Time limit of the probe, such as 10m; findings until then are reported.")
-    ] = None
-    stop_at_first: Annotated[
-        bool, typer.Option("--stop-at-first", help="End after the first broken promise, with its smallest case.")
-    ] = False
+    disk: list[str] | None = option(
+        None,
+        help=f"Kind of crash: {', '.join(PROFILES)}. Kind of damage at rest: {', '.join(DAMAGES)}. Repeatable. "
+        f"Default: {', '.join(DISKS)}.",
+    )
+    limit: int = option(LIMIT, min=1, help="Maximum of states per crash.")
+    points: int | None = option(
+        None, min=1, help="Maximum of crash points of each run, spread evenly over its record. Default: all."
+    )
+    jobs: int = option(1, min=0, help="Processes for checks; 0: check in this process.")
+    seconds: float = option(CHECK_SECONDS, min=0.01, help="Time limit of a check; a longer check is a breach.")
+    program_seconds: float = option(PROGRAM_SECONDS, min=0.1, help="Time limit of the program.")
+    time: str | None = option(None, help="Time limit of the probe, such as 10m; findings until then are reported.")
+    stop_at_first: bool = option(
+        False, "--stop-at-first", help="End after the first broken promise, with its smallest case."
+    )
     master: Master = IN_PROCESS
     ship: ShipCheck = None
     conf: Conf = None
-    start: Annotated[
-        Path | None, typer.Option(exists=True, file_okay=False, help="The program starts in a copy of this directory.")
-    ] = None
-    record: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(RECORDERS),
-            help="Record system calls or Python's own calls. Default: python for Python scripts and modules.",
-        ),
-    ] = ""
-    stores: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(STORES), help="Record each write to mapped files, or only the changes until the next call."
-        ),
-    ] = STORES[0]
-    stacks: Annotated[
-        bool, typer.Option("--stacks", help="Find the source line of each system call with addr2line.")
-    ] = False
-    recovery_crashes: Annotated[
-        int, typer.Option(min=0, max=1, help="1: also crash the recovery of unbroken states.")
-    ] = 0
-    faults: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND",
-            help="Run again with a fault at each call in turn: errors, for all errors that a call can return, "
-            f"or {', '.join(CALL_FAULTS)}; repeatable.",
-        ),
-    ] = None
-    fault_runs: Annotated[int, typer.Option(min=1, help="Maximum of calls per fault, spread over files and calls.")] = (
-        FAULT_RUNS
+    start: Path | None = option(
+        None, exists=True, file_okay=False, help="The program starts in a copy of this directory."
     )
-    inject: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RULE",
-            help='Aimed fault, such as "failed-sync wal*.log #3", "torn-write *.db 2/5" or "disk-full after 1MiB"; or '
-            '"cut at rename MANIFEST*": only crashes at this call; repeatable.',
-        ),
-    ] = None
-    seeds: Annotated[
-        int, typer.Option(min=0, help="Run again in this many seeded thread orders. With --restart: live runs.")
-    ] = 0
-    policy: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(POLICIES),
-            help="How seeds choose threads; pct: by priorities that change at a few points.",
-        ),
-    ] = POLICIES[0]
-    disk_of: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DIR=KIND",
-            help="A directory below the program's is on a disk of its own, with this kind of crash, such as log=ext4; "
-            "repeatable. The disks lose data independently.",
-        ),
-    ] = None
-    machine: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=DIR",
-            help="A directory below the program's is the disk of a machine, and a power cut is of all machines; "
-            "repeatable. With --restart, they run live.",
-        ),
-    ] = None
-    restart: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COMMAND",
-            help="Starts the machine {machine}, at first and after a power cut. The program is then their client, and "
-            "each seed is a run with cuts and pauses of machines.",
-        ),
-    ] = None
-    first_seed: Annotated[int, typer.Option(min=0, help="First seed of live runs.")] = 0
-    events: Annotated[int, typer.Option(min=1, help="Maximum of cuts and pauses in a live run.")] = EVENTS_MAX
-    refusals: Annotated[
-        bool,
-        typer.Option(
-            "--refusals",
-            help="A promise that starts with `refused ` names an operation that returned an error; the check gets "
-            "these operations apart from the promises. For --faults.",
-        ),
-    ] = False
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(help="A harmless event that may stay unrecorded, such as subprocess.Popen; repeatable."),
-    ] = None
-    replay: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Check a stored failure.json again.")
-    ] = None
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Accept the findings in FILE: a line each, a signature as printed, two spaces, # and a reason.",
-        ),
-    ] = None
-    write_baseline: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            dir_okay=False,
-            help="Write the findings of this run as a baseline, which is refused until each has a reason.",
-        ),
-    ] = None
-    reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The reason of new findings in --write-baseline. Default: TODO.")
-    ] = None
+    record: str = option(
+        "",
+        metavar="|".join(RECORDERS),
+        help="Record system calls or Python's own calls. Default: python for Python scripts and modules.",
+    )
+    stores: str = option(
+        STORES[0],
+        metavar="|".join(STORES),
+        help="Record each write to mapped files, or only the changes until the next call.",
+    )
+    stacks: bool = option(False, "--stacks", help="Find the source line of each system call with addr2line.")
+    recovery_crashes: int = option(0, min=0, max=1, help="1: also crash the recovery of unbroken states.")
+    faults: list[str] | None = option(
+        None,
+        metavar="KIND",
+        help="Run again with a fault at each call in turn: errors, for all errors that a call can return, "
+        f"or {', '.join(CALL_FAULTS)}; repeatable.",
+    )
+    fault_runs: int = option(FAULT_RUNS, min=1, help="Maximum of calls per fault, spread over files and calls.")
+    inject: list[str] | None = option(
+        None,
+        metavar="RULE",
+        help='Aimed fault, such as "failed-sync wal*.log #3", "torn-write *.db 2/5" or "disk-full after 1MiB"; or '
+        '"cut at rename MANIFEST*": only crashes at this call; repeatable.',
+    )
+    seeds: int = option(0, min=0, help="Run again in this many seeded thread orders. With --restart: live runs.")
+    policy: str = option(
+        POLICIES[0],
+        metavar="|".join(POLICIES),
+        help="How seeds choose threads; pct: by priorities that change at a few points.",
+    )
+    disk_of: list[str] | None = option(
+        None,
+        metavar="DIR=KIND",
+        help="A directory below the program's is on a disk of its own, with this kind of crash, such as log=ext4; "
+        "repeatable. The disks lose data independently.",
+    )
+    machine: list[str] | None = option(
+        None,
+        metavar="NAME=DIR",
+        help="A directory below the program's is the disk of a machine, and a power cut is of all machines; "
+        "repeatable. With --restart, they run live.",
+    )
+    restart: str | None = option(
+        None,
+        metavar="COMMAND",
+        help="Starts the machine {machine}, at first and after a power cut. The program is then their client, and "
+        "each seed is a run with cuts and pauses of machines.",
+    )
+    first_seed: int = option(0, min=0, help="First seed of live runs.")
+    events: int = option(EVENTS_MAX, min=1, help="Maximum of cuts and pauses in a live run.")
+    refusals: bool = option(
+        False,
+        "--refusals",
+        help="A promise that starts with `refused ` names an operation that returned an error; the check gets "
+        "these operations apart from the promises. For --faults.",
+    )
+    allow: list[str] | None = option(
+        None, help="A harmless event that may stay unrecorded, such as subprocess.Popen; repeatable."
+    )
+    replay: Path | None = option(None, exists=True, dir_okay=False, help="Check a stored failure.json again.")
+    baseline: Path | None = option(
+        None,
+        exists=True,
+        dir_okay=False,
+        help="Accept the findings in FILE: a line each, a signature as printed, two spaces, # and a reason.",
+    )
+    write_baseline: Path | None = option(
+        None,
+        metavar="FILE",
+        dir_okay=False,
+        help="Write the findings of this run as a baseline, which is refused until each has a reason.",
+    )
+    reason: str | None = option(
+        None, metavar="TEXT", help="The reason of new findings in --write-baseline. Default: TODO."
+    )
     corpus: CorpusDir = Path(CORPUS)
     no_corpus: NoCorpus = False
-    out: Annotated[
-        Path | None,
-        typer.Option(file_okay=False, help="Write report.html, failures, crash images and timelines to DIR."),
-    ] = None
+    out: Path | None = option(
+        None, file_okay=False, help="Write report.html, failures, crash images and timelines to DIR."
+    )
     timeline: TimelineFile = None
     junit: JunitFile = None
     summary: SummaryFile = None

@@ -17,7 +17,6 @@ the same. With --out, "report": path. Exit code: 0, because there is no verdict 
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from ....faults.probe.durability import DurabilityReport, UnsyncedGroup, durability_of
@@ -27,7 +26,8 @@ from ....faults.probe.story import file_names, step_text
 from ...quantities import count_text
 from ...results.leaving import write_result_and_exit
 from ...results.model import Lines, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
-from ..options import EXIT_HELD
+from ..options import EXIT_HELD, command_line
+from .command import ProbeOptions
 from .recording import Recorded
 
 FORMAT = "tornlog-durability/1"
@@ -37,18 +37,11 @@ _EVERYWHERE = On.TERMINAL | On.PAGE | On.SUMMARY
 _SHOWN = On.TERMINAL | On.PAGE
 
 
-def write_durability_and_exit(
-    recorded: Recorded,
-    disks: tuple[str, ...],
-    command: str,
-    *,
-    out: Path | None,
-    summary: Path | None,
-    json_file: str | None,
-) -> NoReturn:
+def write_durability_and_exit(recorded: Recorded, disks: tuple[str, ...], asked: ProbeOptions) -> NoReturn:
     report = durability_of(recorded.record, recorded.start, disks)
     shown = _ShownDurability(report, recorded.record, list(recorded.allowed), file_names(recorded.record))
-    write_result_and_exit(_durability_result(shown, command), json_file=json_file, page=out, summary=summary)
+    result = _durability_result(shown, command_line(asked.context, behind="program"))
+    write_result_and_exit(result, json_file=asked.json_file, page=asked.out, summary=asked.summary)
 
 
 class _ShownDurability(NamedTuple):

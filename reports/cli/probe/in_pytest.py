@@ -15,8 +15,7 @@ from ....scenarios.campaigns.amounts import parse_seconds
 from ....scenarios.testing.probed import NamedCheck, ProbeAnswer, ProbedFailure, ProbeError
 from ....sim.interruption import EndedEarlyError, interruptible
 from ...html.render import render_page
-from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, function_with_options
-from ..pages import write_page
+from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, function_with_options, write_page
 from .command import ProbeOptions
 from .leaving import write_failures
 from .probing import probe_recorded

@@ -4,7 +4,7 @@ JSON, version 1: `{"format": "tornlog-live/1", "program": [arguments], "restart"
 directory}, "check", "disks": [names], "promises", "steps": {machine: {"setup", "total"}}, "runs", "cuts",
 "machines_cut": {machine: times}, "cuts_with_losses", "late_cuts", "pauses", "without_cut": [seeds], "discarded":
 {seed: reason}, "untried", "breaches": [{"signature", "outcome", "violations", "seeds", "seed", "events": [as in
-`faults.probe.live.failure`], "acknowledged", "again", "directory"}], "seconds"}`.
+`faults.probe.live.campaign`], "acknowledged", "again", "directory"}], "seconds"}`.
 
 promises, steps: of the run without cuts and pauses; setup: steps before the first promise. runs: number of seeds with a
 verdict. cuts_with_losses: cuts that lost data. late_cuts: cuts after the end of the program. without_cut: seeds without
@@ -25,10 +25,8 @@ import typer
 from ....faults.crashes.profiles import PROFILES
 from ....faults.probe import DISKS
 from ....faults.probe.failure import directory_names
-from ....faults.probe.live.campaign import NO_SEED, LiveFinding, LiveReport, run_live
-from ....faults.probe.live.failure import event_json, write_finding
-from ....faults.probe.live.outcome import CarriedOut, LivePlan
-from ....faults.probe.live.schedule import CUT
+from ....faults.probe.live.campaign import NO_SEED, LiveFinding, LiveReport, event_json, run_live, write_finding
+from ....faults.probe.live.schedule import CUT, CarriedOut, LivePlan
 from ....faults.probe.programs import STORES, runnable_command
 from ....faults.probe.recording.run import EMPTY, ProgramError, start_image_of
 from ....faults.probe.tracing.run import require_recordable
@@ -51,10 +49,18 @@ from ...results.model import (
     Verdict,
 )
 from ..console import show_progress
-from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, disks_named, is_option_given, results_written
+from ..options import (
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    command_line,
+    disks_named,
+    is_option_given,
+    refuse_options,
+    results_written,
+)
 from .command import ProbeOptions
-from .machines import machines_named
-from .recording import check_given
+from .recording import check_given, machines_named
 
 FORMAT = "tornlog-live/1"
 SEEDS = 20
@@ -151,13 +157,7 @@ def probe_live(asked: ProbeOptions, program: list[str], exit_if_ended: Callable[
 
 def _plan(asked: ProbeOptions, program: list[str]) -> LivePlan:
     """Return the plan of the live runs. Raises BadParameter for unsuitable options."""
-    given = [
-        one
-        for one in asked.context.command.params
-        if one.name in _OF_NO_USE and is_option_given(asked.context, one.name or "")
-    ]
-    if given:
-        raise typer.BadParameter("of no use with --restart", param_hint=[one.opts[0] for one in given])
+    refuse_options(asked.context, _OF_NO_USE, "of no use with --restart")
     machines = machines_named(asked.machine or ())
     if not machines:
         raise typer.BadParameter("expected at least one --machine NAME=DIR with --restart", param_hint="--restart")

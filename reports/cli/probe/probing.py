@@ -1,6 +1,6 @@
 """Probing: tries crashes, recoveries and reruns of a recorded program."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
@@ -12,12 +12,10 @@ from ....faults.disk.image import Image
 from ....faults.probe.checks.checkers import Checkers
 from ....faults.probe.crash_points import points_of_rules, steps_of
 from ....faults.probe.failure import RECOVERY, ProbeFinding
-from ....faults.probe.probe import OnHeld, Verdicts, probe_final_state
-from ....faults.probe.probe import probe as probe_record
+from ....faults.probe.probe import Prober, probe_final_state
 from ....faults.probe.programs import CALLS
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recovery import Recoveries, RecoveryBreach
-from ....faults.probe.replay import Point
 from ....faults.probe.report import ProbeReport
 from ....faults.probe.reruns import RerunBreach, Reruns, rerun_text
 from ....faults.probe.shrink import CrashCaseReplay, shrink
@@ -58,6 +56,8 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
         corpus = ProbeCorpus(options, asked.program, record, start)
         tried = _try_all(asked, record, start, checkers, plan, corpus)
         found, recoveries, reruns = tried
+        recovered = [] if recoveries is None else _breaches_to_tell(recoveries.in_order, plan)
+        differing = [] if reruns is None else [one for one in reruns.in_order if one[0][1] not in plan.known]
         return ProbeResults(
             record,
             start,
@@ -69,21 +69,9 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
                 for signature, group in _breaches_to_tell(found.in_order, plan)
             ],
             recoveries,
-            []
-            if recoveries is None
-            else [
-                _recovery_finding(record, start, signature, breach, checkers)
-                for signature, breach in _breaches_to_tell(recoveries.in_order, plan)
-            ],
+            [_recovery_finding(record, start, *one, checkers) for one in recovered],
             reruns,
-            []
-            if reruns is None
-            else [
-                _rerun_finding(start, kind, signature, breach, checkers)
-                for (kind, signature), breach in [one for one in reruns.in_order if one[0][1] not in plan.known][
-                    :STORIES_MAX
-                ]
-            ],
+            [_rerun_finding(start, *key, breach, checkers) for key, breach in differing[:STORIES_MAX]],
             allowed,
             checkers.said(),
             command,
@@ -132,18 +120,20 @@ def _try_all(
     found = probe_final_state(record, start, checkers)
     if not plan.known.issuperset(found.breaches):
         return _ProbeParts(found)
-    verdicts: Verdicts = {}
-    recoveries = on_held = None
+    prober = Prober(record, start, checkers, disks=asked.disks, limit=options.limit, plan=plan, first=corpus.points)
+    recoveries = None
+    if asked.crash_rules:
+        prober.only = points_of_rules(asked.crash_rules, record, start)
     if options.recovery_crashes:
         record_check = partial(asked.recorder.record_check, asked.check)
         recoveries = Recoveries(checkers, record_check, asked.crash_disks, options.limit, plan)
-        on_held = recoveries.explore
-    found = _explore_crashes(asked, record, start, checkers, on_held, verdicts, plan, corpus.points)
+        prober.on_held = recoveries.explore
+    found = _explore_crashes(prober)
     tried = _ProbeParts(found, recoveries)
     if not asked.is_rerun:
         return tried
     rerun = partial(asked.recorder.rerun, asked.program, start)
-    reruns = Reruns(checkers, rerun, start, record, found, verdicts, options.limit, plan, options.policy)
+    reruns = Reruns(checkers, rerun, start, record, found, prober.verdicts, options.limit, plan, options.policy)
     reruns.seeds_first = corpus.seeds
     if tried.has_stopped(plan):
         reruns.skip_reruns(asked.kinds, options.seeds, asked.call_faults)
@@ -152,16 +142,7 @@ def _try_all(
     return tried._replace(reruns=reruns)
 
 
-def _explore_crashes(
-    asked: ProbePlan,
-    record: ProgramRecord,
-    start: Image,
-    checkers: Checkers,
-    on_held: OnHeld | None,
-    verdicts: Verdicts,
-    plan: VisitPlan,
-    first: Collection[Point],
-) -> ProbeReport:
+def _explore_crashes(prober: Prober) -> ProbeReport:
     with show_progress("pulling the plug", ticks=False) as update:
 
         def on_progress(found: ProbeReport, done: int, total: int) -> None:
@@ -169,19 +150,7 @@ def _explore_crashes(
             facts = f"{found.states:,} states, {found.judged:,} checked, {kinds}"
             update(completed=done, total=total, facts=facts, refresh=True)
 
-        return probe_record(
-            record,
-            start,
-            checkers,
-            only=points_of_rules(asked.crash_rules, record, start) if asked.crash_rules else None,
-            disks=asked.disks,
-            limit=asked.options.limit,
-            on_progress=on_progress,
-            on_held=on_held,
-            verdicts=verdicts,
-            plan=plan,
-            first=first,
-        )
+        return prober.probe(on_progress)
 
 
 def _run_with_faults(reruns: Reruns, asked: ProbePlan) -> None:

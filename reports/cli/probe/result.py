@@ -34,9 +34,8 @@ from ...results.model import (
     Verdict,
     bar_group,
 )
-from .breach_text import ProbeBreach
 from .result_lines import baseline_lines, recovery_lines, rerun_lines, rule_lines, separate_disk_lines, untried_text
-from .results import ProbeResults, kinds_of_breach, points_text
+from .results import ProbeBreach, ProbeResults, kinds_of_breach, points_text
 
 _BARS_SHOWN_MAX, _ROWS_MAX, _SAID_LINES_MAX = 20, 20, 20
 _SHOWN = On.TERMINAL | On.PAGE

@@ -6,8 +6,8 @@ from ....faults.crashes.at_rest import AT_REST, DAMAGES
 from ....faults.crashes.profiles import PROFILES
 from ....faults.probe.recovery import Recoveries
 from ....faults.probe.reruns import Reruns
-from ....faults.probe.spread import FaultCoverage
 from ....faults.probe.story import named
+from ....faults.probe.visits import FaultCoverage
 from ...quantities import count_text
 from .results import ProbeResults, points_text
 

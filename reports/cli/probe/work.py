@@ -14,33 +14,40 @@ from ....faults.crashes.profiles import PROFILES
 from ....faults.kinds import FaultKind
 from ....faults.probe import DISKS
 from ....faults.probe.checks.check import Check
-from ....faults.probe.checks.kinds import CHECK_KINDS
+from ....faults.probe.checks.command import CHECK_KINDS
 from ....faults.probe.programs import CALLS, PYTHON, RECORDERS, STORES, RecorderChoice
-from ....faults.probe.tracing.control import CALL_FAULTS, ERRORS, CallFault, depth_of
-from ....faults.probe.tracing.rules import CrashRule, Rule, RuleError, parse_rule
+from ....faults.probe.tracing.control import (
+    CALL_FAULTS,
+    ERRORS,
+    CallFault,
+    CrashRule,
+    Rule,
+    RuleError,
+    depth_of,
+    parse_rule,
+)
 from ....sim.interruption import EndedEarlyError, Interruption, interruptible
-from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, IN_PROCESS, command_line, disks_named, is_option_given
+from ..options import (
+    EXIT_BROKEN,
+    EXIT_HARNESS,
+    EXIT_HELD,
+    IN_PROCESS,
+    command_line,
+    disks_named,
+    is_option_given,
+    refuse_options,
+)
 from .baseline import read_baseline, require_reason
 from .command import ProbeOptions
-from .machines import separate_disks_given
-from .recording import ProbePlan, Recorded, RefusedError, check_given, record_program
+from .recording import ProbePlan, Recorded, RefusedError, check_given, record_program, separate_disks_given
 
-_OF_REPLAY = ("replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program")
+_OF_REPLAY = {"replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program"}
 """Parameters that a replay uses or rejects with a specific error message."""
 _NO_CHECK = "expected a check: what is a promise only you know"
 _NEED_CHECK = ("faults", "inject", "seeds", "recovery_crashes", "machine", "disk_of")
 _OF_CHECKS = (
-    "limit",
-    "points",
-    "jobs",
-    "seconds",
-    "stop_at_first",
-    "fault_runs",
-    "policy",
-    "baseline",
-    "write_baseline",
-    "junit",
-    "master",
+    *("limit", "points", "jobs", "seconds", "stop_at_first", "fault_runs"),
+    *("policy", "baseline", "write_baseline", "junit", "master"),
 )
 """Parameters that are invalid without a check."""
 
@@ -50,8 +57,8 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
     if asked.replay is not None:
         if asked.program:
             raise typer.BadParameter("expected --replay or a program, found both")
-        _require_useful_options(asked.context)
-        from .replay import replay_probe
+        refuse_options(asked.context, asked.context.params.keys() - _OF_REPLAY, "of no use with --replay")
+        from .leaving import replay_probe
 
         with _ended_early():
             replay_probe(
@@ -64,12 +71,12 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
     if asked.restart is not None:
         from .live import probe_live
 
-        with _ended_early(_seconds_in(asked.time), f"--time {asked.time}") as interruption:
+        with _ended_early(asked.time) as interruption:
             probe_live(asked, _program_of(asked), lambda: _exit_code(interruption))
     if not asked.checks:
         _report_durability(asked)
     options = plan_of(asked)
-    with _ended_early(_seconds_in(asked.time), f"--time {asked.time}") as interruption:
+    with _ended_early(asked.time) as interruption:
         recorded = _record_or_exit(asked, options.program, options.recorder)
         # imported after the run of the program, because the imports are slow
         from .leaving import write_probe_results_and_exit
@@ -77,35 +84,21 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
 
         results = probe_recorded(options, recorded, command_line(asked.context, behind="program"))
         ended = _exit_code(interruption)
-        write_probe_results_and_exit(
-            results,
-            EXIT_BROKEN if results.new_kinds else ended if results.gaps else EXIT_HELD,
-            out=asked.out,
-            junit=asked.junit,
-            summary=asked.summary,
-            json_file=asked.json_file,
-            baseline=asked.write_baseline,
-            reason=asked.reason,
-        )
+        exit_code = EXIT_BROKEN if results.new_kinds else ended if results.gaps else EXIT_HELD
+        write_probe_results_and_exit(results, exit_code, asked)
 
 
 def _report_durability(asked: ProbeOptions) -> NoReturn:
     program, disks = _program_of(asked), _disks_of(asked)
-    _require_no_check_options(asked.context)
+    refuse_options(asked.context, _NEED_CHECK, _NO_CHECK)
+    refuse_options(asked.context, _OF_CHECKS, "of no use without a check")
     recorder = _recorder_choice(asked, is_rerun=False)
-    with _ended_early(_seconds_in(asked.time), f"--time {asked.time}"):
+    with _ended_early(asked.time):
         recorded = _record_or_exit(asked, program, recorder)
         # imported after the run of the program, because the import is slow
         from .durability import write_durability_and_exit
 
-        write_durability_and_exit(
-            recorded,
-            disks,
-            command_line(asked.context, behind="program"),
-            out=asked.out,
-            summary=asked.summary,
-            json_file=asked.json_file,
-        )
+        write_durability_and_exit(recorded, disks, asked)
 
 
 def _record_or_exit(asked: ProbeOptions, program: list[str], recorder: RecorderChoice) -> Recorded:
@@ -119,9 +112,14 @@ def _record_or_exit(asked: ProbeOptions, program: list[str], recorder: RecorderC
 
 
 @contextmanager
-def _ended_early(seconds: float | None = None, limit: str = "") -> Iterator[Interruption]:
+def _ended_early(time: str | None = None) -> Iterator[Interruption]:
     """Handle stop signals and a time limit during the block. If they interrupt the block before a result, exit."""
-    with interruptible(seconds, limit) as interruption:
+    seconds = None
+    if time is not None:
+        from ....scenarios.campaigns.amounts import parse_seconds
+
+        seconds = parse_seconds(time)
+    with interruptible(seconds, f"--time {time}") as interruption:
         try:
             yield interruption
         except EndedEarlyError as ended:
@@ -194,34 +192,6 @@ def _program_of(asked: ProbeOptions) -> list[str]:
 
 def _disks_of(asked: ProbeOptions) -> tuple[str, ...]:
     return tuple(disks_named(asked.disk or DISKS, tuple(PROFILES)))
-
-
-def _require_no_check_options(context: typer.Context) -> None:
-    for names, problem in (
-        (_NEED_CHECK, _NO_CHECK),
-        (_OF_CHECKS, "of no use without a check"),
-    ):
-        given = [
-            one for one in context.command.params if one.name in names and is_option_given(context, one.name or "")
-        ]
-        if given:
-            raise typer.BadParameter(problem, param_hint=[one.opts[0] for one in given])
-
-
-def _require_useful_options(context: typer.Context) -> None:
-    given = [
-        one for one in context.command.params if one.name not in _OF_REPLAY and is_option_given(context, one.name or "")
-    ]
-    if given:
-        raise typer.BadParameter("of no use with --replay", param_hint=[one.opts[0] for one in given])
-
-
-def _seconds_in(time: str | None) -> float | None:
-    if time is None:
-        return None
-    from ....scenarios.campaigns.amounts import parse_seconds
-
-    return parse_seconds(time)
 
 
 def _fault_kinds(names: list[str]) -> list[FaultKind]:

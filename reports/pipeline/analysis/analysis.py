@@ -87,8 +87,7 @@ from ...quantities import PER_MILLE, confidence_bounds
 from ..place import is_object_store
 from ..source.columns import fields_of
 from ..sweep.request import StartedSweep, SweepFileError
-from ..sweep.row_files import RowFiles
-from ..sweep.rows import SCHEMA
+from ..sweep.rows import SCHEMA, RowFiles
 from ..sweep.table import Table
 from .object_rows import rows_by_arrow
 

@@ -12,11 +12,10 @@ Exit codes: 0 all rows were counted, 2 usage error, 3 some row files were unread
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from ...cli.options import Conf, JsonFile, Ship
+from ...cli.options import Conf, JsonFile, Ship, argument, option
 
 
 @dataclass(frozen=True)
@@ -27,14 +26,11 @@ class AnalyzeOptions:
     """
 
     context: typer.Context
-    places: Annotated[list[str], typer.Argument(metavar="DIR...", help="Directories or URIs that `sweep` wrote.")]
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", file_okay=False, help="Write report.html, and each table as a Parquet file, to DIR."
-        ),
-    ] = None
-    master: Annotated[str, typer.Option(help="Spark master, such as local[2] or spark://host:7077.")] = "local[*]"
+    places: list[str] = argument(..., metavar="DIR...", help="Directories or URIs that `sweep` wrote.")
+    out: Path | None = option(
+        None, "--out", "-o", file_okay=False, help="Write report.html, and each table as a Parquet file, to DIR."
+    )
+    master: str = option("local[*]", help="Spark master, such as local[2] or spark://host:7077.")
     ship: Ship = None
     conf: Conf = None
     json_file: JsonFile = None

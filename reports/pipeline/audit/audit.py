@@ -20,8 +20,7 @@ from ....store.tools.violation import DirectoryViolation
 from ..place import make_directory, open_place, whole_file
 from ..source.directory import StoreDirectory
 from ..spark.engine import Engine
-from .engine_spread import EngineSpread
-from .place_files import files_at
+from .place_files import EngineSpread, files_at
 
 _SPLIT_BYTES = 1 << 30
 """Segment bytes per task: half a second of work. A segment that must be copied before reading is not divided."""

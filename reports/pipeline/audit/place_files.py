@@ -1,21 +1,30 @@
-"""Remote files: opens files of a store read-only on any file system of pyarrow.fs.
+"""Parts of a store in Spark tasks, with files on any file system of pyarrow.fs, opened read-only.
 
 A small read is one request to the file system. Before a large read, as of a log segment, the whole file is copied to a
 temporary file on the local disk.
+
+A Spark task has more overhead than the check of one queue file takes. The duration of earlier tasks determines how many
+parts the next task gets.
 """
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from tempfile import NamedTemporaryFile
-from typing import Any, NoReturn
+from time import perf_counter
+from typing import Any, Generic, NoReturn
 
 from pyarrow import fs
 
 from ....store.real.files import RealFileStatus
+from ....store.real.native import load_core
 from ....store.real.overlay import OverlayFiles
+from ....store.tools.spread import Item, Judgement, Result
 from ....store.world import Files, MappedFile
 from ..place import open_place
+from ..spark.engine import BundleSize, Engine
 
 _FEW_BYTES = 4 << 20
 _PIECE_BYTES = 16 << 20
@@ -113,3 +122,52 @@ class PlaceFile:
 
     def close(self) -> None:
         """No-op: the last view of the file frees the temporary copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgementAt(Generic[Item, Result]):
+    """A check that a task calls with parts of the store at a path or URI."""
+
+    judgement: Judgement[Item, Result]
+    place: str
+
+    def __call__(self, bundle: Sequence[tuple[int, Item]]) -> tuple[list[tuple[int, Result | OSError]], float]:
+        """Return each part's number with its result or read error, and the duration of all checks in seconds."""
+        began = perf_counter()
+        found = [(number, self._judge_item(item)) for number, item in bundle]
+        return found, perf_counter() - began
+
+    def _judge_item(self, item: Item) -> Result | OSError:
+        try:
+            return self.judgement(files_at(self.place), load_core(), item)
+        except OSError as error:
+            return error
+
+
+def _bundles(items: Iterable[Item], size: BundleSize) -> Iterator[list[tuple[int, Item]]]:
+    numbered = enumerate(items)
+    while bundle := list(islice(numbered, size.items)):
+        yield bundle
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpread:
+    """Runs checks of the store at a path or URI in parallel tasks."""
+
+    engine: Engine
+    place: str
+
+    def __call__(self, judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
+        early: dict[int, Result | OSError] = {}
+        wanted = 0
+        size = BundleSize()
+        for judged, seconds in self.engine.results(JudgementAt(judgement, self.place), _bundles(items, size)):
+            size.adapt(len(judged), seconds)
+            early.update(judged)
+            while wanted in early:
+                found = early.pop(wanted)
+                if isinstance(found, OSError):
+                    raise found
+                yield found
+                wanted += 1
+        assert wanted == len(items), f"{wanted} results for {len(items)} items; waiting: {sorted(early)}"

@@ -17,8 +17,7 @@ from pyspark import SparkFiles
 from ....faults.disk.image import Image
 from ....faults.probe.checks.check import CheckError, CheckOutcome
 from ....faults.probe.checks.checkers import Checkers
-from ....faults.probe.checks.command import CheckServer
-from ....faults.probe.checks.kinds import CHECK_KINDS
+from ....faults.probe.checks.command import CHECK_KINDS, CheckServer
 from ....faults.probe.elsewhere import ProbeJob, StateFinder, StatePlace
 from ....faults.probe.record import Answers
 from ..spark.engine import Shared
@@ -110,7 +109,7 @@ class _CheckHere:
         return PackAnswer(places, verdicts, seconds, slowest, new)
 
     def close(self) -> None:
-        self._checkers.__exit__(None, None, None)
+        self._checkers.__exit__()
 
     def _here(self, path: str) -> str:
         """Translate a path of the driver into a path of this executor. Other words of a command stay the same."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from threading import Condition, Thread
-from types import TracebackType
 
 from ....faults.crashes.enumeration import CrashState
 from ....faults.probe.checks.check import TIMED_OUT, Check, CheckOutcome
@@ -262,10 +261,8 @@ class SpreadCheckers(Checkers):
     def said(self) -> str:
         return super().said() + "".join(text for ahead in self._closed for text in ahead.said)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
         if any(ahead.is_running for ahead in self._closed):
             self._engine.cancel()
         for ahead in self._closed:

@@ -30,8 +30,7 @@ from ....store.recovery.recovery import trusted_after_clean_exit, trusted_by_che
 from ....store.tools.geometry import Geometry, config_of_directory, log_statuses
 from ....store.tools.rebuild import RebuildResult, too_long_side_file
 from ....store.world import Files
-from ..audit.engine_spread import EngineSpread
-from ..audit.place_files import files_at
+from ..audit.place_files import EngineSpread, files_at
 from ..place import make_directory, open_place, sync_names, whole_file
 from ..spark.engine import Engine
 from .parts import (

@@ -1,4 +1,4 @@
-"""Dispatched read: uses queue entries to skip the records of unwanted queues.
+"""Reads by consume queues: skips the records of unwanted queues, and finds records by queue offset.
 
 Queue entries contain the positions and sizes of records. The reader skips records of queues that the conditions
 exclude. The reader reads all bytes without an entry: records not yet dispatched, records without a queue (prepared and
@@ -8,22 +8,27 @@ The whole range is read if two entries overlap, if a record is damaged or has a 
 record without an entry does not end where the next record begins. Two kinds of rows can be missed among the skipped
 bytes: a record whose topic or queue id was corrupted into a wanted value, because no checksum covers these fields; and
 a record that only a search after damage would find.
+
+If each requested queue offset has an entry, and each entry points to a record with that topic, queue id and queue
+offset, the reader reads only these records. It does not return older records of a deleted topic with the same name.
+Queue offset 0 is never looked up, because prepared and rolled-back records, which are in no queue, have it too.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 
-from ....store.formats.consume_queue import ENTRY_BYTES
+from ....store.errors import CorruptFileError
+from ....store.formats.consume_queue import ENTRY_BYTES, is_valid
+from ....store.formats.scan import scan_records
 from .columns import RowConditions
 from .directory import NEAR_BYTES, StoreDirectory, StoreFile
-from .log_ranges import LogRange
+from .log_ranges import LogRange, whole_record_at
 from .queue_array import QueueArray
-from .record_scanner import RecordScanner
-from .records import RangeReader
+from .records import RangeReader, RecordScanner
 from .segment_slice import Array, SegmentSlice, pieces_of
 
 SHARE_MAX = 0.25
@@ -186,3 +191,58 @@ def _scan_gap(directory: StoreDirectory, gap: LogRange, *, is_at_end: bool) -> I
         yield piece
     if reader.position != gap.end and not is_at_end:
         raise ContradictedError
+
+
+_PLACES_MAX = 64
+
+
+def ranges_of_queue_offsets(directory: StoreDirectory, conditions: RowConditions) -> list[LogRange] | None:
+    """Return the ranges to read; None if the query names no queue offsets, or if a record is not found."""
+    topics, queue_ids = conditions.listed_values("topic"), conditions.listed_values("queue_id")
+    places = _queue_offsets(conditions)
+    if topics is None or queue_ids is None or places is None or 0 in places:
+        return None
+    if len(topics) * len(queue_ids) * len(places) > _PLACES_MAX:
+        return None
+    segments, found = directory.segments(), list[LogRange]()
+    for topic, queue_id in product(topics, queue_ids):
+        queue = QueueArray(directory, directory.files_of_queue(topic, queue_id))
+        for place in places:
+            one = _range_of_record(directory, segments, queue, (topic, queue_id, place))
+            if one is None:
+                return None
+            found.append(one)
+    return sorted(found, key=lambda one: (one.segment.base_offset, one.start))
+
+
+def _queue_offsets(conditions: RowConditions) -> list[int] | None:
+    pinned = conditions.listed_values("queue_offset")
+    if pinned is not None:
+        return pinned
+    low, high = conditions.bounds("queue_offset")
+    return list(range(low, high + 1)) if high - low < _PLACES_MAX else None
+
+
+def _range_of_record(
+    directory: StoreDirectory, segments: list[StoreFile], queue: QueueArray, place: tuple[str, int, int]
+) -> LogRange | None:
+    """Return the range of one record; None if its entry or the record is invalid or does not match."""
+    entry = queue.at(place[2])
+    if entry is None or not is_valid(entry):
+        return None
+    for segment in segments:
+        begin = entry.physical_offset - segment.base_offset
+        end = begin + entry.size_bytes
+        if begin >= 0 and end <= segment.size_bytes:
+            view, origin = whole_record_at(directory, segment, begin, entry.size_bytes)
+            base_offset, file = segment.base_offset + origin, segment.path
+            scan = scan_records(view, begin - origin, end - origin, file=file, base_offset=base_offset, check_crc=True)
+            try:
+                record = next(scan, None)
+            except CorruptFileError:
+                return None
+            if record is None or (record.topic, record.queue_id, record.queue_offset) != place:
+                return None
+            is_whole = record.size_bytes == entry.size_bytes
+            return LogRange(segment, begin, end, is_last=False, known=begin) if is_whole else None
+    return None

@@ -1,6 +1,6 @@
 """The table `index_entries`: one row per entry of the key index, and one per inconsistency of an index file.
 
-The module `comments` explains the columns. `number` is null for damage of slots or the header.
+`COMMENTS` in `rocketmq` explains the columns. `number` is null for damage of slots or the header.
 
 An index file does not store its numbers of slots and entries. They come from the options hashSlots and indexEntries,
 else from RocketMQ's defaults if these match the file size, else from the position of the last entry.
@@ -69,7 +69,7 @@ class IndexEntries:
         count = max(min(header.next_entry, room) - 1, 0)
         entries = np.frombuffer(view, ENTRY, count=count, offset=entries_position(slots) + ENTRY_BYTES)
         found = {name: entries[name].astype(entries[name].dtype.newbyteorder("=")) for name in ENTRY.names or ()}
-        links = _expected_links(found["key_hash"], slots)
+        links = expected_previous(found["key_hash"] % slots, 1, np.zeros(slots, np.int32))
         for start in range(0, count, _ROWS_MAX):
             end = min(start + _ROWS_MAX, count)
             yield self._entry_batch(partition, header, slots, found, links, start, end, conditions)
@@ -133,14 +133,18 @@ def _has_entries(view: memoryview) -> bool:
     return bool(view[HEADER_BYTES if len(view) > HEADER_BYTES else 0 :].tobytes().strip(b"\0"))
 
 
-def _expected_links(hashes: _Array, slots: int) -> _Array:
-    """Return the expected `previous` of each entry: the number of the preceding entry in the same slot, or 0."""
-    of_slot = hashes % slots
-    order = np.argsort(of_slot, kind="stable")
-    links = np.zeros(len(hashes), np.int32)
-    follows = of_slot[order[1:]] == of_slot[order[:-1]]
-    links[order[1:][follows]] = order[:-1][follows] + 1
-    return links
+def expected_previous(slots: _Array, first: int, newest: _Array) -> _Array:
+    """Return the expected `previous` of consecutive entries. first: number of the first entry.
+
+    newest: the last entry of each slot before these entries; updated in place.
+    """
+    numbers = np.arange(first, first + len(slots), dtype=np.int32)
+    found = newest[slots]
+    order = np.argsort(slots, kind="stable")
+    follows = slots[order[1:]] == slots[order[:-1]]
+    found[order[1:][follows]] = numbers[order[:-1][follows]]
+    newest[slots] = numbers  # if a slot occurs several times, the last value stays
+    return found
 
 
 def _inconsistent_slots(

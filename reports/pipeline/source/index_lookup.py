@@ -30,7 +30,7 @@ from ....store.formats.index import (
     header_defects,
 )
 from .directory import NEAR_BYTES, StoreDirectory, StoreFile
-from .index_entries import ENTRY, slot_count_of
+from .index_entries import ENTRY, expected_previous, slot_count_of
 from .log_ranges import LogRange
 from .source_options import SourceOptions
 
@@ -153,7 +153,7 @@ class IndexLookup:
             is_younger = len(past_the_end) == 1 and past_the_end[0] == behind_all - 1  # newer than the header's `end`
             if (len(past_the_end) and not is_younger) or offsets.min() < begin or key_hashes.min() < 0:
                 raise InconsistentIndexError
-            if (raw["previous"] != _expected_previous(key_hashes % self._slots, first, newest)).any():
+            if (raw["previous"] != expected_previous(key_hashes % self._slots, first, newest)).any():
                 raise InconsistentIndexError
             found.update(offsets[np.isin(key_hashes, hashes) & (offsets < end)].tolist())
         for slot in sorted({key_hash % self._slots for key_hash in hashes}):
@@ -174,17 +174,3 @@ class IndexLookup:
         if len(found) != end - begin:
             raise InconsistentIndexError
         return found
-
-
-def _expected_previous(slots: _Array, first: int, newest: _Array) -> _Array:
-    """Return the expected `previous` of consecutive entries. first: number of the first entry.
-
-    newest: the last entry of each slot before these entries; updated in place.
-    """
-    numbers = np.arange(first, first + len(slots), dtype=np.int32)
-    found = newest[slots]
-    order = np.argsort(slots, kind="stable")
-    follows = slots[order[1:]] == slots[order[:-1]]
-    found[order[1:][follows]] = numbers[order[:-1][follows]]
-    newest[slots] = numbers  # if a slot occurs several times, the last value stays
-    return found

@@ -28,7 +28,7 @@ class _TimedPosition(NamedTuple):
     stored_ms: int
 
 
-_LookAt = Callable[[int], _TimedPosition | None]
+_Boundary = tuple[_TimedPosition | None, _TimedPosition | None]
 
 
 class LogTimes:
@@ -48,32 +48,25 @@ class LogTimes:
         A record begins at each offset; the second offset is exclusive. 0 or a huge second offset means no bound.
         """
         before_ms, after_ms = low_ms - self._out_of_order_ms, high_ms + self._out_of_order_ms
-        begin = _last_satisfying(len(self._segments), self._first_position_of, lambda stored_ms: stored_ms < before_ms)
+        begin, _ = self._boundary_of_segments(lambda stored_ms: stored_ms < before_ms)
         if begin is not None:
-            segment = self._segments[begin.number]
-            begin = (
-                _last_satisfying(
-                    _position_count(segment), self._time_finder(segment), lambda stored_ms: stored_ms < before_ms
-                )
-                or begin
-            )
-        end = _first_satisfying(len(self._segments), self._first_position_of, lambda stored_ms: stored_ms > after_ms)
+            inside, _ = self._boundary_in(begin.number, lambda stored_ms: stored_ms < before_ms)
+            begin = inside or begin
+        _, end = self._boundary_of_segments(lambda stored_ms: stored_ms <= after_ms)
         number = len(self._segments) - 1 if end is None else end.number - 1
         if number >= 0:
-            segment = self._segments[number]
-            end = (
-                _first_satisfying(
-                    _position_count(segment), self._time_finder(segment), lambda stored_ms: stored_ms > after_ms
-                )
-                or end
-            )
+            _, inside = self._boundary_in(number, lambda stored_ms: stored_ms <= after_ms)
+            end = inside or end
         return 0 if begin is None else begin.log_offset, _BEHIND_ALL if end is None else end.log_offset
 
-    def _first_position_of(self, number: int) -> _TimedPosition | None:
-        return self._position_in_range(number, self._segments[number], 0)
+    def _boundary_of_segments(self, is_low: Callable[[int], bool]) -> _Boundary:
+        return _boundary(
+            len(self._segments), lambda number: self._position_in_range(number, self._segments[number], 0), is_low
+        )
 
-    def _time_finder(self, segment: StoreFile) -> _LookAt:
-        cut_bytes = _cut_bytes(segment)
+    def _boundary_in(self, number: int, is_low: Callable[[int], bool]) -> _Boundary:
+        segment = self._segments[number]
+        cut_bytes = max(segment.size_bytes // _CUTS, _CUT_BYTES_MIN)
 
         def look_at(number: int) -> _TimedPosition | None:
             low = (number + 1) * cut_bytes
@@ -83,7 +76,7 @@ class LogTimes:
                     return self._position_in_range(number, segment, position)
             return None
 
-        return look_at
+        return _boundary(max(segment.size_bytes - 1, 0) // cut_bytes, look_at, is_low)
 
     def _position_in_range(self, number: int, segment: StoreFile, position: int) -> _TimedPosition | None:
         view, origin = whole_record_at(self._directory, segment, position, RECORD_BYTES_MIN)
@@ -95,39 +88,18 @@ class LogTimes:
         return None if record is None else _TimedPosition(number, record.physical_offset, record.store_timestamp_ms)
 
 
-def _cut_bytes(segment: StoreFile) -> int:
-    return max(segment.size_bytes // _CUTS, _CUT_BYTES_MIN)
+def _boundary(places: int, look_at: Callable[[int], _TimedPosition | None], is_low: Callable[[int], bool]) -> _Boundary:
+    """Return the last low position and the first other one, each None if there is none.
 
-
-def _position_count(segment: StoreFile) -> int:
-    return max(segment.size_bytes - 1, 0) // _cut_bytes(segment)
-
-
-def _last_satisfying(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _TimedPosition | None:
-    """Return the last position that satisfies `holds`; None if no position does.
-
-    All positions before the returned one must satisfy `holds` too. If a position has no record, such as zeros after the
-    end of the log, the search continues before it.
+    All positions before a low one must be low too. If a position has no record, such as zeros after the end of the log,
+    the search continues before it.
     """
-    best, low, high = None, 0, places
+    last, first, low, high = None, None, 0, places
     while low < high:
         middle = (low + high) // 2
         cut = look_at(middle)
-        if cut is not None and holds(cut.stored_ms):
-            best, low = cut, middle + 1
+        if cut is not None and is_low(cut.stored_ms):
+            last, low = cut, middle + 1
         else:
-            high = middle
-    return best
-
-
-def _first_satisfying(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _TimedPosition | None:
-    """Return the first position that satisfies `holds`, or None. All later positions must satisfy it too."""
-    best, low, high = None, 0, places
-    while low < high:
-        middle = (low + high) // 2
-        cut = look_at(middle)
-        if cut is None or holds(cut.stored_ms):
-            best, high = cut or best, middle
-        else:
-            low = middle + 1
-    return best
+            first, high = cut or first, middle
+    return last, first

@@ -21,7 +21,7 @@ from ....store.formats.message import BLANK_BYTES
 from ....store.formats.scan import is_closed_at, record_starts_after
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
 from .log_ranges import RangeStart, last_written_segment, whole_record_at
-from .record_scanner import RecordScanner
+from .records import RecordScanner
 from .segment_slice import SegmentSlice
 
 _HEADS_AT_ONCE = 1 << 13

@@ -1,12 +1,12 @@
 """The table `messages`: one row per record of the log, and one per damaged byte range.
 
-The module `comments` explains the columns. A row for a corrupt body has all columns, a row for other damage only file
-and position. Conditions exclude all rows for damage. The derived columns tags_code, key_hashes and light_places exist
-only if the option `columns` names them.
+`COMMENTS` in `rocketmq` explains the columns. A row for a corrupt body has all columns, a row for other damage only
+file and position. Conditions exclude all rows for damage. The derived columns tags_code, key_hashes and light_places
+exist only if the option `columns` names them.
 
 The reader applies conditions on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms
 before it decodes other fields. A condition on physical_offset limits the read. Other modules skip parts of the log:
-log_times for time ranges, queue_places for queue offsets, dispatched for queues, and indexed for the option `key`.
+log_times for time ranges, dispatched for queues and queue offsets, and indexed for the option `key`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,12 +25,11 @@ from ....store.formats.properties import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_
 from ....store.formats.scan import ScannedRecord
 from .columns import DAMAGE, RowConditions, damage_array, damage_batch, fields_of
 from .directory import StoreDirectory
-from .dispatched import wanted_pieces
+from .dispatched import ranges_of_queue_offsets, wanted_pieces
 from .index_lookup import IndexedPart
 from .indexed import hashes_of, parts_of, ranges_of_part, records_with_key
 from .log_ranges import LogRange, log_ranges
 from .log_times import LogTimes
-from .queue_places import ranges_of_queue_offsets
 from .records import RangeReader
 from .segment_slice import Array, SegmentSlice
 from .source_options import SourceOptions

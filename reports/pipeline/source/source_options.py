@@ -25,19 +25,25 @@ maxBytes       streams only: maximum number of log bytes per batch; each log wit
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 _SPLIT_BYTES = 128 << 20
+_ONLY_MESSAGES = {
+    "key": "key: only messages have keys, not the table {}; index_entries are found by key_hash",
+    "outoforderms": "outOfOrderMs: only messages have times, not the table {}",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """Parsed options. Raises ValueError for an unknown option or an invalid value."""
 
-    path: str
+    path: str = ""
     table: str = "messages"
     columns: tuple[str, ...] = ()
     where: str = ""
@@ -72,26 +78,13 @@ class SourceOptions:
             raise ValueError("path and paths: expected one of them" if paths else "no directory: load(…) takes one")
         if paths and given.get("commitlog"):
             raise ValueError("commitlog: one store's log; with paths each log is in its own directory")
-        return cls(
-            given.get("path", ""),
-            given.get("table", "messages"),
-            tuple(filter(None, (name.strip() for name in given.get("columns", "").split(",")))),
-            given.get("where", ""),
-            _parse_choice(given, "body", ("true", "false")) == "true",
-            _parse_whole_number(given, "splitbytes", 0, _SPLIT_BYTES) or 0,
-            _parse_choice(given, "usequeues", ("true", "false")) == "true",
-            _option_key(given),
-            _parse_choice(given, "useindex", ("true", "false")) == "true",
-            _out_of_order(given),
-            given.get("commitlog", ""),
-            given.get("delaylevels", ""),
-            _parse_whole_number(given, "hashslots", 1),
-            _parse_whole_number(given, "indexentries", 1),
-            _parse_choice(given, "upto", ("whole", "durable")),
-            _parse_whole_number(given, "maxrows", 1),
-            _parse_whole_number(given, "maxbytes", 1),
-            paths,
-        )
+        table, parsed = given.get("table", "messages"), dict[str, Any]()
+        for name, plain in ((field.name, field.name.replace("_", "")) for field in fields(cls)):
+            if plain in given:
+                if plain in _ONLY_MESSAGES and table != "messages":
+                    raise ValueError(_ONLY_MESSAGES[plain].format(table))
+                parsed[name] = _PARSERS[plain](plain, given[plain]) if plain in _PARSERS else given[plain]
+        return cls(**parsed | {"paths": paths})
 
     @classmethod
     def options_of_user(cls, options: Mapping[str, str]) -> dict[str, str]:
@@ -118,36 +111,30 @@ class SourceOptions:
         return [field for name, field in known.items() if name in names and (self.body or name != "body")]
 
 
-def _option_key(given: Mapping[str, str]) -> str | None:
-    table = given.get("table", "messages")
-    if "key" in given and table != "messages":
-        raise ValueError(f"key: only messages have keys, not the table {table}; index_entries are found by key_hash")
-    if given.get("key") == "":
+def _parse_key(name: str, text: str) -> str:
+    if not text:
         raise ValueError("key: expected one, found nothing")
-    return given.get("key")
+    return text
 
 
-def _out_of_order(given: Mapping[str, str]) -> int | None:
-    table = given.get("table", "messages")
-    if "outoforderms" in given and table != "messages":
-        raise ValueError(f"outOfOrderMs: only messages have times, not the table {table}")
-    return _parse_whole_number(given, "outoforderms", 0)
+def _parse_columns(name: str, text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (column.strip() for column in text.split(","))))
 
 
-def _parse_whole_number(given: Mapping[str, str], name: str, least: int, default: int | None = None) -> int | None:
-    text = given.get(name)
-    if text is None:
-        return default
+def _parse_whole_number(name: str, text: str, least: int) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) < least:
         raise ValueError(f"{name}: expected a whole number from {least} on, found {text!r}")
     return int(text)
 
 
-def _parse_choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    text = given.get(name, choices[0]).lower()
-    if text not in choices:
-        raise ValueError(f"{name}: expected {' or '.join(choices)}, found {text!r}")
-    return text
+def _parse_choice(name: str, text: str, choices: tuple[str, str]) -> str:
+    if text.lower() not in choices:
+        raise ValueError(f"{name}: expected {' or '.join(choices)}, found {text.lower()!r}")
+    return text.lower()
+
+
+def _parse_bool(name: str, text: str) -> bool:
+    return _parse_choice(name, text, ("true", "false")) == "true"
 
 
 def _parse_paths(text: str) -> tuple[str, ...]:
@@ -161,3 +148,14 @@ def _parse_paths(text: str) -> tuple[str, ...]:
     if len(set(named)) < len(named):
         raise ValueError(f"paths: expected each directory once, found {text!r}")
     return named
+
+
+_PARSERS: Mapping[str, Callable[[str, str], object]] = {
+    "columns": _parse_columns,
+    "key": _parse_key,
+    **dict.fromkeys(("body", "usequeues", "useindex"), _parse_bool),
+    **dict.fromkeys(("splitbytes", "outoforderms"), partial(_parse_whole_number, least=0)),
+    **dict.fromkeys(("hashslots", "indexentries", "maxrows", "maxbytes"), partial(_parse_whole_number, least=1)),
+    "upto": partial(_parse_choice, choices=("whole", "durable")),
+}
+"""The parsers of options that are no plain texts."""

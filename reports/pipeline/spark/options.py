@@ -22,8 +22,7 @@ def session_for(
     """Raises BadParameter for user errors, including those that the block raises."""
     try:
         from .engine import ExecutorError, is_master, raise_known_cause
-        from .jdk import NoJavaError
-        from .session import ShippingError, session
+        from .session import NoJavaError, ShippingError, session
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {install_command('spark')} has") from error
     if not is_master(master):

@@ -7,11 +7,10 @@ path, null if the table is on a remote file system.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import typer
 
-from ...cli.options import Conf, JsonFile, Master, Mutant, Ship
+from ...cli.options import Conf, JsonFile, Master, Mutant, Ship, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,23 +18,18 @@ class SweepOptions:
     """Run many seeds into a table; an interrupted sweep is resumed."""
 
     context: typer.Context
-    seeds: Annotated[str, typer.Option(help="Seeds of each scenario: a number N, or a range A:B.")]
-    out: Annotated[
-        str,
-        typer.Option(
-            "--out", "-o", help="Directory or URI for the table and its report. An existing sweep there is resumed."
-        ),
-    ]
-    scenario: Annotated[list[str] | None, typer.Option(help="A scenario; repeatable. Default: all.")] = None
-    disk: Annotated[str | None, typer.Option("--disk", "--profile", help="One disk only; see `list`.")] = None
-    policy: Annotated[str | None, typer.Option(help="One policy only; see `list`.")] = None
+    seeds: str = option(..., help="Seeds of each scenario: a number N, or a range A:B.")
+    out: str = option(
+        ..., "--out", "-o", help="Directory or URI for the table and its report. An existing sweep there is resumed."
+    )
+    scenario: list[str] | None = option(None, help="A scenario; repeatable. Default: all.")
+    disk: str | None = option(None, "--disk", "--profile", help="One disk only; see `list`.")
+    policy: str | None = option(None, help="One policy only; see `list`.")
     mutant: Mutant = None
     master: Master = "local[*]"
     ship: Ship = None
     conf: Conf = None
-    stop_after: Annotated[int | None, typer.Option(min=1, help="Stop after this many failures.")] = None
-    shrink: Annotated[str, typer.Option(help="Time limit for shrinking each kind of failure.")] = "15s"
-    compact: Annotated[
-        bool, typer.Option("--compact", help="Finally merge the row files into a few files, sorted by seed.")
-    ] = False
+    stop_after: int | None = option(None, min=1, help="Stop after this many failures.")
+    shrink: str = option("15s", help="Time limit for shrinking each kind of failure.")
+    compact: bool = option(False, "--compact", help="Finally merge the row files into a few files, sorted by seed.")
     json_file: JsonFile = None

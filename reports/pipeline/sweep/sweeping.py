@@ -20,11 +20,11 @@ from ...cli.options import (
     EXIT_HARNESS,
     EXIT_HELD,
     IN_PROCESS,
+    PAGE,
     ResultFiles,
     command_line,
     results_written,
 )
-from ...cli.pages import PAGE
 from ...cli.reporting import FailureLinks, replay_command, write_failures, write_timelines
 from ...html.sweep_report import SweepResults, sweep_result
 from ...quantities import count_text
@@ -49,10 +49,9 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
     wanted, seconds = parse_seeds(asked.seeds, None), parse_seconds(asked.shrink, "--shrink")
     assert wanted is not None, "an option that must be given"
     try:
-        from .merging import MergeError, merge_table
         from .request import SweepFileError, SweepRequest
         from .sweep import run_sweep, shrunk_failures, smallest_failures
-        from .table import Table
+        from .table import MergeError, Table, merge_table
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {install_command('spark')} has") from error
     request = SweepRequest(tuple(names), wanted.start, wanted.stop, asked.disk, asked.policy, mutant)

@@ -17,7 +17,7 @@ from ....faults.probe.record import FAILED_SYNC, FAULT, LYING_SYNC, NOBODY, Prog
 from ....faults.probe.shrink import CrashCaseReplay
 from ....faults.probe.story import crash_text, file_names, named, task_name, where
 from ....scenarios.oracle.evidence import Violation
-from .file_maps import file_map
+from .cuts import file_map
 from .record import (
     RUNNING,
     Cut,

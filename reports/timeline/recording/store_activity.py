@@ -38,9 +38,8 @@ class Positions:
         self._recovered = False
 
     def on_cell_written(self, cell: WatchedCell) -> None:
-        with (
-            self._moments.kernel.without_scheduling_points()
-        ):  # reading an attribute of a store may be a scheduling point
+        # Reading an attribute of a store may be a scheduling point.
+        with self._moments.kernel.without_scheduling_points():
             if self.store is not None and cell is self.store.dispatch.reput_from:
                 self._recovered = True  # recovery sets this position as its last step
             positions = list(self._current_positions()) if self._recovered else []

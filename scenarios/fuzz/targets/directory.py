@@ -21,11 +21,10 @@ from ...claims.machine import ROOT
 from ...oracle.reader import is_blank, valid_record_at_position
 from ...oracle.recovered import Content, content_of, first_difference, rows_of
 from ..container import HAS_EXTENSIONS, DirectoryContent, entry_parts, pack_directory, unpack_directory
-from ..directory_changes import base_offset_of, mutated_directory
 from ..material import BORN_MS, KEYS
 from ..mutation import Draw
 from ..shape import Shape
-from ..stores import LOG_FILE_BYTES, draw_store, run_on_image, settings_of
+from ..stores import LOG_FILE_BYTES, base_offset_of, draw_store, mutated_directory, run_on_image, settings_of
 from ..target import InputOutcome, Target, TargetViolation, field_in_error
 
 _PULLED_AT_ONCE = 7

@@ -15,7 +15,7 @@ from tornlog.faults.crashes.at_rest import AT_REST, DAMAGES, DamagedState
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.checks.check import PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
-from tornlog.faults.probe.probe import probe
+from tornlog.faults.probe.probe import Prober
 from tornlog.faults.probe.record import ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import DISK_STREAM, Replayer
@@ -270,7 +270,7 @@ def test_a_limit_leaves_damage_of_each_file() -> None:
 
 def report(check_file: Callable[[str], Path], lines: str, *disks: str) -> ProbeReport:
     with Checkers(PythonCheck(check_file(lines)), 0, 10.0) as checkers:
-        return probe(RECORD, EMPTY, checkers, disks=disks)
+        return Prober(RECORD, EMPTY, checkers, disks=disks).probe()
 
 
 @pytest.mark.parametrize("disk", ["process-kill", "bit-flip"])
@@ -298,7 +298,7 @@ def test_a_breach_beside_noticed_damage_counts(check_file: Callable[[str], Path]
 def test_the_end_of_a_run_is_tried_without_a_promise(check_file: Callable[[str], Path]) -> None:
     record = ProgramRecord((), STEPS[:-1], ((),))
     with Checkers(PythonCheck(check_file("def check(directory, acknowledged): pass")), 0, 10.0) as checkers:
-        found = probe(record, EMPTY, checkers, disks=("process-kill", "bit-flip"))
+        found = Prober(record, EMPTY, checkers, disks=("process-kill", "bit-flip")).probe()
 
     assert found.counts["bit-flip"].crashes == 1
     assert found.points == found.counts["process-kill"].crashes
@@ -308,7 +308,7 @@ def test_the_end_of_a_run_is_tried_without_a_promise(check_file: Callable[[str],
 def sampled(lines: str, check_file: Callable[[str], Path], plan: VisitPlan, *disks: str) -> ProbeReport:
     steps = (*STEPS, *(Step("acknowledge", f"more {number}") for number in range(9)), Step("write", file=1, data=OTHER))
     with Checkers(PythonCheck(check_file(lines)), 0, 10.0) as checkers:
-        return probe(ProgramRecord((), steps, ((),)), EMPTY, checkers, disks=disks, plan=plan)
+        return Prober(ProgramRecord((), steps, ((),)), EMPTY, checkers, disks=disks, plan=plan).probe()
 
 
 @pytest.mark.parametrize("others", [(), ("process-kill", "strict-posix")])

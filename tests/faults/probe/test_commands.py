@@ -13,8 +13,7 @@ import pytest
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.checks.check import BROKEN, DIED, HELD, RAISED, TIMED_OUT, Check, CheckError, CheckOutcome
 from tornlog.faults.probe.checks.checkers import Checkers
-from tornlog.faults.probe.checks.command import CheckServer, CommandCheck
-from tornlog.faults.probe.checks.kinds import check_in_file
+from tornlog.faults.probe.checks.command import CheckServer, CommandCheck, check_in_file
 from tornlog.faults.probe.record import Answers
 
 Script = Callable[[str], Path]

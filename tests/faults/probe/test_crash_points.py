@@ -9,10 +9,10 @@ import pytest
 from tornlog.faults.probe.checks.check import PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.crash_points import points_of_rules, steps_of
-from tornlog.faults.probe.probe import probe
+from tornlog.faults.probe.probe import Prober
 from tornlog.faults.probe.record import ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
-from tornlog.faults.probe.tracing.rules import CrashRule, parse_rule
+from tornlog.faults.probe.tracing.control import CrashRule, parse_rule
 from tornlog.faults.probe.visits import VisitPlan
 
 RECORD = ProgramRecord(
@@ -89,7 +89,7 @@ def test_a_power_cut_is_tried_at_a_marked_point_between_two_stores(check_file: C
 
     def crashes(record: ProgramRecord) -> int:
         with Checkers(check, 0, 10.0) as checkers:
-            return probe(record, EMPTY, checkers, disks=["xfs"]).counts["xfs"].crashes
+            return Prober(record, EMPTY, checkers, disks=["xfs"]).probe().counts["xfs"].crashes
 
     assert crashes(replace(record, cuts=(3,))) == crashes(record) + 1
 
@@ -103,7 +103,7 @@ def test_a_marked_crash_point_is_tried_in_every_sample_and_damage_also_with_a_ru
     def crashes(record: ProgramRecord, plan: VisitPlan, *rules: str) -> list[int]:
         only = points_of_rules(map(rule_of, rules), record, EMPTY) if rules else None
         with Checkers(check, 0, 10.0) as checkers:
-            found = probe(record, EMPTY, checkers, disks=["xfs", "bit-flip"], plan=plan, only=only)
+            found = Prober(record, EMPTY, checkers, disks=["xfs", "bit-flip"], plan=plan, only=only).probe()
         assert found.points == found.counts["xfs"].crashes
         return [count.crashes for count in found.counts.values()]
 

@@ -10,7 +10,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.probe.checks.check import PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.failure import ProbeFailure
-from tornlog.faults.probe.probe import probe
+from tornlog.faults.probe.probe import Prober
 from tornlog.faults.probe.record import Answers, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import DISK_STREAM, Replayer
@@ -27,12 +27,12 @@ GONE = "value '…' is lost: found None"
 
 def probe_report(record: ProgramRecord, check: Path, *disks: str, jobs: int = 0, limit: int = 256) -> ProbeReport:
     with Checkers(PythonCheck(check), jobs, 10.0) as checkers:
-        return probe(record, EMPTY, checkers, disks=disks, limit=limit)
+        return Prober(record, EMPTY, checkers, disks=disks, limit=limit).probe()
 
 
 def shrunk_case(record: ProgramRecord, check: Path, signature: str) -> CrashCaseView:
     with Checkers(PythonCheck(check), 0, 10.0) as checkers:
-        found = probe(record, EMPTY, checkers, disks=("strict-posix",), limit=256)
+        found = Prober(record, EMPTY, checkers, disks=("strict-posix",), limit=256).probe()
         return shrink(record, EMPTY, found.breaches[signature].smallest, checkers)
 
 
@@ -144,7 +144,7 @@ def test_a_shrunk_case_has_one_loss(unsynced_program_record: ProgramRecord, chec
 
 def test_unneeded_losses_are_shrunk(unsynced_program_record: ProgramRecord, check: Path) -> None:
     with Checkers(PythonCheck(check), 0, 10.0) as checkers:
-        found = probe(unsynced_program_record, EMPTY, checkers, disks=("strict-posix",), limit=256)
+        found = Prober(unsynced_program_record, EMPTY, checkers, disks=("strict-posix",), limit=256).probe()
         smallest = found.breaches[GONE].smallest
         large = _with_more_losses(unsynced_program_record, smallest, checkers)
         shown = shrink(unsynced_program_record, EMPTY, large, checkers)
@@ -250,7 +250,7 @@ def test_a_slow_check_is_no_breach_on_a_disk_where_no_check_hangs(
         """
     )
     with Checkers(PythonCheck(check), 1, 4.0) as checkers:
-        found = probe(unsynced_program_record, EMPTY, checkers, disks=("strict-posix", "process-kill"))
+        found = Prober(unsynced_program_record, EMPTY, checkers, disks=("strict-posix", "process-kill")).probe()
         smallest = shrink(unsynced_program_record, EMPTY, found.breaches["no verdict within # s"].smallest, checkers)
 
     assert checkers.assumed > 0

@@ -10,7 +10,7 @@ import pytest
 from tornlog.faults.probe.checks.check import Check, PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer, CommandCheck
-from tornlog.faults.probe.probe import probe
+from tornlog.faults.probe.probe import Prober
 from tornlog.faults.probe.programs import STORES, RecorderChoice
 from tornlog.faults.probe.record import Answers, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
@@ -69,7 +69,7 @@ def probe_with_recoveries(check: Path, *disks: str) -> tuple[ProbeReport, Recove
 def probe_with_check(judge: Check, *disks: str) -> tuple[ProbeReport, Recoveries]:
     with Checkers(judge, 0, 10.0) as checkers:
         recoveries = Recoveries(checkers, partial(RECORDER.record_check, judge), disks, 64)
-        found = probe(RECORD, EMPTY, checkers, disks=disks, limit=64, on_held=recoveries.explore)
+        found = Prober(RECORD, EMPTY, checkers, disks=disks, limit=64, on_held=recoveries.explore).probe()
     return found, recoveries
 
 

@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
-from tornlog.faults.probe.checks.command import CheckServer
-from tornlog.faults.probe.checks.kinds import check_in_file
+from tornlog.faults.probe.checks.command import CheckServer, check_in_file
 from tornlog.faults.probe.programs import RecorderChoice
 from tornlog.faults.probe.record import Answers, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY

@@ -10,13 +10,13 @@ import pytest
 from tornlog.faults.kinds import FaultKind
 from tornlog.faults.probe.checks.check import PythonCheck
 from tornlog.faults.probe.checks.checkers import Checkers
-from tornlog.faults.probe.probe import Verdicts, probe
+from tornlog.faults.probe.probe import Prober, Verdicts
 from tornlog.faults.probe.programs import CALLS, STORES, RecorderChoice
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
 from tornlog.faults.probe.reruns import ORDER, Reruns, rerun_text
-from tornlog.faults.probe.spread import FaultCoverage
 from tornlog.faults.probe.tracing.control import ERRORS, MatchedCall, RunControl
-from tornlog.faults.probe.tracing.run import TracedRun
+from tornlog.faults.probe.tracing.process import TracedRun
+from tornlog.faults.probe.visits import FaultCoverage
 
 CheckFile = Callable[[str], Path]
 APPEND = """
@@ -92,7 +92,7 @@ def rerun(tmp_path: Path, check_file: CheckFile) -> Callable[..., Reruns]:
             record, unlike = recorder.record([str(script)], EMPTY)
             assert unlike == []
         with Checkers(PythonCheck(check_file(check)), 0, 10.0) as checkers:
-            found = probe(record, EMPTY, checkers, disks=[disk], limit=64, verdicts=verdicts)
+            found = Prober(record, EMPTY, checkers, disks=[disk], limit=64, verdicts=verdicts).probe()
             again = partial(recorder.rerun, [str(script)], EMPTY)
             reruns = Reruns(checkers, again, EMPTY, record, found, verdicts, 64)
             reruns.run(kinds, runs_max, seeds)

@@ -20,7 +20,7 @@ from tornlog.faults.disk.image import Image
 from tornlog.faults.probe.checks.check import BROKEN
 from tornlog.faults.probe.checks.checkers import Checkers
 from tornlog.faults.probe.checks.command import CheckServer
-from tornlog.faults.probe.probe import probe
+from tornlog.faults.probe.probe import Prober
 from tornlog.faults.probe.programs import CALLS, RecorderChoice
 from tornlog.faults.probe.record import FILES, ProgramRecord
 from tornlog.faults.probe.recording.run import EMPTY
@@ -86,7 +86,7 @@ def run_plan(command: list[str], plan: Plan, jobs: int = 1, states_max: int = ST
     recorded_cpu_seconds = _cpu_seconds() - used_seconds
     judge = CheckServer(shlex.join(["env", f"PYTHONPATH={_HERE.parents[2]}", sys.executable, "-m", _JUDGE, plan.name]))
     with Checkers(judge, jobs, _CHECK_SECONDS) as checkers:
-        report = probe(record, start, checkers, disks=plan.disks, limit=states_max)
+        report = Prober(record, start, checkers, disks=plan.disks, limit=states_max).probe()
     met: dict[str, list[ViolationGroup]] = {}
     for _, group in report.in_order:
         verdict = group.smallest.verdict

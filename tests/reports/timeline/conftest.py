@@ -9,9 +9,9 @@ from textwrap import dedent
 import pytest
 
 from tornlog.faults.probe.checks.checkers import Checkers
-from tornlog.faults.probe.checks.kinds import check_in_file
+from tornlog.faults.probe.checks.command import check_in_file
 from tornlog.faults.probe.failure import ProbeFinding
-from tornlog.faults.probe.probe import probe
+from tornlog.faults.probe.probe import Prober
 from tornlog.faults.probe.record import ProgramRecord, ProgramTask, SourceLine, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.shrink import shrink
@@ -135,7 +135,7 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> RunRecording:
     tasks = (ProgramTask(0, 0, "save"), ProgramTask(0, 1, "io"))
     record = ProgramRecord(("save.py", "a b"), steps, stacks, tasks=tasks)
     with Checkers(check_in_file(check), 0, 10.0) as checkers:
-        found = probe(record, EMPTY, checkers, disks=("ext4-ordered",))
+        found = Prober(record, EMPTY, checkers, disks=("ext4-ordered",)).probe()
         ((signature, group),) = found.in_order
         shown = shrink(record, EMPTY, group.smallest, checkers)
     return record_probe(ProbeFinding(signature, record, EMPTY, shown), check.name)

@@ -6,8 +6,8 @@ from tornlog.store.config import StoreConfig
 from tornlog.store.formats.checkpoint import CheckpointValues, encode_checkpoint_file
 from tornlog.store.real.files import RealFiles
 from tornlog.store.tools.geometry import Geometry
-from tornlog.store.tools.side_files import damaged_side_files
 from tornlog.store.tools.verify import verify_directory
+from tornlog.store.tools.verify_files import damaged_side_files
 
 DAMAGED = {
     "delayOffset.json": b'{"offsetTable":{1:"x"}}',

@@ -11,10 +11,9 @@ import pytest
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.checks.check import FunctionCheck, PythonCheck
-from tornlog.faults.probe.live.images import NEWEST, OLDEST
-from tornlog.faults.probe.live.outcome import LiveOutcome, LivePlan
+from tornlog.faults.probe.live.directory import NEWEST, OLDEST
 from tornlog.faults.probe.live.run import LiveRun
-from tornlog.faults.probe.live.schedule import CUT, PAUSE, LiveEvent, StepCount, schedule_of
+from tornlog.faults.probe.live.schedule import CUT, PAUSE, LiveEvent, LiveOutcome, LivePlan, StepCount, schedule_of
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
 
 REPLICAS = Path(__file__).parents[4] / "docs" / "examples" / "probe_replicas.py"

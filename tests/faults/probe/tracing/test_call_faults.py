@@ -8,9 +8,9 @@ from tests.faults.probe.steps import as_short_texts, steps_of, stories
 from tests.faults.probe.tracing.programs import python
 from tornlog.faults.kinds import FaultKind
 from tornlog.faults.probe.recording.run import EMPTY
-from tornlog.faults.probe.tracing.control import AS_IT_IS, CALL_FAULTS, CallFault, RunControl
-from tornlog.faults.probe.tracing.rules import parse_rule
-from tornlog.faults.probe.tracing.run import TracedRun, run_traced
+from tornlog.faults.probe.tracing.control import AS_IT_IS, CALL_FAULTS, CallFault, RunControl, parse_rule
+from tornlog.faults.probe.tracing.process import TracedRun
+from tornlog.faults.probe.tracing.run import run_traced
 
 TRY = """
 def tried(act, *arguments):

@@ -9,7 +9,8 @@ from tests.faults.probe.tracing.programs import python
 from tornlog.faults.kinds import FaultKind
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.tracing.control import AS_IT_IS, CallFault, RunControl
-from tornlog.faults.probe.tracing.run import TracedRun, run_traced
+from tornlog.faults.probe.tracing.process import TracedRun
+from tornlog.faults.probe.tracing.run import run_traced
 
 SAVE = """
     control = open(os.environ["TORNLOG_CONTROL"], "w")

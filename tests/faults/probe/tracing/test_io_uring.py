@@ -9,9 +9,8 @@ from tests.faults.probe.tracing.programs import compiled, needs_io_uring, python
 from tests.faults.probe.tracing.test_io_uring_programs import WITHOUT_LIBRARY
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
 from tornlog.faults.probe.tracing import ring_calls, rings
-from tornlog.faults.probe.tracing.control import CallFault, RunControl
+from tornlog.faults.probe.tracing.control import CallFault, RunControl, parse_rule
 from tornlog.faults.probe.tracing.ring_operations import ENTER
-from tornlog.faults.probe.tracing.rules import parse_rule
 from tornlog.faults.probe.tracing.run import record_traced, run_traced
 from tornlog.faults.probe.tracing.source_lines import is_addr2line_installed
 

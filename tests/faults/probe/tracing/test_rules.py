@@ -3,8 +3,7 @@
 import pytest
 
 from tornlog.faults.kinds import FaultKind
-from tornlog.faults.probe.tracing.control import ALL_CALLS, CallFault
-from tornlog.faults.probe.tracing.rules import CrashRule, RuleError, glob_matches, parse_rule
+from tornlog.faults.probe.tracing.control import ALL_CALLS, CallFault, CrashRule, RuleError, glob_matches, parse_rule
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from tests.faults.probe.steps import as_short_texts
 from tests.faults.probe.tracing.programs import compiled, python
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.tracing.control import RANDOM, RunControl
-from tornlog.faults.probe.tracing.run import TracedRun, run_traced
+from tornlog.faults.probe.tracing.process import TracedRun
+from tornlog.faults.probe.tracing.run import run_traced
 
 SEEDS = range(5)
 DEPTH, HORIZON_STEPS, GAP_SEEDS = 2, 12, 40

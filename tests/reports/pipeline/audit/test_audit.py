@@ -11,10 +11,9 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.reports.pipeline.audit import audit as audits
-from tornlog.reports.pipeline.audit import engine_spread, place_files
+from tornlog.reports.pipeline.audit import place_files
 from tornlog.reports.pipeline.audit.audit import audit, select_violations
-from tornlog.reports.pipeline.audit.engine_spread import EngineSpread
-from tornlog.reports.pipeline.audit.place_files import PlaceFiles
+from tornlog.reports.pipeline.audit.place_files import EngineSpread, PlaceFiles
 from tornlog.reports.pipeline.spark.engine import InProcessEngine
 from tornlog.store.real.native import load_core
 from tornlog.store.real.world import overlay_world
@@ -124,7 +123,7 @@ def test_a_read_error_of_a_file_is_raised(store_at: Path) -> None:
 
 def test_short_audit_parts_are_processed_in_bundles(store_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, bundles = [0.0], list[int]()
-    monkeypatch.setattr(engine_spread, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(place_files, "perf_counter", lambda: clock[0])
 
     class Counting(InProcessEngine):
         def results(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:

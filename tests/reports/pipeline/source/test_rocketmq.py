@@ -8,8 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 
-from tornlog.reports.pipeline.source.comments import COMMENTS
-from tornlog.reports.pipeline.source.rocketmq import TABLES, RocketMQSource
+from tornlog.reports.pipeline.source.rocketmq import COMMENTS, TABLES, RocketMQSource
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 
 pytestmark = pytest.mark.ci

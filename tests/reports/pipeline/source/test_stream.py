@@ -10,10 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from tornlog.reports.pipeline.source.followed_log import ExpiredError
 from tornlog.reports.pipeline.source.known_records import KNOWN_MAX, LogCutError
 from tornlog.reports.pipeline.source.source_options import SourceOptions
-from tornlog.reports.pipeline.source.stream import LogStream, StreamPartition
+from tornlog.reports.pipeline.source.stream import ExpiredError, LogStream, StreamPartition
 from tornlog.store.message_store import MessageStore
 
 SEGMENT_BYTES = 16 << 10

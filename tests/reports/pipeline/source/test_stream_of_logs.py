@@ -9,12 +9,11 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tornlog.reports.pipeline.source.columns import RowConditions
-from tornlog.reports.pipeline.source.followed_log import ExpiredError
 from tornlog.reports.pipeline.source.known_records import LogCutError
 from tornlog.reports.pipeline.source.messages import Messages
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 from tornlog.reports.pipeline.source.stores import StoresTable
-from tornlog.reports.pipeline.source.stream import LogStream
+from tornlog.reports.pipeline.source.stream import ExpiredError, LogStream
 from tornlog.store.message_store import MessageStore
 
 SEGMENT_BYTES = 16 << 10

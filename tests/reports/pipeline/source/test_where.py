@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from tornlog.reports.pipeline.source.columns import conditions_of
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 from tornlog.reports.pipeline.source.stream import LogStream
-from tornlog.reports.pipeline.source.where import conditions_of
 
 COLUMNS = ("topic", "queue_id", "queue_offset", "store")
 ROW = {"topic": "T1", "queue_id": 2, "queue_offset": 40, "store": "/a/b"}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tornlog.reports.pipeline.spark import jdk
-from tornlog.reports.pipeline.spark.jdk import NoJavaError, java_home
+from tornlog.reports.pipeline.spark import session
+from tornlog.reports.pipeline.spark.session import NoJavaError, java_home
 
 MakeJava = Callable[..., Path]
 
@@ -29,7 +29,7 @@ def make_java(tmp_path: Path) -> MakeJava:
 
 @pytest.fixture(autouse=True)
 def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jdk, "_bundled_jdk", lambda: None)
+    monkeypatch.setattr(session, "_bundled_jdk", lambda: None)
 
 
 def run_java(home: Path, *arguments: str) -> list[str]:
@@ -58,7 +58,7 @@ def test_without_a_suitable_java_on_the_system_that_of_the_wheel_is_used(
     monkeypatch: pytest.MonkeyPatch, make_java: MakeJava, tmp_path: Path
 ) -> None:
     wheel = make_java("25.0.2", "wheel")
-    monkeypatch.setattr(jdk, "_bundled_jdk", lambda: wheel)
+    monkeypatch.setattr(session, "_bundled_jdk", lambda: wheel)
     environment = {"JAVA_HOME": str(make_java("11.0.2", "old")), "PATH": "", "HOME": str(tmp_path)}
 
     assert f"{wheel}/bin/java" in (java_home(environment) / "bin" / "java").read_text()

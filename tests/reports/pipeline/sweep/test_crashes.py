@@ -65,7 +65,7 @@ MERGER = """
 
     from tornlog.reports.pipeline.spark.engine import InProcessEngine
     from tornlog.reports.pipeline.sweep import request as module
-    from tornlog.reports.pipeline.sweep.merging import merge_table
+    from tornlog.reports.pipeline.sweep.table import merge_table
     from tornlog.reports.pipeline.sweep.request import Begun, SweepRequest
     from tornlog.reports.pipeline.sweep.rows import row_of
     from tornlog.reports.pipeline.sweep.table import Table
@@ -84,7 +84,7 @@ MERGER = """
 MERGER_CHECK = """
     from tornlog.reports.pipeline.spark.engine import InProcessEngine
     from tornlog.reports.pipeline.sweep import request
-    from tornlog.reports.pipeline.sweep.merging import merge_table
+    from tornlog.reports.pipeline.sweep.table import merge_table
     from tornlog.reports.pipeline.sweep.table import Table
 
     def seen(table):

@@ -8,12 +8,10 @@ import pytest
 from tornlog.reports.pipeline.spark.engine import InProcessEngine
 from tornlog.reports.pipeline.sweep import request as request_module
 from tornlog.reports.pipeline.sweep import table as table_module
-from tornlog.reports.pipeline.sweep.merging import MergeError, merge_table
 from tornlog.reports.pipeline.sweep.request import Block, SeedSpan, StartedSweep, SweepFileError, SweepRequest
-from tornlog.reports.pipeline.sweep.row_files import RowFiles
-from tornlog.reports.pipeline.sweep.rows import row_of
+from tornlog.reports.pipeline.sweep.rows import RowFiles, row_of
 from tornlog.reports.pipeline.sweep.sweep import run_sweep
-from tornlog.reports.pipeline.sweep.table import Table
+from tornlog.reports.pipeline.sweep.table import MergeError, Table, merge_table
 from tornlog.scenarios.campaigns.seeds import SeedResult
 
 REQUEST = SweepRequest(("a", "b"), 5, 35, block_seeds=4)

@@ -11,8 +11,7 @@ import pytest
 
 from tornlog.reports.pipeline.spark.engine import InProcessEngine, own_code_version
 from tornlog.reports.pipeline.sweep.request import StartedSweep, SweepFileError, SweepRequest
-from tornlog.reports.pipeline.sweep.row_files import RowFiles
-from tornlog.reports.pipeline.sweep.rows import SCHEMA
+from tornlog.reports.pipeline.sweep.rows import SCHEMA, RowFiles
 from tornlog.reports.pipeline.sweep.sweep import SweepProgress, run_sweep, shrunk_failures, smallest_failures
 from tornlog.reports.pipeline.sweep.table import Table
 
