@@ -8,8 +8,9 @@ import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Thread
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .....store.message_store import MessageStore
 from .....store.world import World
@@ -104,9 +105,9 @@ def joined(series: Sequence[MeasuredPuts]) -> MeasuredPuts:
 
 
 @contextmanager
-def running_store(world: World, setup: Setup, directory: str) -> Iterator[MessageStore]:
-    """Yield a started store with one message, and shut it down after the block."""
-    store = MessageStore(world, setup.config(directory))
+def running_store(world: World, setup: Setup, directory: str, **others: Any) -> Iterator[MessageStore]:
+    """Yield a started store with one message, and shut it down after the block. others: fields of StoreConfig."""
+    store = MessageStore(world, replace(setup.config(directory), **others))
     store.load()
     store.start()
     try:

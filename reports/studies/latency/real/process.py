@@ -1,0 +1,141 @@
+"""Store processes: a store in a process of its own, which puts at given arrivals on request.
+
+A process reads one line of JSON for each request and answers with one. Requests: {"do": "fill", "bytes": n} puts large
+messages until the log grew by n bytes. {"do": "put", "arrivals": file, "counts": [n, ...], "answers": file} puts at the
+arrivals of each producer. {"do": "stop"} shuts the store down. The first line, without a request, says that the store
+is started. An answer with "error" is a failure. Both files hold integers of 64 bits, little-endian, in ns: the gaps
+between arrivals, by producer; then all latencies, by producer, and all times of answers since the start.
+"""
+
+import json
+import select
+import signal
+import subprocess
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..traffic import Setup
+from .memory_limit import Pressure, limited, pressure_of
+from .puts import MeasuredPuts
+
+ANSWER_SECONDS_MAX = 180
+FILL_BODY_BYTES = 16 << 10
+PATIENCE_MS = 60_000
+"""Time for which a store waits for a sync, or for the lock of its log, before it refuses a put."""
+
+
+class StoreProcessFailed(Exception):
+    """A store's process ended, answered with an error, or did not answer; the message says which."""
+
+
+class StoreProcess:
+    """A running store. Between requests it may be suspended, so that its services take no CPU time."""
+
+    def __init__(self, command: Sequence[str], scratch: Path) -> None:
+        """scratch: an existing directory for the files of requests, and for the process's errors."""
+        self._scratch = scratch
+        self._errors = scratch / "stderr.txt"
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=scratch
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Raises StoreProcessFailed."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise StoreProcessFailed(self._last_words()) from None
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_SECONDS_MAX)
+        if not ready:
+            raise StoreProcessFailed(f"no answer in {ANSWER_SECONDS_MAX} s")
+        line = self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise StoreProcessFailed(self._last_words())
+        found: dict[str, Any] = json.loads(line)
+        if "error" in found:
+            raise StoreProcessFailed(found["error"])
+        return found
+
+    def put(self, gaps_ns: Sequence["array[int]"]) -> MeasuredPuts:
+        arrivals, answers = self._scratch / "arrivals", self._scratch / "answers"
+        arrivals.write_bytes(b"".join(little_endian(gaps) for gaps in gaps_ns))
+        self.ask(do="put", arrivals=str(arrivals), counts=[len(gaps) for gaps in gaps_ns], answers=str(answers))
+        found = array("q", little_endian(array("q", answers.read_bytes())))
+        puts = sum(map(len, gaps_ns))
+        assert len(found) == 2 * puts, "a latency and a time for each put"
+        return MeasuredPuts(found[:puts], found[puts:])
+
+    @contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Let the process run during the block only, from the second call on."""
+        self._process.send_signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def close(self) -> None:
+        """Stop the store; end the process if it does not answer."""
+        try:
+            self._process.send_signal(signal.SIGCONT)
+            if self._process.poll() is None:
+                self.ask(do="stop")
+                self._process.wait(ANSWER_SECONDS_MAX)
+        except (StoreProcessFailed, subprocess.TimeoutExpired):
+            self._process.kill()
+        finally:
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                assert pipe is not None
+                pipe.close()
+
+    def _last_words(self) -> str:
+        code = self._process.wait(ANSWER_SECONDS_MAX)
+        lines = self._errors.read_text(errors="replace").strip().splitlines() or ["it wrote no error"]
+        killed = " (the memory limit may be too small)" if code == -signal.SIGKILL else ""
+        return f"the store's process ended with {code}{killed}: {lines[-1]}"
+
+
+def little_endian(numbers: "array[int]") -> bytes:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+@contextmanager
+def store_process(command: Sequence[str], scratch: Path, memory_bytes: int | None) -> Iterator[StoreProcess]:
+    """Yield a started store, in a memory cgroup if there is a limit. Raises MemoryLimitUnavailable."""
+    scratch.mkdir()
+    with nullcontext(command) if memory_bytes is None else limited(command, memory_bytes) as whole:
+        process = StoreProcess(whole, scratch)
+        try:
+            process.answer()
+            yield process
+        finally:
+            process.close()
+
+
+def pressure_on(process: StoreProcess, memory_bytes: int | None) -> Pressure:
+    """Return the events in the process's cgroup; without a limit, none, because others share its cgroup."""
+    return pressure_of(process.pid) if memory_bytes is not None else Pressure(0, 0, 0, 0)
+
+
+def own_store_command(root: Path, setup: Setup) -> list[str]:
+    """Return the command of a process with this package's store."""
+    return [sys.executable, "-m", f"{__package__}.own_store", str(root), json.dumps(asdict(setup))]
