@@ -6,11 +6,10 @@ from array import array
 from pathlib import Path
 from typing import Any
 
-from .....store.formats.messages import Message
 from .....store.message_store import MessageStore
 from .....store.real.world import real_world
 from ..traffic import Setup, checked_put, message_of
-from .process import FILL_BODY_BYTES, PATIENCE_MS, little_endian
+from .process import PATIENCE_MS, little_endian
 from .puts import measure, running_store
 
 
@@ -24,7 +23,7 @@ def main(root: str, setup: str) -> None:
             if request["do"] == "stop":
                 break
             try:
-                _answer(_fill(store, request["bytes"]) if request["do"] == "fill" else _put(store, chosen, request))
+                _answer(_put(store, chosen, request))
             except Exception as error:
                 _answer({"error": f"{type(error).__name__}: {error}"})
     _answer({"stopped": True})
@@ -33,14 +32,6 @@ def main(root: str, setup: str) -> None:
 def _answer(fields: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
-
-
-def _fill(store: MessageStore, added_bytes: int) -> dict[str, Any]:
-    put = checked_put(store, Message.create("Latency", bytes(FILL_BODY_BYTES)))
-    end = store.max_phy_offset + added_bytes
-    while store.max_phy_offset < end:
-        put()
-    return {"end": store.max_phy_offset}
 
 
 def _put(store: MessageStore, setup: Setup, request: dict[str, Any]) -> dict[str, Any]:

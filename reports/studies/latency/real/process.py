@@ -1,10 +1,10 @@
 """Store processes: a store in a process of its own, which puts at given arrivals on request.
 
-A process reads one line of JSON for each request and answers with one. Requests: {"do": "fill", "bytes": n} puts large
-messages until the log grew by n bytes. {"do": "put", "arrivals": file, "counts": [n, ...], "answers": file} puts at the
-arrivals of each producer. {"do": "stop"} shuts the store down. The first line, without a request, says that the store
-is started. An answer with "error" is a failure. Both files hold integers of 64 bits, little-endian, in ns: the gaps
-between arrivals, by producer; then all latencies, by producer, and all times of answers since the start.
+A process reads one line of JSON for each request and answers with one. The first line, without a request, says that
+the store is started. {"do": "put", "arrivals": file, "counts": [n, ...], "answers": file} puts at the arrivals of each
+producer, {"do": "stop"} shuts the store down. An answer with "error" is a failure. Both files hold integers of 64 bits,
+little-endian, in ns: the gaps between arrivals, by producer; and all latencies, by producer, followed by the times of
+all answers since the start.
 """
 
 import json
@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from ..traffic import Setup
-from .memory_limit import Pressure, limited, pressure_of
+from .memory_limit import limited
 from .puts import MeasuredPuts
 
 ANSWER_SECONDS_MAX = 180
-FILL_BODY_BYTES = 16 << 10
 PATIENCE_MS = 60_000
 """Time for which a store waits for a sync, or for the lock of its log, before it refuses a put."""
 
@@ -120,8 +119,15 @@ def little_endian(numbers: "array[int]") -> bytes:
 
 @contextmanager
 def store_process(command: Sequence[str], scratch: Path, memory_bytes: int | None) -> Iterator[StoreProcess]:
-    """Yield a started store, in a memory cgroup if there is a limit. Raises MemoryLimitUnavailable."""
+    """Yield a started store. Raises MemoryLimitUnavailable.
+
+    With a limit the store starts in a memory cgroup whose memory is full of clean pages of a file, so that each further
+    page needs reclaim, as on a machine that has run for a while.
+    """
     scratch.mkdir()
+    if memory_bytes is not None:
+        fill = 'head -c "$1" /dev/zero > "$0" && sync "$0" && shift && exec "$@"'
+        command = ["/bin/sh", "-c", fill, str(scratch / "clean-pages"), str(memory_bytes), *command]
     with nullcontext(command) if memory_bytes is None else limited(command, memory_bytes) as whole:
         process = StoreProcess(whole, scratch)
         try:
@@ -129,11 +135,6 @@ def store_process(command: Sequence[str], scratch: Path, memory_bytes: int | Non
             yield process
         finally:
             process.close()
-
-
-def pressure_on(process: StoreProcess, memory_bytes: int | None) -> Pressure:
-    """Return the events in the process's cgroup; without a limit, none, because others share its cgroup."""
-    return pressure_of(process.pid) if memory_bytes is not None else Pressure(0, 0, 0, 0)
 
 
 def own_store_command(root: Path, setup: Setup) -> list[str]:

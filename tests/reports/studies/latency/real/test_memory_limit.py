@@ -8,8 +8,9 @@ from tornlog.reports.studies.latency.real.memory_limit import (
     MemoryLimitUnavailable,
     limited,
     memory_hierarchy,
+    pressure_of,
 )
-from tornlog.reports.studies.latency.real.process import own_store_command, pressure_on, store_process
+from tornlog.reports.studies.latency.real.process import own_store_command, store_process
 from tornlog.reports.studies.latency.traffic import Setup, arrivals
 
 V1 = "31 23 0:29 / /sys/fs/cgroup/{0} rw,relatime - cgroup cgroup rw,{0}\n"
@@ -57,18 +58,15 @@ def cgroup() -> Path:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize(("memory_mib", "reaches"), [(96, True), (4096, False)])
-def test_a_log_larger_than_the_limit_reclaims_pages(
-    cgroup: Path, tmp_path: Path, memory_mib: int, reaches: bool
-) -> None:
-    setup = Setup("async", 2, 2_000.0, 200)
+def test_each_page_of_a_limited_store_needs_reclaim(cgroup: Path, tmp_path: Path) -> None:
+    setup, memory_bytes = Setup("async", 2, 1e6, 10_000), 96 << 20
     children = set(cgroup.iterdir())
-    command = own_store_command(tmp_path / "store", setup)
-    with store_process(command, tmp_path / "scratch", memory_mib << 20) as process:
-        process.ask(do="fill", bytes=128 << 20)
+    with store_process(own_store_command(tmp_path / "store", setup), tmp_path / "scratch", memory_bytes) as process:
+        before = pressure_of(process.pid)
         found = process.put(arrivals(setup))
-        pressure = pressure_on(process, memory_mib << 20)
+        pressure = pressure_of(process.pid).since(before)
 
-    assert len(found.latencies_ns) == 200
-    assert (pressure.limit_hits > 0) == reaches
+    assert len(found.latencies_ns) == 10_000
+    assert before.released_pages >= memory_bytes // 4_096 // 4  # the file of clean pages filled the memory
+    assert pressure.limit_hits > 0  # by some 2,700 new pages of the log
     assert set(cgroup.iterdir()) == children
