@@ -13,12 +13,12 @@ from ..tables import curve_of
 from .paired import PairedDifference
 from .puts import INTERVAL_NS, joined
 from .tables import HEADER, INTERVAL_HEADER, PAIRED_HEADER, CellTurns, cell_rows, interval_rows, paired_rows
-from .turns import MODES, RATES, Mode
+from .turns import MODES, OWN_SOURCE, RATES, Mode
 
 _COLOURS = dict(zip(MODES, KINDS, strict=False))
 _STYLES = ("-", "--", ":")
 """Line styles of the sources, in order."""
-_US_MIN = 5.0
+_SOURCE_TEXTS = {OWN_SOURCE: "this store"}
 _PAUSE_NS_MIN = 50_000_000
 """A shorter pause is not marked."""
 _LANE_SHARE = 0.6
@@ -40,12 +40,13 @@ def turns_figure(cells: Sequence[CellTurns]) -> Figure:
     figure = Figure(figsize=(2 + 4.8 * len(conditions), 1.6 + 2.5 * rows), layout="constrained")
     grid = figure.subplots(rows, len(conditions), squeeze=False, sharex="row", sharey="row")
     slowest_us = max(one.max_us() for one in cells)
+    fastest_us = min(min(turn.puts.latencies_ns) for one in cells for turn in one.turns) / 1_000
     most_puts = max(sum(len(turn.puts.latencies_ns) for turn in one.turns) for one in cells)
     for column, condition in enumerate(conditions):
         for row, number in enumerate(producers):
             mine = [one for one in cells if one.cell.condition == condition and one.cell.producers == number]
             axes = grid[row][column]
-            distribution_axes(axes, _US_MIN, slowest_us * 1.5, max(1 / most_puts, 1e-4))
+            distribution_axes(axes, fastest_us, slowest_us * 1.5, max(1 / most_puts, 1e-4))
             axes.set_title(f"{condition.text()}; {number} producer{'s' if number > 1 else ''}")
             axes.set_xlabel("latency of a put")
             for one in mine:
@@ -65,7 +66,7 @@ def turns_figure(cells: Sequence[CellTurns]) -> Figure:
 
 def _draw_throughput(axes: Axes, source: str, cells: Sequence[CellTurns]) -> None:
     """Draw a lane for each mode, over its own measured time, turn after turn, with a cross in each pause."""
-    axes.set_title(f"{source}: throughput; x: a pause of 50 ms")
+    axes.set_title(f"{_SOURCE_TEXTS.get(source, source)}: throughput; x: a pause of 50 ms")
     for lane, one in enumerate(cells):
         per_interval = RATES[one.cell.mode.flush] * INTERVAL_NS / 1e9
         found = [interval for turn in one.turns for interval in turn.puts.intervals()[:-1]]  # the last is cut short
@@ -84,6 +85,6 @@ def _add_legend(figure: Figure, sources: Sequence[str], modes: Sequence[Mode]) -
     names = [mode.text() for mode in modes]
     if len(sources) > 1:
         handles += [Line2D([], [], color=INK, ls=_STYLES[number % len(_STYLES)]) for number in range(len(sources))]
-        names += sources
+        names += [_SOURCE_TEXTS.get(source, source) for source in sources]
     figure.legend(handles, names, loc="outside lower left", ncols=len(names))
     figure.suptitle("Puts on this machine, in turns", x=0.01, ha="left")

@@ -126,8 +126,9 @@ def store_process(command: Sequence[str], scratch: Path, memory_bytes: int | Non
     """
     scratch.mkdir()
     if memory_bytes is not None:
-        fill = 'head -c "$1" /dev/zero > "$0" && sync "$0" && shift && exec "$@"'
-        command = ["/bin/sh", "-c", fill, str(scratch / "clean-pages"), str(memory_bytes), *command]
+        # Blocks of one page, because ext4 keeps a larger write in one folio, which reclaim frees as a whole.
+        fill = 'dd if=/dev/zero of="$0" bs=4096 count="$1" conv=fsync status=none && shift && exec "$@"'
+        command = ["/bin/sh", "-c", fill, str(scratch / "clean-pages"), str(memory_bytes // 4096), *command]
     with nullcontext(command) if memory_bytes is None else limited(command, memory_bytes) as whole:
         process = StoreProcess(whole, scratch)
         try:

@@ -135,10 +135,12 @@ def _neighbour_note(one: CellTurns, load_bytes: int) -> str:
 def print_turns(console: Console, cells: Sequence[CellTurns], differences: Sequence[PairedDifference]) -> None:
     for condition, producers in dict.fromkeys((one.cell.condition, one.cell.producers) for one in cells):
         title = f"{condition.text()}, {count_text(producers, 'producer')}"
-        table = plain_table(title, ("store", "mode"), (*TAIL_COLUMNS, "most", "limit hits"))
+        table = plain_table(title, ("store", "mode"), (*_PRINTED_PERCENTILES, "p99.99", "most", "limit hits"))
         for one in cells:
             if (one.cell.condition, one.cell.producers) == (condition, producers):
-                figures = ["" if us is None else duration_text(us) for us in (*one.tail_us(), one.max_us())]
+                tail_us = dict(zip(TAIL_COLUMNS, one.tail_us(), strict=True))
+                shown = [*(tail_us[name] for name in (*_PRINTED_PERCENTILES, "p99.99")), one.max_us()]
+                figures = ["" if us is None else duration_text(us) for us in shown]
                 hits = "" if condition.memory_bytes is None else f"{one.pressure().limit_hits:,}"
                 table.add_row(one.cell.source, one.cell.mode.text(), *figures, hits)
         console.print(table)

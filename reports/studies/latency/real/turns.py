@@ -6,6 +6,7 @@ order changes from turn to turn.
 """
 
 import os
+import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
@@ -96,6 +97,8 @@ class TurnPlan(NamedTuple):
     """Duration of the arrivals of one cell in one turn."""
     sources: Mapping[str, Source] = OWN_SOURCES
     modes: Sequence[Mode] = MODES
+    seconds_max: float = 1_100.0
+    """Time for all turns. A slow machine measures fewer turns."""
 
     def cells(self) -> list[Cell]:
         return [
@@ -114,8 +117,13 @@ def measure_turns(plan: TurnPlan, directory: Path) -> Iterator[Turn]:
             pass
     with ExitStack() as stack:
         processes = _Processes(plan, directory, stack)
+        longest, until = 0.0, time.monotonic() + plan.seconds_max
         for number in range(-_WARM_UP_TURNS, plan.turns):
+            began = time.monotonic()
+            if number > 0 and began + longest > until:
+                return
             found = list(processes.turn(number))
+            longest = max(longest, time.monotonic() - began)
             if number >= 0:
                 yield from found
 
