@@ -28,7 +28,7 @@ from ...cli.options import (
 from ...quantities import LATENCY_COLUMNS
 from .here import LatencyComparison, compare_turns, measure_here
 from .real.command import measure_conditions, size_named
-from .real.turns import Condition, TurnPlan
+from .real.turns import MachineCondition, TurnPlan
 from .simulated import DISKS, PRODUCERS, LatencySeries, grid_cells, group_commit, measure_grid, rollover, slow_syncs
 from .tables import HEADER, grid_rows, here_rows, print_here, print_rows
 
@@ -68,13 +68,13 @@ def latency(
     Puts arrive independently of earlier answers, so percentiles include the time that a put waits for earlier puts.
     """
     disks = disks_named(disk or DISKS, (*DISKS, HERE))
-    short = Condition(size_named(memory, "--memory"), size_named(load, "--load"))
-    if short != Condition():
+    short = MachineCondition(size_named(memory, "--memory"), size_named(load, "--load"))
+    if short != MachineCondition():
         if disks != [HERE]:
             raise typer.BadParameter(f"needs --disk {HERE} alone", param_hint="--load" if load else "--memory")
         picture_formats(__package__)
         measure_conditions(
-            TurnPlan([Condition(), short], producers or [_LOADED_PRODUCERS], turns), directory, out, json_file
+            TurnPlan([MachineCondition(), short], producers or [_LOADED_PRODUCERS], turns), directory, out, json_file
         )
     pictures = picture_formats(__package__)
     numbers = sorted(set(producers or PRODUCERS))

@@ -8,7 +8,7 @@ import typer
 from tests.conformance.maven import JavaMissing
 from tornlog.reports.cli.options import JsonFile, PicturesDir
 from tornlog.reports.studies.latency.real.command import measure_conditions, size_named
-from tornlog.reports.studies.latency.real.turns import OWN_SOURCES, Condition, Source, TurnPlan
+from tornlog.reports.studies.latency.real.turns import OWN_SOURCES, MachineCondition, Source, TurnPlan
 
 from .real_source import VERSION, RealSource, real_store_program
 
@@ -32,10 +32,12 @@ def latency(
 
     The stores, their flush modes and both conditions alternate in short turns, over the same arrivals.
     """
-    pressed = Condition(size_named(memory, "--memory"), size_named(load, "--load"))
+    pressed = MachineCondition(size_named(memory, "--memory"), size_named(load, "--load"))
     try:
         sources: dict[str, Source] = {**OWN_SOURCES, VERSION: RealSource(real_store_program())}
     except JavaMissing as missing:
         raise typer.BadParameter(str(missing)) from missing
-    plan = TurnPlan([Condition(), pressed], producers or [4], turns, seconds, sources=sources, seconds_max=60 * minutes)
+    plan = TurnPlan(
+        [MachineCondition(), pressed], producers or [4], turns, seconds, sources=sources, seconds_max=60 * minutes
+    )
     measure_conditions(plan, directory, out, json_file)

@@ -10,7 +10,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ....quantities import LATENCY_COLUMNS, percentiles_us
-from .turns import Cell, Condition, Mode, Turn
+from .turns import MachineCondition, MeasuredCell, MeasuredTurn, Mode
 
 ERROR_MAX = 0.05
 CLAIMS = {"C5": (Mode("async", warm=True), Mode("async")), "C7": (Mode("pool"), Mode("async"))}
@@ -50,16 +50,16 @@ class PairedDifference(NamedTuple):
     claim: str
     """One of CLAIMS."""
     source: str
-    condition: Condition
+    condition: MachineCondition
     producers: int
     percentile: str
     turns: int
     ratio: MedianRatio
 
 
-def paired_differences(turns: Iterable[Turn]) -> Iterator[PairedDifference]:
+def paired_differences(turns: Iterable[MeasuredTurn]) -> Iterator[PairedDifference]:
     """Yield the differences of all pairs that were measured."""
-    measured: dict[Cell, dict[int, list[float]]] = {}
+    measured: dict[MeasuredCell, dict[int, list[float]]] = {}
     for turn in turns:
         measured.setdefault(turn.cell, {})[turn.number] = percentiles_us(turn.puts.latencies_ns)
     for claim, (mode, other) in CLAIMS.items():

@@ -9,6 +9,7 @@ all answers since the start.
 
 import json
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,9 +40,11 @@ class StoreProcess:
         """scratch: an existing directory for the files of requests, and for the process's errors."""
         self._scratch = scratch
         self._errors = scratch / "stderr.txt"
+        # A suspended process does not notice that its input was closed, so the kernel kills it with its parent.
+        with_parent = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=scratch
+                [*with_parent, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=scratch
             )
 
     @property

@@ -11,7 +11,7 @@ from ....quantities import count_text, duration_text
 from .memory_limit import Pressure
 from .paired import MedianRatio, PairedDifference
 from .puts import INTERVAL_NS, TAIL_COLUMNS, joined
-from .turns import RATES, Cell, Turn
+from .turns import RATES, MeasuredCell, MeasuredTurn
 
 _CELL = ("source", "disk", "flush", "warmed", "memory_mib", "load_mib_per_s", "producers")
 HEADER = (
@@ -37,8 +37,8 @@ Row = Sequence[Any]
 class CellTurns(NamedTuple):
     """All turns of one cell."""
 
-    cell: Cell
-    turns: list[Turn]
+    cell: MeasuredCell
+    turns: list[MeasuredTurn]
 
     def tail_us(self) -> list[float | None]:
         return joined([turn.puts for turn in self.turns]).tail_us()
@@ -58,8 +58,8 @@ class CellTurns(NamedTuple):
         return max((turn.load.dirty_share_max for turn in self.turns if turn.load is not None), default=None)
 
 
-def by_cell(turns: Iterable[Turn]) -> list[CellTurns]:
-    found: dict[Cell, list[Turn]] = {}
+def by_cell(turns: Iterable[MeasuredTurn]) -> list[CellTurns]:
+    found: dict[MeasuredCell, list[MeasuredTurn]] = {}
     for turn in turns:
         found.setdefault(turn.cell, []).append(turn)
     return [CellTurns(cell, mine) for cell, mine in found.items()]
@@ -80,7 +80,7 @@ def cell_rows(cells: Iterable[CellTurns]) -> Iterator[Row]:
         )
 
 
-def _cell_fields(cell: Cell) -> Row:
+def _cell_fields(cell: MeasuredCell) -> Row:
     memory_mib, load_mib = (
         "" if size is None else size // _MIB for size in (cell.condition.memory_bytes, cell.condition.load_bytes)
     )

@@ -32,7 +32,7 @@ _WARM_UP_GAPS = array("q", [0] * (_WARM_UP_PUTS // _WARM_UP_PRODUCERS))
 _WARM_UP_TURNS = 1
 
 
-class Condition(NamedTuple):
+class MachineCondition(NamedTuple):
     """The state of the machine during a turn."""
 
     memory_bytes: int | None = None
@@ -61,12 +61,12 @@ class Mode(NamedTuple):
 MODES = (Mode("sync"), Mode("async"), Mode("async", warm=True), Mode("pool"))
 
 
-class Cell(NamedTuple):
+class MeasuredCell(NamedTuple):
     """One series of turns."""
 
     source: str
     mode: Mode
-    condition: Condition
+    condition: MachineCondition
     producers: int
 
     def setup(self, seconds: float, turn: int) -> Setup:
@@ -74,10 +74,10 @@ class Cell(NamedTuple):
         return Setup(self.mode.flush, self.producers, rate, round(rate * seconds), warm=self.mode.warm, seed=turn)
 
 
-class Turn(NamedTuple):
+class MeasuredTurn(NamedTuple):
     """The measurements of one cell in one turn."""
 
-    cell: Cell
+    cell: MeasuredCell
     number: int
     puts: MeasuredPuts
     pressure: Pressure
@@ -90,7 +90,7 @@ class Turn(NamedTuple):
 class TurnPlan(NamedTuple):
     """What is compared, and for how long."""
 
-    conditions: Sequence[Condition]
+    conditions: Sequence[MachineCondition]
     producers: Sequence[int]
     turns: int = 20
     seconds: float = 2.0
@@ -100,9 +100,9 @@ class TurnPlan(NamedTuple):
     seconds_max: float = 1_100.0
     """Time for all turns. A slow machine measures fewer turns."""
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[MeasuredCell]:
         return [
-            Cell(source, mode, condition, producers)
+            MeasuredCell(source, mode, condition, producers)
             for producers in self.producers
             for condition in self.conditions
             for source in self.sources
@@ -110,7 +110,7 @@ class TurnPlan(NamedTuple):
         ]
 
 
-def measure_turns(plan: TurnPlan, directory: Path) -> Iterator[Turn]:
+def measure_turns(plan: TurnPlan, directory: Path) -> Iterator[MeasuredTurn]:
     """Yield each measured turn. Raises MemoryLimitUnavailable or StoreProcessFailed."""
     for memory_bytes in {one.memory_bytes for one in plan.conditions if one.memory_bytes is not None}:
         with limited(["true"], memory_bytes):  # raises before any work
@@ -146,7 +146,7 @@ class _Processes:
                     process.put([_WARM_UP_GAPS] * _WARM_UP_PRODUCERS)
                 self._processes[key] = process
 
-    def turn(self, number: int) -> Iterator[Turn]:
+    def turn(self, number: int) -> Iterator[MeasuredTurn]:
         """Measure each cell once. Cells with the same neighbour follow each other."""
         cells = self._plan.cells()
         start = number % len(cells)
@@ -158,7 +158,7 @@ class _Processes:
             for one in found:
                 yield one if running is None else one._replace(load=running.report)
 
-    def _measure(self, cell: Cell, number: int) -> Turn:
+    def _measure(self, cell: MeasuredCell, number: int) -> MeasuredTurn:
         memory_bytes = cell.condition.memory_bytes
         process = self._processes[cell.source, cell.mode, memory_bytes]
         gaps_ns = arrivals(cell.setup(self._plan.seconds, number + _WARM_UP_TURNS))
@@ -166,4 +166,4 @@ class _Processes:
             before = NO_PRESSURE if memory_bytes is None else pressure_of(process.pid)
             puts = process.put(gaps_ns)
             after = NO_PRESSURE if memory_bytes is None else pressure_of(process.pid)
-        return Turn(cell, number, puts, after.since(before), None, os.getloadavg()[0])
+        return MeasuredTurn(cell, number, puts, after.since(before), None, os.getloadavg()[0])

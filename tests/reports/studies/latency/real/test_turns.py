@@ -11,16 +11,25 @@ from tornlog.reports.studies.latency.real.neighbour import NeighbourReport
 from tornlog.reports.studies.latency.real.paired import median_ratio, paired_differences
 from tornlog.reports.studies.latency.real.puts import MeasuredPuts
 from tornlog.reports.studies.latency.real.tables import by_cell, notes
-from tornlog.reports.studies.latency.real.turns import Cell, Condition, Mode, Turn, TurnPlan, measure_turns
+from tornlog.reports.studies.latency.real.turns import (
+    MachineCondition,
+    MeasuredCell,
+    MeasuredTurn,
+    Mode,
+    TurnPlan,
+    measure_turns,
+)
 
 MIB = 1 << 20
-LOADED = Condition(None, 50 * MIB)
+LOADED = MachineCondition(None, 50 * MIB)
 
 
 def turn(
-    cell: Cell, number: int, us: int, pressure: Pressure = NO_PRESSURE, load: NeighbourReport | None = None
-) -> Turn:
-    return Turn(cell, number, MeasuredPuts(array("q", [us * 1_000]), array("q", [us * 1_000])), pressure, load, 1.0)
+    cell: MeasuredCell, number: int, us: int, pressure: Pressure = NO_PRESSURE, load: NeighbourReport | None = None
+) -> MeasuredTurn:
+    return MeasuredTurn(
+        cell, number, MeasuredPuts(array("q", [us * 1_000]), array("q", [us * 1_000])), pressure, load, 1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,7 +42,7 @@ def test_the_interval_of_a_median_is_that_of_the_sign_test(ratios: list[float], 
 
 @pytest.mark.parametrize(("pool_us", "verdict"), [(50, "lower"), (200, "higher"), (100, "no difference seen")])
 def test_the_verdict_of_a_pair_compares_turns_with_the_same_number(pool_us: int, verdict: str) -> None:
-    pool, other = (Cell("real", Mode(flush), Condition(), 4) for flush in ("pool", "async"))
+    pool, other = (MeasuredCell("real", Mode(flush), MachineCondition(), 4) for flush in ("pool", "async"))
     phases = [1, 40, 2, 80, 3, 7, 1]  # the machine slows both modes down
     found = list(
         paired_differences(
@@ -48,9 +57,9 @@ def test_the_verdict_of_a_pair_compares_turns_with_the_same_number(pool_us: int,
 
 
 def test_a_limit_that_was_never_reached_and_a_slow_neighbour_are_reported() -> None:
-    limited = Condition(256 * MIB, 50 * MIB)
+    limited = MachineCondition(256 * MIB, 50 * MIB)
     slow = NeighbourReport(2.0, 20 * MIB, 1.0, 1.0, 0.25)
-    reached, never = (Cell("real", Mode(flush), limited, 4) for flush in ("sync", "pool"))
+    reached, never = (MeasuredCell("real", Mode(flush), limited, 4) for flush in ("sync", "pool"))
     cells = by_cell([turn(reached, 0, 1, Pressure(1, 0, 0, 0), slow), turn(never, 0, 1, NO_PRESSURE, slow)])
 
     assert notes(cells) == [
@@ -74,7 +83,7 @@ def test_all_cells_of_a_turn_put_at_the_same_arrivals_and_only_some_beside_the_n
         ran.append("stopped")
 
     monkeypatch.setattr(module, "neighbour", quiet_neighbour)
-    plan = TurnPlan([Condition(), LOADED], [2], turns=1, seconds=0.05, modes=(Mode("async"), Mode("pool")))
+    plan = TurnPlan([MachineCondition(), LOADED], [2], turns=1, seconds=0.05, modes=(Mode("async"), Mode("pool")))
     found = list(measure_turns(plan, tmp_path))
 
     assert {one.cell for one in found} == set(plan.cells())
