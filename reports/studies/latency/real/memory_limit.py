@@ -115,9 +115,11 @@ def _made(found: Hierarchy, limit_bytes: int) -> Path:
         parents = [one for one in (found.own, found.own.parent) if _gives_memory(one)]
         if not parents:
             raise MemoryLimitUnavailable(f"{found.own} and its parent give no memory controller to children")
-        cgroup, files = parents[0] / name, {"memory.max": limit_bytes, "memory.swap.max": 0}
+        cgroup, files = parents[0] / name, {"memory.max": limit_bytes}
     cgroup.mkdir()
     try:
+        if (cgroup / "memory.swap.max").exists():  # without swap in the kernel it does not exist
+            files["memory.swap.max"] = 0
         for file, value in files.items():
             (cgroup / file).write_text(str(value))
     except OSError:

@@ -1,3 +1,4 @@
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ from tornlog.reports.studies.latency.real import memory_limit
 from tornlog.reports.studies.latency.real.memory_limit import (
     Hierarchy,
     MemoryLimitUnavailable,
+    Pressure,
     limited,
     memory_hierarchy,
     pressure_of,
@@ -34,11 +36,54 @@ def test_a_system_without_a_usable_hierarchy_is_reported(cgroups: str, mounts: s
         memory_hierarchy(cgroups, mounts)
 
 
-def test_without_cgroups_and_systemd_one_sentence_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_in_version_2_the_limit_is_on_a_sibling_and_its_events_are_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = tmp_path / "slice" / "session"
+    own.mkdir(parents=True)
+    for place, controllers in ((own, ""), (own.parent, "cpu memory\n")):
+        (place / "cgroup.subtree_control").write_text(controllers)
+    made = memory_limit._made(Hierarchy(2, tmp_path, own), 1 << 20)
+    (made / "memory.stat").write_text("pgsteal 5\nworkingset_refault_file 6\npgmajfault 7\n")
+    (made / "memory.events").write_text("low 0\nmax 8\noom 0\n")
+    monkeypatch.setattr(memory_limit, "_hierarchy_of", lambda _: Hierarchy(2, tmp_path, made))
+
+    assert made.parent == own.parent
+    assert (made / "memory.max").read_text() == str(1 << 20)
+    assert pressure_of(1) == Pressure(limit_hits=8, refaults=6, major_faults=7, released_pages=5)
+
+    (own.parent / "cgroup.subtree_control").write_text("cpu\n")
+    with pytest.raises(MemoryLimitUnavailable, match="give no memory controller to children"):
+        memory_limit._made(Hierarchy(2, tmp_path, own), 1 << 20)
+
+
+@pytest.fixture
+def no_cgroup(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(memory_limit, "_made", refuse)
+
+
+@pytest.mark.usefixtures("no_cgroup")
+def test_without_the_right_to_make_a_cgroup_systemd_limits_the_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    systemd = tmp_path / "systemd-run"
+    systemd.write_text('#!/bin/sh\necho "$@" >> "$0.log"; while [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
+    systemd.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with limited(["echo", "ran"], 1 << 20) as command:
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "ran\n"
+
+    tried, ran = (tmp_path / "systemd-run.log").read_text().splitlines()
+    assert tried.endswith("-- true")
+    assert ran.startswith("--user --scope ")
+    assert f"-p MemoryMax={1 << 20} -p MemorySwapMax=0 -- echo ran" in ran
+
+
+@pytest.mark.usefixtures("no_cgroup")
+def test_without_cgroups_and_systemd_one_sentence_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with (
         pytest.raises(MemoryLimitUnavailable, match="Permission denied; and systemd-run is not on the PATH"),
