@@ -28,7 +28,7 @@ from ...cli.options import (
 from ...quantities import LATENCY_COLUMNS
 from .here import LatencyComparison, compare_turns, measure_here
 from .real.command import measure_conditions, size_named
-from .real.turns import MachineCondition, TurnPlan
+from .real.turns import TurnPlan, conditions_with
 from .simulated import DISKS, PRODUCERS, LatencySeries, grid_cells, group_commit, measure_grid, rollover, slow_syncs
 from .tables import HEADER, grid_rows, here_rows, print_here, print_rows
 
@@ -68,14 +68,13 @@ def latency(
     Puts arrive independently of earlier answers, so percentiles include the time that a put waits for earlier puts.
     """
     disks = disks_named(disk or DISKS, (*DISKS, HERE))
-    short = MachineCondition(size_named(memory, "--memory"), size_named(load, "--load"))
-    if short != MachineCondition():
+    conditions = conditions_with(size_named(memory, "--memory"), size_named(load, "--load"))
+    if len(conditions) > 1:
         if disks != [HERE]:
             raise typer.BadParameter(f"needs --disk {HERE} alone", param_hint="--load" if load else "--memory")
         picture_formats(__package__)
-        measure_conditions(
-            TurnPlan([MachineCondition(), short], producers or [_LOADED_PRODUCERS], turns), directory, out, json_file
-        )
+        plan = TurnPlan(conditions, producers or [_LOADED_PRODUCERS], turns)
+        measure_conditions(plan, directory, out, json_file)
     pictures = picture_formats(__package__)
     numbers = sorted(set(producers or PRODUCERS))
     models = [name for name in disks if name != HERE]

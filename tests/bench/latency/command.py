@@ -8,7 +8,7 @@ import typer
 from tests.conformance.maven import JavaMissing
 from tornlog.reports.cli.options import JsonFile, PicturesDir
 from tornlog.reports.studies.latency.real.command import measure_conditions, size_named
-from tornlog.reports.studies.latency.real.turns import OWN_SOURCES, MachineCondition, Source, TurnPlan
+from tornlog.reports.studies.latency.real.turns import OWN_SOURCES, Source, TurnPlan, conditions_with
 
 from .real_source import VERSION, RealSource, real_store_program
 
@@ -20,7 +20,7 @@ def latency(
         list[int] | None, typer.Option(min=1, help="Number of concurrent producers; repeatable.")
     ] = None,
     turns: Annotated[int, typer.Option(min=1, help="Turns, fewer if the machine is slow.")] = 20,
-    seconds: Annotated[float, typer.Option(min=0.05, help="Duration of one mode's arrivals in one turn.")] = 2.0,
+    seconds: Annotated[float, typer.Option(min=0.05, help="Duration of one mode's arrivals in one turn.")] = 1.0,
     minutes: Annotated[float, typer.Option(min=0.1, help="Time for all turns.")] = 18.0,
     directory: Annotated[
         Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Measure in DIR.")
@@ -30,14 +30,12 @@ def latency(
 ) -> None:
     """Measure put latencies of this store and of RocketMQ's own, with free memory and under pressure.
 
-    The stores, their flush modes and both conditions alternate in short turns, over the same arrivals.
+    The stores, their flush modes and all conditions alternate in short turns, over the same arrivals.
     """
-    pressed = MachineCondition(size_named(memory, "--memory"), size_named(load, "--load"))
+    conditions = conditions_with(size_named(memory, "--memory"), size_named(load, "--load"))
     try:
         sources: dict[str, Source] = {**OWN_SOURCES, VERSION: RealSource(real_store_program())}
     except JavaMissing as missing:
         raise typer.BadParameter(str(missing)) from missing
-    plan = TurnPlan(
-        [MachineCondition(), pressed], producers or [4], turns, seconds, sources=sources, seconds_max=60 * minutes
-    )
+    plan = TurnPlan(conditions, producers or [4], turns, seconds, sources=sources, seconds_max=60 * minutes)
     measure_conditions(plan, directory, out, json_file)

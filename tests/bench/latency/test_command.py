@@ -29,14 +29,20 @@ def test_both_stores_are_measured_in_turns_with_free_and_with_short_memory(
             pass
     except MemoryLimitUnavailable as error:
         pytest.skip(str(error))
-    code, output = invoke("--turns", 1, "--seconds", 0.1, "--dir", tmp_path, "--out", tmp_path / "out")
+    code, output = invoke(
+        "--load", "4MiB", "--turns", 1, "--seconds", 0.1, "--dir", tmp_path, "--out", tmp_path / "out"
+    )
     with (tmp_path / "out" / "latency-turns.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
 
     assert code == 0, output
     modes = [("sync", "0"), ("async", "0"), ("async", "1"), ("pool", "0")]
-    assert [(row["source"], row["memory_mib"], row["flush"], row["warmed"]) for row in rows] == [
-        (source, memory, *mode) for memory in ("", "256") for source in (OWN_SOURCE, VERSION) for mode in modes
+    assert [(row["source"], row["memory_mib"], row["load_mib_per_s"], row["flush"], row["warmed"]) for row in rows] == [
+        (source, memory, load, *mode)
+        for load in ("", "4")
+        for memory in ("", "256")
+        for source in (OWN_SOURCE, VERSION)
+        for mode in modes
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]  # stores and the neighbour's files are gone
 

@@ -37,7 +37,7 @@ def turns_figure(cells: Sequence[CellTurns]) -> Figure:
     producers = sorted({one.cell.producers for one in cells})
     sources = list(dict.fromkeys(one.cell.source for one in cells))
     rows = len(producers) + len(sources)
-    figure = Figure(figsize=(2 + 4.8 * len(conditions), 1.6 + 2.5 * rows), layout="constrained")
+    figure = Figure(figsize=(2 + 4.4 * len(conditions), 1.6 + 2.5 * rows), layout="constrained")
     grid = figure.subplots(rows, len(conditions), squeeze=False, sharex="row", sharey="row")
     slowest_us = max(one.max_us() for one in cells)
     fastest_us = min(min(turn.puts.latencies_ns) for one in cells for turn in one.turns) / 1_000

@@ -1,8 +1,8 @@
 """Turns: measures stores, modes and conditions in alternation, so that slow phases of the machine affect all alike.
 
 A condition is free memory or a memory limit, with or without a neighbour that writes. Each store has a process of its
-own for each mode and memory limit, suspended outside its turns. In one turn all cells put at the same arrivals; the
-order changes from turn to turn.
+own for each mode and memory limit, suspended outside its turns. In one turn all cells put at the same arrivals, in an
+order drawn for that turn.
 """
 
 import os
@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 from ..traffic import Setup, arrivals
@@ -42,8 +43,14 @@ class MachineCondition(NamedTuple):
 
     def text(self) -> str:
         memory = "memory free" if self.memory_bytes is None else f"{self.memory_bytes // _MIB} MiB of memory"
-        load = "" if self.load_bytes is None else f", a neighbour writes {self.load_bytes // _MIB} MiB/s"
+        load = "" if self.load_bytes is None else f", a neighbour at {self.load_bytes // _MIB} MiB/s"
         return memory + load
+
+
+def conditions_with(memory_bytes: int | None, load_bytes: int | None) -> list[MachineCondition]:
+    """Return free memory, and each given pressure alone and together."""
+    limits, loads = ((None,) if size is None else (None, size) for size in (memory_bytes, load_bytes))
+    return [MachineCondition(limit, load) for load in loads for limit in limits]
 
 
 class Mode(NamedTuple):
@@ -93,7 +100,7 @@ class TurnPlan(NamedTuple):
     conditions: Sequence[MachineCondition]
     producers: Sequence[int]
     turns: int = 20
-    seconds: float = 2.0
+    seconds: float = 1.0
     """Duration of the arrivals of one cell in one turn."""
     sources: Mapping[str, Source] = OWN_SOURCES
     modes: Sequence[Mode] = MODES
@@ -149,8 +156,7 @@ class _Processes:
     def turn(self, number: int) -> Iterator[MeasuredTurn]:
         """Measure each cell once. Cells with the same neighbour follow each other."""
         cells = self._plan.cells()
-        start = number % len(cells)
-        cells = cells[start:] + cells[:start]
+        Random(number).shuffle(cells)
         for load_bytes in dict.fromkeys(cell.condition.load_bytes for cell in cells):
             mine = [cell for cell in cells if cell.condition.load_bytes == load_bytes]
             with nullcontext() if load_bytes is None else neighbour(self._directory, load_bytes) as running:

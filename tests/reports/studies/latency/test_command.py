@@ -83,7 +83,7 @@ def test_the_latency_study_compares_this_machine_with_its_simulation(tmp_path: P
     assert {path.name for path in tmp_path.iterdir()} == {"here.json", "out"}  # the stores are gone
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_the_latency_study_measures_turns_beside_a_neighbour(tmp_path: Path) -> None:
     document = tmp_path / "turns.json"
     result = invoke(
