@@ -58,13 +58,11 @@ class RealStore:
 
         is_fast: use Java's usual compiler and collector instead of those that start quickly.
         """
-        opens = [f"--add-opens=java.base/{module}=ALL-UNNAMED" for module in _MODULES]
         heap = ["-Xmx2g"] if is_fast else ["-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        disk = [f"-Drocketmq.broker.diskSpace{name}Ratio=0.99" for name in ("WarningLevel", "CleanForcibly")]
         with (home / "stderr.txt").open("wb") as words:
             self.process = subprocess.Popen(
                 [
-                    *(files.java, *heap, *opens, *disk, f"-Duser.home={home}"),
+                    *(files.java, *heap, *store_options(home)),
                     *("-cp", files.class_path, "Judge", str(stores)),
                 ],
                 stdin=subprocess.PIPE,
@@ -165,6 +163,13 @@ class RealStore:
             queue.put(answer)
         for queue in (self._ready, *list(self._answers.values())):
             queue.put(None)
+
+
+def store_options(home: Path) -> list[str]:
+    """Return Java's options for the real store. home: a directory for RocketMQ's other files, such as logs."""
+    opens = [f"--add-opens=java.base/{module}=ALL-UNNAMED" for module in _MODULES]
+    disk = [f"-Drocketmq.broker.diskSpace{name}Ratio=0.99" for name in ("WarningLevel", "CleanForcibly")]
+    return [*opens, *disk, f"-Duser.home={home}"]
 
 
 def settings_of(config: StoreConfig) -> Fields:

@@ -27,12 +27,15 @@ from ...cli.options import (
 )
 from ...quantities import LATENCY_COLUMNS
 from .here import LatencyComparison, compare_turns, measure_here
+from .real.command import measure_conditions, size_named
+from .real.turns import TurnPlan, conditions_with
 from .simulated import DISKS, PRODUCERS, LatencySeries, grid_cells, group_commit, measure_grid, rollover, slow_syncs
 from .tables import HEADER, grid_rows, here_rows, print_here, print_rows
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+_LOADED_PRODUCERS = 4
 _EFFECT_PUTS, _ROLLOVER_DISK, _SLOW_DISK = 4_000, "hdd", "sata-ssd"
 
 
@@ -50,6 +53,13 @@ def latency(
     directory: Annotated[
         Path | None, typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure in DIR.")
     ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help=f"For {HERE}: also with a memory limit, such as 256MiB.")
+    ] = None,
+    load: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help=f"For {HERE}: also beside a process that writes and syncs so much a second."),
+    ] = None,
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
@@ -58,6 +68,13 @@ def latency(
     Puts arrive independently of earlier answers, so percentiles include the time that a put waits for earlier puts.
     """
     disks = disks_named(disk or DISKS, (*DISKS, HERE))
+    conditions = conditions_with(size_named(memory, "--memory"), size_named(load, "--load"))
+    if len(conditions) > 1:
+        if disks != [HERE]:
+            raise typer.BadParameter(f"needs --disk {HERE} alone", param_hint="--load" if load else "--memory")
+        picture_formats(__package__)
+        plan = TurnPlan(conditions, producers or [_LOADED_PRODUCERS], turns)
+        measure_conditions(plan, directory, out, json_file)
     pictures = picture_formats(__package__)
     numbers = sorted(set(producers or PRODUCERS))
     models = [name for name in disks if name != HERE]

@@ -10,9 +10,8 @@ each measurement (a turn) is short, and its simulation uses the delays recorded 
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from threading import Thread
 from typing import NamedTuple, cast
 
 from ....faults.devices.drives import DurationDistribution
@@ -20,11 +19,12 @@ from ....faults.devices.storage import MeasuredStorage
 from ....store.message_store import MessageStore
 from ....store.real.files import RealFiles, RealMappedFile
 from ....store.real.world import real_world
-from ....store.world import Files, World
+from ....store.world import Files
 from ...quantities import percentiles_us
 from .host import FileStalls, HostCosts
+from .real.puts import measure, running_store
 from .simulated import simulate
-from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
+from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of
 
 _STAND_IN_SECONDS = 0.0003
 _SEGMENT_BYTES = 64 << 20
@@ -32,42 +32,6 @@ _SEGMENT_BYTES = 64 << 20
 _SIMULATED_SEGMENT_BYTES = 4 << 20
 """Large enough for one turn."""
 _HANDOVER_WORK_SHARE = 3  # one third of a handover is computing, the rest is spent in the kernel
-
-
-@contextmanager
-def running_store(world: World, setup: Setup, directory: str) -> Iterator[MessageStore]:
-    """Yield a started store with one message, and shut it down after the block."""
-    store = MessageStore(world, setup.config(directory))
-    store.load()
-    store.start()
-    try:
-        store.put_message(message_of(setup))  # creates the first segment
-        yield store
-    finally:
-        store.shutdown()
-
-
-def measure(setup: Setup, put: Callable[[], None]) -> "array[int]":
-    """Return the real latencies of puts in ns, by producer."""
-    series: list[array[int]] = [array("q") for _ in range(setup.producers)]
-    failures: list[BaseException] = []
-
-    def work(number: int, gaps_ns: "array[int]") -> None:
-        try:
-            series[number] = produce(gaps_ns, time.perf_counter_ns, lambda ns: time.sleep(ns / 1e9), put)
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [
-        Thread(target=work, args=(number, gaps_ns), daemon=True) for number, gaps_ns in enumerate(arrivals(setup))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return sum(series, array("q"))
 
 
 class ClockedFiles:
@@ -239,17 +203,18 @@ class _MeasuredStores:
 
     def _measure_puts(self, setup: Setup) -> "array[int]":
         self._clocked[setup.flush].use_measured_syncs()
-        return measure(setup, checked_put(self.stores[setup.flush], message_of(setup)))
+        put = checked_put(self.stores[setup.flush], message_of(setup))
+        return measure(arrivals(setup), put).latencies_ns
 
     def _measure_unsynced_puts(self, setup: Setup) -> "array[int]":
         took_ns = array("q")
-        measure(setup, _timed_call(checked_put(self._unsynced, message_of(setup)), took_ns))
+        measure(arrivals(setup), _timed_call(checked_put(self._unsynced, message_of(setup)), took_ns))
         return took_ns
 
     def _measure_synced_puts(self, setup: Setup) -> "array[int]":
         took_ns, slept_ns = array("q"), self._sleeping.log_syncs_ns
         self._sleeping.use_measured_syncs()
-        measure(setup, _timed_call(checked_put(self._synced, message_of(setup)), took_ns))
+        measure(arrivals(setup), _timed_call(checked_put(self._synced, message_of(setup)), took_ns))
         return array("q", (took - slept for took, slept in zip(took_ns, slept_ns, strict=True)))
 
 

@@ -19,8 +19,8 @@ from ....store.message_store import MessageStore
 from ....store.real.world import real_world
 from ...quantities import percentiles_us
 from ..closed_loop import ClosedLoop
-from ..latency.here import measure
-from ..latency.traffic import Setup
+from ..latency.real.puts import measure
+from ..latency.traffic import Setup, arrivals
 from .layouts import FLUSHES, LAYOUTS, SHARED, Partitions, SharedLog, TopicLayout, TopicsSetup
 from .partitioned_log import PartitionedLog
 from .workload import few_topics_of
@@ -116,7 +116,8 @@ class _MeasuredDirectory:
         flush, topics = self._setup.flush, self._setup.topics
         rate = RATES_HERE[flush]
         arriving = Setup(flush, _PRODUCERS[flush], rate, int(rate * _RATE_SECONDS), seed=topics)
-        p50, p99, most = percentiles_us(measure(arriving, self._put_to_random_topic), (0.5, 0.99, 1.0))
+        latencies_ns = measure(arrivals(arriving), self._put_to_random_topic).latencies_ns
+        p50, p99, most = percentiles_us(latencies_ns, (0.5, 0.99, 1.0))
         found = MeasuredHere(
             self._setup.layout, flush, topics, median(self._rates), median(self._cpu_us), rate, p50, p99, most
         )

@@ -8,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 from tornlog.__main__ import application
 from tornlog.reports.studies import latency
+from tornlog.reports.studies.latency.real import memory_limit
 
 
 def invoke(*arguments: object) -> Result:
@@ -80,6 +81,55 @@ def test_the_latency_study_compares_this_machine_with_its_simulation(tmp_path: P
         "latency-here-curves.csv",
     }
     assert {path.name for path in tmp_path.iterdir()} == {"here.json", "out"}  # the stores are gone
+
+
+@pytest.mark.slow
+def test_the_latency_study_measures_turns_beside_a_neighbour(tmp_path: Path) -> None:
+    document = tmp_path / "turns.json"
+    result = invoke(
+        *("--disk", "here", "--load", "4MiB", "--producers", 2, "--turns", 1),
+        *("--dir", tmp_path, "--out", tmp_path / "out", "--json", document),
+    )
+    found = json.loads(document.read_text())
+    rows = rows_in(tmp_path / "out" / "latency-turns.csv")
+
+    assert result.exit_code == 0, result.output
+    assert [(row["flush"], row["warmed"], row["load_mib_per_s"]) for row in rows] == [
+        (flush, warmed, load)
+        for load in ("", "4")
+        for flush, warmed in (("sync", "0"), ("async", "0"), ("async", "1"), ("pool", "0"))
+    ]
+    assert {row["p99.99_us"] for row in rows} == {""}  # too few puts
+    assert [row["p50_us"] for row in rows] == [str(row["p50_us"]) for row in found["rows"]]
+    assert [note.partition(" wrote ")[0] for note in found["notes"]] == ["the neighbour"]
+    assert {row["verdict"] for row in found["paired"]} == {"too few turns"}
+    intervals = rows_in(tmp_path / "out" / "latency-turns-throughput.csv")
+    assert sum(int(row["puts_per_s"]) for row in intervals) == 10 * sum(int(row["puts"]) for row in rows)
+    assert {path.name for path in tmp_path.iterdir()} == {"turns.json", "out"}
+
+
+@pytest.mark.parametrize("disk", [["hdd"], ["hdd", "here"]])
+def test_conditions_are_refused_for_models(disk: list[str], tmp_path: Path) -> None:
+    result = invoke(*(text for name in disk for text in ("--disk", name)), "--load", "4MiB", "--out", tmp_path)
+
+    assert result.exit_code == 2
+    assert "needs --disk here alone" in result.output
+
+
+def test_without_a_memory_limit_one_sentence_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(memory_limit, "_made", refuse)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = invoke("--disk", "here", "--memory", "64MiB", "--turns", 1, "--out", tmp_path / "out")
+
+    assert result.exit_code == 2
+    assert "systemd-run is not on the PATH" in " ".join(result.output.split())
+
+
+def test_a_size_without_a_unit_is_a_usage_error(tmp_path: Path) -> None:
+    assert "expected a size such as 256MiB, found 256" in invoke("--memory", "256", "--out", tmp_path).output
 
 
 def test_an_unknown_disk_of_the_latency_study_is_a_usage_error(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""Part of the command `plot latency`: measures turns, and writes figures, tables and JSON.
+
+JSON: `{"format": "tornlog-latency-turns/1", "rows": [...], "paired": [...], "notes": [sentences], "files": [paths]}`.
+rows and paired have the columns of `latency-turns.csv` and `latency-turns-paired.csv`.
+"""
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NoReturn
+
+import typer
+
+from ....cli.console import OUT, print_paths, with_progress
+from ....cli.options import EXIT_HELD, ResultFiles, results_written, write_json
+from .memory_limit import MemoryLimitUnavailable
+from .paired import paired_differences
+from .process import StoreProcessFailed
+from .tables import HEADER, PAIRED_HEADER, by_cell, cell_rows, notes, paired_rows, print_turns
+from .turns import TurnPlan, measure_turns
+
+_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def size_named(text: str | None, option: str) -> int | None:
+    """Return the bytes of a size such as 256MiB. Raises BadParameter."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)(KiB|MiB|GiB)(?:/s)?", text)
+    if found is None or int(found[1]) == 0:
+        raise typer.BadParameter(f"expected a size such as 256MiB, found {text}", param_hint=option)
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def measure_conditions(plan: TurnPlan, directory: Path | None, out: Path, json_file: str | None) -> NoReturn:
+    """Measure and report a plan below a directory, and exit."""
+    from .pictures import write_turns_files  # needs matplotlib
+
+    total = plan.turns * len(plan.cells())
+    try:
+        with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
+            turns = list(with_progress("measuring this machine", measure_turns(plan, Path(place)), total))
+    except (MemoryLimitUnavailable, StoreProcessFailed) as error:
+        raise typer.BadParameter(str(error), param_hint="--memory") from error
+    turns.sort(key=lambda turn: plan.cells().index(turn.cell))
+    cells, differences = by_cell(turns), list(paired_differences(turns))
+    files, written = list[Path](), ResultFiles()
+    with written.writing(), results_written("--out"):
+        files += write_turns_files(cells, differences, out)
+    with written.writing():
+        write_json(
+            json_file,
+            {
+                "format": "tornlog-latency-turns/1",
+                "rows": [dict(zip(HEADER, row, strict=True)) for row in cell_rows(cells)],
+                "paired": [dict(zip(PAIRED_HEADER, row, strict=True)) for row in paired_rows(differences)],
+                "notes": notes(cells),
+                "files": [str(path) for path in files],
+            },
+        )
+    if json_file != "-":
+        print_turns(OUT, cells, differences)
+        print_paths(files)
+    written.exit(EXIT_HELD)

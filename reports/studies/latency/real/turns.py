@@ -1,0 +1,175 @@
+"""Turns: measures stores, modes and conditions in alternation, so that slow phases of the machine affect all alike.
+
+A condition is free memory or a memory limit, with or without a neighbour that writes. Each store has a process of its
+own for each mode and memory limit, suspended outside its turns. In one turn all cells put at the same arrivals, in an
+order drawn for that turn.
+"""
+
+import os
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from ..traffic import Setup, arrivals
+from .memory_limit import NO_PRESSURE, Pressure, limited, pressure_of
+from .neighbour import NeighbourReport, neighbour
+from .process import StoreProcess, own_store_command, store_process
+from .puts import MeasuredPuts
+
+_MIB = 1 << 20
+OWN_SOURCE = "real"
+"""The store of this package; a measurement, not a simulation."""
+Source = Callable[[Path, Setup], list[str]]
+"""Returns the command of a store's process (see `process`) in a new directory."""
+OWN_SOURCES: Mapping[str, Source] = {OWN_SOURCE: own_store_command}
+RATES = {"sync": 400.0, "async": 2_000.0, "pool": 2_000.0}
+"""Offered puts per second of all producers together."""
+_WARM_UP_PUTS, _WARM_UP_PRODUCERS = 8_000, 8  # a JVM compiles code that ran some thousand times
+_WARM_UP_GAPS = array("q", [0] * (_WARM_UP_PUTS // _WARM_UP_PRODUCERS))
+_WARM_UP_TURNS = 1
+
+
+class MachineCondition(NamedTuple):
+    """The state of the machine during a turn."""
+
+    memory_bytes: int | None = None
+    """Limit of the store's process."""
+    load_bytes: int | None = None
+    """Bytes per second that a neighbour may write."""
+
+    def text(self) -> str:
+        memory = "memory free" if self.memory_bytes is None else f"{self.memory_bytes // _MIB} MiB of memory"
+        load = "" if self.load_bytes is None else f", a neighbour at {self.load_bytes // _MIB} MiB/s"
+        return memory + load
+
+
+def conditions_with(memory_bytes: int | None, load_bytes: int | None) -> list[MachineCondition]:
+    """Return free memory, and each given pressure alone and together."""
+    limits, loads = ((None,) if size is None else (None, size) for size in (memory_bytes, load_bytes))
+    return [MachineCondition(limit, load) for load in loads for limit in limits]
+
+
+class Mode(NamedTuple):
+    """The settings of a store that are compared."""
+
+    flush: str
+    """One of FLUSHES."""
+    warm: bool = False
+    """Whether segments are touched page by page and locked in memory before use."""
+
+    def text(self) -> str:
+        return f"{self.flush} warmed" if self.warm else self.flush
+
+
+MODES = (Mode("sync"), Mode("async"), Mode("async", warm=True), Mode("pool"))
+
+
+class MeasuredCell(NamedTuple):
+    """One series of turns."""
+
+    source: str
+    mode: Mode
+    condition: MachineCondition
+    producers: int
+
+    def setup(self, seconds: float, turn: int) -> Setup:
+        rate = RATES[self.mode.flush]
+        return Setup(self.mode.flush, self.producers, rate, round(rate * seconds), warm=self.mode.warm, seed=turn)
+
+
+class MeasuredTurn(NamedTuple):
+    """The measurements of one cell in one turn."""
+
+    cell: MeasuredCell
+    number: int
+    puts: MeasuredPuts
+    pressure: Pressure
+    """Events in the process's cgroup; all 0 without a memory limit."""
+    load: NeighbourReport | None
+    load_average: float
+    """The system's load average of the last minute."""
+
+
+class TurnPlan(NamedTuple):
+    """What is compared, and for how long."""
+
+    conditions: Sequence[MachineCondition]
+    producers: Sequence[int]
+    turns: int = 20
+    seconds: float = 1.0
+    """Duration of the arrivals of one cell in one turn."""
+    sources: Mapping[str, Source] = OWN_SOURCES
+    modes: Sequence[Mode] = MODES
+    seconds_max: float = 1_100.0
+    """Time for all turns. A slow machine measures fewer turns."""
+
+    def cells(self) -> list[MeasuredCell]:
+        return [
+            MeasuredCell(source, mode, condition, producers)
+            for producers in self.producers
+            for condition in self.conditions
+            for source in self.sources
+            for mode in self.modes
+        ]
+
+
+def measure_turns(plan: TurnPlan, directory: Path) -> Iterator[MeasuredTurn]:
+    """Yield each measured turn. Raises MemoryLimitUnavailable or StoreProcessFailed."""
+    for memory_bytes in {one.memory_bytes for one in plan.conditions if one.memory_bytes is not None}:
+        with limited(["true"], memory_bytes):  # raises before any work
+            pass
+    with ExitStack() as stack:
+        processes = _Processes(plan, directory, stack)
+        longest, until = 0.0, time.monotonic() + plan.seconds_max
+        for number in range(-_WARM_UP_TURNS, plan.turns):
+            began = time.monotonic()
+            if number > 0 and began + longest > until:
+                return
+            found = list(processes.turn(number))
+            longest = max(longest, time.monotonic() - began)
+            if number >= 0:
+                yield from found
+
+
+class _Processes:
+    """The processes of a plan. Conditions with the same memory limit share them."""
+
+    def __init__(self, plan: TurnPlan, directory: Path, stack: ExitStack) -> None:
+        """stack: its exit ends the processes."""
+        self._plan, self._directory = plan, directory
+        self._processes: dict[tuple[str, Mode, int | None], StoreProcess] = {}
+        for cell in plan.cells():
+            key = (cell.source, cell.mode, cell.condition.memory_bytes)
+            if key not in self._processes:
+                place = directory / f"store-{len(self._processes)}"
+                command = plan.sources[cell.source](place, cell.setup(plan.seconds, 0))
+                scratch = directory / f"scratch-{len(self._processes)}"
+                process = stack.enter_context(store_process(command, scratch, cell.condition.memory_bytes))
+                with process.resumed():
+                    process.put([_WARM_UP_GAPS] * _WARM_UP_PRODUCERS)
+                self._processes[key] = process
+
+    def turn(self, number: int) -> Iterator[MeasuredTurn]:
+        """Measure each cell once. Cells with the same neighbour follow each other."""
+        cells = self._plan.cells()
+        Random(number).shuffle(cells)
+        for load_bytes in dict.fromkeys(cell.condition.load_bytes for cell in cells):
+            mine = [cell for cell in cells if cell.condition.load_bytes == load_bytes]
+            with nullcontext() if load_bytes is None else neighbour(self._directory, load_bytes) as running:
+                found = [self._measure(cell, number) for cell in mine]
+            for one in found:
+                yield one if running is None else one._replace(load=running.report)
+
+    def _measure(self, cell: MeasuredCell, number: int) -> MeasuredTurn:
+        memory_bytes = cell.condition.memory_bytes
+        process = self._processes[cell.source, cell.mode, memory_bytes]
+        gaps_ns = arrivals(cell.setup(self._plan.seconds, number + _WARM_UP_TURNS))
+        with process.resumed():
+            before = NO_PRESSURE if memory_bytes is None else pressure_of(process.pid)
+            puts = process.put(gaps_ns)
+            after = NO_PRESSURE if memory_bytes is None else pressure_of(process.pid)
+        return MeasuredTurn(cell, number, puts, after.since(before), None, os.getloadavg()[0])

@@ -1,0 +1,41 @@
+"""`python -m tests.bench.latency`: this store and the real one in turns, in one picture and one table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tests.conformance.maven import JavaMissing
+from tornlog.reports.cli.options import JsonFile, PicturesDir
+from tornlog.reports.studies.latency.real.command import measure_conditions, size_named
+from tornlog.reports.studies.latency.real.turns import OWN_SOURCES, Source, TurnPlan, conditions_with
+
+from .real_source import VERSION, RealSource, real_store_program
+
+
+def latency(
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory limit of each store's process.")] = "256MiB",
+    load: Annotated[str, typer.Option(metavar="RATE", help="Bytes a second that a neighbour writes.")] = "50MiB",
+    producers: Annotated[
+        list[int] | None, typer.Option(min=1, help="Number of concurrent producers; repeatable.")
+    ] = None,
+    turns: Annotated[int, typer.Option(min=1, help="Turns, fewer if the machine is slow.")] = 20,
+    seconds: Annotated[float, typer.Option(min=0.05, help="Duration of one mode's arrivals in one turn.")] = 1.0,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Time for all turns.")] = 18.0,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Measure in DIR.")
+    ] = None,
+    out: PicturesDir = Path("out"),
+    json_file: JsonFile = None,
+) -> None:
+    """Measure put latencies of this store and of RocketMQ's own, with free memory and under pressure.
+
+    The stores, their flush modes and all conditions alternate in short turns, over the same arrivals.
+    """
+    conditions = conditions_with(size_named(memory, "--memory"), size_named(load, "--load"))
+    try:
+        sources: dict[str, Source] = {**OWN_SOURCES, VERSION: RealSource(real_store_program())}
+    except JavaMissing as missing:
+        raise typer.BadParameter(str(missing)) from missing
+    plan = TurnPlan(conditions, producers or [4], turns, seconds, sources=sources, seconds_max=60 * minutes)
+    measure_conditions(plan, directory, out, json_file)
