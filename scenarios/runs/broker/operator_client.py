@@ -158,8 +158,9 @@ class OperatorClient(BrokerUser):
         validates = self.run.accounts[broker].tables.setting("validateSystemTopicWhenUpdateTopic", reply.asked_ns)
         is_refused = _SYSTEM_TOPIC_REMARK in (reply.response.remark or "")  # a full disk also makes a change fail
         if validates is not None and (reply.is_success if validates == "true" else is_refused):
-            summary, expected = "a change of a topic of the system is answered against the settings", validates != "true"
-            self.run.report([Violation("STATUS", summary, "", -1, "success", str(expected), str(reply.is_success))])
+            summary = "a change of a topic of the system is answered against the settings"
+            expected = str(validates != "true")
+            self.run.report([Violation("STATUS", summary, "", -1, "success", expected, str(reply.is_success))])
 
     def _use_missing_names(self, broker: str) -> None:
         """Send to an unknown topic, or pull for an unknown group. The settings decide whether the broker creates it."""
