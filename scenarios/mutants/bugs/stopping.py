@@ -1,6 +1,7 @@
 """Bugs of stops that lose data, last too long or leave files mapped, and of slow starts."""
 
 from ....store.formats.side_json import encode_side_json
+from ....store.log.allocate import AllocateMappedFileService
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue_table import ConsumeQueueTable
 from ....store.queues.flush_queues import FlushConsumeQueueService
@@ -116,3 +117,27 @@ def sleep_and_start(self: MessageStore) -> None:
 def close_no_queue(self: ConsumeQueueTable) -> None:
     """A stop leaves the files of consume queues mapped."""
     bit(bool(self.all_queues()))
+
+
+# Found in this store.
+@bug("stop-leaves-spares-mapped", AllocateMappedFileService, "finish_remaining_work", found_by=("STATUS",))
+@needs(
+    _STOPS,
+    commit_log_bytes=(1024,),
+    messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+    messages_each=(3, 8),
+    retention={"deletes_segments": (True,)},
+    faults={"failed_removal_chance": (0.7,), "slow_sync_chance": (0.4,), "slow_sync_ms_max": (12_000,)},
+)
+def close_spares_until_failure(self: AllocateMappedFileService) -> None:
+    """If the removal of an unused segment fails, a stop leaves the earlier unused segments mapped."""
+    made = [request for request in self._requests.values() if request.segment is not None]
+    self._requests.clear()
+    for request in sorted(made, key=lambda request: -request.base_offset):
+        assert request.segment is not None
+        self._release_segment(request.segment)
+        try:
+            self._queue.remove_file(request.base_offset)
+        except OSError:
+            bit(request is not made[0])
+            return
