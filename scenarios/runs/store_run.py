@@ -235,10 +235,11 @@ class Run(Execution):
         self._judge.judge_loaded_files(store, disk)
         if manager is None or not self._plan.transactions.chance:
             return
-        with self._kernel.without_scheduling_points():  # `query_offset` would take a lock, which a timeline shows
-            half_offset, op_offset = (
-                manager._offsets.get(f"{topic}@{CHECK_GROUP}", {}).get(QUEUE_ID, -1) for topic in (HALF_TOPIC, OP_TOPIC)
-            )
+        with self._kernel.without_scheduling_points():
+            offsets = manager.unlocked_offsets
+        half_offset, op_offset = (
+            offsets.get((f"{topic}@{CHECK_GROUP}", QUEUE_ID), -1) for topic in (HALF_TOPIC, OP_TOPIC)
+        )
         self._judge.report(tx.check_check_progress(self._ledger, found, half_offset, op_offset))
 
     def _recover_and_judge(self, name: str, judge: Callable[[MessageStore, Disk], object] | None = None) -> Content:
