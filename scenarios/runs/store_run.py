@@ -184,11 +184,10 @@ class Run(Execution):
         removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
         if self._plan.retention.deletes_segments or self._offline_faults.segments_are_old:
             world = replace(world, files=cast(Files, removals))
-        if read_only_from := self._plan.log_directories.read_only_from:
-            self._judge.report(self._segment_places.check_new_segments(world.files, self._config))
-            if number >= read_only_from:
-                first = self._config.commit_log_directories[0]
-                self._config = replace(self._config, read_only_commit_log_store_paths=first)
+        self._judge_segment_places(disk)
+        if 0 < self._plan.log_directories.read_only_from <= number:
+            first = self._config.commit_log_directories[0]
+            self._config = replace(self._config, read_only_commit_log_store_paths=first)
         store = MessageStore(world, self._config)
         self._load_and_judge(store, disk, machine)
         self._store = removals.store = store
@@ -226,6 +225,10 @@ class Run(Execution):
         self._judge.judge_recovery(store, disk)
         return store
 
+    def _judge_segment_places(self, disk: Disk) -> None:
+        is_limited = self._plan.capacity_bytes > 0
+        self._judge.report(self._segment_places.check_new_segments(disk, self._config, is_limited=is_limited))
+
     def _load_and_judge(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         self._progress.attach(store)
         self._load_store(store, disk, machine, partial(self._progress.load, store))
@@ -250,8 +253,7 @@ class Run(Execution):
 
         def body() -> Content:
             world = world_of(machine, disk, core=core_of(self._plan))
-            if self._plan.log_directories.read_only_from:
-                self._judge.report(self._segment_places.check_new_segments(world.files, self._config))
+            self._judge_segment_places(disk)
             store = MessageStore(world, self._config)
             self._load_and_judge(store, disk, machine)
             if judge is not None:
