@@ -205,6 +205,10 @@ class Disk:
         """Whether the name survives a crash on every file system. For judges."""
         return self._names.current.inode(path) is not None and self._names.is_name_durable(path)
 
+    def undurable_names(self, directory: str) -> list[str]:
+        """Return the paths in a directory that a crash may remove or restore on some file system. For judges."""
+        return self._names.undurable_names(directory)
+
     def is_dirty(self, path: str, start: int, end: int) -> bool:
         """Whether bytes [start, end) are not written back yet. For judges."""
         inode = self._names.current.inode(path)

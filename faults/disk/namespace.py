@@ -335,6 +335,10 @@ class Namespace:
         """Whether syncs of the directory cover all changes of a name."""
         return all(change.path != path for change in self._in_directory.get(parent_of(path), ()))
 
+    def undurable_names(self, directory: str) -> list[str]:
+        """Return the paths in a directory whose creation or removal no sync of the directory covers."""
+        return sorted({change.path for change in self._in_directory.get(directory, ())})
+
     def acknowledge_file(self, inode: Inode, upto: int) -> bool:
         """Acknowledge the changes that sync_file would make durable. Return whether an acknowledged change is
         unsynced.

@@ -3,7 +3,6 @@
 import errno
 from dataclasses import dataclass, field
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from ...sim.machine import Machine
 from ..kinds import FaultKind
@@ -35,7 +34,7 @@ class Volume:
     limit_bytes: int | None
     _reported_bytes: tuple[int, int] | None = None  # lowest and highest used space since `take_used_extremes`
     _holders: dict[int, Machine] = field(default_factory=dict)  # lock holders by file number
-    _maps: WeakKeyDictionary[object, tuple[Machine, str, Inode]] = field(default_factory=WeakKeyDictionary)
+    _maps: dict[object, tuple[Machine, str, Inode]] = field(default_factory=dict)  # until they are closed
 
     def note_map(self, mapped: object, machine: Machine, path: str, inode: Inode) -> None:
         self._maps[mapped] = machine, path, inode

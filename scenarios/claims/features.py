@@ -201,8 +201,7 @@ class LogDirectoryPlan:
     """Changes of the log directories between two starts."""
 
     read_only_from: int = knob_field(0, plain=0)
-    """The life, counted from 0, from which on the first of several log directories is read-only. The places of segments
-    are checked if this is not 0, also if the run has fewer lives."""
+    """The life, counted from 0, from which on the first of several log directories is read-only. 0: never."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,12 @@ class Scenario:
     ) -> "Scenario":
         return cls(name, claim, Ranges(**chosen), stream)
 
+    def with_late_optional(
+        self, chance: float, /, **optional: Mapping[str, Options | Mapping[str, Options]]
+    ) -> "Scenario":
+        """See `Ranges.with_late_optional`."""
+        return replace(self, ranges=self.ranges.with_late_optional(chance, **optional))
+
     @property
     def can_run(self) -> bool:
         """Whether the extras that the scenario needs are installed."""

@@ -145,6 +145,7 @@ class Judge:
             self.report(idx.check_lookups(store, found))
         self.judge_positions(store, disk)
         self.report(pos.check_truncated_bytes(store, disk))
+        self.report(pos.check_log_names(store, disk))
         self.report(scan.check_reported_damage(self._plan, store.last_recovery))
         # After a failed fsync and a process kill, dropped data is in the page cache in clean pages.
         durable = not allowances.count_sync_errors(disk) and not disk.injected["lying sync"]
@@ -180,6 +181,7 @@ class Judge:
             self.report(CHECKERS[name](evidence))
         self.judge_positions_without_retention(store, disk)
         self.report(pos.check_truncated_bytes(store, disk))
+        self.report(pos.check_log_names(store, disk))
         return found
 
     def judge_services(self, store: MessageStore, machine: Machine, *others: Service | None) -> None:

@@ -28,7 +28,7 @@ from ..claims.machine import config_of
 from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle.disk_space import DiskRoom
 from ..oracle.evidence import Violation, tries_collected
-from ..oracle.invariants import live
+from ..oracle.invariants import live, side_files
 from ..oracle.invariants.quiescence import Cursor
 from ..oracle.judge import Judge, StopOnViolation
 from ..oracle.ledger import Ledger, OnRequest, Versions
@@ -196,6 +196,7 @@ class Execution(ABC):
         except OSError as error:
             die_if_excused(self._kernel, machine, disk, error)
             raise
+        self._judge.report(side_files.check_started_delivery(store, disk))
 
     def _make_users(
         self,

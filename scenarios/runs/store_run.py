@@ -184,11 +184,10 @@ class Run(Execution):
         removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
         if self._plan.retention.deletes_segments or self._offline_faults.segments_are_old:
             world = replace(world, files=cast(Files, removals))
-        if read_only_from := self._plan.log_directories.read_only_from:
-            self._judge.report(self._segment_places.check_new_segments(world.files, self._config))
-            if number >= read_only_from:
-                first = self._config.commit_log_directories[0]
-                self._config = replace(self._config, read_only_commit_log_store_paths=first)
+        self._judge_segment_places(disk)
+        if 0 < self._plan.log_directories.read_only_from <= number:
+            first = self._config.commit_log_directories[0]
+            self._config = replace(self._config, read_only_commit_log_store_paths=first)
         store = MessageStore(world, self._config)
         self._load_and_judge(store, disk, machine)
         self._store = removals.store = store
@@ -226,6 +225,10 @@ class Run(Execution):
         self._judge.judge_recovery(store, disk)
         return store
 
+    def _judge_segment_places(self, disk: Disk) -> None:
+        is_limited = self._plan.capacity_bytes > 0
+        self._judge.report(self._segment_places.check_new_segments(disk, self._config, is_limited=is_limited))
+
     def _load_and_judge(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         self._progress.attach(store)
         self._load_store(store, disk, machine, partial(self._progress.load, store))
@@ -235,10 +238,11 @@ class Run(Execution):
         self._judge.judge_loaded_files(store, disk)
         if manager is None or not self._plan.transactions.chance:
             return
-        with self._kernel.without_scheduling_points():  # `query_offset` would take a lock, which a timeline shows
-            half_offset, op_offset = (
-                manager._offsets.get(f"{topic}@{CHECK_GROUP}", {}).get(QUEUE_ID, -1) for topic in (HALF_TOPIC, OP_TOPIC)
-            )
+        with self._kernel.without_scheduling_points():
+            offsets = manager.unlocked_offsets
+        half_offset, op_offset = (
+            offsets.get((f"{topic}@{CHECK_GROUP}", QUEUE_ID), -1) for topic in (HALF_TOPIC, OP_TOPIC)
+        )
         self._judge.report(tx.check_check_progress(self._ledger, found, half_offset, op_offset))
 
     def _recover_and_judge(self, name: str, judge: Callable[[MessageStore, Disk], object] | None = None) -> Content:
@@ -249,8 +253,7 @@ class Run(Execution):
 
         def body() -> Content:
             world = world_of(machine, disk, core=core_of(self._plan))
-            if self._plan.log_directories.read_only_from:
-                self._judge.report(self._segment_places.check_new_segments(world.files, self._config))
+            self._judge_segment_places(disk)
             store = MessageStore(world, self._config)
             self._load_and_judge(store, disk, machine)
             if judge is not None:

@@ -266,7 +266,7 @@ class AllocateMappedFileService(Service):
                 request.done.wait(WAIT_MS)
             if request.segment is not None:
                 self._queue.remove_file(base)
-                self._close_file(base, request.segment.file)
+                self._release_segment(request.segment)
             elif request.error is None:
                 return False
             with self._lock:
@@ -281,12 +281,22 @@ class AllocateMappedFileService(Service):
         self._requests.clear()
         for request in made:
             assert request.segment is not None
-            self._close_file(request.base_offset, request.segment.file)
+            self._release_segment(request.segment)
         for base_offset in sorted((request.base_offset for request in made), reverse=True):
             try:
                 self._queue.remove_file(base_offset)
             except OSError:
                 return  # removing earlier segments would leave a gap
+
+    @property
+    def unused_segments(self) -> list[Segment]:
+        """The created segments that no put has taken yet."""
+        return [request.segment for request in self._requests.values() if request.segment is not None]
+
+    def _release_segment(self, segment: Segment) -> None:
+        self._close_file(segment.base_offset, segment.file)
+        if isinstance(segment, BufferedSegment):
+            segment.give_buffer_back()
 
     def _close_file(self, base_offset: int, file: MappedFile) -> None:
         if self.warm_up is not None:

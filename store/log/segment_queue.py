@@ -28,6 +28,8 @@ class SegmentDirectories:
         assert writable, "a queue without a directory for its segments"
         self.writable = tuple(sorted(writable))
         self.all = tuple(sorted({*writable, *read_only}))
+        self.found: list[str] = []
+        """The directories that existed at the last call of `paths`."""
         self._files = files
         self._used_ratio_max = used_ratio_max
 
@@ -45,8 +47,9 @@ class SegmentDirectories:
 
     def paths(self) -> list[str]:
         files = self._files
-        found = [f"{at}/{name}" for at in self.existing_directories() for name in files.list_directory(at)]
-        return sorted(found, key=file_name_of)
+        self.found = self.existing_directories()
+        paths = [f"{at}/{name}" for at in self.found for name in files.list_directory(at)]
+        return sorted(paths, key=file_name_of)
 
     def path(self, base_offset: int, segment_bytes: int) -> str:
         name = segment_name(base_offset)
@@ -300,15 +303,15 @@ class SegmentQueue:
             raise
 
     def make_durable(self, first: int) -> None:
-        """Sync content, sizes and names of the segments from index `first` on.
+        """Sync content and sizes of the segments from index `first` on, and all directories that `load` found.
 
         After a process kill, files may exist only in the page cache. A power cut could remove them together with new
-        data.
+        data. A killed truncation may have removed the last segment of a directory, which a power cut could restore.
         """
         self.flush_all()
         for segment in self.segments[first:]:
             self._world.files.sync(segment.file.path)
-        for directory in sorted({directory_of(segment.file.path) for segment in self.segments}):
+        for directory in self._directories.found:
             self._world.files.sync_directory(directory)
 
     # -- opening and cutting -----------------------------------------------------------------------

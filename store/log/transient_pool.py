@@ -31,6 +31,8 @@ class TransientStorePool:
         self._buffer_bytes = buffer_bytes
         self._count = count
         self._lock = world.tasks.lock("transient pool")
+        self.lent_count = 0
+        """Number of buffers that segments hold."""
         self._buffers: list[memoryview] = []
         """A stack: the most recently returned buffer is reused first, because it may still be in the CPU cache."""
 
@@ -46,13 +48,17 @@ class TransientStorePool:
 
     def borrow_buffer(self) -> memoryview | None:
         with self._lock:
-            return self._buffers.pop() if self._buffers else None
+            if not self._buffers:
+                return None
+            self.lent_count += 1
+            return self._buffers.pop()
 
     def give_back(self, buffer: memoryview) -> None:
         """Take back a buffer, to which the caller must not write any more."""
         assert len(buffer) == self._buffer_bytes, (len(buffer), self._buffer_bytes)
         with self._lock:
-            assert len(self._buffers) < self._count, "a buffer came back twice"
+            assert self.lent_count > 0, "a buffer came back twice"
+            self.lent_count -= 1
             self._buffers.append(buffer)
 
     def drain(self) -> None:
@@ -126,9 +132,17 @@ class BufferedSegment(Segment):
         self.committed.set(wrote)
         self._readable_store_timestamp_ms = store_timestamp_ms
         if full:
-            buffer, self._buffer = self._buffer, _NOTHING
-            self._pool.give_back(buffer)
+            self.give_buffer_back()
         return wrote
+
+    @property
+    def holds_buffer(self) -> bool:
+        return self._buffer is not _NOTHING
+
+    def give_buffer_back(self) -> None:
+        """Return the buffer to the pool. No append or commit may follow."""
+        buffer, self._buffer = self._buffer, _NOTHING
+        self._pool.give_back(buffer)
 
     def _write(self, at: int, end: int) -> None:
         assert 0 <= at <= end <= len(self._buffer), (at, end, len(self._buffer))

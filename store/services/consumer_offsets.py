@@ -89,6 +89,13 @@ class ConsumerOffsetManager(Service):
             tables = [(key, dict(offsets)) for key, offsets in self._offsets.items()]
         return [(*key.rpartition(_SEPARATOR)[::2], offsets) for key, offsets in tables]
 
+    @property
+    def unlocked_offsets(self) -> dict[tuple[str, int], int]:
+        """Return the offsets by `<topic>@<group>` and queue id, without light queues."""
+        # Without the lock, because a simulation reads the offsets while no other task runs. A wait for the lock would
+        # be a step of the run, and the task that holds the lock may belong to a machine that has died.
+        return {(key, each): offset for key, offsets in self._offsets.items() for each, offset in offsets.items()}
+
     def remove_group(self, group: str) -> None:
         ending = f"{_SEPARATOR}{group}"
         with self._lock:

@@ -1,6 +1,7 @@
 """Answers: claims that the store's answers stay true after stops, faults and delays."""
 
 from ..scenario import Scenario
+from .disturbances import LATE_SEGMENTS
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario.define(
@@ -44,7 +45,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         faults={"short_write_chance": (0.0, 0.3)},
         endings=("stop in traffic",),
         lives=(1, 2),
-    ),
+    ).with_late_optional(0.25, late_segments=LATE_SEGMENTS),
     # Puts go to a buffer of the process. Writes fail or are short, and the process is killed or the power fails.
     Scenario.define(
         "write-buffer-kill",
@@ -65,7 +66,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "failed_sync_chance": (0.0, 0.0, 0.0, 0.03),
         },
         endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
-    ),
+    ).with_late_optional(0.25, late_segments=LATE_SEGMENTS),
     Scenario.define(
         "slow-fsync-timeout",
         "after a slow sync, OK still means durable, and a put is answered with a timeout only after the timeout has "

@@ -1,6 +1,7 @@
 """Directory: expiry, files changed by other programs, and second starts."""
 
 from ..scenario import Scenario
+from .disturbances import LATE_SEGMENTS
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Old segments are deleted repeatedly. Meanwhile the machine dies.
@@ -25,7 +26,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         errors_stop=(True, True, False),
         lives=(1, 2, 3),
         endings=(*("crash in traffic", "crash in traffic", "crash at rest", "crash in load"), *("stop", "stop")),
-    ),
+    ).with_late_optional(0.15, late_segments=LATE_SEGMENTS),
     # A pass of the transaction check pauses while retention deletes its half messages and op messages.
     Scenario.define(
         "transaction-expired",

@@ -3,6 +3,8 @@
 from ..disk_models import DISK_MODELS
 from ..scenario import Scenario
 
+LATE_SEGMENTS = {"faults": {"slow_sync_chance": (0.4,), "slow_sync_ms_max": (12_000,)}}
+"""Puts give up on a new segment after 5 s, and the segment is created later."""
 _UNSOUND = ("lying-disk", "dying-disk")
 
 SCENARIOS: tuple[Scenario, ...] = (

@@ -57,7 +57,7 @@ def leave_spare_segments(self: AllocateMappedFileService) -> None:
     self._requests.clear()
 
 
-@bug("log-directories-unused", SegmentDirectories, "path", found_by=("FILES",))
+@bug("log-directories-unused", SegmentDirectories, "path", found_by=("POS",))
 @needs(directories={"log_directories": (2, 3)}, commit_log_bytes=(1024, 2048))
 def path_in_first(self: SegmentDirectories, base_offset: int, segment_bytes: int) -> str:
     """All new segments go to the first of several log directories."""

@@ -1,8 +1,10 @@
 """Bugs of recovery: truncation of the log, queue entries, and queue offsets."""
 
+from ....store.directories import directory_of
 from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ....store.log.checkpoint import StoreCheckpoint
 from ....store.log.segment import first_nonzero
+from ....store.log.segment_queue import SegmentQueue
 from ....store.message_store import MessageStore
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.dispatch import DispatchService
@@ -194,3 +196,17 @@ def trust_queues_after_clean_exit(self: Recovery, trusted: int) -> object:
         bit(trusted > 0 and not self._queues_are_vouched)
         self._queues_are_vouched = True
     return trust_queues_after_clean_exit.original(self, trusted)
+
+
+# A killed recovery may have removed a segment without a sync of its directory. After a power cut, the truncated records
+# of the segment reappear.
+@bug("newest-log-directory-synced", SegmentQueue, "make_durable", found_by=("POS",))
+@needs(SCENARIOS["crash-in-log-truncation"].ranges, directories={"log_directories": (2, 3)})
+def sync_newest_directory(self: SegmentQueue, first: int) -> None:
+    """With several log directories, recovery syncs only the directory of the newest segment."""
+    self.flush_all()
+    for segment in self.segments[first:]:
+        self._world.files.sync(segment.file.path)
+    bit(len({directory_of(segment.file.path) for segment in self.segments}) > 1)
+    for segment in self.segments[-1:]:
+        self._world.files.sync_directory(directory_of(segment.file.path))

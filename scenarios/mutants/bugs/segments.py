@@ -44,6 +44,27 @@ def take_finished_segment(self: AllocateMappedFileService, base_offset: int) -> 
     return take_finished_segment.original(self, base_offset)
 
 
+# With a pool, the broker soon refuses all sends as busy. RocketMQ keeps such a request in its table, too.
+@bug("late-segment-forgotten", AllocateMappedFileService, "take_segment", found_by=("STATUS",))
+@needs(
+    SCENARIOS["shutdown-under-load"].ranges,
+    sync_flush=(False,),
+    memory={"transient_pool": (True,)},
+    commit_log_bytes=(2048,),
+    messages={"body_bytes_max": (300, 700)},
+    faults={"slow_sync_chance": (0.4,), "slow_sync_ms_max": (12_000,)},
+)
+def take_and_forget_late_segment(self: AllocateMappedFileService, base_offset: int) -> Segment | None:
+    """After a put gives up on a new segment, the next put creates the segment again, and its first buffer is lost."""
+    taken = take_and_forget_late_segment.original(self, base_offset)
+    if taken is None:
+        with self._lock:
+            request = self._requests.get(base_offset)
+            if bit(request is not None and request.segment is None and request.error is None):
+                del self._requests[base_offset]
+    return taken
+
+
 # A crash between the creation and the extension of a segment leaves an empty file.
 @bug("zero-length-trailing-file", SegmentQueue, "is_expendable", found_by=("START",))
 @needs(commit_log_bytes=(2048,), endings=("crash in traffic",))

@@ -10,6 +10,7 @@ from ....store.plugins import AnyMessageStore
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.side_file import SideFile
+from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
@@ -130,6 +131,15 @@ def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
                     offsets[queue_id] = end
                     clamped += 1
     return clamped
+
+
+# RocketMQ does not correct the progress at all.
+@bug("delay-correction-in-memory", ScheduleMessageService, "persist_correction", found_by=("META",))
+@needs(SCENARIOS["delayed-delivery"].ranges, endings=("stop and damage",), lives=(2, 3))
+def forget_correction(self: ScheduleMessageService) -> None:
+    """A start corrects delivery progress beyond the end of its queue, but the next crash undoes the correction."""
+    bit(self._corrected)
+    self._corrected = False
 
 
 @bug("commit-one-short", ConsumerOffsetManager, "commit_offset", found_by=("META", "REDEL", "QUIET", "TX"))

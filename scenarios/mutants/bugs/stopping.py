@@ -2,6 +2,7 @@
 
 from ....store.formats.messages import AppendMessageResult, PutMessageStatus
 from ....store.formats.side_json import encode_side_json
+from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.commit_log import CommitLog
 from ....store.log.put_encoder import EncodedPut
 from ....store.message_store import MessageStore
@@ -136,3 +137,27 @@ def _append_in_a_stop(
     result = _append_in_a_stop.original(self, encoded, store_timestamp_ms)
     bit("_is_stopping" in vars(self))
     return result
+
+
+# Found in this store.
+@bug("stop-leaves-spares-mapped", AllocateMappedFileService, "finish_remaining_work", found_by=("STATUS",))
+@needs(
+    _STOPS,
+    commit_log_bytes=(1024,),
+    messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+    messages_each=(3, 8),
+    retention={"deletes_segments": (True,)},
+    faults={"failed_removal_chance": (0.7,), "slow_sync_chance": (0.4,), "slow_sync_ms_max": (12_000,)},
+)
+def close_spares_until_failure(self: AllocateMappedFileService) -> None:
+    """If the removal of an unused segment fails, a stop leaves the earlier unused segments mapped."""
+    made = [request for request in self._requests.values() if request.segment is not None]
+    self._requests.clear()
+    for request in sorted(made, key=lambda request: -request.base_offset):
+        assert request.segment is not None
+        self._release_segment(request.segment)
+        try:
+            self._queue.remove_file(request.base_offset)
+        except OSError:
+            bit(request is not made[0])
+            return

@@ -33,7 +33,7 @@ CHECKED: dict[str, CheckedFields] = {
     "QOFF": CheckedFields(("queueOffset", "light queues", "answer to a put: queueOffset", "answer: queueId, msgId")),
     "IDX": CheckedFields(("index: keys, hashes, phyOffset, times, slots", "answers of look-ups")),
     "POS": CheckedFields(
-        ("flushed", "readable", "committed", "wrote", "flushedWhere", "bytes on the disk", "directories of segments")
+        ("flushed", "readable", "committed", "wrote", "flushedWhere", "bytes on the disk", "places of segments")
     ),
     "CKPT": CheckedFields(("checkpoint: the times of log, queues and index",)),
     "STATUS": CheckedFields(("answer to a put: status, time", "flags", "marker of an unclean exit")),
@@ -46,7 +46,7 @@ CHECKED: dict[str, CheckedFields] = {
     ),
     "META": CheckedFields(("progress of groups and levels", "versions of side files", "topics and groups of a broker")),
     "SCAN": CheckedFields(("where a recovery begins to read", "the damage that it reports")),
-    "FILES": CheckedFields(("names, sizes and modification times of files", "directories of the log")),
+    "FILES": CheckedFields(("names, sizes and modification times of files",)),
     "SCHED": CheckedFields(("storeTimestamp", "delivery of a delayed message", "progress of levels")),
     "REDEL": CheckedFields(("copies of a delayed message", "progress of groups and levels")),
     "CLEAN": CheckedFields(("minOffset of log and queues", "removed files", "answers about expired messages")),

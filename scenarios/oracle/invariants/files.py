@@ -1,7 +1,7 @@
 """FILES: a store leaves exactly its own files, each in its directory, with its size and its time.
 
     file                directory                                          size
-    log segment n       number n mod p of the p log directories, sorted    mappedFileSizeCommitLog
+    log segment         a log directory, which POS checks                  mappedFileSizeCommitLog
     queue segment       consumequeue/TOPIC/ID                              mappedFileSizeConsumeQueue, whole entries
     its extension       consumequeue_ext/TOPIC/ID                          mappedFileSizeConsumeQueueExt
     index file          index                                              header, slots and entries
@@ -62,7 +62,6 @@ def check_files(store: MessageStore, disk: Disk, *, is_stopped: bool = False) ->
             yield _violation("a file of the store is missing or has a wrong size", path, "size", size_bytes, found)
     if disk.content(config.lock_path) != _LOCK:
         yield _violation("the lock file", config.lock_path, "content", _LOCK, disk.content(config.lock_path))
-    yield from _check_log_directories(store)
 
 
 def _named_foreign(store: MessageStore) -> tuple[str, ...]:
@@ -80,21 +79,6 @@ def _sizes_by_path(store: MessageStore) -> dict[str, int]:
     if store.index is not None:
         sizes |= {file.file.path: store.index.table.file_bytes for file in store.index.table.files}
     return sizes | {config.checkpoint_path: _CHECKPOINT_BYTES, config.lock_path: len(_LOCK)}
-
-
-def _check_log_directories(store: MessageStore) -> Iterator[Violation]:
-    """Check the directory of each segment, unless some are read-only: POS then checks new segments.
-
-    Source: RocketMQ MultiPathMappedFileQueue.tryCreateMappedFile.
-    """
-    directories = sorted(store.config.writable_commit_log_directories)
-    if len(directories) < len(store.config.commit_log_directories):
-        return
-    for segment in store.log.segments:
-        wanted = directories[segment.base_offset // store.log.segment_bytes % len(directories)]
-        found = segment.file.path.rpartition("/")[0]
-        if found != wanted:
-            yield _violation("a segment is in another log directory", segment.file.path, "directory", wanted, found)
 
 
 def read_times(disk: Disk, config: StoreConfig) -> dict[str, int | None]:

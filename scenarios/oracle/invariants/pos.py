@@ -95,6 +95,18 @@ def check_truncated_bytes(store: MessageStore, disk: Disk) -> Iterator[Violation
             yield _broken("what was cut may come back", file, end, "zeros behind the end", "durable", "dirty")
 
 
+def check_log_names(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+    """After a load, yield each name in a log directory that a power cut may remove or restore.
+
+    A killed process may have created or removed the file without a sync of the directory. If a power cut restores a
+    truncated segment, its records reappear.
+    """
+    for directory in store.config.commit_log_directories:
+        record_tried("POS")
+        for path in disk.undurable_names(directory):
+            yield _broken("a load leaves a name in a log directory unsynced", path, 0, "name", "durable", "not synced")
+
+
 def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation]:
     file, committed = segment.file.path, segment.committed.get()
     try:

@@ -4,11 +4,13 @@ A side file is always replaced as a whole. Before their first use, loaded offset
 queues. A load must fail if no complete version is readable. The other content of side files is not checked.
 """
 
+import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from struct import Struct
 from typing import NamedTuple, TypeVar
 
 from ....faults.disk.disk import Disk
+from ....store.config import BrokerRole
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.log.segment import Segment
 from ....store.message_store import MessageStore
@@ -22,6 +24,7 @@ from .units import find_undurable_units
 
 Value = TypeVar("Value")
 
+_LEVEL_PROGRESS = re.compile(rb"\b(\d+)\"?:(\d+)")
 _SHOWN_BYTES = 120
 _TIME_NAMES = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
 
@@ -119,6 +122,23 @@ def check_delay_levels(store: MessageStore) -> Iterator[Violation]:
                 f"{least} to {most}",
                 str(offset),
             )
+
+
+def check_started_delivery(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+    """META: after a start, yield each delay level whose progress in the file is beyond its queue.
+
+    Otherwise the queue may grow past this progress, and the next start would skip the new messages before it. A slave
+    has its master's progress, and a damaged file is not checked.
+    """
+    path = store.schedule.file.path
+    if store.config.broker_role is BrokerRole.SLAVE:
+        return
+    for level, offset in _LEVEL_PROGRESS.findall(disk.content(path)):
+        record_tried("META")
+        end = store.commit_log.topic_queue_table.get((SCHEDULE_TOPIC, int(level) - 1), 0)
+        if int(offset) > end:
+            summary = f"after a start, the file has progress of delay level {int(level)} beyond its queue"
+            yield Violation("META", summary, path, 0, "progress", f"<= {end}", str(int(offset)))
 
 
 def check_clamped_offsets(

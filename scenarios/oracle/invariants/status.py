@@ -12,6 +12,7 @@ from ....sim.machine import Machine
 from ....store.errors import StoreNotReadableError
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
+from ....store.log.transient_pool import BufferedSegment
 from ....store.message_store import MessageStore
 from ....store.running_flags import RefusalReason
 from ...claims.plan import Plan
@@ -223,12 +224,24 @@ def check_stopped_store(store: MessageStore, disk: Disk, machine: Machine) -> It
             yield Violation("STATUS", "a clean stop left the marker", marker, 0, "file", "none", "there")
     for path in disk.mapped_paths(machine):
         yield Violation("STATUS", "a clean stop left a file mapped", path, 0, "map", "none", "there")
+    yield from check_lent_buffers(store)
     try:
         result = store.get_message(_UNUSED_TOPIC, 0, 0)  # reads no memory-mapped file
     except StoreNotReadableError:
         return
     summary = "a store that was stopped still answers"
     yield Violation("READ", summary, "", -1, "answer", "StoreNotReadableError", result.status.value)
+
+
+def check_lent_buffers(store: MessageStore) -> Iterator[Violation]:
+    """Yield a violation if the transient pool has lent a buffer that no segment holds. No put or allocation may run."""
+    if store.pool is None:
+        return
+    segments = (*store.log.segments, *store.allocate.unused_segments)
+    held = sum(isinstance(segment, BufferedSegment) and segment.holds_buffer for segment in segments)
+    if store.pool.lent_count != held:
+        summary, found = "a buffer of the transient pool belongs to no segment", str(store.pool.lent_count)
+        yield Violation("STATUS", summary, "", -1, "lent buffers", str(held), found)
 
 
 def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:

@@ -129,13 +129,7 @@ class WatchedCopies:
     def _tables_of(self, broker: Broker) -> Tables:
         with self._kernel.without_scheduling_points():
             topics, groups = (VersionedEntries(each.version, each.table) for each in (broker.topics, broker.groups))
-            # The lock of the offsets may belong to a task of another machine, which can die.
-            offsets = {
-                (key, queue_id): offset
-                for key, table in broker.offsets._offsets.items()
-                for queue_id, offset in table.items()
-            }
-            return Tables(topics, groups, offsets, dict(broker.own_store.schedule.offsets))
+            return Tables(topics, groups, broker.offsets.unlocked_offsets, dict(broker.own_store.schedule.offsets))
 
 
 def note_commits(offsets: ConsumerOffsetManager, commits: CommittedOffsets) -> None:

@@ -34,6 +34,26 @@ def test_mapping_creates_or_extends_a_file_and_never_shrinks_it(files: Any) -> N
     assert files.status("/a").size_bytes == 20
 
 
+def test_a_map_that_is_dropped_without_close_stays_mapped_until_its_file_is_removed(rig: Any) -> None:
+    rig.files.map("/a", 10)
+    rig.files.map("/b", 10).close()
+
+    assert rig.disk.mapped_paths(rig.machine) == ["/a"]
+    rig.files.unlink("/a")
+    assert rig.disk.mapped_paths(rig.machine) == []
+
+
+def test_a_created_or_removed_name_is_undurable_until_its_directory_is_synced(rig: Any) -> None:
+    files = rig.files
+    files.map("/a", 10)
+    files.sync("/a")
+    assert rig.disk.undurable_names("/") == ["/a"]
+    files.sync_directory("/")
+    assert rig.disk.undurable_names("/") == []
+    files.unlink("/a")
+    assert rig.disk.undurable_names("/") == ["/a"]
+
+
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_stores_and_pwrites_copy_any_buffer(make_rig: Callable[..., Any], kind: Any) -> None:
     mapped = make_rig().files.map("/a", 8)

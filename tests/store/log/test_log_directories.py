@@ -251,6 +251,19 @@ def test_truncation_removes_segments_in_all_directories(lab: Make, small: Make) 
     assert log_files(bench.switch_off()) == ["a0", "b1"]
 
 
+def test_a_load_makes_a_killed_removal_durable_in_a_directory_without_segments(lab: Make, small: Make) -> None:
+    config = config_of_two_directories(small)
+    bench = lab(image_of_filled_log(lab, config, segments=2))
+
+    def body(world: World) -> None:
+        world.files.unlink("/b/log/00000000000000001024")  # by a recovery that was killed before the sync
+        MessageStore(world, config).load()
+        assert bench.disk.undurable_names("/b/log") == []
+
+    bench.run(body)
+    assert log_files(bench.switch_off()) == ["a0"]
+
+
 def test_failed_creations_leave_no_duplicate_segment(lab: Make, small: Make) -> None:
     bench = lab()
     for _ in range(2):
