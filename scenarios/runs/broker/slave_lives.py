@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ....sim.choices import Stream
-from ....store.formats.side_json import encode_side_json
+from ....store.formats.side_json import Table, encode_side_json
 from ...claims.disk_models import DISK_MODELS
 from ...claims.machine import CONFIG
 from ...claims.plan import Life, LifeEnding, Plan
@@ -70,7 +70,7 @@ class SlaveLives:
 def _tables_of_other_cluster(counter: int) -> dict[str, bytes]:
     """Return the files of a slave's tables by path. counter: the number of changes of the topics and of the groups."""
     version, name = {"counter": counter, "timestamp": 1}, "former"
-    files = {
+    files: dict[str, Mapping[str, Table]] = {
         "topics": {"dataVersion": version, "topicConfigTable": {name: {"topicName": name}}},
         "subscriptionGroup": {"dataVersion": version, "subscriptionGroupTable": {name: {"groupName": name}}},
         "consumerOffset": {"offsetTable": {f"{name}@{name}": {0: counter}}},
