@@ -291,6 +291,8 @@ class BrokerPlan:
     """The chance, per slave and life, that the slave's machine dies during the life, beside the life's own end."""
     slave_disk_loss_chance: float = knob_field(0.0, plain=0.0, weight=2)
     """The chance, per restart of a slave, that the slave gets an empty disk."""
+    slave_disk_reuse_chance: float = knob_field(0.0, plain=0.0, weight=2)
+    """The chance, per empty disk of a slave, that the disk has the tables of a broker of another cluster."""
     slave_takes_over: bool = knob_field(False, plain=False, weight=3)
     """The first master is lost at the end of the run and a slave restarts as master."""
 

@@ -93,12 +93,15 @@ class StreamEnd:
             summary, found = f"{self.who} repeats itself within an interval", _ms(now_ns - since_ns)
             yield _broken(summary, field="interval", expected=f"{self.rules.heartbeat_ms} ms", found=found)
 
+    def has_reason_to_close(self, now_ns: int) -> bool:
+        return self.may_close or now_ns - self.heard_ns >= self.rules.silence_ms * _MS
+
     def close(self, now_ns: int, *, has_reason: bool) -> Iterator[Violation]:
         if self.closed_ns is not None:
             return
         record_tried("REP")
         self.closed_ns = now_ns
-        if self.may_close or has_reason or now_ns - self.heard_ns >= self.rules.silence_ms * _MS:
+        if has_reason or self.has_reason_to_close(now_ns):
             return
         expected, found = f"after {self.rules.silence_ms} ms of silence", f"after {_ms(now_ns - self.heard_ns)}"
         yield _broken(f"{self.who} closes a healthy connection", field="close", expected=expected, found=found)
@@ -108,6 +111,8 @@ class StreamEnd:
 class MasterEnd(StreamEnd):
     """The master's end: receives reports and sends frames."""
 
+    peer: str = ""
+    """The slave's address."""
     began: int = _NOT_YET
     """Log offset of the first frame."""
     sent: int = _NOT_YET

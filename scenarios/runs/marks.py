@@ -32,6 +32,7 @@ _RUN_MARKS: dict[str, str] = {
     "slave absent": "a slave stayed off although its master ran",
     "slave died": "a slave died while its master went on",
     "slave disk lost": "a slave came back with an empty disk",
+    "slave disk reused": "a slave started on a disk with the tables of another cluster",
     "moved to what is left": "a consumer asked a broker for what had expired, and went on where the queue begins now",
     "sent to another broker": "a producer that one broker had not answered went on at another",
     "another name server": "a client turned to another name server, for one had not answered",

@@ -3,6 +3,8 @@
 from ..scenario import Scenario
 from .brokers import BROKER, FAIR, SLAVES, SLAVES_BESIDE_RETENTION, SLAVES_CHANCE
 
+_FEW_SLAVES_CHANCE = 0.1
+"""For a scenario that a slave makes 60 % dearer, and whose claim does not concern slaves."""
 SCENARIOS: tuple[Scenario, ...] = (
     # Consumers send messages back for a retry, and the broker's machine dies.
     Scenario(
@@ -179,7 +181,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "tailing_consumers": (0, 1),
                 "rest_ms_max": (0, 2_000),
             },
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+        ).with_late_optional(_FEW_SLAVES_CHANCE, slaves=SLAVES),
     ),
     # Brokers stop, die and return. Each is a name server that loses the others and gets them back.
     Scenario(

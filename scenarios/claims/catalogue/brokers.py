@@ -49,6 +49,7 @@ SLAVES: Mapping[str, Any] = {
         "slave_absence_chance": (0.0, 0.0, 0.4),
         "slave_death_chance": (0.0, 0.3, 0.6),
         "slave_disk_loss_chance": (0.0, 0.0, 0.4),
+        "slave_disk_reuse_chance": (0.0, 0.8),
     },
     "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
 }
@@ -278,7 +279,9 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "slave_takes_over": (True, True, False),
                 "off_ms_max": (1_000, 10_000, 30_000),
             },
-        ).with_late_optional(0.5, lookups={"index": {"slots": (5, 40), "keys_chance": (0.5, 1.0), "seekers": (1,)}}),
+        )
+        .with_late_optional(0.5, lookups={"index": {"slots": (5, 40), "keys_chance": (0.5, 1.0), "seekers": (1,)}})
+        .with_late_optional(0.5, reused_disks={"broker": {"slave_disk_reuse_chance": (1.0,)}}),
         stream="slaves-give-what-their-master-has",
     ),
     # A topic has queues at two masters. While one master is off, producers use the other, and clients fetch new routes.

@@ -1,5 +1,8 @@
 """Clusters: claims about a master, its slaves and their network."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..ranges import Ranges
 from ..scenario import Scenario
 
@@ -75,6 +78,36 @@ RECONNECTS = TROUBLED.replace(
     broker={"buffer_bytes": (100, 700, 65_536)},
 )
 
+STEADY_TRAFFIC: Mapping[str, Any] = {
+    "pauses": {"chance": (1.0,), "ms_max": (450,)},
+    "network": {"broken_chance": (0.0,), "half_open_chance": (0.0,)},
+    "settings": {"ha_send_heartbeat_interval_ms": (500,), "ha_housekeeping_interval_ms": (1_500,)},
+}
+"""Messages come so often that a master needs no heartbeat for longer than the interval of a silence."""
+
+FREEZES = CLUSTER.replace(
+    producers=(2,),
+    messages_each=(8,),
+    lives=(1,),
+    endings=("crash in traffic", "stop", "stop in traffic", "stop in traffic"),
+    consumers=(0,),
+    index={"slots": (0,)},
+    pauses={"chance": (0.5, 1.0), "ms_max": (450, 2_000)},
+    memory={"transient_pool": (False,)},
+    attribute_points=(True,),
+    heals=(False, False, False, True),
+    cluster={
+        "slaves": (3,),
+        "sync_master": (True,),
+        "slave_timeout_ms": (200, 1000, 3000),
+        "transfer_batch_bytes": (500, 32_768),
+        "gathers": (True, True, False),
+    },
+    network={"split_chance": (0.0,)},
+    disturbances={"paused_machine_chance": (0.3,)},
+    settings={"ha_send_heartbeat_interval_ms": (500,), "ha_housekeeping_interval_ms": (1_500,)},
+)
+
 SCENARIOS: tuple[Scenario, ...] = (
     # The master's disk is lost at the end of the run. Syncs may fail on all machines.
     Scenario(
@@ -138,6 +171,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         "replication-reconnects",
         "whenever connections of slaves end, each frame, report and answer is the one that its connection permits, and "
         "each end notices a silence in time",
-        RECONNECTS,
+        RECONNECTS.with_late_optional(0.2, steady=STEADY_TRAFFIC),
+    ),
+    # All machines freeze for longer than the interval of a silence. The master then ends several connections at once.
+    Scenario(
+        "slaves-leave-together",
+        "when several slaves leave and connect at the same moment, puts wait for exactly the slaves that are connected",
+        FREEZES,
     ),
 )

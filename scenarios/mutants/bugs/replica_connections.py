@@ -9,7 +9,7 @@ from ....store.network import Connection
 from ....store.replication.ha_client import CONNECT_MS, RECONNECT_MS, HAClient
 from ....store.replication.ha_service import HAConnection, HAService
 from ....store.replication.replica_log import ReplicaLog
-from ...claims.catalogue.clusters import CLUSTER, RECONNECTS
+from ...claims.catalogue.clusters import CLUSTER, RECONNECTS, STEADY_TRAFFIC
 from ..mutant import bit, bug, needs
 
 _NS_PER_MS = 1_000_000
@@ -331,3 +331,26 @@ def begin_header_anew(self: FrameReader, received: bytes) -> Iterator[TransferPi
     bit(bool(self._head))
     self._head.clear()
     yield from begin_header_anew.original(self, received)
+
+
+@bug("slave-counts-heartbeats-only", HAClient, "_report_progress", found_by=("REP",))
+@needs(RECONNECTS.replace(**STEADY_TRAFFIC))
+def report_unless_heartbeats_lack(self: HAClient, connection: Connection, replica: ReplicaLog) -> None:
+    """A slave that gets data, and therefore no heartbeat, takes its master for silent and ends the connection."""
+    now_ns = self._now_ns()
+    heard_ns = vars(replica).setdefault("_heartbeat_ns", now_ns)
+    if bit(now_ns - heard_ns >= self._config.ha_housekeeping_interval_ms * _NS_PER_MS):
+        raise TimeoutError("no heartbeat arrives")
+    report_unless_heartbeats_lack.original(self, connection, replica)
+
+
+@report_unless_heartbeats_lack.also(ReplicaLog, "_count_heartbeat")
+def _count_heartbeat_as_life(self: ReplicaLog) -> None:
+    vars(self).pop("_heartbeat_ns", None)
+    _count_heartbeat_as_life.original(self)
+
+
+@report_unless_heartbeats_lack.also(ReplicaLog, "start_stream")
+def _count_start_as_life(self: ReplicaLog, kept_offset: int) -> int:
+    vars(self).pop("_heartbeat_ns", None)
+    return _count_start_as_life.original(self, kept_offset)

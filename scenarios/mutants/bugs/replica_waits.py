@@ -3,7 +3,7 @@
 from ....store.formats.messages import PutMessageStatus
 from ....store.log.group_transfer import GroupTransfer, GroupTransferRequest, Replica
 from ....store.replication.ha_service import HAConnection
-from ...claims.catalogue.clusters import RECONNECTS
+from ...claims.catalogue.clusters import FREEZES, RECONNECTS
 from ..mutant import bit, bug, needs
 
 _WAITING = RECONNECTS.replace(cluster={"sync_master": (True,)})
@@ -105,3 +105,29 @@ def leave_waiting(self: GroupTransfer) -> None:
     """A stop of replication does not end the waits of puts, which last until slaveTimeout."""
     bit(bool(self._requests))
     self.replicas = ()
+
+
+@bug("ha-put-gives-up-after-reports", GroupTransfer, "complete_reported_requests", found_by=("REP", "STATUS"))
+@needs(_WAITING, cluster={"transfer_batch_bytes": (50,)})
+def complete_or_give_up(self: GroupTransfer, replica: Replica) -> None:
+    """A put waits for five reports only, although its bytes need more frames."""
+    complete_or_give_up.original(self, replica)
+    with self._lock:
+        before = vars(self).get("_reports_seen", {})
+        seen = vars(self)["_reports_seen"] = {each: before.get(each, 0) + 1 for each in self._requests}
+        over = [each for each, reports in seen.items() if reports >= 5]
+        self._requests = [each for each in self._requests if each not in over]
+    for request in over:
+        bit()
+        request.complete(PutMessageStatus.FLUSH_SLAVE_TIMEOUT)
+
+
+@bug("ha-replicas-read-unlocked", GroupTransfer, "remove_replica", found_by=("REP", "QUIET"))
+@needs(FREEZES)
+def remove_from_old_list(self: GroupTransfer, replica: Replica) -> None:
+    """If two slaves leave at the same moment, puts still wait for one of them."""
+    before = self.replicas
+    rest = tuple(each for each in before if each is not replica)
+    with self._lock:
+        bit(self.replicas is not before)
+        self.replicas = rest

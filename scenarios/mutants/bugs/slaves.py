@@ -19,6 +19,7 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import JsonMembers, decode_json_body
 from ....store.index.key_query import QueryMessageResult
 from ....store.message_store import MessageStore
+from ....store.services.consumer_offsets import ConsumerOffsetManager, decoded_consumer_offsets
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
@@ -71,9 +72,9 @@ def synchronize_without_groups(self: SlaveSynchronize) -> None:
 
 
 @bug("slave-keeps-own-table", VersionedTable, "replace", found_by=("REP",))
-@needs(_READS, consumers=(2,), broker={"client_death_chance": (0.05,), "off_ms_max": (30_000,)})
+@needs(_READS, broker={"slave_disk_reuse_chance": (1.0,)})
 def replace_if_newer(self: VersionedTable, members: JsonMembers) -> bool:  # type: ignore[type-arg]
-    """A slave on which a client created a topic or group compares counters, and ignores its master's table."""
+    """A slave whose tables had more changes than its master's ignores its master's topics and groups."""
     version, _ = self._parse_members(members)
     if bit(version.counter <= self.version.counter and version != self.version):
         return False
@@ -149,3 +150,15 @@ def query_at_masters(
     found = query_at_masters.original(self, topic, key, max_messages, begin_ms, end_ms)
     is_slave = self.config.broker_role is BrokerRole.SLAVE
     return QueryMessageResult() if bit(is_slave and bool(found.records)) else found
+
+
+@bug("slave-offsets-merged", ConsumerOffsetManager, "replace", found_by=("REP",))
+@needs(_READS, broker={"slave_disk_reuse_chance": (1.0,)})
+def merge_offsets(self: ConsumerOffsetManager, raw: bytes, sender: str) -> None:
+    """A slave keeps the offsets of groups that its master does not have, such as deleted ones."""
+    offsets, light_offsets = decoded_consumer_offsets(raw, sender)
+    with self._lock:
+        bit(not self._offsets.keys() <= offsets.keys())
+        for key, table in offsets.items():
+            self._offsets.setdefault(key, {}).update(table)
+        self._light_offsets.update(light_offsets)

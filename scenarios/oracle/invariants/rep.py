@@ -11,7 +11,7 @@ Zeros in a record's times and hosts are not checked, because recovery cannot not
 slave's queues.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +95,27 @@ def check_slave_wait(
     if summary:
         summary = f"{put.name} was answered {status.value}, but {summary}"
         yield _broken(summary, "commitlog", start, "status", expected, status.value)
+
+
+def check_counted_slaves(
+    counted: Collection[str], ends: Sequence[MasterEnd], now_ns: int, late_ns: Callable[[int], int]
+) -> Iterator[Violation]:
+    """Yield a slave for which puts of a SYNC_MASTER wait although it has left, or do not wait although it is connected.
+
+    counted: the addresses of the slaves for which puts wait. ends: see `check_slave_wait`. late_ns: returns by how much
+    the master may be late since a time.
+    """
+    record_tried("REP")
+    for end in ends:
+        is_open = end.closed_ns is None
+        since_ns = end.reports[0][0] if is_open and end.is_replica else end.closed_ns
+        is_ending = is_open and end.has_reason_to_close(now_ns)
+        if since_ns is None or is_ending or (end.peer in counted) is is_open:
+            continue
+        if now_ns - since_ns > late_ns(since_ns):
+            summary = "no put waits for a connected slave" if is_open else "puts wait for a slave that has left"
+            expected = f"{'with' if is_open else 'without'} {end.peer}"
+            yield _broken(summary, field="slaves", expected=expected, found=str(counted))
 
 
 def check_sent_frame(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator[Violation]:

@@ -1,12 +1,13 @@
 """Broker nodes: the machines of masters and slaves."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
 from ....faults.disk.disk import Disk
+from ....faults.disk.image import Image
 from ....faults.simulation.disk_lifecycle import DiskLifecycle
 from ....sim.errors import MachineDied
 from ....sim.kernel import Kernel
@@ -33,6 +34,7 @@ from ...oracle.invariants.side_files import WatchedSideFile
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
 from ...workload import operators
+from ...workload.damage import image_with_file
 from ..loading import die_if_excused, load_judged
 from ..machines import Node, PoweredMachine
 from ..settling import Settling
@@ -134,13 +136,16 @@ class BrokerNode(Node):
     def has_been_on(self) -> bool:
         return self._life is not None
 
-    def lose_disk(self) -> None:
-        """Replace the disk of a slave that is off by an empty one."""
+    def replace_disk(self, tables: Mapping[str, bytes]) -> None:
+        """Replace the disk of a slave that is off by one with these files of tables and without a log."""
         assert self.is_put_away, f"{self.name} is on"
         assert self.copies is not None, "only slaves lose their disks"
         self.lasting.next_image()
-        self.lasting.set_next_image(None)
-        self.copies.forget_files()
+        image = Image({}, ())
+        for path, raw in tables.items():
+            image = image_with_file(image, path, raw)
+        self.lasting.set_next_image(image if tables else None)
+        self.copies.expect_files(tables)
 
     def _note_death(self) -> None:
         self.died_ns = self._kernel.now_ns

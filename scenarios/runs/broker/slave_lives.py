@@ -1,15 +1,18 @@
-"""Slave lives: absences, deaths and lost disks of slaves, beside the ends of lives that a plan specifies."""
+"""Slave lives: absences, deaths and new disks of slaves, beside the ends of lives that a plan specifies."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ....sim.choices import Stream
+from ....store.formats.side_json import Table, encode_side_json
 from ...claims.disk_models import DISK_MODELS
+from ...claims.machine import CONFIG
 from ...claims.plan import Life, LifeEnding, Plan
 from .broker_node import BrokerNode
 
 _DEATH_MS_MAX = 8_000
 """A slave copies its master's tables 3 s after its start."""
+_COUNTER_MAX = 100
 
 
 class SlaveLives:
@@ -49,8 +52,28 @@ class SlaveLives:
                 yield node, Life(LifeEnding.CRASH_AT_REST, profile, -1, "after", 0)
 
     def prepare_start(self, node: BrokerNode) -> None:
-        """Give a slave that restarts an empty disk by chance."""
-        chance = self._broker.slave_disk_loss_chance
-        if node.is_slave and node.has_been_on and self._streams(f"{node.name}/lives").chance(chance, "loses its disk"):
+        """Give a slave that starts a new disk by chance, and always at its first start."""
+        if not node.is_slave:
+            return
+        stream, plan = self._streams(f"{node.name}/lives"), self._broker
+        if node.has_been_on:
+            if not stream.chance(plan.slave_disk_loss_chance, "loses its disk"):
+                return
             self._hits["slave disk lost"] += 1
-            node.lose_disk()
+        tables: Mapping[str, bytes] = {}
+        if stream.chance(plan.slave_disk_reuse_chance, "reuses a disk"):
+            self._hits["slave disk reused"] += 1
+            tables = _tables_of_other_cluster(stream.randint(1, _COUNTER_MAX, "counter of the tables"))
+        node.replace_disk(tables)
+
+
+def _tables_of_other_cluster(counter: int) -> dict[str, bytes]:
+    """Return the files of a slave's tables by path. counter: the number of changes of the topics and of the groups."""
+    version, name = {"counter": counter, "timestamp": 1}, "former"
+    files: dict[str, Mapping[str, Table]] = {
+        "topics": {"dataVersion": version, "topicConfigTable": {name: {"topicName": name}}},
+        "subscriptionGroup": {"dataVersion": version, "subscriptionGroupTable": {name: {"groupName": name}}},
+        "consumerOffset": {"offsetTable": {f"{name}@{name}": {0: counter}}},
+        "delayOffset": {"offsetTable": {1: counter}},
+    }
+    return {f"{CONFIG}/{file}.json": encode_side_json(members) for file, members in files.items()}

@@ -4,7 +4,7 @@ A copy is one run of SlaveSynchronize. The comparison needs a master that runs f
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -72,11 +72,13 @@ class WatchedCopies:
         self._commits = commits
         self._find_master = find_master
         self._report = report
-        self.forget_files()
+        self.expect_files({})
 
-    def forget_files(self) -> None:
-        """Expect no file at the next start, because the slave has an empty disk."""
+    def expect_files(self, found: Mapping[str, bytes]) -> None:
+        """Expect these files at the next start, and no other. found: by path."""
         self.files = SlaveFiles(CONFIG)
+        for versions in self.files.all:
+            versions.durable = found.get(versions.path)
 
     def watch_files(self, broker: Broker) -> None:
         """Record the versions of the slave's files. Call this before the load."""

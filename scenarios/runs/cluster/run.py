@@ -123,7 +123,7 @@ class ClusterRun(NetworkRun):
         room, on_answer = self._master.disk_room, None
         stops_in_traffic = life.ending is LifeEnding.STOP_IN_TRAFFIC
         if self._plan.cluster.sync_master:
-            on_answer = partial(self._witness.check_answer, store)
+            on_answer = partial(self._witness.check_answer, self._master, store)
         try:
             traffic = self._make_users(number, store, disk, room, on_answer)
         except MachineDied:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
+from typing import cast
 
 from ....faults.crashes.profiles import CrashProfile
 from ....faults.disk.disk import Disk
@@ -12,6 +13,7 @@ from ....store.formats.messages import PutMessageResult
 from ....store.formats.replication import FRAME_HEADER_BYTES, decode_frame_header, decode_report
 from ....store.message_store import MessageStore
 from ....store.network import Network
+from ....store.replication.ha_service import HAConnection
 from ...claims.plan import Plan
 from ...oracle import allowances
 from ...oracle.evidence import Violation
@@ -99,13 +101,22 @@ class ReplicationJudge:
     def _readable_since_ns(self, offset: int) -> int | None:
         return next((at_ns for at_ns, end in self._readable if end > offset), None)
 
-    def check_answer(self, store: MessageStore, put: PutEntry, result: PutMessageResult) -> Iterator[Violation]:
+    def check_answer(
+        self, master: ClusterNode, store: MessageStore, put: PutEntry, result: PutMessageResult
+    ) -> Iterator[Violation]:
         """Yield violations in the answer of a SYNC_MASTER to a put."""
         self.note_readable(store)
         yield from rep.check_slave_acknowledged(store, self.history, self.replicas, put, result)
         late_ns = live.pauses_ms_max(self._plan) * _MS + self._paused_ns(put.asked_ns)
         fallbehind_max, work_ns = store.config.ha_slave_fallbehind_max, live.start_ms_max(self._plan) * _MS
         yield from rep.check_slave_wait(put, result, self.master_ends, fallbehind_max, late_ns, work_ns)
+        transfer = store.commit_log.group_transfer
+        if transfer is not None and not master.is_stopping:
+            with self.atomic():
+                counted = [cast(HAConnection, each).remote_address for each in transfer.replicas]
+            yield from rep.check_counted_slaves(
+                counted, self.master_ends, self.now_ns, lambda since_ns: work_ns + self._paused_ns(since_ns)
+            )
 
     def judge_frame(self, node: ClusterNode, end: MasterEnd, data: bytes) -> None:
         """Record the master's log before each frame, and check whether the master may send it."""
@@ -207,7 +218,8 @@ class _MasterWatch(_Watch):
     _end: MasterEnd
 
     def __init__(self, witness: ReplicationJudge, node: ClusterNode, peer: str) -> None:
-        super().__init__(witness, node, MasterEnd(f"the master, to {peer},", witness.rules_of(node), witness.now_ns))
+        who, rules = f"the master, to {peer},", witness.rules_of(node)
+        super().__init__(witness, node, MasterEnd(who, rules, witness.now_ns, peer=peer))
         witness.master_ends.append(self._end)
 
     def received(self, data: bytes) -> None:

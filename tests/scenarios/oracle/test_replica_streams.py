@@ -127,3 +127,24 @@ def test_an_answer_must_agree_with_the_connections_of_the_master(
     put.asked_ns, put.answered_ns = 3 * MS, answered_ms * MS
     result = PutMessageResult(status, AppendMessageResult(200, 50, 0, 0, ("", 0)))
     assert (not list(rep.check_slave_wait(put, result, [end], limit, 0, 1 * MS))) == is_right
+
+
+@pytest.mark.parametrize(
+    ("is_counted", "silent_ms", "is_closed", "at_ms", "expected"),
+    [
+        (True, 0, False, 500, []),
+        (False, 0, False, 500, ["slaves"]),
+        (False, 0, False, 5, []),  # the master may not have handled the request
+        (False, 900, False, 1_000, []),  # the master may be about to close the silent connection
+        (True, 0, True, 500, ["slaves"]),
+        (False, 0, True, 500, []),
+    ],
+)
+def test_puts_wait_for_exactly_the_connected_slaves(
+    is_counted: bool, silent_ms: int, is_closed: bool, at_ms: int, expected: list[str]
+) -> None:
+    end = master_end()
+    end.peer, end.closed_ns = "10.0.0.2:40000", 400 * MS if is_closed else None
+    end.heard_ns -= silent_ms * MS
+    counted = [end.peer] if is_counted else []
+    assert fields(rep.check_counted_slaves(counted, [end], at_ms * MS, lambda _: 10 * MS)) == expected
