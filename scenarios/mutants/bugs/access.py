@@ -93,7 +93,8 @@ def file_state_by_length(self: AccessControl) -> tuple[int, int] | None:
     state = file_state_by_length.original(self)
     if state is None:
         return None
-    bit(self.__dict__.get("_seen") is not None and state[0] == self._seen[0] and state != self._seen)
+    seen: tuple[int, int] | None = self.__dict__.get("_seen")  # the first look comes before it
+    bit(seen is not None and state[0] == seen[0] and state != seen)
     return state[0], 0
 
 

@@ -98,7 +98,8 @@ class AccessClient(BrokerUser):
     def _possible_accesses(self, broker: str, name: str, needs: Needs, admin: bool) -> list[AccessRequest]:
         accounts = self._model(broker).current.accounts
         keys = (*ACCOUNTS, ADMIN, "nobody-1", None)
-        secrets = [accounts[key].secret_key if key in accounts else "another-secret" for key in keys]
+        rules = [accounts.get(key or "") for key in keys]
+        secrets = ["another-secret" if rule is None else rule.secret_key for rule in rules]
         pairs = zip(keys, secrets, strict=True)
         return [AccessRequest(name, key, secret, is_of_admins=admin, needs=needs) for key, secret in pairs]
 
