@@ -36,7 +36,7 @@ class DisturbancePlan:
     paused_task_chance: float = 0.0
     paused_task_ms_max: int = 2_000
     paused_machine_chance: float = 0.0
-    paused_machine_ms_max: int = 10_000  # no scenario sets this or clock_step_ms_max, but stored plans do
+    paused_machine_ms_max: int = 10_000  # no scenario sets this, but stored plans do
     clock_step_chance: float = 0.0
     clock_step_ms_max: int = 60_000
 

@@ -14,7 +14,7 @@ The model shares no code with the store.
 Source: RocketMQ PlainPermissionManager.validate, checkPerm, AclFileWatchService.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -127,19 +127,23 @@ class AccessModel:
     current: RuleSet
     """The content of the file after the last complete change."""
     reload_ns_max: int
-    """The longest time that a broker needs to notice a change by hand."""
+    """How long a broker may need to notice a change by hand, counted from the end of the last delay."""
+    delayed_until_ns: Callable[[], int] = int
+    """Returns when the last pause or slow operation of the run ends."""
     is_damaged: bool = False
     """Whether the file is invalid, or may be invalid after a crash."""
     changes: int = 0
     """The number of changes that have begun."""
+    _previous: RuleSet | None = None
+    """The content of the file before the last complete change."""
     _possible: list[RuleSet] = field(default_factory=list)
     """Rules that the broker may apply in place of the current ones."""
     _under_way: RuleSet | None = None
     _is_by_hand: bool = False
     _starts_left: int = 0
-    """How many further starts of the broker may execute the request to change the file."""
-    _applies_ns: int = 0
-    """The time from which the broker applies only the current rules."""
+    """The number of starts of the broker in which it may still execute the request under way."""
+    _changed_ns: int = -1 << 63
+    """The time of the last change by hand."""
 
     @property
     def may_change(self) -> bool:
@@ -163,10 +167,10 @@ class AccessModel:
         assert self._under_way is not None, "a change has begun"
         if self._is_by_hand:
             self._possible.append(self.current)
-            self._applies_ns = now_ns + self.reload_ns_max
+            self._changed_ns = now_ns
         else:
-            self._possible, self._applies_ns = [], 0
-        self.current, self._under_way = self._under_way, None
+            self._possible = []
+        self._previous, self.current, self._under_way = self.current, self._under_way, None
 
     def cancel_change(self) -> None:
         """Record that the request to change the file was refused."""
@@ -174,10 +178,14 @@ class AccessModel:
         self._possible = [each for each in self._possible if each is not self._under_way]
         self._under_way = None
 
+    def begin_damage(self, now_ns: int) -> None:
+        """Record that the file is about to become invalid. Nobody else changes it until `end_damage`."""
+        self._forget_old_rules(now_ns)
+        self.is_damaged = True
+
     def end_damage(self, now_ns: int) -> None:
-        """Record that the file has its earlier content again. The broker may not have read the last change yet."""
-        self.is_damaged = False
-        self._applies_ns = now_ns + self.reload_ns_max
+        """Record that the file is as before the damage. The broker may not have noticed a change before it."""
+        self.is_damaged, self._changed_ns = False, now_ns
 
     def check_loaded(self, text: str) -> Iterator[Violation]:
         """META: yield a violation if a start finds neither the acknowledged rules nor those of a change in progress."""
@@ -188,7 +196,7 @@ class AccessModel:
         if found not in allowed:
             summary = "plain_acl.yml is not as changed before the last stop"
             yield Violation("META", summary, "", -1, "accounts", str(allowed), str(found))
-        self.current, self._possible, self._applies_ns = found, [], 0
+        self.current, self._possible = found, []
         self._starts_left -= 1
         if self._starts_left <= 0:
             self._under_way = None
@@ -196,10 +204,24 @@ class AccessModel:
             self._possible = [self._under_way]
 
     def verdicts(self, request: AccessRequest, now_ns: int) -> set[bool]:
-        """Return whether the broker must refuse a request now: one value, or both if each is allowed."""
-        if self._under_way is None and not self.is_damaged and now_ns > self._applies_ns:
-            self._possible = []
+        """Return whether a request must be refused now; both answers if that is uncertain."""
+        self._forget_old_rules(now_ns)
         return {rules.refuses(request, self.host) for rules in (self.current, *self._possible)}
+
+    def _forget_old_rules(self, now_ns: int) -> None:
+        due_ns = max(self._changed_ns, self.delayed_until_ns()) + self.reload_ns_max
+        if now_ns > due_ns and self._under_way is None and not self.is_damaged:
+            self._possible = []
+
+    def may_have_old_rules(self, now_ns: int) -> bool:
+        """Return whether the broker may not have noticed the last change by hand yet."""
+        self._forget_old_rules(now_ns)
+        return bool(self._possible)
+
+    def tells_last_change(self, request: AccessRequest) -> bool:
+        """Return whether the last complete change of the file decides if a request is refused."""
+        before = self._previous
+        return before is not None and before.refuses(request, self.host) != self.current.refuses(request, self.host)
 
 
 def check_access(request: AccessRequest, verdict: bool | None, *, is_refused: bool) -> Iterator[Violation]:

@@ -120,7 +120,7 @@ class Connections(Service):
 
     def finish_remaining_work(self) -> None:
         self._close_listeners()
-        for session in list(self._sessions.values()):
+        for session in self.sessions:
             session.send_buffered()
             session.end_session(ConnectionEnding.SHUTDOWN)
             self._remove_session(session)
@@ -135,6 +135,11 @@ class Connections(Service):
     @property
     def count(self) -> int:
         return len(self._sessions)
+
+    @property
+    def sessions(self) -> list[Session]:
+        """Takes no lock, so the result may miss concurrent changes."""
+        return list(self._sessions.values())
 
     @property
     def held_bytes(self) -> int:

@@ -125,6 +125,9 @@ class RemotingServer:
         self.connections.shutdown()
         for pool in late:
             pool.join()
+        for pool in self._pools.values():  # if the drain timed out, requests may have come after the end of the tasks
+            if pool.count:
+                pool.refuse_queued_requests()
         self._late.shutdown()
         self._closed.shutdown()
         return all_done

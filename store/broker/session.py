@@ -214,9 +214,14 @@ class Session:
             self._keeper.update_on_next_turn(self)
 
     @property
+    def pending_bytes(self) -> int:
+        """Bytes of requests without an answer, as counted for the limits. Held pulls do not count."""
+        return self._requests_bytes.get()
+
+    @property
     def is_pipelining(self) -> bool:
         """Whether the client sends requests before it has read all answers."""
-        return self.reader.held_bytes > 0 or self.output_bytes > 0 or self._requests_bytes.get() > 0
+        return self.reader.held_bytes > 0 or self.output_bytes > 0 or self.pending_bytes > 0
 
     @property
     def may_receive_more(self) -> bool:
@@ -231,7 +236,7 @@ class Session:
 
     def _is_within_limits(self) -> bool:
         limits = self._keeper.limits
-        under_way_bytes = self._requests_bytes.get()
+        under_way_bytes = self.pending_bytes
         return (
             self.output_bytes <= limits.output_pause_bytes
             and (under_way_bytes == 0 or under_way_bytes < self.host.bytes_per_connection(limits))

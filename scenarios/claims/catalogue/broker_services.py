@@ -1,10 +1,28 @@
 """Broker services: retries, groups, lookups, operators, accounts, requests in flight, routes."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..scenario import Scenario
 from .brokers import BROKER, FAIR, SLAVES, SLAVES_BESIDE_RETENTION, SLAVES_CHANCE
 
 _FEW_SLAVES_CHANCE = 0.1
 """For a scenario that a slave makes 60 % dearer, and whose claim does not concern slaves."""
+_CLOCK_STEPS: Mapping[str, Any] = {
+    "disturbances": {"clock_step_chance": (0.1, 0.3), "clock_step_ms_max": (60_000, 600_000)}
+}
+"""Steps of the wall clock that may exceed the time of a lock or a member, which count by the monotonic clock."""
+_CLOCK_STEPS_CHANCE = 0.3
+_LATE_ENDS: Mapping[str, Any] = {
+    "network": {"late_chance": (0.2, 0.5)},
+    "disturbances": {"paused_task_chance": (0.0, 0.1), "paused_machine_chance": (0.0,)},
+    "broker": {"off_ms_max": (10, 1_000), "idle_ms_max": (20_000,)},
+}
+"""A broker that restarts registers over a new connection before name servers notice the end of the old one: they notice
+a stop late, and a power cut when the connection is idle for too long.
+
+With long pauses a running broker would not register in time either.
+"""
 SCENARIOS: tuple[Scenario, ...] = (
     # Consumers send messages back for a retry, and the broker's machine dies.
     Scenario(
@@ -70,7 +88,9 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "pull_messages_max": (1, 4),
                 "rest_ms_max": (0, 8_000, 150_000),
             },
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES),
+        )
+        .with_late_optional(SLAVES_CHANCE, slaves=SLAVES)
+        .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS),
     ),
     # Members of a group leave, fall silent for longer than the broker's patience, and return.
     Scenario(
@@ -92,7 +112,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "tailing_consumers": (0,),
                 "rest_ms_max": (350_000,),
             },
-        ),
+        ).with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS),
     ),
     # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
     Scenario(
@@ -181,7 +201,9 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "tailing_consumers": (0, 1),
                 "rest_ms_max": (0, 2_000),
             },
-        ).with_late_optional(_FEW_SLAVES_CHANCE, slaves=SLAVES),
+        )
+        .with_late_optional(_FEW_SLAVES_CHANCE, slaves=SLAVES)
+        .with_late_optional(0.3, few_pending={"broker": {"pending_requests_max": (1, 2)}}),
     ),
     # Brokers stop, die and return. Each is a name server that loses the others and gets them back.
     Scenario(
@@ -206,6 +228,6 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "rest_ms_max": (30_000,),
                 "off_ms_max": (1_000, 30_000, 150_000),
             },
-        ),
+        ).with_late_optional(0.4, late_ends=_LATE_ENDS),
     ),
 )

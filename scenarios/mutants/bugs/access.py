@@ -85,6 +85,19 @@ def reload_nothing(self: AccessControl) -> None:
     bit(self._file_state() != self._seen)
 
 
+@bug("accounts-compared-by-length", AccessControl, "_file_state", found_by=("STATUS",))
+@needs(_EDITED)
+def file_state_by_length(self: AccessControl) -> tuple[int, int] | None:
+    """An edit of the file with the accounts that keeps its length is not noticed: a permission changed from PUB to SUB
+    still allows sends."""
+    state = file_state_by_length.original(self)
+    if state is None:
+        return None
+    seen: tuple[int, int] | None = self.__dict__.get("_seen")  # the first look comes before it
+    bit(seen is not None and state[0] == seen[0] and state != seen)
+    return state[0], 0
+
+
 @bug("damaged-accounts-open-broker", AccessControl, "_read_rules", found_by=("STATUS",))
 @needs(_EDITED)
 def read_rules_or_open(self: AccessControl) -> AccessRules:

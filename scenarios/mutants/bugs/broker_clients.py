@@ -3,14 +3,19 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from ....store.broker import clients
 from ....store.broker.clients import ClientChannelInfo, ConsumerGroupInfo, ConsumerManager, RebalanceLockManager
 from ....store.broker.late_answers import LateAnswerService
 from ....store.broker.parts import BrokerParts
 from ....store.broker.processors.client_manage import ClientManageProcessor
+from ....store.broker.request_pool import PooledRequest
 from ....store.broker.requests import success_response
 from ....store.broker.router import Channel
+from ....store.broker.server import RemotingServer
+from ....store.broker.server_counts import RequestRefusal
+from ....store.broker.session import Session
 from ....store.broker.subscriptions import ConsumerData
 from ....store.formats.message import MessageRecord
 from ....store.formats.messages import PutMessageResult
@@ -20,6 +25,7 @@ from ....store.formats.scan import ScannedRecord
 from ....store.index.key_query import QueryMessageResult
 from ....store.message_store import MessageStore
 from ....store.services.consumer_filter import ConsumerFilterManager
+from ....store.world import Clock, World
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
@@ -72,6 +78,34 @@ def grant_every_lock(
     wanted = list(queues)
     bit(len(grant_every_lock.original(self, group, wanted, client_id)) < len(wanted))
     return wanted
+
+
+class _WallClock:
+    """A clock whose monotonic time is the wall clock's."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead_ns = self._wall_ns() - clock.monotonic_ns()
+
+    def monotonic_ns(self) -> int:
+        now_ns = self._wall_ns()
+        bit(abs(now_ns - self._clock.monotonic_ns() - self._ahead_ns) > 1_000_000)
+        return now_ns
+
+    def _wall_ns(self) -> int:
+        return self._clock.now_ms() * 1_000_000
+
+
+@bug("locks-by-wall-clock", RebalanceLockManager, "__init__", found_by=("LOCK", "LIVE"))
+@needs(
+    SCENARIOS["group-members"].ranges,
+    disturbances={"clock_step_chance": (0.3,), "clock_step_ms_max": (60_000, 600_000)},
+)
+def make_locks_by_wall_clock(self: RebalanceLockManager, world: World) -> None:
+    """Queue locks expire by the wall clock. A step forward gives the lock of a live member to another one, a step back
+    keeps the lock of a dead one."""
+    make_locks_by_wall_clock.original(self, world)
+    self._clock = cast(Clock, _WallClock(world.clock))
 
 
 _LOOKING = SCENARIOS["broker-lookups"].ranges.replace(broker={"rest_ms_max": (15_000,)})
@@ -227,6 +261,25 @@ def _respond_to(
     respond: Callable[[PutMessageResult], RemotingCommand], opaque: int, put: PutMessageResult
 ) -> RemotingCommand:
     return replace(respond(put), opaque=opaque)
+
+
+@bug("refused-request-stays-counted", RemotingServer, "_refuse_request", found_by=("LIVE", "QUIET"))
+@needs(SCENARIOS["requests-in-flight"].ranges)
+def refuse_and_count_again(self: RemotingServer, request: PooledRequest, refusal: RequestRefusal, remark: str) -> None:
+    """A request that is refused because it waited for too long still counts as pending. After some overloads the
+    broker reads no more from its client."""
+    refuse_and_count_again.original(self, request, refusal, remark)
+    if bit(refusal is RequestRefusal.TOO_OLD):
+        request.session.count_request_begun(request.size_bytes)
+
+
+@bug("paused-client-stays-paused", Session, "count_request_done", found_by=("LIVE",))
+@needs(SCENARIOS["requests-in-flight"].ranges, broker={"pending_requests_max": (1,)}, heals=(True,))
+def end_request_of_paused(self: Session, size_bytes: int) -> None:
+    """A broker that stopped to read from a client with many pending requests does not continue after their end."""
+    if bit(self._is_paused):
+        self._is_paused = False
+    end_request_of_paused.original(self, size_bytes)
 
 
 @bug("locks-of-all-groups", RebalanceLockManager, "try_lock", found_by=("LOCK",))

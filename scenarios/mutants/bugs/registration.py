@@ -1,11 +1,12 @@
 """Bugs of registration: name servers, consumer group members, and copied tables."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ....store.broker import name_server
 from ....store.broker.clients import ClientChannelInfo
-from ....store.broker.name_server import RegisteredBroker
+from ....store.broker.name_server import NameServer, RegisteredBroker
 from ....store.broker.outer_api import BrokerRegistration, SlaveSynchronize
 from ....store.broker.processors.client_manage import ClientManageProcessor
 from ....store.broker.requests import RequestCode, refuse_request_if, success_response
@@ -38,6 +39,17 @@ def register_at_start(self: BrokerRegistration) -> None:
         return
     bit()
     self.signal.wait(self._parts.config.register_name_server_period_ms)
+
+
+@bug("registered-over-first-connection", NameServer, "register", found_by=("QUIET",))
+@needs(_CLUSTER)
+def register_on_first_channel(self: NameServer, broker: RegisteredBroker) -> RegisteredBroker | None:
+    """A broker that registers again over a new connection stays bound to its old one. When that ends late, no route
+    leads to the broker until its next registration."""
+    known = self._others.get((broker.name, broker.broker_id))
+    if bit(known is not None and known.channel is not broker.channel) and known is not None:
+        broker = replace(broker, channel=known.channel)
+    return register_on_first_channel.original(self, broker)
 
 
 # The slave then loses the messages and offsets of clients.

@@ -298,3 +298,26 @@ def check_members(plan: Plan, ended_ns: Iterable[int], now_ns: int) -> Iterator[
             yield Violation(
                 "LIVE", summary, "", -1, "members", f"gone after {limit_ms} ms", f"there after {since_ms} ms"
             )
+
+
+def check_pending_requests(
+    plan: Plan, pending: Iterable[tuple[str, int, int]], now_ns: int, limit_ms: int | None = None
+) -> Iterator[Violation]:
+    """Yield each client of a broker with requests that count as pending although they must have ended.
+
+    pending: the address of a client, the counted bytes, and the time of its last traffic. limit_ms: the time after it,
+    by default the longest that a disk, a slave and pauses permit.
+    """
+    if limit_ms is None:
+        limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + request_ms_max(plan)
+    for address, counted_bytes, since_ns in pending:
+        record_tried("LIVE")
+        since_ms = (now_ns - since_ns) // 1_000_000
+        if counted_bytes and since_ms >= limit_ms:
+            summary, expected = (
+                f"requests of {address} that have ended count as pending",
+                f"0 bytes after {limit_ms} ms",
+            )
+            yield Violation(
+                "LIVE", summary, "", -1, "pending requests", expected, f"{counted_bytes} bytes after {since_ms} ms"
+            )

@@ -8,8 +8,10 @@ Source: RocketMQ AclClientRPCHook, AclSigner.
 import base64
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
+from typing import TypeVar
 
 import msgspec
 
@@ -38,9 +40,12 @@ from .commands import (
 from .message_options import EVERYTHING
 from .operator_client import topic_settings
 
+T = TypeVar("T")
+Needs = tuple[tuple[str, str], ...]
+"""As `AccessRequest.needs`."""
 _PAUSES_MS = (5, 100, 500, 1_000)
 _TOPIC = "accounts-0"
-_BAD_SIGNATURE_CHANCE, _EDIT_CHANCE = 0.15, 0.3
+_BAD_SIGNATURE_CHANCE, _EDIT_CHANCE, _TELLING_CHANCE = 0.15, 0.3, 0.7
 _PERM_TEXTS = (6, 4, 2)
 _DENIED = "org.apache.rocketmq.acl.common.AclException"
 _OFFSETS_FROM = 1_000_000
@@ -80,13 +85,31 @@ class AccessClient(BrokerUser):
     # -- signed requests ---------------------------------------------------------------------------
 
     def _draw_access(self, broker: str, name: str, *needs: tuple[str, str], admin: bool = False) -> AccessRequest:
-        """Choose an account, and whether its signature is right."""
-        key = self.stream.choice((*ACCOUNTS, ADMIN, "nobody-1", None), "account")
-        rule = self._model(broker).current.accounts.get(key or "")
-        secret = "another-secret" if rule is None else rule.secret_key
-        if self.stream.chance(_BAD_SIGNATURE_CHANCE, "signs badly"):
-            secret += "x"
-        return AccessRequest(name, key, secret, is_of_admins=admin, needs=needs)
+        """Choose an account, often one that the last change concerns, and whether its signature is right."""
+        found = self._possible_accesses(broker, name, needs, admin)
+        if self.stream.chance(_TELLING_CHANCE, "asks about the last change"):
+            telling = [each for each in found if self._model(broker).tells_last_change(each)]
+            if telling:
+                return self.stream.choice(telling, "account of the last change")
+        access = self.stream.choice(found, "account")
+        is_bad = self.stream.chance(_BAD_SIGNATURE_CHANCE, "signs badly")
+        return access._replace(secret_key=access.secret_key + "x") if is_bad else access
+
+    def _possible_accesses(self, broker: str, name: str, needs: Needs, admin: bool) -> list[AccessRequest]:
+        accounts = self._model(broker).current.accounts
+        keys = (*ACCOUNTS, ADMIN, "nobody-1", None)
+        rules = [accounts.get(key or "") for key in keys]
+        secrets = ["another-secret" if rule is None else rule.secret_key for rule in rules]
+        pairs = zip(keys, secrets, strict=True)
+        return [AccessRequest(name, key, secret, is_of_admins=admin, needs=needs) for key, secret in pairs]
+
+    def _draw_by_needs(self, broker: str, options: Sequence[T], needs_of: Callable[[T], Needs], label: str) -> T:
+        """Choose one of several requests, often one that the last change concerns."""
+        tells, telling = self._model(broker).tells_last_change, []
+        if self.stream.chance(_TELLING_CHANCE, f"{label} of the last change"):
+            possible = [(each, self._possible_accesses(broker, "", needs_of(each), False)) for each in options]
+            telling = [each for each, accesses in possible if any(map(tells, accesses))]
+        return self.stream.choice(telling or options, label)
 
     def _ask_signed(self, broker: str, access: AccessRequest, command: RemotingCommand) -> Reply | None:
         """Send a request, and check whether it is refused."""
@@ -107,7 +130,7 @@ class AccessClient(BrokerUser):
         of_topic, of_group = (f"topic:{topic}", "SUB"), (f"group:{GROUP}", "SUB")
         pull = pull_command(topic, 0, 0, EVERYTHING, most=1, suspend_ms=0, group=GROUP)
         cleaning = (RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG)
-        requests: list[tuple[RemotingCommand, tuple[tuple[str, str], ...]]] = [
+        requests: list[tuple[RemotingCommand, Needs]] = [
             (pull, (of_topic, of_group)),
             (consumer_heartbeat(self.client_id, [topic], EVERYTHING, GROUP), (of_group, of_topic)),
             (member_list_command(GROUP), (of_group,)),
@@ -116,7 +139,7 @@ class AccessClient(BrokerUser):
             (route_command(topic), ()),
             *((RemotingCommand(code, 0), ()) for code in cleaning),
         ]
-        command, needs = stream.choice(requests, "what")
+        command, needs = self._draw_by_needs(broker, requests, itemgetter(1), "what")
         access = self._draw_access(broker, RequestCode(command.code).name, *needs, admin=command.code in cleaning)
         is_open = command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
         self._ask_signed(broker, access._replace(is_open=is_open), command)
@@ -127,7 +150,8 @@ class AccessClient(BrokerUser):
         """Send a message. A message whose send is refused must not be in the log."""
         if self.insists:  # consumers must catch up
             return
-        account, topic = self.run.accounts[broker], self.stream.choice(self.run.topics, "topic")
+        account = self.run.accounts[broker]
+        topic = self._draw_by_needs(broker, self.run.topics, lambda topic: ((f"topic:{topic}", "PUB"),), "topic")
         self._sent += 1
         name = f"account-{self._sent}"
         address = self.routes.broker_for_offsets(broker, topic)
@@ -209,6 +233,8 @@ class AccessClient(BrokerUser):
         access = self._draw_access(broker, RequestCode(command.code).name, admin=True)
         verdicts = model.verdicts(access, self.now_ns)
         if not model.may_change or len(verdicts) > 1:
+            return
+        if model.may_have_old_rules(self.now_ns) and not stream.chance(_EDIT_CHANCE, "hides a change by hand"):
             return
         model.begin_change(rules, by_hand=False)
         reply = self.ask(broker, _signed(command, access))

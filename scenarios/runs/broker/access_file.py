@@ -1,14 +1,14 @@
 """Access file: the plain_acl.yml of a simulated broker, which an operator of the machine edits, damages and repairs."""
 
+import re
 from collections.abc import Callable, Mapping
 
 from ....sim.choices import Stream
-from ....store.broker.acl.plain_acl import WATCH_INTERVAL_MS, AccessControl
+from ....store.broker.acl.plain_acl import AccessControl
 from ....store.side_file import SideFile
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.access_rules import AccessModel, AccountRule, RuleSet
-from ...oracle.invariants import live
 from ...workload.drawing import topic_of_users
 
 PATH = "/store/conf/plain_acl.yml"
@@ -21,7 +21,14 @@ ADMIN, ACCOUNTS = "operator-1", ("account-1", "account-2", "account-3")
 GROUP = "accounts"
 _PERMS = ("DENY", "PUB", "SUB", "PUB|SUB")
 _WHITE = ("", "", "", HOST, "10.0.0.{1,150}", "10.0.1.*", "10.0.0.15")
+WATCH_MS = 500
+"""How often the broker looks at the file. RocketMQ's brokers use 5 s."""
+_RELOAD_MS = 100
+_SYNCS_PER_EDIT = 8
+"""The maximum number of syncs of an edit by an administrator, during which the file is not read."""
 _PAUSES_MS = (100, 2_000, 7_000)
+_SECRETS = 3
+_REPLACEABLE = re.compile(r"(?<!\|)\b(?:PUB|SUB)\b(?!\|)|secret-\d")
 _DAMAGE_MS = (1, 1_000, 6_000)
 _DAMAGE_CHANCE = 0.3
 _DAMAGES: tuple[Callable[[bytes], bytes], ...] = (
@@ -41,7 +48,7 @@ def draw_account(stream: Stream, topics: int, *, admin: bool = False) -> Account
         return AccountRule("secret-of-operator", admin=True)
     defaults = stream.choice(_PERMS, "default of topics"), stream.choice(_PERMS, "default of groups")
     is_admin = stream.chance(0.2, "is an admin")
-    secret = f"secret-{stream.randbelow(3, 'secret')}"
+    secret = f"secret-{stream.randbelow(_SECRETS, 'secret')}"
     return AccountRule(secret, is_admin, stream.choice(_WHITE, "white address"), *defaults, perms)
 
 
@@ -53,9 +60,9 @@ def draw_rules(stream: Stream, plan: Plan) -> RuleSet:
     return RuleSet(white, {ADMIN: draw_account(stream, plan.topics, admin=True), **accounts})
 
 
-def access_model(stream: Stream, plan: Plan) -> AccessModel:
-    reload_ms = WATCH_INTERVAL_MS + live.request_ms_max(plan) + live.start_ms_max(plan)
-    return AccessModel(HOST, draw_rules(stream, plan), reload_ms * 1_000_000)
+def access_model(stream: Stream, plan: Plan, delayed_until_ns: Callable[[], int]) -> AccessModel:
+    reload_ms = WATCH_MS + _RELOAD_MS + _SYNCS_PER_EDIT * plan.sync_ms_max
+    return AccessModel(HOST, draw_rules(stream, plan), reload_ms * 1_000_000, delayed_until_ns)
 
 
 def load_access(world: World, model: AccessModel) -> AccessControl:
@@ -65,7 +72,7 @@ def load_access(world: World, model: AccessModel) -> AccessControl:
     if is_new or model.is_damaged:
         file.store(model.current.text.encode())
         model.is_damaged = False
-    return AccessControl(world, PATH, lambda line: None)
+    return AccessControl(world, PATH, lambda line: None, WATCH_MS)
 
 
 def access_operator(
@@ -82,9 +89,9 @@ def access_operator(
                     if _damage_for_a_while(world, model, stream, called_off):
                         return
                     continue
-                rules = draw_rules(stream, plan)
-                model.begin_change(rules, by_hand=True)
-                SideFile(world.files, PATH).store(rules.text.encode())
+                text = _draw_text(world, plan, stream)
+                model.begin_change(RuleSet.parse(text), by_hand=True)
+                SideFile(world.files, PATH).store(text.encode())
                 model.end_change(world.clock.monotonic_ns())
 
         return operate
@@ -92,11 +99,29 @@ def access_operator(
     return make
 
 
+def _draw_text(world: World, plan: Plan, stream: Stream) -> str:
+    """Return the file with other rules, or with permissions and keys replaced by others of the same length."""
+    text = world.files.read(PATH).decode()
+    words = list(_REPLACEABLE.finditer(text))
+    if not words or stream.chance(0.5, "writes a new file"):
+        return draw_rules(stream, plan).text
+    if stream.chance(0.5, "replaces all"):
+        return _REPLACEABLE.sub(_word_of_same_length, text)
+    word = stream.choice(words, "word to replace")
+    return text[: word.start()] + _word_of_same_length(word) + text[word.end() :]
+
+
+def _word_of_same_length(word: re.Match[str]) -> str:
+    new = {"PUB": "SUB", "SUB": "PUB"}.get(word[0]) or f"secret-{(int(word[0][-1]) + 1) % _SECRETS}"
+    assert len(new) == len(word[0]), new
+    return new
+
+
 def _damage_for_a_while(
     world: World, model: AccessModel, stream: Stream, called_off: Callable[[int | None], bool]
 ) -> bool:
     """Return whether the operator was called off meanwhile."""
-    model.is_damaged = True  # from here on nobody else changes the file
+    model.begin_damage(world.clock.monotonic_ns())
     text = world.files.read(PATH)
     SideFile(world.files, PATH).store(stream.choice(_DAMAGES, "damage")(text))
     is_over = called_off(stream.choice(_DAMAGE_MS, "ms of damage"))

@@ -18,6 +18,7 @@ from ....store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits
 from ....store.broker.outer_api import INTERVAL_MS, REGISTER_TIMEOUT_MS, SYNCHRONIZE_TIMEOUT_MS, BrokerRegistration
 from ....store.broker.router import Channel
 from ....store.broker.server import AccessCheck, RemotingServer
+from ....store.broker.session import Session
 from ....store.errors import DivergedError
 from ....store.message_store import MessageStore
 from ....store.recovery.recovery import RecoveryReport
@@ -78,7 +79,9 @@ class BrokerNode(Node):
             pool: PoolLimits(plan.broker.tasks_each, limits.queue_capacity, limits.wait_ms_max)
             for pool, limits in POOL_LIMITS.items()
         }
-        self._limits = ServerLimits(pools)
+        limits = ServerLimits(pools, idle_ms_max=plan.broker.idle_ms_max)
+        pending_bytes_max = plan.broker.pending_requests_max * limits.request_bytes_least
+        self._limits = replace(limits, requests_bytes_max=pending_bytes_max)
         self._serves_since_ns: int | None = None
         """Virtual time at which the broker began to answer requests; None while it starts, stops or is off."""
         self.died_ns = 0
@@ -92,7 +95,7 @@ class BrokerNode(Node):
         self._operators: dict[str, tuple[Task, Signal]] = {}
         self._requests: WatchedRequests | None = None
         """The value is None until the broker accepts requests."""
-        self._closed_ns: dict[Channel, int] = {}
+        self._closed_ns: dict[Session, int] = {}
         """Connection since the last start -> virtual time at which the broker had handled its end."""
         self._logged: list[DivergedError] = []
         self.copies: WatchedCopies | None = None
@@ -234,6 +237,7 @@ class BrokerNode(Node):
     def _channel_closed(self, channel: Channel) -> None:
         broker, _ = self._loaded_store
         broker.channel_closed(channel)
+        assert isinstance(channel, Session), channel
         self._closed_ns[channel] = self._kernel.now_ns
 
     def _start_operator(self, name: str, work: Callable[[Callable[[int | None], bool]], Callable[[], None]]) -> None:
@@ -270,6 +274,7 @@ class BrokerNode(Node):
             if not self._server.shutdown() and not allowances.count_delays(disk, self._plan):
                 summary = "requests are not answered at a stop"
                 self._judge.report_and_stop("LIVE", summary, "server", "all done", "some not")
+            self._judge.report(self._check_pending(self._kernel.now_ns, limit_ms=0))
             self.record_log()
             if self._broker.access is not None:
                 self._broker.access.shutdown()
@@ -366,9 +371,17 @@ class BrokerNode(Node):
         members = (*broker.producers.channels, *broker.consumers.channels)
         ended_ns = (self._closed_ns[channel] for channel in members if channel in self._closed_ns)
         yield from live.check_members(self._plan, ended_ns, now_ns)
+        yield from self._check_pending(now_ns)
         if self.is_slave and master._broker is not None:
             yield from rep.check_table("topics", broker.topics, master._broker.topics)
             yield from rep.check_table("groups", broker.groups, master._broker.groups)
+
+    def _check_pending(self, now_ns: int, limit_ms: int | None = None) -> Iterator[Violation]:
+        """Yield clients whose ended requests count as pending. limit_ms: as for `live.check_pending_requests`."""
+        assert self._server is not None, "it has been started"
+        since_ns = {each: each.active_ns for each in self._server.connections.sessions} | self._closed_ns
+        pending = [(each.remote_address, each.pending_bytes, at_ns) for each, at_ns in since_ns.items()]
+        return live.check_pending_requests(self._plan, pending, now_ns, limit_ms)
 
     @property
     def _loaded_store(self) -> tuple[Broker, MessageStore]:

@@ -76,7 +76,9 @@ class BrokersAndClients(NetworkRun):
                 members.late_ms_max = live.delivery_of_request_ms_max(plan)
                 members.are_notified = plan.broker_settings.notify_consumer_ids_changed_enable
                 if plan.access.clients:
-                    self._accounts[name].access = access_model(choices.stream(f"accounts of {name}"), plan)
+                    delayed_until_ns = partial(self._last_delay_ends_ns, identity.host)
+                    stream = choices.stream(f"accounts of {name}")
+                    self._accounts[name].access = access_model(stream, plan, delayed_until_ns)
                 histories[name] = MasterHistory()
         self._brokers = [
             BrokerNode(

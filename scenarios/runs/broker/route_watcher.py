@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Mapping
 
-import msgspec
-
 from ....store.broker.outer_api import REGISTER_TIMEOUT_MS
 from ....store.broker.requests import ResponseCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
@@ -12,6 +10,7 @@ from ...oracle.invariants.routes import Presence, RouteBounds
 from .broker_user import ANSWER_MS, BrokerUser, RunOfUsers
 from .commands import route_command
 from .routes import BrokerAddress
+from .watched_routes import identities_of_route
 
 WATCHERS_NET = 120
 """The last byte of the address of the watcher."""
@@ -50,12 +49,7 @@ class RouteWatcher(BrokerUser):
             return
         if response.code != ResponseCode.SUCCESS:
             return
-        datas = msgspec.json.decode(response.body)["brokerDatas"]
-        brokers = {
-            BrokerAddress(each["brokerName"], int(number), address)
-            for each in datas
-            for number, address in each["brokerAddrs"].items()
-        }
+        brokers = {BrokerAddress(*identity) for identity in identities_of_route(response.body)}
         presences, listed, names = (
             self._presences(),
             {each.address for each in brokers},

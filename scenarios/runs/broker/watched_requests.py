@@ -2,7 +2,7 @@
 
 Under SYNC_FLUSH, SUCCESS for a send means that the record is durable; a timeout means that the time has passed or a
 sync has failed. While the broker holds a pull, its queue has no message for it. A server turns every exception of a
-processor into an answer, so unexpected exceptions are reported here.
+processor into an answer, so unexpected exceptions are reported here. `watched_routes` checks routes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +24,7 @@ from ...oracle.evidence import Violation, place_of
 from ...oracle.invariants import live, status
 from .answers import put_status_of_response
 from .commands import waits_for_durability
+from .watched_routes import WatchedRoutes
 
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 _FORESEEN = (RequestRefusedError, StoreError, OSError)
@@ -58,9 +59,12 @@ class WatchedRequests:
             Pool.SEND_MESSAGE: self._process_send,
             Pool.PULL_MESSAGE: partial(self._process_pull, held),
         }
+        names = WatchedRoutes(self._process_request, lambda: self._kernel.now_ns, self._report_in_task).judges
+        judged = {
+            code: names.get(code) or judges.get(route.pool, self._process_request) for code, route in routes.items()
+        }
         return {
-            code: route._replace(processor=partial(judges.get(route.pool, self._process_request), route.processor))
-            for code, route in routes.items()
+            code: route._replace(processor=partial(judged[code], route.processor)) for code, route in routes.items()
         }
 
     def _process_request(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:

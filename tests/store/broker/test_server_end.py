@@ -51,3 +51,32 @@ def test_stopping_a_server_waits_for_requests_in_progress(here: World, there: Wo
     assert were_done == len(done) == (2 if takes_ms < DRAIN_MS else 1)
     assert answers == [-1, 0] if takes_ms < DRAIN_MS else answers == [ResponseCode.SYSTEM_BUSY, -1]
     assert any("waiting for them" in line for line in told)
+
+
+def test_a_request_that_comes_after_the_end_of_its_tasks_no_longer_counts_as_pending(
+    here: World, there: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def process(command: RemotingCommand, _: Channel) -> RemotingCommand:
+        here.tasks.sleep(1_000)
+        return response_to(command, 0)
+
+    limits = ServerLimits(pools={pool: PoolLimits(1, 10) for pool in Pool})
+    server = RemotingServer(here, limits)
+    server.listen([ADDRESS])
+    server.start({SEND: RequestRoute(Pool.ADMIN, process), SEND + 1: RequestRoute(Pool.HEARTBEAT, process)})
+    monkeypatch.setattr(server.connections, "stop_receiving", lambda: None)  # as after a drain that timed out
+    client = RemotingClient(there, ADDRESS)
+
+    def ask() -> None:
+        client.invoke_async(RemotingCommand(SEND, 0))
+        there.tasks.sleep(500)
+        client.invoke_async(RemotingCommand(SEND + 1, 0))
+
+    there.tasks.spawn("ask", ask)
+    here.tasks.sleep(100)
+    (session,) = server.connections.sessions
+    server.shutdown()
+    client.close()
+
+    assert server.counts.requests == 2
+    assert session.pending_bytes == server.connections.held_bytes == 0
