@@ -313,6 +313,13 @@ class FaultKind(StrEnum):
         "EIO",
         "readdir(3) and stat(2), ERRORS; Prabhakaran et al., IRON File Systems, SOSP 2005",
     )._replace(knob="failed_lookup_chance", passes=True, excuses=Excuse.ERROR, odds=(0.02, 0.1))
+    FAILED_SPACE_QUERY = _read(
+        "failed space query",
+        "the used space of a disk could not be measured, and no data was affected",
+        "the superblock cannot be read, or a network file system is out of reach for a moment",
+        "EIO from statvfs",
+        "statvfs(3), ERRORS",
+    )._replace(knob="failed_space_query_chance", passes=True)
     FAILED_REMOVAL = _write(
         "failed removal",
         "a file could not be removed",

@@ -39,6 +39,7 @@ class FaultPlan:
     failed_read_chance: float = 0.0
     failed_map_chance: float = 0.0
     failed_lookup_chance: float = 0.0
+    failed_space_query_chance: float = 0.0
     failed_page_in_chance: float = 0.0
     """Chance per view of clean mapped pages, in tasks selected by `limit_page_ins_to` or `with_page_ins`."""
     failed_removal_chance: float = 0.0

@@ -76,6 +76,8 @@ class Disk:
         self._cached_images = CachedImages(self._names, kernel.wall_start_ms) if is_sparse else None
         self._crash_cache = CrashCache(self._names, page_bytes, sector_bytes, kernel.wall_start_ms)
         self._mounted: list[Machine] = []
+        self.was_limited = capacity_bytes is not None
+        """Whether the capacity has ever been limited."""
         self.is_finished = False
         """Whether the disk has become an image and cannot be mounted."""
         self._was_killed = False  # whether the kill of the last machine was counted
@@ -117,6 +119,7 @@ class Disk:
     @capacity_bytes.setter
     def capacity_bytes(self, capacity_bytes: int | None) -> None:
         self._volume.limit_bytes = capacity_bytes
+        self.was_limited |= capacity_bytes is not None
 
     @property
     def used_bytes(self) -> int:

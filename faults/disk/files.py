@@ -261,11 +261,12 @@ class SimFiles:
         self._names.find_file(path).set_mtime_ns((mtime_ms - self._injector.kernel.wall_start_ms) * 1_000_000)
 
     def space(self, path: str) -> SimulatedDiskSpace:
-        """Return used and free space. path: any path on the disk."""
+        """Return used and free space. path: any path on the disk. OSError(EIO): by chance."""
         self._injector.pause(self._machine, "space")
         current = self._names.current
         if path not in current.directories and path not in current.names:
             raise self._names.missing_path_error(path)
+        self._injector.fail_by_chance(FaultKind.FAILED_SPACE_QUERY, path)
         return self._volume.space()
 
     def buffer(self, size_bytes: int) -> memoryview:

@@ -125,6 +125,7 @@ LIMITS: tuple[Limit, ...] = (
         "in clusters only one scenario stops machines under load, without faults of disks",
     ),
     Limit(_OF_NETWORKS, (_CLUSTER, _BROKER), _SOUND, "a single store has no network"),
+    Limit(("failed space query",), (_ALONE,), _ANY_DISK, "only scenarios of a single, unlimited disk inject it"),
     Limit(("flipped bit",), (_CLUSTER,), _SOUND, "the bit is flipped in a record on its way to a slave"),
     Limit(
         ("lying sync", "lie exposed", "late sync error"),

@@ -139,8 +139,10 @@ class WatchedRemovals:
 
     def _is_permitted(self, store: MessageStore, path: str) -> bool:
         config, clock = store.config, store.world.clock
-        space = self._files.space(path)
-        full = space.used_bytes > config.disk_space_clean_forcibly_ratio * (space.used_bytes + space.usable_bytes)
+        used_bytes, capacity_bytes = self._disk.used_bytes, self._disk.capacity_bytes
+        full = capacity_bytes is not None and used_bytes > config.disk_space_clean_forcibly_ratio * max(
+            used_bytes, capacity_bytes
+        )
         if full or (not self._room.is_limited and self._room.was_limited(clock.monotonic_ns(), _PASS_NS_MAX)):
             self._forced = SEGMENTS_PER_PASS
         if self._forced:

@@ -244,6 +244,7 @@ class Judge:
         self.judge_positions(store, disk)
         self.report(idx.check_stopped_index(store, disk))
         self.report(status.check_stopped_store(store, disk, machine))
+        self.report(status.check_disk_refusal(store, disk))
         self._check_all_tasks_ended(machine)
         self.report(side_files.check_stopped_checkpoint(store, disk))
         self._judge_files(store, disk, is_stopped=True)
@@ -267,6 +268,7 @@ class Judge:
         if store is not None:
             self.judge_positions(store, disk)
             self.report(status.check_permanent_refusal(store, disk))
+            self.report(status.check_disk_refusal(store, disk))
             flushed_where = store.log.flushed_where.get()
             if isinstance(store.log, BufferedSegmentQueue):
                 committed_where = store.log.committed_where

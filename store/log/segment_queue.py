@@ -64,7 +64,9 @@ class SegmentDirectories:
     def _has_room(self, directory: str) -> bool:
         if self._files.status(directory) is None:
             return True  # the store will create it
-        return used_ratio(self._files.space(directory)) <= self._used_ratio_max
+        ratio = try_used_ratio(self._files, directory)
+        # RocketMQ, too, counts a directory as full only if its usage is known.
+        return ratio is None or ratio <= self._used_ratio_max
 
 
 def used_ratio(space: DiskSpace) -> float:

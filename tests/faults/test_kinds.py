@@ -135,6 +135,7 @@ def read_often(rig: Rig) -> None:
             ignore_os_errors(lambda: rig.files.map("/old", 2 * PAGE))
             ignore_os_errors(lambda number=number: rig.files.map(f"/file{number}", PAGE))
             ignore_os_errors(lambda: rig.files.status("/old"))
+            ignore_os_errors(lambda: rig.files.space("/old"))
 
     rig.run(body)
 
@@ -281,6 +282,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
     "failed page-in": Twin(view_often, FaultPlan(failed_page_in_chance=0.3)),
     "slow page-in": Twin(view_often, FaultPlan(slow_page_in_chance=0.3)),
     "failed look-up": Twin(read_often, FaultPlan(failed_lookup_chance=0.3)),
+    "failed space query": Twin(read_often, FaultPlan(failed_space_query_chance=0.3)),
     "failed removal": Twin(remove_often, FaultPlan(failed_removal_chance=0.3)),
     "failed rename": Twin(rename_often, FaultPlan(failed_rename_chance=0.3)),
     "failed extend": Twin(read_often, FaultPlan(failed_extend_chance=0.3)),

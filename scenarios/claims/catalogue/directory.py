@@ -1,7 +1,7 @@
 """Directory: expiry, files changed by other programs, and second starts."""
 
 from ..scenario import Scenario
-from .disturbances import LATE_SEGMENTS
+from .disturbances import FAILED_SPACE_QUERIES, LATE_SEGMENTS
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Old segments are deleted repeatedly. Meanwhile the machine dies.
@@ -26,7 +26,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         errors_stop=(True, True, False),
         lives=(1, 2, 3),
         endings=(*("crash in traffic", "crash in traffic", "crash at rest", "crash in load"), *("stop", "stop")),
-    ).with_late_optional(0.15, late_segments=LATE_SEGMENTS),
+    ).with_late_optional(0.15, late_segments=LATE_SEGMENTS, failed_space_queries=FAILED_SPACE_QUERIES),
     # A pass of the transaction check pauses while retention deletes its half messages and op messages.
     Scenario.define(
         "transaction-expired",
@@ -143,7 +143,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         retention={"deletes_segments": (False, True)},
         lives=(2, 3),
         endings=("stop", "stop", "crash at rest", "crash in traffic", "crash in load"),
-    ),
+    ).with_late_optional(0.3, failed_space_queries=FAILED_SPACE_QUERIES),
     # Raises `mappedFileSizeConsumeQueue` while the store is off. Some queues no longer have messages in the log.
     Scenario.define(
         "queue-file-size-raised",

@@ -5,6 +5,7 @@ from ..scenario import Scenario
 
 LATE_SEGMENTS = {"faults": {"slow_sync_chance": (0.4,), "slow_sync_ms_max": (12_000,)}}
 """Puts give up on a new segment after 5 s, and the segment is created later."""
+FAILED_SPACE_QUERIES = {"faults": {"failed_space_query_chance": (0.3, 1.0)}}
 _UNSOUND = ("lying-disk", "dying-disk")
 
 SCENARIOS: tuple[Scenario, ...] = (

@@ -1,6 +1,7 @@
 """Exhaustion: a full disk, a service out of memory, files that cannot be mapped."""
 
 from ..scenario import Scenario
+from .disturbances import FAILED_SPACE_QUERIES
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario.define(
@@ -56,7 +57,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 0, 1),
         lives=(1, 2),
         endings=("crash at rest", "crash in traffic", "stop"),
-    ),
+    ).with_late_optional(0.2, failed_space_queries=FAILED_SPACE_QUERIES),
     # On a sparse disk, a segment's blocks are allocated only when the pool's buffers are committed.
     Scenario.define(
         "full-disk-commit-waits",

@@ -2,10 +2,12 @@
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.half_message import HALF_TOPIC, OP_TOPIC
+from ....store.log.segment_queue import SegmentDirectories, try_used_ratio, used_ratio
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.retention import cleaning
 from ....store.retention.cleaning import CleanCommitLog, CleanConsumeQueue, DiskWatermark, RemovalPressure
 from ....store.running_flags import RefusalReason
+from ....store.world import Files
 from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
@@ -105,3 +107,32 @@ def remove_unless_single(self: ConsumeQueue, log_min_offset: int) -> int:
     first = self.entry(self.min_offset)
     bit(first is not None and first.physical_offset < log_min_offset)
     return 0
+
+
+# The store then removes live messages after one error of statvfs. In RocketMQ, too, an unknown usage deletes only
+# expired segments.
+@bug("unknown-usage-counts-as-full", cleaning, "try_used_ratio", found_by=("CLEAN", "STATUS"))
+@needs(
+    retention={"deletes_segments": (True, False)},
+    pauses={"chance": (0.5,), "ms_max": (3000,)},
+    faults={"failed_space_query_chance": (0.3, 1.0)},
+)
+def full_if_unknown(files: Files, path: str) -> float | None:
+    """A disk whose usage cannot be measured counts as full."""
+    ratio = full_if_unknown.original(files, path)
+    return 1.0 if bit(ratio is None) else ratio
+
+
+# Found in this store.
+@bug("unmeasured-directory-ends-creation", SegmentDirectories, "_has_room", found_by=("STATUS", "LIVE", "QUIET"))
+@needs(
+    directories={"log_directories": (2, 3)},
+    commit_log_bytes=(1024, 2048),
+    faults={"failed_space_query_chance": (0.3, 1.0)},
+)
+def has_measured_room(self: SegmentDirectories, directory: str) -> bool:
+    """A put is refused if the usage of one of several log directories cannot be measured."""
+    if self._files.status(directory) is None:
+        return True
+    bit(try_used_ratio(self._files, directory) is None)
+    return used_ratio(self._files.space(directory)) <= self._used_ratio_max

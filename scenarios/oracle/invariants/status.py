@@ -198,6 +198,15 @@ def check_room_accepted(store: MessageStore) -> Sequence[Violation]:
     return (Violation("STATUS", summary, "", -1, "flags", "writeable", "DISK_FULL"),)
 
 
+def check_disk_refusal(store: MessageStore, disk: Disk) -> Iterator[Violation]:
+    """Yield a violation if puts are refused because of a full disk, but the disk never lacked space."""
+    record_tried("STATUS")
+    lacked_space = disk.was_limited or allowances.count_out_of_space(disk)
+    if store.flags.bits & RefusalReason.DISK_FULL and not lacked_space:
+        summary = "puts are refused for a full disk although the disk never lacked space"
+        yield Violation("STATUS", summary, "", -1, "flags", "without DISK_FULL", "DISK_FULL")
+
+
 def check_permanent_refusal(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     record_tried("STATUS")
     if store.flags.has_failed and not allowances.count_errors(disk) and not disk.damage:

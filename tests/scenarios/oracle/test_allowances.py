@@ -122,7 +122,7 @@ def test_every_fault_kind_is_an_excuse_unless_the_store_must_not_notice_it() -> 
     excused = {name for kinds in KINDS.values() for name in kinds}
 
     assert {*enabled_kinds(EVERY_CHANCE)} - excused == {
-        *("lying sync", "short write", "refused mlock", "lost write", "misdirected write"),
+        *("lying sync", "short write", "refused mlock", "lost write", "misdirected write", "failed space query"),
         *("torn sector", "garbage sector"),  # only crashes cause these faults
     }
 
