@@ -6,8 +6,10 @@ from ....store.formats.replication import encode_frame_header
 from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.group_transfer import GroupTransfer, Replica
 from ....store.log.segment_queue import SegmentQueue
+from ....store.message_store import MessageStore
 from ....store.network import Connection
 from ....store.queues.consume_queue import ConsumeQueue
+from ....store.recovery.recovery import RecoveryReport
 from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAConnection
 from ....store.replication.replica_log import ReplicaLog
@@ -149,3 +151,23 @@ def follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLo
     """A slave whose log differs from its master's stops replication without a log message."""
     self.on_diverged = _log_nothing
     follow_in_silence.original(self, connection, replica, address)
+
+
+# A slave that connected late has only the last file of its master's log.
+@bug("promoted-slave-counts-entries", MessageStore, "recover", found_by=("REP",))
+@needs(
+    TROUBLED,
+    commit_log_bytes=(1024,),
+    messages_each=(12,),
+    cluster={"gathers": (False,)},
+    network={"refused_chance": (0.2,), "broken_chance": (0.1,)},
+)
+def recover_and_count_entries(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
+    """A slave whose queues begin after offset 0 gives its first messages as the new master offsets of older ones."""
+    report = recover_and_count_entries.original(self, clean_exit=clean_exit)
+    table = self.commit_log.topic_queue_table
+    for queue in self.queues.all_queues():
+        key, first = (queue.topic, queue.queue_id), queue.min_offset
+        if bit(first > 0 and key in table):
+            table[key] -= first
+    return report

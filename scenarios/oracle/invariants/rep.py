@@ -13,7 +13,7 @@ slave's queues.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....faults.disk.disk import Disk
 from ....store.config import FlushDiskType
@@ -276,6 +276,63 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
         if found.get(put.name) != put.body:
             summary = f"{put.name} was acknowledged, and is gone with its master"
             yield Violation("DUR", summary, "commitlog", put.physical_offset or -1, "record", put.name, "nothing")
+
+
+class PromotedPut(NamedTuple):
+    """A put to a slave that has replaced its lost master."""
+
+    topic: str
+    queue_id: int
+    body: bytes
+    result: PutMessageResult
+
+
+def check_promoted(
+    host: str, before: RecoveredStore, puts: Sequence[PromotedPut], after: RecoveredStore
+) -> Iterator[Violation]:
+    """Yield a put that does not continue the log and the queue of a promoted slave, and a lost or changed message.
+
+    before, after: the store before the puts, and after a stop and another load.
+    """
+    record_tried("REP")
+    following = {place: queue.max_offset for place, queue in before.queues.items()}
+    expected_at: dict[int, int] = {}
+    for each in after.records:  # delivery may put other messages in between
+        record, queue = each.record, (each.record.topic, each.record.queue_id)
+        if record.physical_offset >= before.max_offset:
+            expected_at[record.physical_offset] = following.get(queue, 0)
+            following[queue] = record.queue_offset + 1
+    wanted = {each.record.physical_offset: each.body for each in before.records}
+    log_end = before.max_offset
+    for put in puts:
+        place, append = (put.topic, put.queue_id), put.result.append
+        if put.result.status is not PutMessageStatus.PUT_OK or append is None:
+            summary = f"{host} refuses a put as the new master"
+            yield _broken(summary, "commitlog", log_end, "status", "PUT_OK", put.result.status.value)
+            continue
+        for field, expected, found in (
+            ("queueOffset", expected_at.get(append.wrote_offset), append.queue_offset),
+            ("offset", max(log_end, append.wrote_offset), append.wrote_offset),
+            ("queue entry", append.wrote_offset, _entry_at(after, place, append.queue_offset)),
+        ):
+            if found != expected:
+                summary = f"{host} does not continue its log and its queues as the new master"
+                yield _broken(summary, "commitlog", append.wrote_offset, field, str(expected), str(found))
+        log_end = append.wrote_offset + append.wrote_bytes
+        wanted[append.wrote_offset] = put.body
+    found_bodies = {each.record.physical_offset: each.body for each in after.records}
+    for offset in sorted(wanted):
+        if found_bodies.get(offset) != wanted[offset]:
+            summary = f"{host} has lost or changed a message as the new master"
+            texts = (str(bodies.get(offset, b"none")[:40]) for bodies in (wanted, found_bodies))
+            yield _broken(summary, "commitlog", offset, "record", *texts)
+
+
+def _entry_at(store: RecoveredStore, place: tuple[str, int], queue_offset: int) -> int | None:
+    """Return the log offset in an entry of a queue; None without the entry."""
+    queue = store.queues.get(place)
+    at = -1 if queue is None else queue_offset - queue.begin
+    return queue.entries[at][0] if queue is not None and 0 <= at < len(queue.entries) else None
 
 
 def check_table(name: str, own: "VersionedTable[Any]", other: "VersionedTable[Any]") -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""Slave lives: absences, deaths and new disks of slaves, beside the ends of lives that a plan specifies."""
+"""Slave lives: absences, deaths and new disks of slaves, in addition to the ends of lives in a plan."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -34,6 +34,7 @@ from ...oracle.recovered import RecoveredStore, read_store
 from ..execution import HEAL
 from ..machines import OFF, NetworkRun
 from .node import ClusterNode, nodes_of
+from .promotion import put_as_master
 from .witness import ReplicationJudge
 
 _GATHER_MS_MAX = 8_000
@@ -44,6 +45,7 @@ _FLIPPED_BIT = "flipped bit"
 _BITS = (40, 62, 63)
 """Each of these bits makes queueOffset greater than in any possible log; 63 is the sign bit."""
 _RECORDS_MAX = 8
+_PROMOTION_CHANCE = 0.5
 _LOOKS_BEFORE_STOP_MAX = 20
 """After at most this number of looks, a slave is stopped while users are active."""
 
@@ -353,9 +355,44 @@ class ClusterRun(NetworkRun):
     def _open_all_alone(self) -> None:
         self._open_alone(self._master)
         slaves = [self._open_alone(slave) for slave in self._slaves]
+        if self._choices.stream("promotion").chance(_PROMOTION_CHANCE, "a slave is promoted"):
+            self._promote(self._slaves[0], slaves[0])
         may_lose = self._judge.may_refuse_to_open or self._witness.replicas.lost
         if self._plan.cluster.sync_master and self._judge.is_promised("DUR") and not may_lose:
             self._judge.report(rep.check_takeover(self._ledger, slaves))
+
+    def _promote(self, node: ClusterNode, before: RecoveredStore) -> None:
+        """Put messages to a slave that was opened as a master, and compare the store before and after."""
+        if before.damage is not None or self._plan.retention.deletes_segments or self._plan.light_queues.chance:
+            return  # the next load may truncate the log; the next start may remove segments, or fill other queues
+        disk = node.lasting.find_disk(f"{node.name}/promoted", faulty=False)
+        machine = self._kernel.create_machine(f"{node.name}-promoted")
+        puts: list[rep.PromotedPut] = []
+
+        def take_puts() -> None:
+            store = self._load_again(node, machine, disk)
+            self._start_store(store, disk, machine)
+            puts.extend(put_as_master(store, disk, self._settling, before, self._plan.topics))
+
+        self._run_on_machine(machine, "promote", take_puts)
+        self._kernel.kill(machine)
+        node.lasting.set_image_after_stop(disk)
+        disk = node.lasting.find_disk(f"{node.name}/after", faulty=False)
+        machine = self._kernel.create_machine(f"{node.name}-after")
+
+        def read() -> None:
+            after = read_store(self._load_again(node, machine, disk))
+            self._judge.report(rep.check_promoted(node.name, before, puts, after))
+
+        self._run_on_machine(machine, "read", read)
+        self._kernel.kill(machine)
+
+    def _load_again(self, node: ClusterNode, machine: Machine, disk: Disk) -> MessageStore:
+        """Load a store after another load of the same image was judged."""
+        world = World(machine.clock, machine.tasks, disk.mount(machine), None, core_of(self._plan))
+        store = MessageStore(world, node.config)
+        self._load_store(store, disk, machine)
+        return store
 
     def _open_alone(self, node: ClusterNode) -> RecoveredStore:
         node.config = replace(node.config, broker_role=BrokerRole.ASYNC_MASTER)
