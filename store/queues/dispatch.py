@@ -104,7 +104,7 @@ class DispatchService(Service):
         self._is_sync_flush = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self._delays_ms = delays_ms
         self.failures = 0
-        """Number of consecutive failures at log offset `failed_at`. A full disk does not count."""
+        """Number of consecutive failures at log offset `failed_at`. A full disk resets the number."""
         self.failed_at = -1
         self._plain = None if world.core is None else PlainRecords(world.core)
         self._run_queues: list[ConsumeQueue] = []
@@ -128,7 +128,9 @@ class DispatchService(Service):
         except (StoreError, OSError) as error:
             count_mark("dispatch fails")
             self.last_error = error
-            if not is_disk_full(error):  # a full disk does not count as a failure, because it can get free space again
+            if is_disk_full(error):  # no failure, because a disk can get free space again; ends a run of failures
+                self.failures = 0
+            else:
                 at = self.reput_from.get()
                 self.failures = self.failures + 1 if at == self.failed_at else 1
                 self.failed_at = at

@@ -1,3 +1,4 @@
+import errno
 from typing import Any
 
 import pytest
@@ -84,6 +85,20 @@ def test_progress_resets_the_retry_count_of_dispatch(world: World, bench: Any, s
     assert store.dispatch.behind_bytes > 0
     assert store.flags.is_writeable
     world.tasks.sleep(4_000)
+    assert store.dispatch.behind_bytes == 0
+    assert store.shutdown()
+
+
+@simulated()
+def test_a_full_disk_resets_the_retry_count_of_dispatch(world: World, bench: Any, small: Make) -> None:
+    for times, number in ((20, errno.EIO), (1, errno.ENOSPC), (20, errno.EIO)):
+        bench.failures.plan("map", "consumequeue", times, number)
+    store = started(world, small())
+    assert store.put_message(Message.create("T", b"late")).status is PutMessageStatus.PUT_OK
+    world.tasks.sleep(40_500)
+    assert store.dispatch.behind_bytes > 0
+    assert store.flags.is_writeable
+    world.tasks.sleep(1_000)
     assert store.dispatch.behind_bytes == 0
     assert store.shutdown()
 
