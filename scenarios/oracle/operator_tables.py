@@ -37,9 +37,10 @@ class OperatorTable:
     _last_version: tuple[object, Mapping[str, Settings]] | None = None
 
     def restart(self, entries: Mapping[str, Settings]) -> None:
-        """Record a start that finds these entries, whatever an operator has changed before."""
+        """Record a start that finds these entries. A request in flight may reach the new process."""
         self._known = {name: (settings, 0) for name, settings in entries.items()}
-        self._pending, self._last_version = {}, None
+        self._last_version = None
+        self._forget_given_up()
 
     def record_request(self, name: str, settings: Settings | None) -> PendingChange:
         change = PendingChange(settings)
@@ -85,6 +86,9 @@ class OperatorTable:
             if found.get(name) not in allowed:
                 yield self._violation(name, "is not as set before the last stop", allowed, found.get(name))
             self._known[name] = found.get(name), 0
+        self._forget_given_up()
+
+    def _forget_given_up(self) -> None:
         for name, pending in self._pending.items():
             self._pending[name] = [each for each in pending if not each.is_given_up]
 

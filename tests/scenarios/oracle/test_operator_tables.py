@@ -71,11 +71,14 @@ def test_the_permissions_of_topic_and_broker_decide_about_pulls(
     assert [each.invariant for each in found] == ["STATUS"] * count
 
 
-def test_a_restart_ends_the_changes_of_settings(tables: OperatorTables) -> None:
+def test_a_restart_ends_all_changes_of_settings_except_those_in_flight(tables: OperatorTables) -> None:
     tables.settings.record_success("deleteWhen", tables.settings.record_request("deleteWhen", ("16",)), 5)
     assert tables.setting("deleteWhen", 9) == "16"
-    tables.settings.restart({BROKER_PERMISSION: ("6",)})
-    assert tables.setting("deleteWhen", 9) is None
+    tables.settings.restart({"deleteWhen": ("04",), "regionId": ("R",)})
+    assert tables.setting("deleteWhen", 9) == "04"
+    tables.settings.record_request("regionId", ("S",))
+    tables.settings.restart({"deleteWhen": ("04",), "regionId": ("R",)})
+    assert tables.setting("regionId", 9) is None
 
 
 def test_a_route_has_the_settings_of_the_topic(tables: OperatorTables) -> None:
