@@ -296,7 +296,7 @@ class BrokerPlan:
     slave_takes_over: bool = knob_field(False, plain=False, weight=3)
     """The first master is lost at the end of the run and a slave restarts as master."""
     pending_requests_max: int = knob_field(16, plain=16)
-    """The number of small pending requests of a connection at which a broker stops to read from it."""
+    """The number of small pending requests of a connection at which a broker stops reading from it."""
     idle_ms_max: int = knob_field(120_000, plain=120_000)
     """The time without traffic after which a broker closes a connection."""
 

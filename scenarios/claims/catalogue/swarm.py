@@ -198,8 +198,6 @@ _OF_BROKERS: Mapping[str, Mapping[str, Any]] = {
         "memory": {"transient_pool": (False,)},
     },
 }
-"""Members of groups and clients that look messages up are left out: their checks expect a network without faults, and
-messages that become visible when they are put."""
 _SLAVES: Mapping[str, Any] = {
     "sync_flush": (True,),
     "memory": {"transient_pool": (False,)},
@@ -227,6 +225,27 @@ _BROKER_RETENTION: Mapping[str, Any] = {
 """While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave.
 
 An operator would remove queues without messages, whose offsets then restart at 0.
+"""
+_WITHOUT_LOSSES: Mapping[str, Any] = {
+    "network": {knob: (0.0,) for knob in brokers.TROUBLED if knob.endswith("_chance")},
+    "faults": {knob: (0.0,) for each in _FAILING_DISK.values() for knob in each["faults"] if knob.endswith("_chance")},
+    "capacity_bytes": (0,),
+    "retention": {"deletes_segments": (False,)},
+    "transactions": {"chance": (0.0,)},
+}
+_USERS_OF_BROKERS: Mapping[str, Mapping[str, Any]] = {
+    "group members": {
+        "broker": {"group_members": (2, 3), "leave_chance": (0.0, 0.2), "send_back_chance": (0.0,)},
+        **_WITHOUT_LOSSES,
+    },
+    "look-ups": {
+        "index": {"slots": (5, 40), "keys_chance": (0.5,), "seekers": (1,)},
+        "delay": {"chance": (0.0,)},
+        **_WITHOUT_LOSSES,
+    },
+}
+"""Users whose checks expect that neither network nor disk fails, and for look-ups also that a put makes its message
+visible. A group removes such faults from its runs.
 """
 _EVERYTHING = _MIX.with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK).with_optional(0.25, **_CLOCK)
 _ALONE_MIX = (
@@ -312,7 +331,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_optional(0.4, **_network_fault_groups(brokers.TROUBLED), **_CLOCK, **_SMALL_DISKS)
         .with_optional(0.2, **_FAILING_DISK, **_TORN)
         .with_optional(0.2, slaves=_SLAVES)
-        .with_optional(0.2, retention=_BROKER_RETENTION),
+        .with_optional(0.2, retention=_BROKER_RETENTION)
+        .with_late_optional(0.1, **_USERS_OF_BROKERS),
         stream="any-mix-keeps-a-broker-truthful",
     ),
 )

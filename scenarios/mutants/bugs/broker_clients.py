@@ -276,7 +276,7 @@ def refuse_and_count_again(self: RemotingServer, request: PooledRequest, refusal
 @bug("paused-client-stays-paused", Session, "count_request_done", found_by=("LIVE",))
 @needs(SCENARIOS["requests-in-flight"].ranges, broker={"pending_requests_max": (1,)}, heals=(True,))
 def end_request_of_paused(self: Session, size_bytes: int) -> None:
-    """A broker that stopped to read from a client with many pending requests does not continue after their end."""
+    """A broker that stopped reading from a client with many pending requests does not continue after their end."""
     if bit(self._is_paused):
         self._is_paused = False
     end_request_of_paused.original(self, size_bytes)

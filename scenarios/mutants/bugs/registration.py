@@ -41,8 +41,13 @@ def register_at_start(self: BrokerRegistration) -> None:
     self.signal.wait(self._parts.config.register_name_server_period_ms)
 
 
-@bug("registered-over-first-connection", NameServer, "register", found_by=("QUIET",))
-@needs(_CLUSTER)
+@bug("registered-over-first-connection", NameServer, "register", found_by=("QUIET", "LIVE"))
+@needs(
+    SCENARIOS["name-server-routes"].ranges,
+    network={"late_chance": (0.2, 0.5)},
+    disturbances={"paused_task_chance": (0.0,), "paused_machine_chance": (0.0,)},
+    broker={"off_ms_max": (10, 1_000), "idle_ms_max": (20_000,)},
+)
 def register_on_first_channel(self: NameServer, broker: RegisteredBroker) -> RegisteredBroker | None:
     """A broker that registers again over a new connection stays bound to its old one. When that ends late, no route
     leads to the broker until its next registration."""

@@ -3,6 +3,7 @@
 import pytest
 
 from tornlog.scenarios.oracle.invariants.routes import Presence, RouteBounds, check_identities, check_listed_brokers
+from tornlog.scenarios.oracle.registrations import Registration, Registrations
 
 S = 1_000_000_000
 BOUNDS = RouteBounds(register_ms=20_000, late_ms=1_000)
@@ -44,3 +45,35 @@ def test_a_route_lists_brokers_with_their_own_ids_and_addresses(listed: tuple[st
     brokers = {("a", 0, "10.0.0.1"), ("a", 1, "10.0.0.2")}
     assert list(check_identities(brokers, brokers)) == []
     assert [found.found for found in check_identities([listed], brokers)] == [str(listed)]
+
+
+class Line:
+    """A connection of a broker."""
+
+    is_open = True
+
+
+@pytest.mark.parametrize("old_ends_first", [False, True])
+def test_a_broker_is_listed_while_the_connection_of_its_newest_registration_is_open(*, old_ends_first: bool) -> None:
+    registrations, broker, (old, new) = Registrations(), ("a", 0), (Line(), Line())
+    for line in (old, new):
+        registrations.begin_request(broker)
+        registrations.end_request(broker, Registration(line, "10.0.0.1", {"T"}, 0))
+    expected = registrations.listed_brokers("T", S)
+    (old if old_ends_first else new).is_open = False
+    assert len(list(registrations.check_route(expected, []))) == old_ends_first
+    assert list(registrations.check_route(expected, [("a", 0, "10.0.0.1")])) == []
+    assert registrations.listed_brokers("U", S) == registrations.listed_brokers("T", 120 * S) == {}
+
+
+def test_registrations_that_overlap_leave_open_which_is_the_newest() -> None:
+    registrations, broker = Registrations(), ("a", 0)
+    registrations.begin_request(broker)
+    expected = registrations.listed_brokers("T", S)
+    registrations.begin_request(broker)
+    for _ in range(2):
+        registrations.end_request(broker, Registration(Line(), "10.0.0.1", {"T"}, 0))
+    assert expected == registrations.listed_brokers("T", S) == {}
+    registrations.begin_request(broker)
+    registrations.end_request(broker, Registration(Line(), "10.0.0.1", {"T"}, 0))
+    assert list(registrations.listed_brokers("T", S)) == [broker]
