@@ -104,6 +104,14 @@ def test_a_neighbour_that_writes_too_fast_delays_puts_under_async_flush_but_not_
     assert p99_us("pool") < 500
 
 
+def test_a_neighbour_that_writes_past_the_page_cache_delays_puts_less() -> None:
+    def p99_us(neighbour: Neighbour) -> float:
+        system = replace(BUSY, neighbour=neighbour)
+        return percentiles_us(simulate(Setup("async", 2, 400.0, 1_200), REFERENCE, system).latencies_ns, [0.99])[0]
+
+    assert p99_us(replace(BUSY.neighbour, is_direct=True)) < p99_us(BUSY.neighbour) / 2
+
+
 def test_a_slow_put_names_the_waits_of_the_task_for_which_it_waited() -> None:
     series = simulate(Setup("async", 2, 400.0, 1_200), REFERENCE, BUSY)
     slowest = series.slowest[0]
