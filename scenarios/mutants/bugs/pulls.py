@@ -1,5 +1,6 @@
 """Bugs of answers to pulls: offsets that go back or too far, pulls held for a wrong time, offsets that are unknown."""
 
+from ....store.broker.long_polling import HeldPull, HeldPullTable, PullRequestHoldService
 from ....store.broker.processors import pull
 from ....store.broker.processors.client_manage import ClientManageProcessor
 from ....store.broker.processors.pull import PullMessageProcessor
@@ -12,6 +13,7 @@ from ...claims.catalogue.brokers import BROKER
 from ..mutant import bit, bug, needs
 
 _LIVELY = BROKER.replace(consumers=(1, 2), messages_each=(8,))
+_SHARED = BROKER.replace(consumers=(1,), topics=(1,), queues_per_topic=(1,), broker={"tailing_consumers": (2,)})
 _LONG_HOLDS = _LIVELY.replace(broker={"suspend_ms": (100, 5_000), "rest_ms_max": (2_000, 8_000)})
 
 
@@ -65,3 +67,22 @@ def query_offset_below_end(self: ClientManageProcessor, request: RemotingCommand
     if bit(offset > 0 and offset == self._parts.store.get_max_offset_in_queue(*queue)):
         raise RequestRefusedError("no offset", ResponseCode.QUERY_NOT_FOUND)
     return query_offset_below_end.original(self, request, channel)
+
+
+@bug("one-of-due-pulls-answered", HeldPullTable, "take_due", found_by=("LIVE",))
+@needs(_SHARED, disturbances={"paused_task_chance": (1.0,)}, broker={"rest_ms_max": (8_000,)})
+def take_first_due(self: HeldPullTable, now_ns: int) -> list[HeldPull]:
+    """If the time of several held pulls is over, the broker answers the first and forgets the others."""
+    due = take_first_due.original(self, now_ns)
+    bit(len(due) > 1)
+    return due[:1]
+
+
+@bug("ended-client-takes-pulls-along", PullRequestHoldService, "forget_channel", found_by=("LIVE",))
+@needs(_SHARED, broker={"client_death_chance": (0.05,), "rest_ms_max": (8_000,)})
+def forget_queues_of_channel(self: PullRequestHoldService, channel: Channel) -> None:
+    """When the connection of a client ends, the broker forgets the held pulls of other clients on the same queues."""
+    with self._lock:
+        queues = {each.queue for each in self._held.pulls_of_channel(channel)}
+        removed = self._held.remove_pulls([each for queue in queues for each in self._held.pulls_of_queue(queue)])
+        bit(any(each.channel is not channel for each in removed))

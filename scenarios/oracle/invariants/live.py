@@ -235,6 +235,19 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
             yield Violation("LIVE", "a send is not answered", field="answer time", expected=expected, found=found)
 
 
+def check_held_until(plan: Plan, pulls: Iterable[tuple[int, int]], now_ns: int) -> Iterator[Violation]:
+    """Yield each pull that a broker has not answered although its hold time is over.
+
+    pulls: arrivals in ns, with hold times in ms. now_ns: a time at which the broker was running.
+    """
+    for asked_ns, hold_ms in pulls:
+        record_tried("LIVE")
+        waited_ms, limit_ms = (now_ns - asked_ns) // 1_000_000, hold_ms + request_ms_max(plan)
+        if waited_ms > limit_ms:
+            expected, found = f"<= {limit_ms} ms", f"{waited_ms} ms"
+            yield Violation("LIVE", "a held pull is not answered", field="hold time", expected=expected, found=found)
+
+
 def violation_of_time_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
     """Yield a consumer's request that timed out after the last fault."""
     record_tried("LIVE")

@@ -53,8 +53,17 @@ class WatchedRequests:
         """startAcceptSendRequestTimeStamp."""
         self._waiting: dict[LateResponse, int] = {}
         """Pending answer -> arrival of its request, in virtual time."""
+        self._pulls: dict[tuple[Channel, int], tuple[int, int]] = {}
+        """Connection and number of an unanswered pull -> its arrival in virtual ns, and the hold time in ms."""
 
     def judged_routes(self, routes: Routes, held: PullRequestHoldService) -> Routes:
+        answer = held.answer
+
+        def answer_held(request: RemotingCommand, channel: Channel) -> None:
+            self._pulls.pop((channel, request.opaque), None)
+            answer(request, channel)
+
+        held.answer = answer_held
         judges: dict[Pool, Callable[..., Response]] = {
             Pool.SEND_MESSAGE: self._process_send,
             Pool.PULL_MESSAGE: partial(self._process_pull, held),
@@ -78,8 +87,19 @@ class WatchedRequests:
         request: RemotingCommand,
         channel: Channel,
     ) -> Response:
-        response = self._process_request(processor, request, channel)
-        if response is None:
+        with self._kernel.without_scheduling_points():
+            late = list(self._check_held_pulls(self._kernel.now_ns))
+        if late:
+            self._report_in_task(late)
+        key, is_held = (channel, request.opaque), False
+        self._pulls[key] = self._kernel.now_ns, self._hold_ms(request)
+        try:
+            response = self._process_request(processor, request, channel)
+            is_held = response is None
+        finally:
+            if not is_held:
+                self._pulls.pop(key, None)
+        if is_held:
             with self._kernel.without_scheduling_points():
                 of_client = held.held_pulls_of(channel)
                 own = [pull for pull in of_client if pull.request.opaque == request.opaque]
@@ -138,8 +158,19 @@ class WatchedRequests:
             )
             raise
 
+    def _hold_ms(self, request: RemotingCommand) -> int:
+        is_long = self._plan.settings.long_polling_enable
+        text = request.ext_fields.get("suspendTimeoutMillis", "0")
+        return int(text) if is_long else self._plan.broker_settings.short_polling_time_ms
+
     def check_waiting(self, now_ns: int) -> Iterator[Violation]:
-        return live.check_waiting(self._plan, self._waiting.values(), now_ns)
+        yield from live.check_waiting(self._plan, self._waiting.values(), now_ns)
+        yield from self._check_held_pulls(now_ns)
+
+    def _check_held_pulls(self, now_ns: int) -> Iterator[Violation]:
+        """LIVE: yield each pull of an open connection that the broker has neither answered nor still has to hold."""
+        open_pulls = [times for (channel, _), times in self._pulls.items() if channel.is_open]
+        return live.check_held_until(self._plan, open_pulls, now_ns)
 
     def _judge_answer(self, request: RemotingCommand, answer: RemotingCommand, asked_ns: int) -> None:
         ids = answer.ext_fields.get("msgId")
