@@ -14,7 +14,7 @@ _CLOCK_STEPS: Mapping[str, Any] = {
 """Steps of the wall clock that may exceed the time of a lock or a member, which count by the monotonic clock."""
 _CLOCK_STEPS_CHANCE = 0.3
 _LATE_ENDS: Mapping[str, Any] = {
-    "network": {"late_chance": (0.2, 0.5)},
+    "network": {"late_chance": (0.2, 0.5), "late_ms_max": (2_000,)},
     "disturbances": {"paused_task_chance": (0.0, 0.1), "paused_machine_chance": (0.0,)},
     "broker": {"off_ms_max": (10, 1_000), "idle_ms_max": (20_000,)},
 }

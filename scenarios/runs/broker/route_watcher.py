@@ -62,7 +62,10 @@ class RouteWatcher(BrokerUser):
             if each != name_server and (not each.is_slave or each.broker in names)
         }
         self.run.report(routes.check_identities(brokers, presences))
-        known = self._registered.setdefault((name_server, presences[name_server].serves_since_ns), {})
+        since_ns = presences[name_server].serves_since_ns
+        if since_ns is None or since_ns > asked_ns:
+            return  # the answer may be from before the name server's last start
+        known = self._registered.setdefault((name_server, since_ns), {})
         registered = {address for address, each in others.items() if known.get(address, -1) == each.serves_since_ns}
         judged = presences[name_server], others, asked_ns, self._bounds, registered
         self.run.report(routes.check_listed_brokers(listed, *judged))
