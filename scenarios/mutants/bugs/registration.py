@@ -58,7 +58,7 @@ def register_on_first_channel(self: NameServer, broker: RegisteredBroker) -> Reg
 
 
 # The slave then loses the messages and offsets of clients.
-@bug("slave-listed-as-master", name_server, "_broker_datas", found_by=("META", "LIVE", "QUIET"))
+@bug("slave-listed-as-master", name_server, "_broker_datas", found_by=("META", "LIVE", "QUIET", "READ"))
 @needs(_CLUSTER)
 def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, dict[str, Any]]:
     """A route without the master lists the first slave as the master."""

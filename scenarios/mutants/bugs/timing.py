@@ -56,7 +56,7 @@ def persist_ten_times_later(self: ConsumerOffsetManager) -> None:
         self._try_to_persist()
 
 
-@bug("slave-reconnects-ten-times-too-late", HAClient, "run_once", found_by=("QUIET",))
+@bug("slave-reconnects-ten-times-too-late", HAClient, "run_once", found_by=("QUIET", "REP"))
 @needs(cluster={"slaves": (1,)}, heals=(True,), lives=(2,), endings=("crash in traffic",))
 def step_and_rest(self: HAClient) -> None:
     """A slave waits ten times too long before it reconnects to its master."""
