@@ -260,10 +260,11 @@ def check_held_pull(store: MessageStore, pull: "HeldPull") -> Iterator[Violation
     """Yield a pull that a master has just begun to hold although it has dispatched a message for the pull.
 
     Dispatch wakes the held pulls once per record, before the next record. The check is atomic, reads no records, and
-    yields no violation if the disk cannot be read.
+    yields no violation if the disk cannot be read. While long polling is off, nothing wakes a pull.
     """
-    queue = store.queues.find(*pull.queue)
-    if queue is None or pull.wanted.reads_records or store.config.broker_role is BrokerRole.SLAVE:
+    queue, config = store.queues.find(*pull.queue), store.config
+    wakes_pulls = config.long_polling_enable and config.broker_role is not BrokerRole.SLAVE
+    if queue is None or pull.wanted.reads_records or not wakes_pulls:
         return
     record_tried("LIVE")
     done_to = store.dispatch.reput_from.get()
