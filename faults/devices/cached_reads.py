@@ -12,15 +12,13 @@ Sources: Linux, mm/readahead.c (ondemand_readahead): 4 pages at first, 128 KiB a
 (do_sync_mmap_readahead) for read-around.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from .elevator import Elevator, IoRequest
-from .pages import FilePages, PageCacheLimits
-from .storage import BLOCK_BYTES, Run, append_block
+from .memory import Memory
+from .pages import FilePages
+from .storage import Run, append_block
 
-Page = tuple[str, int]
-"""Path and page number."""
 _PAGES_FIRST = 4
 PAGES_MOST = 32  # 128 KiB, Linux's read_ahead_kb
 
@@ -70,22 +68,21 @@ class ReadAhead:
 
 
 class CachedReads:
-    """The clean pages of one machine with their read requests, least recently used first."""
+    """Reads of pages through the page cache of one machine."""
 
     def __init__(
-        self, elevator: Elevator, memory: PageCacheLimits, read_ahead: Callable[[str], ReadAhead] | None = None
+        self, elevator: Elevator, memory: Memory, read_ahead: Callable[[str], ReadAhead] | None = None
     ) -> None:
         """read_ahead: returns the read-ahead for a reader of the file at a path."""
         self._elevator = elevator
-        self._most = memory.cache_bytes // BLOCK_BYTES
+        self._memory = memory
         self._read_ahead = read_ahead or (lambda path: ReadAhead())
-        self._pages: OrderedDict[Page, IoRequest] = OrderedDict()
         self._states: dict[tuple[str, str], ReadAhead] = {}
         self.misses = 0
 
     def drop_pages(self) -> None:
-        """Drop all pages and read positions, as after a power-off."""
-        self._pages.clear()
+        """Drop clean pages and read positions, as after a power-off."""
+        self._memory.drop_clean()
         self._states.clear()
 
     def read(self, reader: str, file: FilePages, first: int, last: int) -> None:
@@ -94,24 +91,26 @@ class CachedReads:
         if state is None:
             state = self._states[reader, file.path] = self._read_ahead(file.path)
         for page in range(first, last + 1):
-            request = self._pages.get((file.path, page))
-            if request is None:
+            is_resident, request = self._memory.find((file, page))
+            if is_resident:
+                self._start_reads(file, state.pages_after_hit(page))
+            else:
                 self.misses += 1
                 self._start_reads(file, state.pages_after_miss(page, last + 1 - page))
-                request = self._pages.get((file.path, page))
-            else:
-                self._pages.move_to_end((file.path, page))
-                self._start_reads(file, state.pages_after_hit(page))
-            if request is not None:  # None: the page is a hole
+                _, request = self._memory.find((file, page))
+            if request is not None:  # None: the page reads as zeros, or was written here
                 self._elevator.wait(request)
             state.record_position(page)
+
+    def wait(self, request: IoRequest) -> None:
+        self._elevator.wait(request)
 
     def _start_reads(self, file: FilePages, pages: Iterable[int]) -> None:
         runs: list[Run] = []
         of_runs: list[list[int]] = []
         for page in pages:
-            block = file.blocks.block_of(page)
-            if block is None or (file.path, page) in self._pages:
+            block = file.blocks.stored_block(page)
+            if block is None or self._memory.is_resident((file, page)):
                 continue
             if append_block(runs, block):
                 of_runs.append([])
@@ -119,6 +118,4 @@ class CachedReads:
         for run, pages_of_run in zip(runs, of_runs, strict=True):
             request = self._elevator.read([run])
             for page in pages_of_run:
-                self._pages[file.path, page] = request
-        while len(self._pages) > self._most:
-            self._pages.popitem(last=False)
+                self._memory.add((file, page), request)

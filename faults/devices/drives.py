@@ -21,7 +21,7 @@ from math import isqrt
 from typing import NamedTuple
 
 from ...sim.choices import Stream
-from .storage import BLOCK_BYTES, JournalledStorage, Run, Storage
+from .storage import BLOCK_BYTES, BlockDevice, Run
 
 _MS, _US = 1_000_000, 1_000
 _STEPS = 1000  # a resolution for quantiles of 0.1 %
@@ -192,18 +192,20 @@ def nvme_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
     return FlashDrive(stream, command_ns=12 * _US, bytes_per_second=2_500_000_000, flush=flush, depth=depth)
 
 
-StorageModel = Callable[[Stream], Storage]
+DeviceModel = Callable[[Stream], BlockDevice]
+"""Creates a device that takes its random choices from a stream."""
 
 
 class NamedModel(NamedTuple):
-    """A storage model and its description."""
+    """A device model and its description."""
 
     meaning: str
-    make: StorageModel
+    make: DeviceModel
 
 
 MODELS: dict[str, NamedModel] = {
-    "hdd": NamedModel("a hard disk of 7,200 turns a minute", lambda stream: JournalledStorage(HardDisk())),
-    "sata-ssd": NamedModel("a SATA flash drive without capacitors", lambda stream: JournalledStorage(sata_ssd(stream))),
-    "nvme-ssd": NamedModel("an NVMe flash drive with capacitors", lambda stream: JournalledStorage(nvme_ssd(stream))),
+    "hdd": NamedModel("a hard disk of 7,200 turns a minute", lambda stream: HardDisk()),
+    "sata-ssd": NamedModel("a SATA flash drive without capacitors", lambda stream: sata_ssd(stream, depth=32)),
+    "nvme-ssd": NamedModel("an NVMe flash drive with capacitors", lambda stream: nvme_ssd(stream, depth=64)),
 }
+"""A flash device executes all commands in its queue at once."""

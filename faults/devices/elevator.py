@@ -19,7 +19,7 @@ _BLOCKS_AT_ONCE = 1024  # 4 MiB
 _READS_IN_A_ROW = 2  # writes_starved
 _IDLE = WaitReason("a request")
 _SERVING = WaitReason("the device")
-_COMPLETION = WaitReason("a request's end")
+_COMPLETION = WaitReason("device")
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +87,7 @@ class Elevator:
         return request
 
     def _new_request(self, queued: int) -> IoRequest:
-        return IoRequest(self._kernel.now_ns, queued, WaitGate(self._kernel, "a request's turn"))
+        return IoRequest(self._kernel.now_ns, queued, WaitGate(self._kernel, "device"))
 
     def _wake_idle_task(self) -> None:
         if self._idle is not None:

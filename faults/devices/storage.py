@@ -1,8 +1,7 @@
-"""Storage models: compute durations of syncs, or replay measured ones.
+"""Storage models: blocks of a device, and syncs that take measured times.
 
-A sync writes the file's dirty blocks, then the inode, with its new time, to the journal. A sync ends when the commit
-block of the journal is on the medium, as in ext4 with data=ordered (Linux, Documentation/filesystems/ext4/journal.rst).
-The journal is a ring of blocks on the device. Blocks have 4096 bytes.
+`MeasuredStorage` replays the durations of a real machine's syncs. The page cache over a block device is in `system.py`.
+Blocks have 4096 bytes. The journal of the file system is a ring of blocks on the device.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,6 @@ Run = tuple[int, int]
 """Adjacent blocks: first, count."""
 BLOCK_BYTES = 4096
 JOURNAL_BLOCKS = 32_768  # 128 MiB
-DESCRIPTION_BLOCKS = 2  # the descriptor block, and one block of the inode table
 COMMIT_BLOCKS = 1
 
 
@@ -87,33 +85,6 @@ class JournalRing:
         first = self._first + self._at
         self._at += blocks
         return first, blocks
-
-
-class JournalledStorage:
-    """A file system with a journal."""
-
-    def __init__(self, device: BlockDevice) -> None:
-        self._device = device
-        self._free = FreeBlocks(device.blocks)
-        self._journal = JournalRing(self._free)
-        self._idle_ns = 0
-
-    def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a sync ends. Syncs run one after another, because there is one journal."""
-        device = self._device
-        done_ns = max(now_ns, self._idle_ns)
-        if runs:
-            done_ns = device.write(done_ns, runs)
-        done_ns = device.write(done_ns, [self._journal.next_blocks(DESCRIPTION_BLOCKS)])
-        done_ns = device.flush(done_ns)  # the commit block must not be durable before the blocks that it commits
-        done_ns = device.write(done_ns, [self._journal.next_blocks(COMMIT_BLOCKS)])
-        self._idle_ns = device.flush(done_ns)
-        assert self._idle_ns >= done_ns >= now_ns, (now_ns, done_ns, self._idle_ns)
-        return self._idle_ns
-
-    def place(self, blocks: int) -> int:
-        """Reserve adjacent free blocks, and return the first. ValueError: the device is full."""
-        return self._free.reserve(blocks)
 
 
 class MeasuredStorage:

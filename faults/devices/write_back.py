@@ -1,148 +1,123 @@
-"""Write-back: dirty pages, the flusher that writes them, and the journal.
+"""Write-back: dirty pages, the flusher that writes them, and syncs.
 
 The flusher runs every few seconds and writes files whose oldest dirty page is too old. While dirty data exceeds the
-background limit, the flusher writes the files that have been dirty longest. Above the hard limit, a writing task waits.
-Linux slows writing tasks already below the hard limit; in the model they run at full speed, then wait.
+background limit, the flusher writes the files that have been dirty longest. It writes chunks of a file, each within
+one journal handle if pages need new blocks, and waits within the handle while too many of its requests are in the
+queue. Then a commit, and every task that starts a handle, waits for the flusher.
 
-One journal commit covers all syncs that were requested during the previous commit. As in jbd2, a commit writes a
-description, flushes, writes a commit block and flushes again. Syncs of one task, one after another, need a commit each;
-concurrent syncs of several tasks share one.
+A sync writes the dirty pages of its range, waits for earlier writes of these pages, and then for the commit of the
+last change of the file's blocks. Data that was written in place needs no commit, only a flush of the device
+(fdatasync, and msync, which calls it).
 
-Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c; mm/page-writeback.c (balance_dirty_pages);
-Documentation/filesystems/ext4/journal.rst.
+Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c (wb_writeback, writeback_chunk_size);
+fs/ext4/inode.c (ext4_do_writepages, MAX_WRITEPAGES_EXTENT_LEN); fs/ext4/fsync.c (ext4_fsync_journal); block/blk-wbt.c
+(limit of background requests); block/blk-settings.c (max_sectors_kb).
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable
 
-from ...sim.machine import Machine, Scheduler, WaitGate
-from .elevator import Elevator, IoRequest
-from .pages import FilePages, PageCacheLimits, Placement
-from .storage import BLOCK_BYTES, COMMIT_BLOCKS, DESCRIPTION_BLOCKS, JournalRing
+from ...sim.machine import Machine
+from .elevator import Elevator
+from .journal import Journal
+from .pages import FilePages, PageCacheLimits, PageWrite, Placement
+from .storage import BLOCK_BYTES
 
-_FILES_AT_ONCE = 256  # Linux's limit for queued requests (nr_requests)
-_PAGES_AT_ONCE = 4096  # 16 MiB
+_REQUESTS_MOST = 256  # nr_requests
+_PAGES_OF_HANDLE = 2_048  # MAX_WRITEPAGES_EXTENT_LEN
 _PAGES_OF_REQUEST = 256  # 1 MiB, about Linux's limit for one request (max_sectors_kb)
-Batch = tuple[FilePages, list[int]]
-"""A file and its pages to write back, in ascending order."""
-
-
-class Journal:
-    """The commits of a journal. Invariant: new changes belong to commit `open_number`, which has not begun."""
-
-    def __init__(self, kernel: Scheduler, elevator: Elevator, ring: JournalRing) -> None:
-        self._elevator = elevator
-        self._ring = ring
-        self._waiters = WaitGate(kernel, "a journal commit")
-        self._is_committing = False
-        self._is_due = False
-        self._committed = 0
-        self.open_number = 1
-
-    @property
-    def commits(self) -> int:
-        return self._committed
-
-    def record_change(self) -> int:
-        """Record a metadata change and return the number of the commit that will cover it."""
-        self._is_due = True
-        return self.open_number
-
-    def commit_if_due(self) -> None:
-        """Wait until all recorded changes are committed."""
-        if self._is_due:
-            self.wait_for_commit(self.open_number)
-
-    def wait_for_commit(self, number: int) -> None:
-        """Wait for a commit. If no other task runs the commit, run it here."""
-        while self._committed < number:
-            if self._is_committing:
-                self._waiters.wait(None)
-            else:
-                self._run_commit()
-
-    def _run_commit(self) -> None:
-        assert not self._is_committing, "two commits would interleave in the ring"
-        self._is_committing = True
-        self._is_due = False
-        # Changes recorded during this commit belong to the next one.
-        number, self.open_number = self.open_number, self.open_number + 1
-        self._write_blocks(DESCRIPTION_BLOCKS)
-        self._write_blocks(COMMIT_BLOCKS)
-        assert self._committed < number < self.open_number, (self._committed, number, self.open_number)
-        self._committed = number
-        self._is_committing = False
-        self._waiters.open()
-
-    def _write_blocks(self, blocks: int) -> None:
-        elevator = self._elevator
-        elevator.wait(elevator.write([self._ring.next_blocks(blocks)]))
-        elevator.wait(elevator.flush())
+_PAGES_AT_ONCE = 4_096  # 16 MiB, after which the flusher looks at the limits again
+_UnderWay = deque[tuple[FilePages, PageWrite]]
 
 
 class WriteBack:
     """The dirty pages of a machine. Invariant: `_files` has the files with dirty pages, longest dirty first."""
 
     def __init__(
-        self, machine: Machine, elevator: Elevator, journal: Journal, placement: Placement, memory: PageCacheLimits
+        self, machine: Machine, elevator: Elevator, journal: Journal, placement: Placement, limits: PageCacheLimits
     ) -> None:
         self._kernel = machine.kernel
         self._elevator = elevator
         self._journal = journal
         self._placement = placement
-        self._memory = memory
-        self.background_bytes = memory.background_bytes
-        self._background = memory.background_bytes // BLOCK_BYTES
-        self._limit = memory.dirty_bytes_max // BLOCK_BYTES
+        self._limits = limits
+        self.dirtyable: Callable[[], int] = lambda: limits.pages_max
+        """Returns the number of pages of which the limits are ratios."""
+        self.on_written: Callable[[], None] = lambda: None
+        self.requests_max = _REQUESTS_MOST
+        """Requests of the flusher in the queue at once; fewer if blk-wbt limits them."""
         self._files: dict[str, FilePages] = {}
         self._dirty = 0
         self._in_flight = 0
-        self._room = WaitGate(self._kernel, "room for dirty pages")
+        self.written_pages = 0
+        self.syncs = 0
         self._signal = machine.tasks.signal("flusher")
         self._is_writing = False
-        self.throttled_ns = 0
         machine.tasks.spawn("flusher", self._run_write_back)
+
+    @property
+    def dirty_pages(self) -> int:
+        return self._dirty + self._in_flight
 
     @property
     def dirty_bytes(self) -> int:
         """Bytes that are not on the device yet, including queued writes."""
-        return (self._dirty + self._in_flight) * BLOCK_BYTES
+        return self.dirty_pages * BLOCK_BYTES
 
-    def record_write(self, file: FilePages, first: int, last: int) -> None:
-        """Record writes to pages [first, last]. If too many pages are dirty, wait for write-back."""
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Numbers of dirty pages above which background write-back begins, and above which writers stop."""
+        return self._limits.dirty_pages_max(self.dirtyable())
+
+    @property
+    def background_bytes(self) -> int:
+        return self.limits[0] * BLOCK_BYTES
+
+    def record_dirty(self, file: FilePages, pages: Iterable[int]) -> int:
+        """Mark pages as dirty. Return the number of pages that were clean."""
         dirty = file.dirty
         before = len(dirty)
-        if first == last:
-            dirty.add(first)
-        else:
-            dirty.update(range(first, last + 1))
-        if len(dirty) == before:
-            return
+        dirty.update(pages)
+        new = len(dirty) - before
+        if not new:
+            return 0
         if not before:
             file.dirty_since_ns = self._kernel.now_ns
-            # `_next_batch` relies on the dict's insertion order: the first file became dirty first.
+            # `_next_files` relies on the dict's insertion order: the first file became dirty first.
             assert file.path not in self._files, file.path
             self._files[file.path] = file
-        self._dirty += len(dirty) - before
-        if self._dirty > self._background and not self._is_writing:  # a busy flusher checks the limit itself
+        self._dirty += new
+        if not self._is_writing and self._dirty > self.limits[0]:  # a busy flusher checks the limit itself
             self._signal.notify()
-        if self._dirty + self._in_flight > self._limit:
-            self._wait_for_room()
+        return new
 
-    def sync(self, file: FilePages, first: int, last: int) -> None:
-        """Wait until the current content of pages [first, last] is durable."""
-        pages = sorted(page for page in file.dirty if first <= page <= last)
-        if pages:
-            self._write_batch([(file, pages)])
-        while file.in_flight:  # the flusher may already be writing some of these pages
-            file.written.wait(None)
-        self._journal.wait_for_commit(file.commit_number)
+    def wake_flusher(self) -> None:
+        self._signal.notify()
+
+    def sync(self, file: FilePages, first: int, last: int, *, data_only: bool = True) -> None:
+        """Wait until the current content of pages [first, last] is durable. data_only: as fdatasync."""
+        self.syncs += 1
+        self._submit(file, sorted(page for page in file.dirty if first <= page <= last), _REQUESTS_MOST)
+        for write in dict.fromkeys(write for page, write in file.writing.items() if first <= page <= last):
+            self.end_write(file, write)  # including those that the flusher has begun
+        number = file.data_commit_number if data_only else file.commit_number
+        if self._journal.is_committed(number):
+            self._elevator.wait(self._elevator.flush())
+        else:
+            self._journal.wait_for_commit(number)
 
     def sync_names(self) -> None:
         self._journal.wait_for_commit(self._journal.open_number)
 
-    def prepare(self, file: FilePages, first: int, last: int) -> None:
+    def write_direct(self, file: FilePages, pages: range) -> None:
+        """Write pages past the page cache (O_DIRECT), and wait for the device."""
+        if any(map(file.blocks.needs_mapping, pages)):
+            self._journal.record_blocks(file)
+        self._elevator.wait(self._elevator.write(self._placement.place(file.blocks, pages)))
+
+    def prepare(self, file: FilePages, pages: Iterable[int]) -> None:
         """Record writes without a wait, before `forget` and a measurement."""
-        file.dirty.update(range(first, last + 1))
+        file.dirty.update(pages)
         self._files[file.path] = file
 
     def forget(self) -> None:
@@ -153,64 +128,80 @@ class WriteBack:
         self._files.clear()
         self._dirty = 0
 
-    def _wait_for_room(self) -> None:
-        begun_ns = self._kernel.now_ns
-        self._signal.notify()
-        while self._dirty + self._in_flight > self._limit:
-            self._room.wait(None)
-        self.throttled_ns += self._kernel.now_ns - begun_ns
-
     def _run_write_back(self) -> None:
-        committed_ns = self._kernel.now_ns
         while True:
-            self._signal.wait(self._memory.wake_ms)
+            self._signal.wait(self._limits.wake_ms)
             self._is_writing = True
-            while batch := self._next_batch():
-                self._write_batch(batch)
+            while files := self._next_files():
+                under_way: _UnderWay = deque()
+                for file, pages in files:
+                    self._submit(file, pages, self.requests_max, under_way)
+                for file, write in under_way:
+                    self.end_write(file, write)
             self._is_writing = False
-            if self._kernel.now_ns - committed_ns >= self._memory.wake_ms * 1_000_000:
-                committed_ns = self._kernel.now_ns
-                self._journal.commit_if_due()
 
-    def _next_batch(self) -> list[Batch]:
-        """Return the pages to write back now, longest dirty files first."""
-        expired_ns = self._kernel.now_ns - self._memory.expire_ns
-        found: list[Batch] = []
-        count = 0
+    def _next_files(self) -> list[tuple[FilePages, list[int]]]:
+        """Return the files to write back now with their pages, longest dirty first."""
+        expired_ns = self._kernel.now_ns - self._limits.expire_ns
+        background, count = self.limits[0], 0
+        found: list[tuple[FilePages, list[int]]] = []
         for file in self._files.values():
-            is_wanted = self._dirty - count > self._background or file.dirty_since_ns <= expired_ns
-            if not is_wanted or len(found) >= _FILES_AT_ONCE or count >= _PAGES_AT_ONCE:
+            is_wanted = self._dirty - count > background or file.dirty_since_ns <= expired_ns
+            if not is_wanted or count >= _PAGES_AT_ONCE or len(found) >= _REQUESTS_MOST:
                 break  # later files became dirty later
             pages = sorted(file.dirty)[: _PAGES_AT_ONCE - count]
             found.append((file, pages))
             count += len(pages)
         return found
 
-    def _write_batch(self, batch: Sequence[Batch]) -> None:
-        """Write pages of several files concurrently."""
-        pieces = [
-            (file, pages[at : at + _PAGES_OF_REQUEST])
-            for file, pages in batch
-            for at in range(0, len(pages), _PAGES_OF_REQUEST)
-        ]
-        # Queue all pieces before the first wait, so that the elevator sorts them.
-        requests = [self._queue_write(file, pages) for file, pages in pieces]
-        for (file, pages), request in zip(pieces, requests, strict=True):
-            self._elevator.wait(request)
-            self._in_flight -= len(pages)
-            file.in_flight -= len(pages)
-            assert 0 <= file.in_flight <= self._in_flight, (file.path, file.in_flight, self._in_flight)
-            file.written.open()
-            self._room.open()
+    def _submit(self, file: FilePages, pages: list[int], requests_max: int, under_way: _UnderWay | None = None) -> None:
+        """Queue writes of ascending pages, within handles. Wait while requests_max are in the queue."""
+        under_way = deque() if under_way is None else under_way
+        for at in range(0, len(pages), _PAGES_OF_HANDLE):
+            chunk = pages[at : at + _PAGES_OF_HANDLE]
+            needs_handle = any(map(file.blocks.needs_mapping, chunk))
+            if needs_handle:
+                self._journal.start_handle(file)
+                if file.blocks.ahead is None:
+                    self._journal.order_data(file)
+            for first in range(0, len(chunk), _PAGES_OF_REQUEST):
+                while len(under_way) >= requests_max:
+                    self.end_write(*under_way.popleft())
+                # Another task may have written some of the pages during a wait.
+                piece = [page for page in chunk[first : first + _PAGES_OF_REQUEST] if page in file.dirty]
+                if piece:
+                    under_way.append((file, self._queue_write(file, piece)))
+            if needs_handle:
+                self._journal.stop_handle()
 
-    def _queue_write(self, file: FilePages, pages: list[int]) -> IoRequest:
-        """Queue writes of one file's pages, which then count as clean."""
-        runs = self._placement.place(file.blocks, pages)
-        file.in_flight += len(pages)
+    def _queue_write(self, file: FilePages, pages: list[int]) -> PageWrite:
+        """Queue a write of one file's pages, which then count as clean."""
+        needs_mapping = any(map(file.blocks.needs_mapping, pages))
+        is_unwritten = file.blocks.ahead is not None or not self._journal.orders_data
+        if needs_mapping and not is_unwritten:
+            file.data_commit_number = self._journal.open_number
+        request = self._elevator.write(self._placement.place(file.blocks, pages))
+        write = PageWrite(pages, request, needs_mapping and is_unwritten)
+        file.writing.update(dict.fromkeys(pages, write))
         file.dirty.difference_update(pages)
         if not file.dirty:
             del self._files[file.path]
-        file.commit_number = self._journal.record_change()
         self._dirty -= len(pages)
         self._in_flight += len(pages)
-        return self._elevator.write(runs)
+        return write
+
+    def end_write(self, file: FilePages, write: PageWrite) -> None:
+        """Wait for the end of a write, and record it unless another task has done so."""
+        self._elevator.wait(write.request)
+        if write.is_ended:
+            return
+        write.is_ended = True
+        if write.converts:
+            self._journal.record_blocks(file)
+        for page in write.pages:
+            if file.writing.get(page) is write:  # otherwise a later write of the page is under way
+                del file.writing[page]
+        self._in_flight -= len(write.pages)
+        self.written_pages += len(write.pages)
+        assert self._in_flight >= 0, self._in_flight
+        self.on_written()

@@ -1,17 +1,24 @@
-"""Host costs: adds the time of CPU work, handovers and page faults to simulated tasks.
+"""Host costs: adds the time of CPU work, handovers, page faults and pauses to simulated tasks.
 
-Simulated code takes no virtual time, so these costs are added at the operations that cause them. The model has one CPU,
-because CPython's interpreter lock allows only one running thread. A stall is a write to a memory-mapped file that the
-kernel blocks while the page is under write-back. The stalled thread holds the interpreter lock, so all tasks wait.
+Simulated code takes no virtual time, so these costs are added at the operations that cause them. The model has one
+CPU, because CPython's interpreter lock allows only one running thread. A store to a memory-mapped file holds this lock
+also while its page fault waits, so one stalled store stops all threads. A JVM's threads go on, unless they need the
+put lock: `holds_interpreter_lock` off. A stall is such a wait as measured on a real machine (`Stalls`).
+
+Scheduling noise is an option: pauses of all threads, by other processes or by a JVM's safepoints. PAUSES_OF_JVM has
+the order of pauses of the collector G1 at its default goal, MaxGCPauseMillis=200, on a heap of some GiB (JEP 307).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from ....faults.devices.drives import DurationDistribution
+from ....faults.devices.system import TimedFiles, TimedMappedFile
 from ....faults.disk.files import SimFiles
 from ....faults.disk.mapped_file import Buffer, SimMappedFile
 from ....sim.choices import Stream
-from ....sim.machine import Machine, Scheduler, SimProcessor, SimSignal, SimTasks, WaitReason
+from ....sim.machine import Machine, Scheduler, SimProcessor, SimSignal, SimTask, SimTasks, WaitGate, WaitReason
 from ....store.log.flush import GroupCommitService
 
 _US = 1_000
@@ -21,6 +28,22 @@ _WAKING = WaitReason("waking up")
 _TO_SERVICE = GroupCommitService.name
 _TO_PRODUCER = "group commit done"
 _PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """Pauses of all threads, which begin at random times."""
+
+    per_second: float
+    durations: DurationDistribution
+
+
+PAUSES_OF_JVM = Pauses(
+    0.2,
+    DurationDistribution.from_points(
+        [(0.0, 2_000 * _US), (0.5, 10_000 * _US), (0.9, 40_000 * _US), (1.0, 200_000 * _US)]
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +61,10 @@ class HostCosts:
     dispatch_ns: int
     """CPU time for the dispatch of one message."""
     touch_ns: int
-    """Duration of the page fault at the first write to a memory-mapped page."""
+    """CPU time of a page fault of a write to a memory-mapped page."""
+    holds_interpreter_lock: bool = True
+    """Whether a store that waits in a page fault stops all threads."""
+    pauses: Pauses | None = None
 
 
 REFERENCE = HostCosts(
@@ -142,6 +168,82 @@ class _Handover(SimSignal):
         super()._park_current_task(due_ns)
         if self._is_set:
             self._tasks.wake(self._name)
+
+
+class InterpreterLock(WaitGate):
+    """Tasks that wait until the holder of the interpreter lock releases it."""
+
+    __slots__ = ("holder",)
+
+    def __init__(self, kernel: Scheduler) -> None:
+        super().__init__(kernel, "interpreter lock")
+        self.holder: SimTask | None = None
+
+    def describe(self) -> str:
+        return self.label if self.holder is None else f"{self.label} held by {self.holder.name}"
+
+
+class Interpreter(SimProcessor):
+    """The processor, which one task can hold while it waits: the other tasks cannot compute then."""
+
+    __slots__ = ("_lock", "_scheduler")
+
+    def __init__(self, kernel: Scheduler) -> None:
+        super().__init__(kernel)
+        self._scheduler = kernel
+        self._lock = InterpreterLock(kernel)
+
+    def compute(self, cost_ns: int) -> None:
+        self._wait_for_holder()
+        super().compute(cost_ns)
+        self._wait_for_holder()  # a task that was granted the processor before may hold it now
+
+    def run_holding(self, call: Callable[[], object]) -> None:
+        """Run a call during which no other task computes. Calls nest."""
+        self._wait_for_holder()
+        lock, current = self._lock, self._scheduler.current
+        before, lock.holder = lock.holder, current
+        try:
+            call()
+        finally:
+            assert lock.holder is current, "only the holder releases the lock"
+            lock.holder = before
+            if before is None:
+                lock.open()
+
+    def _wait_for_holder(self) -> None:
+        lock, current = self._lock, self._scheduler.current
+        while lock.holder is not None and lock.holder is not current:
+            lock.wait(None)
+
+
+class HoldingFiles:
+    """Files whose stores through maps hold the interpreter lock while they wait."""
+
+    def __init__(self, files: TimedFiles, interpreter: Interpreter) -> None:
+        self._files = files
+        self._interpreter = interpreter
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._files, name)
+
+    def map(self, path: str, size_bytes: int) -> "HoldingMappedFile":
+        return HoldingMappedFile(self._files.map(path, size_bytes), self._interpreter)
+
+
+class HoldingMappedFile:
+    """A map of `HoldingFiles`. Calls of the kernel other than page faults release the lock."""
+
+    def __init__(self, mapped: TimedMappedFile, interpreter: Interpreter) -> None:
+        self._mapped = mapped
+        self._interpreter = interpreter
+        self.view = mapped.view  # `__getattr__` would slow down every view
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._mapped, name)
+
+    def store(self, at: int, data: Buffer) -> None:
+        self._interpreter.run_holding(partial(self._mapped.store, at, data))
 
 
 class PageFaultFiles:

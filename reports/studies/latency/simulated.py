@@ -8,20 +8,18 @@ one, and need group commit.
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from functools import partial
+from heapq import nsmallest
+from typing import Any, NamedTuple
 
-from ....faults.devices.drives import MODELS, StorageModel
-from ....faults.devices.storage import StorageTiming
-from ....faults.disk.disk import Disk
-from ....sim.choices import Choices
-from ....sim.kernel import Kernel
-from ....sim.machine import SimProcessor, WaitReason
+from ....faults.devices.drives import MODELS
+from ....sim.machine import WaitReason
 from ....sim.policies.random_walk import RoundRobin
-from ....store.formats.messages import Message
 from ....store.message_store import MessageStore
-from ....store.world import Files, World
-from .host import REFERENCE, FileStalls, HostCosts, HostTasks, PageFaultFiles
+from .host import REFERENCE, FileStalls, HostCosts
+from .machine import LatencyMachine, StorageModel, SystemConfig
 from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
+from .waits import RecordingKernel
 
 _ROOT = "/store"
 _UNTIL_IT_BLOCKS = 1 << 40
@@ -34,8 +32,20 @@ RATE_MAX = 4_000.0
 """Puts per second, of all producers together."""
 _SHARE = 0.2
 _PILOT_PUTS = 200
+_SLOWEST = 50
+"""Number of puts per series whose waits are explained."""
 ALL_AT_ONCE = 1e9
 """At this rate each put arrives before the preceding answer, as in a closed loop."""
+
+
+class SlowPut(NamedTuple):
+    """One of the slowest puts of a series."""
+
+    arrived_ns: int
+    """Time since the start of the series."""
+    latency_ns: int
+    causes: dict[str, int]
+    """Cause of `waits.CAUSES`, or computing -> ns, longest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +54,14 @@ class Series:
 
     latencies_ns: "array[int]"
     """Latencies of all puts, by producer."""
+    answered_ns: "array[int]"
+    """Times of the answers since the start, in the same order."""
     took_ns: int
     """Time from the start to the last answer."""
     syncs: int
     """File syncs of the store, except those of its start and stop."""
+    slowest: tuple[SlowPut, ...]
+    """The slowest puts, slowest first."""
 
     @property
     def rate(self) -> float:
@@ -57,7 +71,7 @@ class Series:
 def simulate(
     setup: Setup,
     host: HostCosts,
-    model: StorageModel,
+    storage: StorageModel | SystemConfig,
     *,
     prepare: Callable[[MessageStore], None] | None = None,
     on_traffic: Callable[[], None] | None = None,
@@ -66,24 +80,19 @@ def simulate(
 ) -> Series:
     """Run one series of puts in virtual time, with faults named as in FaultPlan.
 
-    prepare: called with the store before its first put. on_traffic: called before the first arrival; stalls apply from
-    then on. The same arguments give the same series.
+    storage: a system with a page cache, or a model of measured syncs. prepare: called with the store before its first
+    put. on_traffic: called before the first arrival; stalls apply from then on. The same arguments give the same
+    series.
     """
-    with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
-        run = _SimulatedSeries(setup, host, model, kernel, faults)
-        return kernel.run(run.machine, lambda: run.body(prepare, on_traffic, stalls), time_limit_ns=_TIME_LIMIT_NS)
+    kernel = RecordingKernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60)
+    with kernel:
+        run = _SimulatedSeries(setup, LatencyMachine(kernel, host, storage, setup.seed), faults)
+        return kernel.run(run.on.machine, lambda: run.body(prepare, on_traffic, stalls), time_limit_ns=_TIME_LIMIT_NS)
 
 
 class _SimulatedSeries:
-    def __init__(
-        self, setup: Setup, host: HostCosts, model: StorageModel, kernel: Kernel, faults: dict[str, Any]
-    ) -> None:
-        self.setup, self.host, self.kernel, self.faults = setup, host, kernel, faults
-        self.choices = Choices(f"latency/{setup.seed}")
-        self.machine = kernel.create_machine("host")
-        self.timing = StorageTiming(model(self.choices.stream("storage")))
-        self.disk = Disk(kernel, self.choices.stream("disk"), timing=self.timing)
-        self.processor = SimProcessor(kernel)
+    def __init__(self, setup: Setup, on: LatencyMachine, faults: dict[str, Any]) -> None:
+        self.setup, self.on, self.faults = setup, on, faults
 
     def body(
         self,
@@ -91,56 +100,85 @@ class _SimulatedSeries:
         on_traffic: Callable[[], None] | None,
         stalls: FileStalls | None,
     ) -> Series:
-        setup, kernel, machine = self.setup, self.kernel, self.machine
-        files = PageFaultFiles(self.disk.mount(machine), self.processor, self.host.touch_ns)
-        tasks = HostTasks(machine, self.host, self.processor, self.choices.stream("handovers"))
-        store = MessageStore(World(machine.clock, tasks, cast(Files, files)), setup.config(_ROOT))
+        setup, on, kernel = self.setup, self.on, self.on.kernel
+        store = MessageStore(on.world(), setup.config(_ROOT))
         store.load()
         store.start()
         if prepare is not None:
             prepare(store)
-        message = message_of(setup)
-        store.put_message(message)  # creates the first segment
-        store.on_arriving.append(lambda _: self.processor.compute(self.host.dispatch_ns))
+        store.put_message(message_of(setup))  # creates the first segment
+        store.on_arriving.append(lambda _: on.processor.compute(on.host.dispatch_ns))
         if on_traffic is not None:
             on_traffic()
         if stalls is not None:
-            files.stalls = stalls.from_first_write()
-        begun_ns, syncs = kernel.now_ns, self.timing.syncs
-        series: list[array[int]] = [array("q") for _ in range(setup.producers)]
-        with self.disk.with_faults(**self.faults):
-            producers = [
-                tasks.spawn(f"producer-{number}", self._producer(store, message, gaps_ns, series, number))
-                for number, gaps_ns in enumerate(arrivals(setup))
+            on.replay(stalls)
+        begun_ns, syncs = kernel.now_ns, on.syncs
+        kernel.machine_name = on.machine.name
+        producers = [_Producer(self.on, store, setup, number) for number in range(setup.producers)]
+        with on.disk.with_faults(**self.faults):
+            tasks = [
+                on.tasks.spawn(producer.name, partial(producer.run, gaps_ns))
+                for producer, gaps_ns in zip(producers, arrivals(setup), strict=True)
             ]
-            for producer in producers:
-                producer.join(None)
-        found = Series(sum(series, array("q")), kernel.now_ns - begun_ns, self.timing.syncs - syncs)
+            for task in tasks:
+                task.join(None)
+        took_ns = kernel.now_ns - begun_ns
+        kernel.machine_name = None
+        found = Series(
+            sum((one.latencies_ns for one in producers), array("q")),
+            array("q", (ended_ns - begun_ns for one in producers for ended_ns in one.answered_ns)),
+            took_ns,
+            on.syncs - syncs,
+            self._explain_slowest(producers, begun_ns),
+        )
         store.shutdown()
         return found
 
-    def _producer(
-        self, store: MessageStore, message: Message, gaps_ns: "array[int]", series: list["array[int]"], number: int
-    ) -> Callable[[], None]:
-        kernel, host, work = self.kernel, self.host, self.processor.compute
-        draw, stream = host.put.draw, self.choices.stream(f"puts-{number}")
-        put_message = checked_put(store, message)
+    def _explain_slowest(self, producers: Sequence["_Producer"], begun_ns: int) -> tuple[SlowPut, ...]:
+        kernel, prefix = self.on.kernel, self.on.machine.name
+        kernel.machine_name = prefix
+        puts = (
+            (-latency_ns, ended_ns, one.name)
+            for one in producers
+            for latency_ns, ended_ns in zip(one.latencies_ns, one.answered_ns, strict=True)
+        )
+        found = []
+        for negative_ns, ended_ns, name in nsmallest(_SLOWEST, puts):
+            arrived_ns = ended_ns + negative_ns
+            causes = kernel.causes_of(f"{prefix}/{name}", arrived_ns, ended_ns)
+            found.append(SlowPut(arrived_ns - begun_ns, -negative_ns, causes))
+        kernel.machine_name = None
+        return tuple(found)
 
-        def put() -> None:
-            took_ns = draw(stream, "put")
-            work_ns = min(host.put_work_ns, took_ns)
-            work(work_ns)
-            if took_ns > work_ns:
-                kernel.park(_DELAYED, kernel.now_ns + took_ns - work_ns)
-            put_message()
 
-        def sleep_ns(ns: int) -> None:
-            kernel.park(_ARRIVAL, kernel.now_ns + ns)
+class _Producer:
+    """One producer, with the latencies and times of its answers."""
 
-        def body() -> None:
-            series[number] = produce(gaps_ns, lambda: kernel.now_ns, sleep_ns, put)
+    def __init__(self, on: LatencyMachine, store: MessageStore, setup: Setup, number: int) -> None:
+        self.name = f"producer-{number}"
+        self.latencies_ns: array[int] = array("q")
+        self.answered_ns: array[int] = array("q")
+        self._on = on
+        self._put_message = checked_put(store, message_of(setup))
+        self._stream = on.choices.stream(f"puts-{number}")
 
-        return body
+    def run(self, gaps_ns: "array[int]") -> None:
+        kernel = self._on.kernel
+        self.latencies_ns = produce(gaps_ns, lambda: kernel.now_ns, self._sleep_ns, self._put)
+
+    def _sleep_ns(self, ns: int) -> None:
+        kernel = self._on.kernel
+        kernel.park(_ARRIVAL, kernel.now_ns + ns)
+
+    def _put(self) -> None:
+        kernel, host = self._on.kernel, self._on.host
+        took_ns = host.put.draw(self._stream, "put")
+        work_ns = min(host.put_work_ns, took_ns)
+        self._on.processor.compute(work_ns)
+        if took_ns > work_ns:
+            kernel.park(_DELAYED, kernel.now_ns + took_ns - work_ns)
+        self._put_message()
+        self.answered_ns.append(kernel.now_ns)
 
 
 class LatencySeries(NamedTuple):
@@ -160,12 +198,12 @@ def measure_grid(disks: Sequence[str], producers: Sequence[int], puts: int, seed
     """Yield each finished series. The same arguments give the same series."""
     alone: dict[tuple[str, str], float] = {}
     for disk, flush, number in grid_cells(disks, producers):
-        model = MODELS[disk].make
+        system = SystemConfig(disk)
         if (disk, flush) not in alone:
-            alone[disk, flush] = simulate(Setup(flush, 1, ALL_AT_ONCE, _PILOT_PUTS), REFERENCE, model).rate
+            alone[disk, flush] = simulate(Setup(flush, 1, ALL_AT_ONCE, _PILOT_PUTS), REFERENCE, system).rate
         rate = min(_SHARE * alone[disk, flush] * number, RATE_MAX)
         setup = Setup(flush, number, rate, puts, seed=seed)
-        yield LatencySeries(disk, setup, simulate(setup, REFERENCE, model))
+        yield LatencySeries(disk, setup, simulate(setup, REFERENCE, system))
 
 
 class GroupCommit(NamedTuple):
@@ -188,7 +226,7 @@ def group_commit(disks: Sequence[str], producers: Sequence[int], puts: int) -> I
     for disk in disks:
         for number in producers:
             setup = Setup("sync", number, ALL_AT_ONCE, puts)
-            series = simulate(setup, REFERENCE, MODELS[disk].make)
+            series = simulate(setup, REFERENCE, SystemConfig(disk))
             yield GroupCommit(disk, number, series.rate, puts / max(series.syncs, 1))
 
 
@@ -197,23 +235,23 @@ def rollover(disk: str, puts: int) -> Iterator[EffectSeries]:
 
     Three variants: segments are created and warmed ahead, only created ahead, or created on demand.
     """
-    model = MODELS[disk].make
+    system = SystemConfig(disk)
     for name, warm, prepare in (
         ("created and warmed ahead", True, None),
         ("created ahead", False, None),
         ("created on demand", False, _create_segments_on_demand),
     ):
         setup = Setup("async", 1, RATE_MAX / 8, puts, segment_bytes=256 << 10, warm=warm)
-        yield EffectSeries(name, simulate(setup, REFERENCE, model, prepare=prepare))
+        yield EffectSeries(name, simulate(setup, REFERENCE, system, prepare=prepare))
 
 
 def slow_syncs(disk: str, puts: int) -> Iterator[EffectSeries]:
     """Simulate four producers: with usual syncs, and with one in a hundred syncs taking up to half a second."""
-    model = MODELS[disk].make
+    system = SystemConfig(disk)
     for flush in ("sync", "async"):
         setup = Setup(flush, 4, 100.0, puts)
-        yield EffectSeries(f"{flush}, all as usual", simulate(setup, REFERENCE, model))
-        slow = simulate(setup, REFERENCE, model, slow_sync_chance=0.01, slow_sync_ms_max=500)
+        yield EffectSeries(f"{flush}, all as usual", simulate(setup, REFERENCE, system))
+        slow = simulate(setup, REFERENCE, system, slow_sync_chance=0.01, slow_sync_ms_max=500)
         yield EffectSeries(f"{flush}, 1 % of syncs slow", slow)
 
 

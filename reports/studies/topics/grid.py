@@ -9,23 +9,18 @@ from dataclasses import dataclass, replace
 from operator import methodcaller
 from typing import NamedTuple, TypeVar
 
-from ....faults.devices.drives import HardDisk, nvme_ssd, sata_ssd
+from ....faults.devices.drives import MODELS, DeviceModel
 from ....faults.devices.pages import PageCacheLimits
 from ....scenarios.campaigns.worker_pool import run_in_processes
 from ....sim.interruption import interruptible
 from ...quantities import percentiles_us
 from ..latency.host import REFERENCE
 from .layouts import FLUSHES, LAYOUTS, PARTITIONED, SHARED, TopicLayout, TopicsSetup
-from .timed_machine import DeviceModel, TimedMachine, run_timed
+from .timed_machine import TimedMachine, run_timed
 from .workload import CaughtUp, SustainedRate, closed_loop, few_topics_of, open_loop, run_late_consumers
 
 T = TypeVar("T")
-DEVICES: dict[str, DeviceModel] = {
-    "hdd": lambda stream: HardDisk(),
-    "sata-ssd": lambda stream: sata_ssd(stream, depth=32),
-    "nvme-ssd": lambda stream: nvme_ssd(stream, depth=64),
-}
-"""Device models. A flash device executes all commands in its queue at once."""
+DEVICES: dict[str, DeviceModel] = {name: model.make for name, model in MODELS.items()}
 RATES = {"sync": 100.0, "async": 50.0}
 """Puts per second for latencies: a rate that a single log sustains on every disk."""
 _SYNC_PUTS = 1_000

@@ -5,13 +5,13 @@ from functools import partial
 from typing import TypeVar, cast
 
 from ....faults.devices.cached_reads import ReadAhead
+from ....faults.devices.drives import DeviceModel
 from ....faults.devices.pages import ROOM_BLOCKS
-from ....faults.devices.storage import BlockDevice
 from ....faults.devices.system import StorageSystem, TimedFiles
 from ....faults.disk.disk import Disk
 from ....faults.disk.files import SimFiles
 from ....faults.disk.syncs import SyncTiming
-from ....sim.choices import Choices, Stream
+from ....sim.choices import Choices
 from ....sim.kernel import Kernel
 from ....sim.machine import SimProcessor, WaitReason
 from ....sim.policies.random_walk import RoundRobin
@@ -22,9 +22,6 @@ from .layouts import SHARED, Partitions, SharedLog, TopicLayout, TopicsSetup, To
 from .partitioned_log import PartitionedLog
 
 T = TypeVar("T")
-DeviceModel = Callable[[Stream], BlockDevice]
-"""Creates a device that takes its random choices from a stream."""
-
 _ROOT = "/store"
 _UNTIL_IT_BLOCKS = 1 << 40
 _TIME_LIMIT_NS = 100_000 * 1_000_000_000

@@ -79,7 +79,7 @@ class _SteadyStateWatch:
 
     def record_put_end(self, *, ends_early: bool) -> None:
         marks, elevator = self._marks, self._system.elevator
-        throttled_ns = self._system.write_back.throttled_ns
+        throttled_ns = self._system.writes.throttle.throttled_ns
         marks.append(PutEnd(self._kernel.now_ns, elevator.busy_ns, throttled_ns))
         if ends_early and len(marks) % self._quarter == 0 and len(marks) > self._quarter:
             before = marks[-self._quarter]

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tornlog.faults.devices.cached_reads import ReadAhead
 from tornlog.faults.devices.pages import PageCacheLimits
 from tornlog.faults.devices.storage import BlockDevice, Run
 from tornlog.faults.devices.system import StorageSystem
@@ -82,13 +81,11 @@ def run_timed(notebook: Notebook) -> Callable[..., Any]:
         *,
         device: BlockDevice | None = None,
         memory: PageCacheLimits | None = None,
-        read_ahead: Callable[[str], ReadAhead] | None = None,
-        room_blocks: int = 0,
+        **options: Any,
     ) -> Any:
+        """options: those of StorageSystem."""
         with Kernel(RoundRobin(1 << 40), step_limit=1 << 60) as kernel:
-            timed = Timed(
-                kernel, device or notebook, memory or PageCacheLimits(), read_ahead=read_ahead, room_blocks=room_blocks
-            )
+            timed = Timed(kernel, device or notebook, memory or PageCacheLimits(), **options)
             return kernel.run(timed.machine, lambda: body(timed), time_limit_ns=10**15)
 
     return run

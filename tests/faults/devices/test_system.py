@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from tornlog.faults.devices.drives import MODELS
 from tornlog.faults.devices.system import TimedFiles
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.syncs import SyncTiming
@@ -75,7 +76,7 @@ def test_every_kind_of_write_and_sync_takes_time(run_timed: RunTimed) -> None:
             lambda: files.sync("/d/small"),
             lambda: files.sync_directory("/d"),
         ]
-        return [timed.took_us(call) > 200 for call in calls]
+        return [timed.took_us(call) > 100 for call in calls]
 
     assert run_timed(body) == [True] * 5
 
@@ -95,3 +96,20 @@ def test_untimed_files_take_no_time(run_timed: RunTimed, notebook: Any) -> None:
 
     assert run_timed(body) == 0
     assert not notebook.commands
+
+
+def test_a_page_sync_takes_as_long_as_on_real_drives(run_timed: RunTimed) -> None:
+    def sync_us(name: str) -> float:
+        def body(timed: Any) -> float:
+            timed.system.allocate_ahead("/a", 1_000 * PAGE)
+            file, took = timed.system.file("/a"), []
+            for page in range(1_000):
+                timed.system.writes.store(file, page * PAGE, PAGE)
+                took.append(timed.took_us(lambda at=page: timed.system.write_back.sync(file, at, at)))
+            return sum(took) / len(took)
+
+        return float(run_timed(body, device=MODELS[name].make(Choices("1").stream(name))))
+
+    assert 12_000 < sync_us("hdd") < 30_000
+    assert 800 < sync_us("sata-ssd") < 4_000
+    assert 40 < sync_us("nvme-ssd") < 200

@@ -5,13 +5,12 @@ from tornlog.faults.devices.pages import PageCacheLimits
 
 RunTimed = Callable[..., Any]
 PAGE = 4096
-MIB = 1 << 20
 
 
 def dirty_pages(timed: Any, path: str, pages: range) -> None:
     """Write to pages of a file."""
     for page in pages:
-        timed.system.write_back.record_write(timed.system.file(path), page, page)
+        timed.system.writes.write(timed.system.file(path), page * PAGE, PAGE)
 
 
 def test_only_pages_older_than_the_limit_are_written_back(run_timed: RunTimed, notebook: Any) -> None:
@@ -59,34 +58,6 @@ def test_above_the_background_limit_files_are_written_back_oldest_first(run_time
     assert sum(count for _, count in notebook.of("write")) == 60
 
 
-def test_a_writer_waits_while_too_many_pages_are_dirty(run_timed: RunTimed) -> None:
-    memory = PageCacheLimits(dirty_bytes_max=100 * PAGE)
-
-    def body(timed: Any) -> tuple[float, float, int]:
-        free_us = timed.took_us(lambda: dirty_pages(timed, "/a", range(100)))
-        waited_us = timed.took_us(lambda: dirty_pages(timed, "/b", range(1)))
-        return free_us, waited_us, timed.system.write_back.throttled_ns
-
-    free_us, waited_us, throttled_ns = run_timed(body, memory=memory)
-
-    assert free_us == 0
-    assert waited_us > 100
-    assert throttled_ns == waited_us * 1_000
-
-
-def test_writers_slow_down_to_the_speed_of_the_device(run_timed: RunTimed, notebook: Any) -> None:
-    memory = PageCacheLimits(dirty_bytes_max=2 * MIB)
-    pages = 20_000
-
-    def body(timed: Any) -> float:
-        return timed.took_us(lambda: dirty_pages(timed, "/a", range(pages)))
-
-    took_us = run_timed(body, memory=memory)
-
-    assert took_us > (pages - memory.dirty_bytes_max // PAGE) * 1.0  # a block takes 1 us
-    assert took_us < pages * 1.5  # and each batch takes a command
-
-
 def test_a_sync_writes_dirty_pages_of_its_range_and_commits(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> int:
         dirty_pages(timed, "/a", range(10))
@@ -100,7 +71,7 @@ def test_a_sync_writes_dirty_pages_of_its_range_and_commits(run_timed: RunTimed,
     assert sum(count for _, count in notebook.of("write")) == 3
 
 
-def test_a_sync_of_clean_pages_takes_no_time(run_timed: RunTimed) -> None:
+def test_a_sync_of_clean_pages_only_flushes_the_device(run_timed: RunTimed) -> None:
     def body(timed: Any) -> list[float]:
         dirty_pages(timed, "/a", range(1))
         file = timed.system.file("/a")
@@ -109,7 +80,52 @@ def test_a_sync_of_clean_pages_takes_no_time(run_timed: RunTimed) -> None:
     first_us, second_us = run_timed(body)
 
     assert first_us > 300
-    assert second_us == 0
+    assert second_us == 10
+
+
+def test_a_sync_of_data_in_place_needs_no_commit_unless_it_covers_timestamps(run_timed: RunTimed) -> None:
+    def body(timed: Any) -> list[int]:
+        file, commits = timed.system.file("/a"), []
+        for data_only in (True, True, False):
+            dirty_pages(timed, "/a", range(1))
+            timed.system.write_back.sync(file, 0, 0, data_only=data_only)
+            commits.append(timed.system.journal.commits)
+            timed.sleep(10)  # the inode's time changes once in a tick
+        return commits
+
+    assert run_timed(body) == [1, 1, 2]
+
+
+def test_the_first_write_back_of_a_preallocated_page_changes_metadata(run_timed: RunTimed) -> None:
+    def body(timed: Any) -> list[int]:
+        timed.system.allocate_ahead("/new", 2 * PAGE)
+        timed.system.allocate_ahead("/old", 2 * PAGE, is_written=True)
+        commits = []
+        for path, page in (("/old", 0), ("/new", 0), ("/new", 0), ("/new", 1)):
+            dirty_pages(timed, path, range(page, page + 1))
+            timed.system.write_back.sync(timed.system.file(path), page, page)
+            commits.append(timed.system.journal.commits)
+        return commits
+
+    assert run_timed(body) == [0, 1, 1, 2]
+
+
+def test_a_commit_waits_while_the_flusher_waits_for_the_queue_within_a_handle(run_timed: RunTimed) -> None:
+    def waited_us(requests_max: int) -> float:
+        def body(timed: Any) -> float:
+            timed.system.write_back.requests_max = requests_max
+            timed.system.writes.write(timed.system.file("/grown"), 0, 2_048 * PAGE)
+            timed.system.write_back.wake_flusher()
+            timed.sleep(0.1)
+            journal = timed.system.journal
+            timed.machine.tasks.spawn("sync", timed.system.write_back.sync_names)
+            timed.sleep(0.1)
+            return float(timed.took_us(lambda: journal.record_change(timed.system.file("/other/file"))))
+
+        return float(run_timed(body, memory=PageCacheLimits(memory_bytes=64 << 20, expire_ns=0)))
+
+    assert waited_us(256) == 0  # all requests fit in the queue
+    assert waited_us(2) > 1_000
 
 
 def test_a_sync_waits_for_pages_that_the_flusher_is_writing(run_timed: RunTimed, notebook: Any) -> None:
@@ -119,9 +135,9 @@ def test_a_sync_waits_for_pages_that_the_flusher_is_writing(run_timed: RunTimed,
         file = timed.system.file("/a")
         dirty_pages(timed, "/a", range(11))
         timed.sleep(0.01)
-        assert file.in_flight == 11
+        assert len(file.writing) == 11
         timed.system.write_back.sync(file, 0, 20)
-        return not file.in_flight and timed.system.journal.commits > 0
+        return not file.writing and timed.system.journal.commits > 0
 
     assert run_timed(body, memory=memory)
     assert sum(count for _, count in notebook.of("write")) == 11  # once
@@ -152,3 +168,18 @@ def test_pages_written_before_a_measurement_are_clean_and_placed(run_timed: RunT
 
     assert run_timed(body) == (0, 32_768 + 2)
     assert not notebook.of("write")
+
+
+def test_the_end_of_a_write_within_a_handle_does_not_wait_for_the_commit_that_waits_for_the_handle(
+    run_timed: RunTimed,
+) -> None:
+    def body(timed: Any) -> int:
+        timed.system.write_back.requests_max = 1
+        timed.system.allocate_ahead("/a", 2_048 * PAGE)
+        dirty_pages(timed, "/a", range(2_048))
+        timed.system.write_back.wake_flusher()
+        timed.sleep(0.3)  # the flusher waits for the end of its first request, within a handle
+        timed.system.write_back.sync_names()
+        return timed.system.journal.commits
+
+    assert run_timed(body, memory=PageCacheLimits(memory_bytes=64 << 20, expire_ns=0)) == 1

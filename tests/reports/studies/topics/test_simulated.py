@@ -58,7 +58,7 @@ def test_every_record_that_was_put_is_pulled_in_order(layout: str, flush: str) -
 
 def test_under_sync_flush_puts_share_syncs_in_one_log_but_not_in_many() -> None:
     def rate(layout: str, topics: int) -> float:
-        setup = TopicsSetup(layout, "sync", topics, puts=300)
+        setup = TopicsSetup(layout, "sync", topics, puts=1_000)
         return float(run_on("hdd", setup, closed_loop).puts_per_second)
 
     assert rate(SHARED, 64) == pytest.approx(rate(SHARED, 1), rel=0.3)
