@@ -42,7 +42,8 @@ def measure_conditions(plan: TurnPlan, directory: Path | None, out: Path, json_f
             turns = list(with_progress("measuring this machine", measure_turns(plan, Path(place)), total))
     except (MemoryLimitUnavailable, StoreProcessFailed) as error:
         raise typer.BadParameter(str(error), param_hint="--memory") from error
-    turns.sort(key=lambda turn: plan.cells().index(turn.cell))
+    order = plan.cells()  # then the model's, in their order
+    turns.sort(key=lambda turn: order.index(turn.cell) if turn.cell in order else len(order))
     cells, differences = by_cell(turns), list(paired_differences(turns))
     files, written = list[Path](), ResultFiles()
     with written.writing(), results_written("--out"):

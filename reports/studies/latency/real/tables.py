@@ -11,7 +11,7 @@ from ....quantities import count_text, duration_text
 from .memory_limit import Pressure
 from .paired import MedianRatio, PairedDifference
 from .puts import INTERVAL_NS, TAIL_COLUMNS, joined
-from .turns import RATES, MeasuredCell, MeasuredTurn
+from .turns import MODEL_SOURCE, OWN_SOURCE, RATES, MeasuredCell, MeasuredTurn
 
 _CELL = ("source", "disk", "flush", "warmed", "memory_mib", "load_mib_per_s", "producers")
 HEADER = (
@@ -27,6 +27,8 @@ PAIRED_HEADER = (
     *("claim", "source", "memory_mib", "load_mib_per_s", "producers", "percentile", "turns"),
     *("median_ratio", "low", "high", "verdict"),
 )
+MODEL_HEADER = ("flush", "warmed", "memory_mib", "load_mib_per_s", "producers", *TAIL_COLUMNS)
+"""One row per simulated cell: each percentile as a multiple of this store's."""
 _MIB = 1 << 20
 _RATE_REACHED = 0.9
 """A neighbour that wrote a smaller share of its rate is reported."""
@@ -96,6 +98,15 @@ def interval_rows(cells: Iterable[CellTurns]) -> Iterator[Row]:
                     *(turn.number, number * INTERVAL_NS / 1e9, interval.puts * 1_000_000_000 // INTERVAL_NS),
                     *(round(ns / 1_000, 1) for ns in (interval.slowest_ns, interval.pause_ns)),
                 )
+
+
+def model_rows(cells: Sequence[CellTurns]) -> Iterator[Row]:
+    measured = {one.cell: one.tail_us() for one in cells if one.cell.source == OWN_SOURCE}
+    for one in cells:
+        if one.cell.source == MODEL_SOURCE:
+            _, _, *fields = _cell_fields(one.cell)
+            pairs = zip(one.tail_us(), measured[one.cell._replace(source=OWN_SOURCE)], strict=True)
+            yield *fields, *("" if us is None or real is None else round(us / real, 3) for us, real in pairs)
 
 
 def paired_rows(differences: Iterable[PairedDifference]) -> Iterator[Row]:
