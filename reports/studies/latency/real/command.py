@@ -36,7 +36,7 @@ def measure_conditions(plan: TurnPlan, directory: Path | None, out: Path, json_f
     """Measure and report a plan below a directory, and exit."""
     from .pictures import write_turns_files  # needs matplotlib
 
-    total = plan.turns * len(plan.cells())
+    total = None if plan.extra else plan.turns * len(plan.cells())
     try:
         with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
             turns = list(with_progress("measuring this machine", measure_turns(plan, Path(place)), total))

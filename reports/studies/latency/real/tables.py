@@ -69,7 +69,7 @@ def by_cell(turns: Iterable[MeasuredTurn]) -> list[CellTurns]:
 
 def cell_rows(cells: Iterable[CellTurns]) -> Iterator[Row]:
     for one in cells:
-        limited = one.cell.condition.memory_bytes is not None
+        limited = one.cell.condition.memory_bytes is not None and one.cell.source != MODEL_SOURCE
         load_rate, share = one.load_rate(), one.dirty_share()
         yield (
             *_cell_fields(one.cell),
@@ -124,7 +124,8 @@ def notes(cells: Sequence[CellTurns]) -> list[str]:
     found = []
     for one in cells:
         condition, name = one.cell.condition, f"{one.cell.source}, {one.cell.mode.text()}"
-        if condition.memory_bytes is not None and one.pressure().limit_hits == 0:
+        is_simulated = one.cell.source == MODEL_SOURCE
+        if condition.memory_bytes is not None and not is_simulated and one.pressure().limit_hits == 0:
             found.append(f"{name}: the limit of {condition.memory_bytes // _MIB} MiB was never reached")
     for load_bytes in dict.fromkeys(one.cell.condition.load_bytes for one in cells):
         mine = [one for one in cells if load_bytes is not None and one.cell.condition.load_bytes == load_bytes]
