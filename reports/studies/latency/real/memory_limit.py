@@ -96,10 +96,13 @@ def limited(command: Sequence[str], limit_bytes: int) -> Iterator[list[str]]:
 
     The process must have ended before the end of the block, which removes the cgroup. Raises MemoryLimitUnavailable.
     """
+    cgroup, why_none = None, ""
     try:
         cgroup = _made(_hierarchy_of("self"), limit_bytes)
     except (MemoryLimitUnavailable, OSError) as error:
-        yield [*_systemd_scope(limit_bytes, str(error)), *command]
+        why_none = str(error)
+    if cgroup is None:
+        yield [*_systemd_scope(limit_bytes, why_none), *command]
         return
     try:
         yield ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', f"{cgroup}/cgroup.procs", *command]

@@ -49,7 +49,7 @@ def turns_figure(cells: Sequence[CellTurns]) -> Figure:
     producers = sorted({one.cell.producers for one in cells})
     sources = list(dict.fromkeys(one.cell.source for one in cells))
     rows = len(producers) + len(sources)
-    figure = Figure(figsize=(2 + 4.4 * len(conditions), 1.6 + 2.5 * rows), layout="constrained")
+    figure = Figure(figsize=(2 + 4.6 * len(conditions), 1.6 + 2.5 * rows), layout="constrained")
     grid = figure.subplots(rows, len(conditions), squeeze=False, sharex="row", sharey="row")
     slowest_us = max(one.max_us() for one in cells)
     fastest_us = min(min(turn.puts.latencies_ns) for one in cells for turn in one.turns) / 1_000
@@ -71,14 +71,14 @@ def turns_figure(cells: Sequence[CellTurns]) -> Figure:
     for panels in grid[: len(producers)]:
         panels[0].set_ylabel("percentile")
     for panels in grid[len(producers) :]:
-        panels[0].set_ylabel("label: its rate")
+        panels[0].set_ylabel("answers per 100 ms, label: rate")
     _add_legend(figure, sources, list(dict.fromkeys(one.cell.mode for one in cells)))
     return figure
 
 
 def _draw_throughput(axes: Axes, source: str, cells: Sequence[CellTurns]) -> None:
     """Draw a lane for each mode, over its own measured time, turn after turn, with a cross in each pause."""
-    axes.set_title(f"{_SOURCE_TEXTS.get(source, source)}: throughput; x: a pause of 50 ms")
+    axes.set_title(f"{_SOURCE_TEXTS.get(source, source)}: answers over time; x: a pause of 50 ms")
     for lane, one in enumerate(cells):
         per_interval = RATES[one.cell.mode.flush] * INTERVAL_NS / 1e9
         found = [interval for turn in one.turns for interval in turn.puts.intervals()[:-1]]  # the last is cut short

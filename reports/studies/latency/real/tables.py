@@ -126,7 +126,7 @@ def notes(cells: Sequence[CellTurns]) -> list[str]:
         condition, name = one.cell.condition, f"{one.cell.source}, {one.cell.mode.text()}"
         is_simulated = one.cell.source == MODEL_SOURCE
         if condition.memory_bytes is not None and not is_simulated and one.pressure().limit_hits == 0:
-            found.append(f"{name}: the limit of {condition.memory_bytes // _MIB} MiB was never reached")
+            found.append(f"{name}, {condition.text()}: the limit was never reached")
     for load_bytes in dict.fromkeys(one.cell.condition.load_bytes for one in cells):
         mine = [one for one in cells if load_bytes is not None and one.cell.condition.load_bytes == load_bytes]
         if mine:

@@ -44,7 +44,7 @@ class MachineCondition(NamedTuple):
 
     def text(self) -> str:
         memory = "memory free" if self.memory_bytes is None else f"{self.memory_bytes // _MIB} MiB of memory"
-        load = "" if self.load_bytes is None else f", a neighbour at {self.load_bytes // _MIB} MiB/s"
+        load = "" if self.load_bytes is None else f", neighbour at {self.load_bytes // _MIB} MiB/s"
         return memory + load
 
 

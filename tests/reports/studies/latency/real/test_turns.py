@@ -63,7 +63,7 @@ def test_a_limit_that_was_never_reached_and_a_slow_neighbour_are_reported() -> N
     cells = by_cell([turn(reached, 0, 1, Pressure(1, 0, 0, 0), slow), turn(never, 0, 1, NO_PRESSURE, slow)])
 
     assert notes(cells) == [
-        "real, pool: the limit of 256 MiB was never reached",
+        "real, pool, 256 MiB of memory, neighbour at 50 MiB/s: the limit was never reached",
         "the neighbour wrote 10 MiB/s of the 50 MiB/s allowed; dirty pages never reached the limit at which writers "
         "pause (at most 25 % of it)",
     ]
