@@ -115,18 +115,18 @@ def main(directory: str, rate_bytes: str) -> None:
     print(json.dumps(writer.report()))
 
 
-class Neighbour:
+class RunningNeighbour:
     """A running neighbour. `report` is set when the block of `neighbour` ends."""
 
     report: NeighbourReport
 
 
 @contextmanager
-def neighbour(directory: Path, rate_bytes: int) -> Iterator[Neighbour]:
+def neighbour(directory: Path, rate_bytes: int) -> Iterator[RunningNeighbour]:
     """Run a neighbour in an existing directory, and remove its files afterwards."""
     command = [sys.executable, "-m", __name__, str(directory), str(rate_bytes)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    found = Neighbour()
+    found = RunningNeighbour()
     try:
         time.sleep(SETTLE_SECONDS)
         yield found
