@@ -14,7 +14,7 @@ and anonymous ones).
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ...sim.machine import Scheduler, WaitGate
 from .elevator import IoRequest
@@ -35,7 +35,7 @@ class Memory:
 
     def __init__(self, kernel: Scheduler, limits: PageCacheLimits, wake_flusher: Callable[[], None]) -> None:
         self._kernel = kernel
-        self._limits = limits
+        self._most = limits.pages_max
         self._wake_flusher = wake_flusher
         self._inactive: _Lists = OrderedDict()
         self._active: _Lists = OrderedDict()
@@ -58,7 +58,7 @@ class Memory:
     @property
     def dirtyable(self) -> int:
         """Number of free and reclaimable pages."""
-        return max(self._limits.pages_max - len(self._locked) - self._anonymous, 0)
+        return max(self._most - len(self._locked) - self._anonymous, 0)
 
     def find(self, page: Page) -> tuple[bool, IoRequest | None]:
         """Return whether a page is resident, with the request that reads it. Records the access."""
@@ -78,11 +78,19 @@ class Memory:
     def is_resident(self, page: Page) -> bool:
         return page in self._inactive or page in self._active or page in self._locked
 
+    def add_all(self, file: FilePages, pages: Iterable[int]) -> None:
+        """Allocate memory for those pages that are not resident."""
+        for number in pages:
+            page = file, number
+            if page not in self._inactive and page not in self._active and page not in self._locked:
+                self.add(page, None)
+
     def add(self, page: Page, request: IoRequest | None) -> None:
         """Allocate memory for a page that is not resident. Wait for write-back if no page can be reclaimed."""
-        self._make_room(1)
-        if self.is_resident(page):
-            return  # another task has added the page during the wait
+        if len(self._inactive) + len(self._active) + len(self._locked) + self._anonymous >= self._most:
+            self._make_room(1)
+            if self.is_resident(page):
+                return  # another task has added the page during the wait
         pages = self._locked if page[0].is_locked else self._inactive
         if page in self._evicted:
             self._evicted.discard(page)
@@ -123,8 +131,8 @@ class Memory:
 
     def _make_room(self, wanted: int) -> None:
         for _ in range(_ROUNDS_MOST):
-            excess = self.pages + wanted - self._limits.pages_max
-            batch = min(_BATCH_PAGES, self._limits.pages_max // 16)
+            excess = self.pages + wanted - self._most
+            batch = min(_BATCH_PAGES, self._most // 16)
             if excess <= 0 or self._reclaim(max(excess, batch)) >= excess:
                 return
             self._wake_flusher()
@@ -140,7 +148,8 @@ class Memory:
             while active and len(inactive) < len(active):
                 inactive.update([active.popitem(last=False)])
             page, request = inactive.popitem(last=False)
-            if self._is_clean(page):
+            file, number = page
+            if number not in file.dirty and number not in file.writing:
                 self._evicted.add(page)
                 self._referenced.discard(page)
                 evicted += 1

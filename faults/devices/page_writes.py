@@ -24,6 +24,9 @@ from .storage import BLOCK_BYTES
 from .throttling import TICK_NS, DirtyThrottle
 from .write_back import WriteBack
 
+_BATCH_PAGES = 8
+"""Pages that a `write` makes dirty before it looks whether to pause: a large folio."""
+
 
 class PageWrites:
     """The writes of one machine's tasks to its page cache."""
@@ -64,18 +67,20 @@ class PageWrites:
                 self.on_fault(1)
                 self._load(file, page)
                 self._change_time(file)
-                self._make_dirty(file, page)
+                self._make_dirty(file, range(page, page + 1))
 
     def write(self, file: FilePages, at: int, size_bytes: int) -> None:
         """Write through a descriptor."""
-        end = at + size_bytes
         self._change_time(file)
-        for page in range(at // BLOCK_BYTES, (end - 1) // BLOCK_BYTES + 1):
+        end = at + size_bytes
+        first, last = at // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
+        for page in dict.fromkeys((first, last)):
             if page * BLOCK_BYTES < at or end < (page + 1) * BLOCK_BYTES:
                 self._load(file, page)
-            elif not self._memory.is_resident((file, page)):
-                self._memory.add((file, page), None)
-            self._make_dirty(file, page)
+        for page in range(first, last + 1, _BATCH_PAGES):
+            pages = range(page, min(page + _BATCH_PAGES, last + 1))
+            self._memory.add_all(file, pages)
+            self._make_dirty(file, pages)
 
     def write_direct(self, file: FilePages, at: int, size_bytes: int) -> None:
         """Write past the page cache (O_DIRECT), and wait for the device. The range covers whole pages."""
@@ -98,9 +103,12 @@ class PageWrites:
             file.changed_tick = tick
             self._journal.record_change(file)
 
-    def _make_dirty(self, file: FilePages, page: int) -> None:
-        write = file.writing.get(page)
-        if write is not None and self._stable_pages:
-            self.explain("stable page", partial(self._write_back.end_write, file, write))
-        if self._write_back.record_dirty(file, (page,)):
-            self.throttle.pause_dirtier(1)
+    def _make_dirty(self, file: FilePages, pages: range) -> None:
+        if self._stable_pages and file.writing:
+            for page in pages:
+                write = file.writing.get(page)
+                if write is not None:
+                    self.explain("stable page", partial(self._write_back.end_write, file, write))
+        new = self._write_back.record_dirty(file, pages)
+        if new:
+            self.throttle.pause_dirtier(new)

@@ -10,17 +10,21 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from ...plotting import KINDS, label_durations, save_figure, save_table
+from .conditions import CONDITIONS, FREE, PRODUCERS_UNDER_LOAD
 from .here import LatencyComparison
 from .simulated import EffectSeries, GroupCommit, LatencySeries
 from .tables import (
     CURVE_HEADER,
     HEADER,
+    SLOWEST_HEADER,
     VARIANT_HEADER,
     curve_of,
     grid_curves,
     grid_rows,
     here_curves,
     here_rows,
+    main_cause,
+    slowest_rows,
     variant_rows,
 )
 from .traffic import FLUSHES
@@ -33,16 +37,17 @@ _COLOURS = dict(zip(FLUSHES, KINDS, strict=False))
 _WIDTHS = {"sync": 1.8, "async": 5.0, "pool": 1.4}
 """Line widths that keep both lines visible if the pool does not change latencies."""
 _PALEST = 0.35
-_NOT_MODELLED = (
-    "In this model a put under async flush never waits for the disk.\n"
-    "Write-back throttling by the kernel (balance_dirty_pages) and other processes are not modelled:\n"
-    "loaded machines, measured by `--disk here`, had an async p99 of 130 to 526 ms."
-)
+_EXPLAINED_US = 1_000.0
+"""A curve whose slowest puts take longer has the main cause written on it."""
 
 
 def write_grid_files(measured: Sequence[LatencySeries], out: Path) -> list[Path]:
-    paths = save_figure(lambda: grid_figure(measured), out, "latency")
+    free = [one for one in measured if one.condition == FREE]
+    under_load = [one for one in measured if one.setup.producers == PRODUCERS_UNDER_LOAD]
+    paths = save_figure(lambda: grid_figure(free), out, "latency")
+    paths += save_figure(lambda: conditions_figure(under_load), out, "latency-conditions")
     paths.append(save_table(HEADER, grid_rows(measured), out, "latency"))
+    paths.append(save_table(SLOWEST_HEADER, slowest_rows(measured), out, "latency-slowest"))
     return [*paths, save_table(CURVE_HEADER, grid_curves(measured), out, "latency-curves")]
 
 
@@ -109,12 +114,62 @@ def grid_figure(measured: Sequence[LatencySeries]) -> Figure:
         [_FLUSH_TITLES[flush] for flush in FLUSHES],
         loc="outside lower left",
         ncols=len(FLUSHES),
-        title=f"{shades} producers{order}. {_NOT_MODELLED}",
+        title=f"{shades} producers{order}. Memory is free, and no other process uses the disk.",
         title_fontsize=8,
         alignment="left",
     )
     figure.suptitle(f"Latency of a put of {_marker_sizes(measured)}, by flush, disk and producers", x=0.01, ha="left")
     return figure
+
+
+def conditions_figure(measured: Sequence[LatencySeries]) -> Figure:
+    """Draw a panel for each disk and condition, with the main cause of each curve's slowest puts."""
+    disks = list(dict.fromkeys(one.disk for one in measured))
+    conditions = list(dict.fromkeys(one.condition for one in measured))
+    slowest_us = max(max(one.series.latencies_ns) for one in measured) / 1_000
+    figure = Figure(figsize=(4 * len(conditions) + 0.6, 1.4 + 2.6 * len(disks)), layout="constrained")
+    grid = figure.subplots(len(disks), len(conditions), squeeze=False, sharex=True, sharey=True)
+    share_min = 1 / min(len(one.series.latencies_ns) for one in measured)
+    for one in measured:
+        axes = grid[disks.index(one.disk)][conditions.index(one.condition)]
+        distribution_axes(axes, _US_MIN, slowest_us * 1.5, max(share_min, 1e-4))
+        axes.set_title(f"{one.disk}, {one.condition}")
+        curve = curve_of(one.series.latencies_ns)
+        flush = one.setup.flush
+        axes.plot(curve.us, curve.share, color=_COLOURS[flush], lw=_WIDTHS[flush])
+    for row, disk in zip(grid, disks, strict=True):
+        row[0].set_ylabel("percentile")
+        for axes, condition in zip(row, conditions, strict=True):
+            _write_causes(axes, [one for one in measured if (one.disk, one.condition) == (disk, condition)])
+    for axes, condition in zip(grid[-1], conditions, strict=True):
+        axes.set_xlabel(f"latency of a put: {CONDITIONS[condition].meaning}")
+    figure.legend(
+        [Line2D([], [], color=_COLOURS[flush], lw=_WIDTHS[flush]) for flush in FLUSHES],
+        [_FLUSH_TITLES[flush] for flush in FLUSHES],
+        loc="outside lower left",
+        ncols=len(FLUSHES),
+    )
+    producers = measured[0].setup.producers
+    figure.suptitle(f"Latency of a put from {producers} producers, by memory and neighbours", x=0.01, ha="left")
+    return figure
+
+
+def _write_causes(axes: Axes, measured: Sequence[LatencySeries]) -> None:
+    """Write the cause for which the slowest puts of each flush mode waited longest."""
+    lines = []
+    for one in measured:
+        if max(one.series.latencies_ns) / 1_000 > _EXPLAINED_US:
+            cause = main_cause(one.series)
+            lines.append((one.setup.flush, f"{one.setup.flush}: {cause}"))
+    for number, (flush, text) in enumerate(lines):
+        axes.text(
+            *(0.985, 0.97 - 0.09 * number, text),
+            transform=axes.transAxes,
+            ha="right",
+            va="top",
+            fontsize=8,
+            color=_COLOURS[flush],
+        )
 
 
 def _offered_rate_text(mine: Sequence[LatencySeries]) -> str:

@@ -16,6 +16,15 @@ from ....faults.devices.drives import MODELS
 from ....sim.machine import WaitReason
 from ....sim.policies.random_walk import RoundRobin
 from ....store.message_store import MessageStore
+from .conditions import (
+    CONDITIONS,
+    FREE,
+    PRODUCERS_UNDER_LOAD,
+    RATE_UNDER_LOAD,
+    SECONDS_UNDER_LOAD,
+    SYNC_PUTS_UNDER_LOAD,
+    SYNC_RATE_UNDER_LOAD,
+)
 from .host import REFERENCE, FileStalls, HostCosts
 from .machine import LatencyMachine, StorageModel, SystemConfig
 from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
@@ -185,25 +194,34 @@ class LatencySeries(NamedTuple):
     """One series of the grid."""
 
     disk: str
+    condition: str
+    """One of conditions.CONDITIONS."""
     setup: Setup
     series: Series
 
 
-def grid_cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str, str, int]]:
-    """Return disk, flush mode and number of producers of each series, in order of measurement."""
-    return [(disk, flush, number) for disk in disks for flush in FLUSHES for number in producers]
+def grid_cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str, str, str, int]]:
+    """Return disk, condition, flush mode and number of producers of each series, in order of measurement."""
+    free = [(disk, FREE, flush, number) for disk in disks for flush in FLUSHES for number in producers]
+    others = [condition for condition in CONDITIONS if condition != FREE]
+    return free + [(disk, name, flush, PRODUCERS_UNDER_LOAD) for disk in disks for name in others for flush in FLUSHES]
 
 
 def measure_grid(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> Iterator[LatencySeries]:
     """Yield each finished series. The same arguments give the same series."""
     alone: dict[tuple[str, str], float] = {}
-    for disk, flush, number in grid_cells(disks, producers):
-        system = SystemConfig(disk)
-        if (disk, flush) not in alone:
-            alone[disk, flush] = simulate(Setup(flush, 1, ALL_AT_ONCE, _PILOT_PUTS), REFERENCE, system).rate
-        rate = min(_SHARE * alone[disk, flush] * number, RATE_MAX)
-        setup = Setup(flush, number, rate, puts, seed=seed)
-        yield LatencySeries(disk, setup, simulate(setup, REFERENCE, system))
+    for disk, condition, flush, number in grid_cells(disks, producers):
+        system, rate, count = CONDITIONS[condition].system(disk), RATE_UNDER_LOAD, puts
+        if condition == FREE:
+            if (disk, flush) not in alone:
+                alone[disk, flush] = simulate(Setup(flush, 1, ALL_AT_ONCE, _PILOT_PUTS), REFERENCE, system).rate
+            rate = min(_SHARE * alone[disk, flush] * number, RATE_MAX)
+        elif flush == "sync":
+            rate, count = SYNC_RATE_UNDER_LOAD, min(puts, SYNC_PUTS_UNDER_LOAD)
+        else:
+            count = min(puts, round(rate * SECONDS_UNDER_LOAD))
+        setup = Setup(flush, number, rate, count, seed=seed)
+        yield LatencySeries(disk, condition, setup, simulate(setup, REFERENCE, system))
 
 
 class GroupCommit(NamedTuple):

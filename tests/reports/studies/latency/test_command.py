@@ -30,11 +30,14 @@ def test_latency_study_pictures_are_written_beside_their_data(tmp_path: Path) ->
     assert names == {
         *(f"latency.{kind}" for kind in ("png", "svg", "csv")),
         *(f"latency-effects.{kind}" for kind in ("png", "svg", "csv")),
+        *(f"latency-conditions.{kind}" for kind in ("png", "svg")),
         "latency-curves.csv",
+        "latency-slowest.csv",
         "group-commit.csv",
     }
-    assert [(row["flush"], row["producers"]) for row in rows] == [
-        (flush, producers) for flush in ("sync", "async", "pool") for producers in ("1", "4")
+    assert [(row["condition"], row["flush"], row["producers"]) for row in rows] == [
+        *(("free", flush, producers) for flush in ("sync", "async", "pool") for producers in ("1", "4")),
+        *((condition, flush, "4") for condition in ("short", "busy") for flush in ("sync", "async", "pool")),
     ]
     assert {row["source"] for row in rows} == {"simulated"}
     assert all(0 < float(row["p50_us"]) <= float(row["p99_us"]) <= float(row["max_us"]) for row in rows)

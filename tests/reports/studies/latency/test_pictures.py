@@ -1,8 +1,12 @@
 import pytest
 from matplotlib.figure import Figure
 
-from tornlog.reports.studies.latency.pictures import distribution_axes
-from tornlog.reports.studies.latency.tables import curve_of
+from tornlog.reports.studies.latency.host import REFERENCE
+from tornlog.reports.studies.latency.machine import SystemConfig
+from tornlog.reports.studies.latency.pictures import conditions_figure, distribution_axes
+from tornlog.reports.studies.latency.simulated import LatencySeries, simulate
+from tornlog.reports.studies.latency.tables import curve_of, main_cause, slowest_rows
+from tornlog.reports.studies.latency.traffic import Setup
 
 
 def test_a_latency_curve_has_the_share_of_slower_puts() -> None:
@@ -32,3 +36,16 @@ def test_axis_labels_are_percentiles_and_durations() -> None:
 
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["p50", "p90", "p99", "p99.9"]
     assert "10 ms" in [tick.get_text() for tick in axes.get_xticklabels()]
+
+
+def test_slow_puts_are_a_timeline_with_a_row_for_each_cause_and_the_picture_names_the_main_one() -> None:
+    series = simulate(Setup("sync", 1, 20.0, 20), REFERENCE, SystemConfig("hdd"))
+    measured = [LatencySeries("hdd", "free", Setup("sync", 1, 20.0, 20), series)]
+    rows = list(slowest_rows(measured))
+    arrived = [row[4] for row in rows]
+
+    assert arrived == sorted(arrived)
+    assert sum(row[7] for row in rows) == pytest.approx(sum(series.latencies_ns) / 1_000)
+    assert main_cause(series) in ("journal commit", "device")
+    texts = [text.get_text() for text in conditions_figure(measured).axes[0].texts]
+    assert texts == [f"sync: {main_cause(series)}"]

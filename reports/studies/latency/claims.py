@@ -1,0 +1,136 @@
+"""Claims on the model: compares warmed segments (C5) and the transient pool (C7) with plain async flush, seed by seed.
+
+`python -m tornlog.reports.studies.latency.claims --out DIR` writes `latency-claims.csv`. Each row compares two variants
+under one condition. Both have the same arrivals and computing times for a seed, so differences are paired. The interval
+covers the median of the differences with at least 95 %: the ranks of the sign test, which assumes no distribution.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from math import comb
+from operator import methodcaller
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from ....scenarios.campaigns.worker_pool import run_in_processes
+from ....sim.interruption import interruptible
+from ...quantities import percentiles_us
+from .conditions import BUSY, CONDITIONS, FREE, PRODUCERS_UNDER_LOAD, RATE_UNDER_LOAD, SECONDS_UNDER_LOAD, SHORT
+from .host import REFERENCE
+from .machine import SystemConfig
+from .simulated import simulate
+from .tables import main_cause
+from .traffic import Setup
+
+SEEDS = 20
+STABLE = "busy, stable pages"
+_SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
+_ROLLOVER_BYTES = 512 << 10
+"""Small segments for C5, so that a series uses five of them."""
+_BUSY_SECONDS = 3
+"""Shorter series, because a neighbour that writes takes most of the simulation's time."""
+HEADER = (
+    *("claim", "disk", "condition", "host", "figure", "seeds", "plain_us", "variant_us"),
+    *("difference_us", "low_us", "high_us", "lower_in_seeds", "plain_waits_for", "variant_waits_for"),
+)
+
+
+class Comparison(NamedTuple):
+    """Two variants of puts under one condition."""
+
+    claim: str
+    disk: str
+    condition: str
+    host: str
+    """cpython, or jvm: whether a waiting fault stops all threads."""
+
+
+COMPARISONS = (
+    *(Comparison(claim, "hdd", name, "cpython") for claim in ("C5", "C7") for name in (FREE, SHORT, BUSY)),
+    *(Comparison("C7", "hdd", STABLE, host) for host in ("cpython", "jvm")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedCase:
+    """A comparison with one seed."""
+
+    comparison: Comparison
+    seed: int
+
+    def measure(self) -> tuple[list[list[float]], list[str]]:
+        """Return the figures of both variants in us, in the order of _SHARES, and their main causes."""
+        claim, disk, condition, host = self.comparison
+        seconds = _BUSY_SECONDS if condition in (BUSY, STABLE) else SECONDS_UNDER_LOAD
+        puts = round(RATE_UNDER_LOAD * seconds)
+        plain = Setup("async", PRODUCERS_UNDER_LOAD, RATE_UNDER_LOAD, puts, seed=self.seed)
+        variant = replace(plain, flush="pool")
+        if claim == "C5":
+            plain = replace(plain, segment_bytes=_ROLLOVER_BYTES)
+            variant = replace(plain, warm=True)
+        costs = replace(REFERENCE, holds_interpreter_lock=host == "cpython")
+        found = [simulate(one, costs, _system_of(disk, condition)) for one in (plain, variant)]
+        return [percentiles_us(one.latencies_ns, _SHARES.values()) for one in found], [main_cause(one) for one in found]
+
+
+def _system_of(disk: str, condition: str) -> SystemConfig:
+    if condition == STABLE:
+        return replace(CONDITIONS[BUSY].system(disk), stable_pages=True)
+    return CONDITIONS[condition].system(disk)
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return bounds that contain the median of the distribution with at least 95 %, if there are 6 values or more."""
+    ordered, count = sorted(values), len(values)
+    below, rank = 0.0, 0
+    # The true median is below the value of rank k with the probability of at most k heads in `count` tosses.
+    while below + comb(count, rank) / 2**count <= 0.025:
+        below += comb(count, rank) / 2**count
+        rank += 1
+    first = max(rank - 1, 0)
+    return ordered[first], ordered[count - 1 - first]
+
+
+def measure_claims(seeds: int, jobs: int = 1) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of all comparisons. `jobs` does not affect them."""
+    cases = [SeedCase(comparison, seed) for comparison in COMPARISONS for seed in range(seeds)]
+    found: list[tuple[list[list[float]], list[str]]] = []
+    with interruptible() as interruption:
+        for case, result in run_in_processes(methodcaller("measure"), cases, jobs, interruption):
+            if isinstance(result, BrokenProcessPool):
+                raise result
+            found.append(result)
+            if case.seed == seeds - 1:
+                yield from _rows_of(case.comparison, found)
+                found = []
+
+
+def _rows_of(
+    comparison: Comparison, found: Sequence[tuple[list[list[float]], list[str]]]
+) -> Iterator[tuple[object, ...]]:
+    causes = [max(sorted(set(names)), key=names.count) for names in zip(*(causes for _, causes in found), strict=True)]
+    for number, figure in enumerate(_SHARES):
+        plain, variant = ([figures[which][number] for figures, _ in found] for which in (0, 1))
+        differences = [other - one for one, other in zip(plain, variant, strict=True)]
+        values = median(plain), median(variant), median(differences), *median_interval(differences)
+        lower = sum(difference < 0 for difference in differences)
+        yield *comparison, figure, len(found), *(round(us, 1) for us in values), lower, *causes
+
+
+def main() -> None:
+    from ...plotting import save_table
+
+    parser = argparse.ArgumentParser(description="Compare warmed segments and the transient pool with async flush.")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, default=Path("out"))
+    options = parser.parse_args()
+    save_table(HEADER, measure_claims(options.seeds, options.jobs), options.out, "latency-claims")
+
+
+if __name__ == "__main__":
+    main()
