@@ -106,7 +106,7 @@ class Memory:
 
     def fill(self, file: FilePages) -> None:
         """Fill free memory with clean pages of a file, as on a machine that has run for a while."""
-        for number in range(self._limits.pages_max - self.pages):
+        for number in range(self._most - self.pages):
             self._inactive[file, number] = None
 
     def lock(self, file: FilePages) -> None:
