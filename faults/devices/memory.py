@@ -104,6 +104,11 @@ class Memory:
         self._make_room(pages)
         self._anonymous += pages
 
+    def fill(self, file: FilePages) -> None:
+        """Fill free memory with clean pages of a file, as on a machine that has run for a while."""
+        for number in range(self._most - self.pages):
+            self._inactive[file, number] = None
+
     def lock(self, file: FilePages) -> None:
         """Keep the file's resident pages, and those that it gets."""
         file.is_locked = True

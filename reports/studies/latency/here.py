@@ -9,7 +9,7 @@ each measurement (a turn) is short, and its simulation uses the delays recorded 
 
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
@@ -157,7 +157,7 @@ def _make_setup(flush: str, producers: int, turn: int) -> Setup:
     )
 
 
-def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterator[Turn]:
+def measure_here(directory: str, producers: Sequence[int], turns: int) -> Generator[Turn, None, None]:
     with ExitStack() as stack:
         places = _MeasuredStores(directory, stack)
         for number in range(turns):

@@ -66,6 +66,10 @@ class SystemConfig:
     """Requests of background write-back in the queue (blk-wbt, RWB_DEF_DEPTH)."""
     device: DeviceModel | None = None
     """A device other than those of MODELS."""
+    process_bytes: int = 0
+    """Anonymous memory of the store's process, without the pool."""
+    is_full: bool = False
+    """Whether memory is full of clean pages of another file at the start."""
 
     @property
     def limits(self) -> PageCacheLimits:
@@ -125,6 +129,9 @@ class LatencyMachine:
         system.write_back.requests_max = config.requests_max
         system.writes.on_fault = lambda pages: self.processor.compute(pages * self.host.touch_ns)
         system.writes.explain = kernel.rename_waits
+        system.memory.hold_anonymous(config.process_bytes)
+        if config.is_full:
+            system.memory.fill(system.file("/old/clean"))
         return system
 
     def _start_neighbour(self, neighbour: Neighbour, system: StorageSystem) -> None:

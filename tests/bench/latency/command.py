@@ -1,5 +1,6 @@
 """`python -m tests.bench.latency`: this store and the real one in turns, in one picture and one table."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 from tests.conformance.maven import JavaMissing
 from tornlog.reports.cli.options import JsonFile, PicturesDir
 from tornlog.reports.studies.latency.real.command import measure_conditions, size_named
+from tornlog.reports.studies.latency.real.model import MachineModel
 from tornlog.reports.studies.latency.real.turns import OWN_SOURCES, Source, TurnPlan, conditions_with
 
 from .real_source import VERSION, RealSource, real_store_program
@@ -25,6 +27,7 @@ def latency(
     directory: Annotated[
         Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Measure in DIR.")
     ] = None,
+    model: Annotated[bool, typer.Option(help="Also simulate each turn on the disk measured in it.")] = True,
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
@@ -38,4 +41,6 @@ def latency(
     except JavaMissing as missing:
         raise typer.BadParameter(str(missing)) from missing
     plan = TurnPlan(conditions, producers or [4], turns, seconds, sources=sources, seconds_max=60 * minutes)
+    if model:
+        plan = plan._replace(extra=partial(MachineModel, plan))
     measure_conditions(plan, directory, out, json_file)

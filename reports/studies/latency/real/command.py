@@ -36,13 +36,14 @@ def measure_conditions(plan: TurnPlan, directory: Path | None, out: Path, json_f
     """Measure and report a plan below a directory, and exit."""
     from .pictures import write_turns_files  # needs matplotlib
 
-    total = plan.turns * len(plan.cells())
+    total = None if plan.extra else plan.turns * len(plan.cells())
     try:
         with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
             turns = list(with_progress("measuring this machine", measure_turns(plan, Path(place)), total))
     except (MemoryLimitUnavailable, StoreProcessFailed) as error:
         raise typer.BadParameter(str(error), param_hint="--memory") from error
-    turns.sort(key=lambda turn: plan.cells().index(turn.cell))
+    order = plan.cells()  # then the model's, in their order
+    turns.sort(key=lambda turn: order.index(turn.cell) if turn.cell in order else len(order))
     cells, differences = by_cell(turns), list(paired_differences(turns))
     files, written = list[Path](), ResultFiles()
     with written.writing(), results_written("--out"):

@@ -5,14 +5,14 @@ median ratio holds the ratios that a two-sided sign test would not reject. It as
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import comb
 from statistics import median
 from typing import NamedTuple
 
 from ....quantities import LATENCY_COLUMNS, percentiles_us
+from ..claims import median_interval
 from .turns import MachineCondition, MeasuredCell, MeasuredTurn, Mode
 
-ERROR_MAX = 0.05
+_RATIOS_MIN = 6
 CLAIMS = {"C5": (Mode("async", warm=True), Mode("async")), "C7": (Mode("pool"), Mode("async"))}
 """Claim of docs/claims.md -> the mode that it says is better, and the other one."""
 
@@ -33,15 +33,7 @@ class MedianRatio(NamedTuple):
 
 
 def median_ratio(ratios: Sequence[float]) -> MedianRatio:
-    """Return the median with its interval: in at most 5 % of samples the true median is outside."""
-    ordered, count = sorted(ratios), len(ratios)
-    rejected, tail = -1, 0
-    while 2 * (tail + comb(count, rejected + 1)) <= ERROR_MAX * 2**count:
-        rejected += 1
-        tail += comb(count, rejected)
-    if rejected < 0:
-        return MedianRatio(median(ordered), None)
-    return MedianRatio(median(ordered), (ordered[rejected], ordered[count - 1 - rejected]))
+    return MedianRatio(median(ratios), median_interval(ratios) if len(ratios) >= _RATIOS_MIN else None)
 
 
 class PairedDifference(NamedTuple):

@@ -12,13 +12,23 @@ from ..pictures import distribution_axes
 from ..tables import curve_of
 from .paired import PairedDifference
 from .puts import INTERVAL_NS, joined
-from .tables import HEADER, INTERVAL_HEADER, PAIRED_HEADER, CellTurns, cell_rows, interval_rows, paired_rows
-from .turns import MODES, OWN_SOURCE, RATES, Mode
+from .tables import (
+    HEADER,
+    INTERVAL_HEADER,
+    MODEL_HEADER,
+    PAIRED_HEADER,
+    CellTurns,
+    cell_rows,
+    interval_rows,
+    model_rows,
+    paired_rows,
+)
+from .turns import MODEL_SOURCE, MODES, OWN_SOURCE, RATES, Mode
 
 _COLOURS = dict(zip(MODES, KINDS, strict=False))
 _STYLES = ("-", "--", ":")
 """Line styles of the sources, in order."""
-_SOURCE_TEXTS = {OWN_SOURCE: "this store"}
+_SOURCE_TEXTS = {OWN_SOURCE: "this store", MODEL_SOURCE: "the model"}
 _PAUSE_NS_MIN = 50_000_000
 """A shorter pause is not marked."""
 _LANE_SHARE = 0.6
@@ -29,6 +39,8 @@ def write_turns_files(cells: Sequence[CellTurns], differences: Sequence[PairedDi
     paths = save_figure(lambda: turns_figure(cells), out, "latency-turns")
     paths.append(save_table(HEADER, cell_rows(cells), out, "latency-turns"))
     paths.append(save_table(INTERVAL_HEADER, interval_rows(cells), out, "latency-turns-throughput"))
+    if any(one.cell.source == MODEL_SOURCE for one in cells):
+        paths.append(save_table(MODEL_HEADER, model_rows(cells), out, "latency-turns-model"))
     return [*paths, save_table(PAIRED_HEADER, paired_rows(differences), out, "latency-turns-paired")]
 
 

@@ -11,7 +11,7 @@ from ....quantities import count_text, duration_text
 from .memory_limit import Pressure
 from .paired import MedianRatio, PairedDifference
 from .puts import INTERVAL_NS, TAIL_COLUMNS, joined
-from .turns import RATES, MeasuredCell, MeasuredTurn
+from .turns import MODEL_SOURCE, OWN_SOURCE, RATES, MeasuredCell, MeasuredTurn
 
 _CELL = ("source", "disk", "flush", "warmed", "memory_mib", "load_mib_per_s", "producers")
 HEADER = (
@@ -27,6 +27,8 @@ PAIRED_HEADER = (
     *("claim", "source", "memory_mib", "load_mib_per_s", "producers", "percentile", "turns"),
     *("median_ratio", "low", "high", "verdict"),
 )
+MODEL_HEADER = ("flush", "warmed", "memory_mib", "load_mib_per_s", "producers", *TAIL_COLUMNS)
+"""One row per simulated cell: each percentile as a multiple of this store's."""
 _MIB = 1 << 20
 _RATE_REACHED = 0.9
 """A neighbour that wrote a smaller share of its rate is reported."""
@@ -67,7 +69,7 @@ def by_cell(turns: Iterable[MeasuredTurn]) -> list[CellTurns]:
 
 def cell_rows(cells: Iterable[CellTurns]) -> Iterator[Row]:
     for one in cells:
-        limited = one.cell.condition.memory_bytes is not None
+        limited = one.cell.condition.memory_bytes is not None and one.cell.source != MODEL_SOURCE
         load_rate, share = one.load_rate(), one.dirty_share()
         yield (
             *_cell_fields(one.cell),
@@ -98,6 +100,15 @@ def interval_rows(cells: Iterable[CellTurns]) -> Iterator[Row]:
                 )
 
 
+def model_rows(cells: Sequence[CellTurns]) -> Iterator[Row]:
+    measured = {one.cell: one.tail_us() for one in cells if one.cell.source == OWN_SOURCE}
+    for one in cells:
+        if one.cell.source == MODEL_SOURCE:
+            _, _, *fields = _cell_fields(one.cell)
+            pairs = zip(one.tail_us(), measured[one.cell._replace(source=OWN_SOURCE)], strict=True)
+            yield *fields, *("" if us is None or real is None else round(us / real, 3) for us, real in pairs)
+
+
 def paired_rows(differences: Iterable[PairedDifference]) -> Iterator[Row]:
     for one in differences:
         memory_mib, load_mib = ("" if size is None else size // _MIB for size in one.condition)
@@ -113,7 +124,8 @@ def notes(cells: Sequence[CellTurns]) -> list[str]:
     found = []
     for one in cells:
         condition, name = one.cell.condition, f"{one.cell.source}, {one.cell.mode.text()}"
-        if condition.memory_bytes is not None and one.pressure().limit_hits == 0:
+        is_simulated = one.cell.source == MODEL_SOURCE
+        if condition.memory_bytes is not None and not is_simulated and one.pressure().limit_hits == 0:
             found.append(f"{name}, {condition.text()}: the limit was never reached")
     for load_bytes in dict.fromkeys(one.cell.condition.load_bytes for one in cells):
         mine = [one for one in cells if load_bytes is not None and one.cell.condition.load_bytes == load_bytes]

@@ -8,7 +8,7 @@ order drawn for that turn.
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from random import Random
@@ -23,6 +23,7 @@ from .puts import MeasuredPuts
 _MIB = 1 << 20
 OWN_SOURCE = "real"
 """The store of this package; a measurement, not a simulation."""
+MODEL_SOURCE = "simulated"
 Source = Callable[[Path, Setup], list[str]]
 """Returns the command of a store's process (see `process`) in a new directory."""
 OWN_SOURCES: Mapping[str, Source] = {OWN_SOURCE: own_store_command}
@@ -30,7 +31,7 @@ RATES = {"sync": 400.0, "async": 2_000.0, "pool": 2_000.0}
 """Offered puts per second of all producers together."""
 _WARM_UP_PUTS, _WARM_UP_PRODUCERS = 8_000, 8  # a JVM compiles code that ran some thousand times
 _WARM_UP_GAPS = array("q", [0] * (_WARM_UP_PUTS // _WARM_UP_PRODUCERS))
-_WARM_UP_TURNS = 1
+WARM_UP_TURNS = 1
 
 
 class MachineCondition(NamedTuple):
@@ -94,6 +95,10 @@ class MeasuredTurn(NamedTuple):
     """The system's load average of the last minute."""
 
 
+ExtraTurns = Callable[[Path, ExitStack], Callable[[int], Iterable[MeasuredTurn]]]
+"""Called with a directory and the stack of the measurement; returns a function of the turn's number."""
+
+
 class TurnPlan(NamedTuple):
     """What is compared, and for how long."""
 
@@ -104,6 +109,8 @@ class TurnPlan(NamedTuple):
     """Duration of the arrivals of one cell in one turn."""
     sources: Mapping[str, Source] = OWN_SOURCES
     modes: Sequence[Mode] = MODES
+    extra: "ExtraTurns | None" = None
+    """Adds turns that are computed, such as those of a model."""
     seconds_max: float = 1_100.0
     """Time for all turns. A slow machine measures fewer turns."""
 
@@ -124,12 +131,15 @@ def measure_turns(plan: TurnPlan, directory: Path) -> Iterator[MeasuredTurn]:
             pass
     with ExitStack() as stack:
         processes = _Processes(plan, directory, stack)
+        extra = plan.extra(directory, stack) if plan.extra else None
         longest, until = 0.0, time.monotonic() + plan.seconds_max
-        for number in range(-_WARM_UP_TURNS, plan.turns):
+        for number in range(-WARM_UP_TURNS, plan.turns):
             began = time.monotonic()
             if number > 0 and began + longest > until:
                 return
             found = list(processes.turn(number))
+            if extra is not None:
+                found += extra(number)
             longest = max(longest, time.monotonic() - began)
             if number >= 0:
                 yield from found
@@ -167,7 +177,7 @@ class _Processes:
     def _measure(self, cell: MeasuredCell, number: int) -> MeasuredTurn:
         memory_bytes = cell.condition.memory_bytes
         process = self._processes[cell.source, cell.mode, memory_bytes]
-        gaps_ns = arrivals(cell.setup(self._plan.seconds, number + _WARM_UP_TURNS))
+        gaps_ns = arrivals(cell.setup(self._plan.seconds, number + WARM_UP_TURNS))
         with process.resumed():
             before = NO_PRESSURE if memory_bytes is None else pressure_of(process.pid)
             puts = process.put(gaps_ns)
