@@ -21,7 +21,7 @@ SYNC_RATE_UNDER_LOAD, SYNC_PUTS_UNDER_LOAD = 8.0, 60
 _WRITE_BYTES_PER_S = 400 * _MIB
 
 
-class Condition(NamedTuple):
+class LoadCondition(NamedTuple):
     """A named condition."""
 
     meaning: str
@@ -30,14 +30,14 @@ class Condition(NamedTuple):
 
 
 CONDITIONS = {
-    FREE: Condition("8 GiB, no neighbour", SystemConfig),
-    SHORT: Condition(
+    FREE: LoadCondition("8 GiB, no neighbour", SystemConfig),
+    SHORT: LoadCondition(
         "256 MiB, late consumers read old segments",
         lambda disk: SystemConfig(
             disk, SHORT_MEMORY_BYTES, Neighbour(read_bytes_per_s=(20 if disk == "hdd" else 50) * _MIB)
         ),
     ),
-    BUSY: Condition(
+    BUSY: LoadCondition(
         "256 MiB, a neighbour writes 400 MiB/s",
         lambda disk: SystemConfig(disk, SHORT_MEMORY_BYTES, Neighbour(_WRITE_BYTES_PER_S, sync_ms=0)),
     ),
