@@ -7,10 +7,10 @@ until writes end, at most 100 ms at a time. Locked pages (mlock) and anonymous m
 has no swap. Reclaim of clean pages takes no time, because it takes about a microsecond a page, and mostly kswapd does
 it.
 
-Sources: Linux, Documentation/mm/multigen_lru.rst and Documentation/admin-guide/mm/concepts.rst (reclaim); mm/vmscan.c
-(shrink_inactive_list, inactive_is_low, reclaim_throttle: VMSCAN_THROTTLE_WRITEBACK, HZ/10; SWAP_CLUSTER_MAX 32);
-mm/workingset.c (workingset_refault); mm/page-writeback.c (global_dirtyable_memory: free and file pages, without locked
-and anonymous ones).
+Sources: Linux, Documentation/admin-guide/mm/concepts.rst (reclaim); mm/vmscan.c (shrink_inactive_list,
+inactive_is_low, reclaim_throttle: VMSCAN_THROTTLE_WRITEBACK, HZ/10; SWAP_CLUSTER_MAX 32); mm/workingset.c
+(workingset_refault); mm/page-writeback.c (global_dirtyable_memory: free and file pages, without locked and anonymous
+ones).
 """
 
 from collections import OrderedDict

@@ -1,9 +1,9 @@
 """The command `plot latency`: draws put latencies.
 
-JSON, version 1: `{"format": "tornlog-latency/1", "rows": [{"source", "disk", "flush", "producers", "rate_per_s",
-"puts", "p50_us", "p90_us", "p99_us", "p99.9_us", "max_us"}], "ratios": [{"flush", "producers", "p50", "p90", "p99",
-"p99.9"}], "files": [paths]}`. source is "simulated", or "real" for the store on this machine; `--disk here` adds ratios
-of simulated to real.
+JSON, version 1: `{"format": "tornlog-latency/1", "rows": [{"source", "disk", "condition", "flush", "producers",
+"rate_per_s", "puts", "p50_us", "p90_us", "p99_us", "p99.9_us", "max_us"}], "ratios": [{"flush", "producers", "p50",
+"p90", "p99", "p99.9"}], "files": [paths]}`. source is "simulated", or "real" for the store on this machine; `--disk
+here` adds ratios of simulated to real.
 """
 
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ SYNC_RATE_UNDER_LOAD, SYNC_PUTS_UNDER_LOAD = 8.0, 60
 _WRITE_BYTES_PER_S = 400 * _MIB
 
 
-class SimulatedCondition(NamedTuple):
+class LoadCondition(NamedTuple):
     """A named condition."""
 
     meaning: str
@@ -30,14 +30,14 @@ class SimulatedCondition(NamedTuple):
 
 
 CONDITIONS = {
-    FREE: SimulatedCondition("8 GiB, no neighbour", SystemConfig),
-    SHORT: SimulatedCondition(
+    FREE: LoadCondition("8 GiB, no neighbour", SystemConfig),
+    SHORT: LoadCondition(
         "256 MiB, late consumers read old segments",
         lambda disk: SystemConfig(
             disk, SHORT_MEMORY_BYTES, Neighbour(read_bytes_per_s=(20 if disk == "hdd" else 50) * _MIB)
         ),
     ),
-    BUSY: SimulatedCondition(
+    BUSY: LoadCondition(
         "256 MiB, a neighbour writes 400 MiB/s",
         lambda disk: SystemConfig(disk, SHORT_MEMORY_BYTES, Neighbour(_WRITE_BYTES_PER_S, sync_ms=0)),
     ),

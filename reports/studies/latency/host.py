@@ -5,8 +5,8 @@ CPU, because CPython's interpreter lock allows only one running thread. A store 
 also while its page fault waits, so one stalled store stops all threads. A JVM's threads go on, unless they need the
 put lock: `holds_interpreter_lock` off. A stall is such a wait as measured on a real machine (`Stalls`).
 
-Scheduling noise is an option: pauses of all threads, by other processes or by a JVM's safepoints. PAUSES_OF_JVM has
-the order of pauses of the collector G1 at its default goal, MaxGCPauseMillis=200, on a heap of some GiB (JEP 307).
+Scheduling noise is an option: pauses of all threads, by other processes or by a JVM's safepoints. PAUSES_OF_JVM is an
+assumption within the default goal of the collector G1 (MaxGCPauseMillis=200). Measured durations make another Pauses.
 """
 
 from collections.abc import Callable

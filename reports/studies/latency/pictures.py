@@ -18,6 +18,7 @@ from .tables import (
     HEADER,
     SLOWEST_HEADER,
     VARIANT_HEADER,
+    Curve,
     curve_of,
     grid_curves,
     grid_rows,
@@ -129,7 +130,7 @@ def conditions_figure(measured: Sequence[LatencySeries]) -> Figure:
     slowest_us = max(max(one.series.latencies_ns) for one in measured) / 1_000
     figure = Figure(figsize=(4 * len(conditions) + 0.6, 1.4 + 2.6 * len(disks)), layout="constrained")
     grid = figure.subplots(len(disks), len(conditions), squeeze=False, sharex=True, sharey=True)
-    share_min = 1 / min(len(one.series.latencies_ns) for one in measured)
+    share_min = 0.7 / max(len(one.series.latencies_ns) for one in measured)
     for one in measured:
         axes = grid[disks.index(one.disk)][conditions.index(one.condition)]
         distribution_axes(axes, _US_MIN, slowest_us * 1.5, max(share_min, 1e-4))
@@ -137,10 +138,9 @@ def conditions_figure(measured: Sequence[LatencySeries]) -> Figure:
         curve = curve_of(one.series.latencies_ns)
         flush = one.setup.flush
         axes.plot(curve.us, curve.share, color=_COLOURS[flush], lw=_WIDTHS[flush])
-    for row, disk in zip(grid, disks, strict=True):
+        _write_cause(axes, one, curve)
+    for row in grid:
         row[0].set_ylabel("percentile")
-        for axes, condition in zip(row, conditions, strict=True):
-            _write_causes(axes, [one for one in measured if (one.disk, one.condition) == (disk, condition)])
     for axes, condition in zip(grid[-1], conditions, strict=True):
         axes.set_xlabel(f"latency of a put: {CONDITIONS[condition].meaning}")
     figure.legend(
@@ -154,21 +154,17 @@ def conditions_figure(measured: Sequence[LatencySeries]) -> Figure:
     return figure
 
 
-def _write_causes(axes: Axes, measured: Sequence[LatencySeries]) -> None:
-    """Write the cause for which the slowest puts of each flush mode waited longest."""
-    lines = []
-    for one in measured:
-        if max(one.series.latencies_ns) / 1_000 > _EXPLAINED_US:
-            cause = main_cause(one.series)
-            lines.append((one.setup.flush, f"{one.setup.flush}: {cause}"))
-    for number, (flush, text) in enumerate(lines):
-        axes.text(
-            *(0.985, 0.97 - 0.09 * number, text),
-            transform=axes.transAxes,
+def _write_cause(axes: Axes, one: LatencySeries, curve: Curve) -> None:
+    """Write the cause for which the slowest puts waited longest beside the end of their curve."""
+    if curve.us[-1] > _EXPLAINED_US:
+        axes.annotate(
+            main_cause(one.series),
+            (curve.us[-1], curve.share[-1]),
+            xytext=(-7, 3),
+            textcoords="offset points",
             ha="right",
-            va="top",
             fontsize=8,
-            color=_COLOURS[flush],
+            color=_COLOURS[one.setup.flush],
         )
 
 
