@@ -305,7 +305,7 @@ class SegmentQueue:
             raise
 
     def make_durable(self, first: int) -> None:
-        """Sync content and sizes of the segments from index `first` on, and all directories that `load` found.
+        """Sync content and sizes of the segments from index `first` on, their directories, and those that `load` found.
 
         After a process kill, files may exist only in the page cache. A power cut could remove them together with new
         data. A killed truncation may have removed the last segment of a directory, which a power cut could restore.
@@ -313,7 +313,8 @@ class SegmentQueue:
         self.flush_all()
         for segment in self.segments[first:]:
             self._world.files.sync(segment.file.path)
-        for directory in self._directories.found:
+        own = (directory_of(segment.file.path) for segment in self.segments)
+        for directory in sorted({*self._directories.found, *own}):
             self._world.files.sync_directory(directory)
 
     # -- opening and cutting -----------------------------------------------------------------------

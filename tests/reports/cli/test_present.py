@@ -138,7 +138,7 @@ def test_a_violation_shows_file_offset_field_expected_and_found(failure: Failure
     found = printed_failure_lines(with_violations(failure, [violation]), terminal=False)
     at = found.index("  DUR: m1 is [gone]")
     assert found[at + 1 : at + 5] == [
-        "    file:     commitlog/0 @ 4096",
+        "    file:     commitlog/0 @ byte 4096",
         "    field:    record",
         "    expected: m1",
         "    found:    KEYS·m2·TAGS·a",

@@ -139,7 +139,7 @@ def test_a_violation_is_shown_with_its_file_offset_and_values(
     violation = Violation("DUR", "gone", "commitlog", 4096, "record", "m0.1.0", "no record")
     original = replace(failure.original, violations=[violation] * 5)
     page = outline(run_page(results_of(replace(failure, original=original), tally_of())))
-    for text in ("commitlog @ 4096", "m0.1.0", "no record", "and 2 more like it"):
+    for text in ("commitlog @ log offset 4096", "m0.1.0", "no record", "and 2 more like it"):
         assert text in page.text
 
 

@@ -76,10 +76,16 @@ def test_a_client_that_stays_a_member_after_its_connection_ended_is_a_violation(
 
 
 def test_a_pull_held_although_a_message_arrived_meanwhile_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    hold_pull = PullRequestHoldService.hold_pull
+
     def looks_first(self: PullRequestHoldService, pull: HeldPull) -> bool:
         if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
-            return False
+            return hold_pull(self, pull)
         with self._lock:
+            if self._held.count >= self._config.held_pulls_max:
+                return False
+            if self._held.count_of(pull.channel) >= self._config.held_pulls_of_client_max:
+                return False
             self._held.add(pull)
         self.wake()
         return True
