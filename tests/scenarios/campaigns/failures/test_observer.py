@@ -31,10 +31,9 @@ def failure_of(mutant: str) -> Failure:
                 "producer: answered m0.0.",
             ),
         ),
-        pytest.param(
-            "segment-removed-half-dispatched",
-            ("life-0/retention: branch: retention removed a segment", "life-0/retention: violated CLEAN"),
-            marks=pytest.mark.ci,
+        (
+            "single-queue-file-keeps-start",
+            ("life-0/retention: branch: retention removed a segment", "life-0/retention: unlink commitlog/1024"),
         ),
         ("commit-one-short", (": rename config/consumerOffset.json.tmp",)),
         (
