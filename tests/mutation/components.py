@@ -34,7 +34,7 @@ class Component:
 LEFT_OUT = frozenset(
     (
         *("SegmentWarmUp", "TransactionConfig", "IndexStructure", "QueryMessageResult"),
-        *("is_disk_full", "used_ratio", "DailyMessageTotals", "PutLatency", "StoreProblemLog"),
+        *("is_disk_full", "used_ratio", "DailyMessageTotals", "PutLatency", "StoreProblemLog", "ClientCalls"),
     )
 )
 """Classes and functions that are not changed: runs do not use them, or only for reports."""
@@ -90,12 +90,18 @@ COMPONENTS: dict[str, Component] = {
             ("log.transient_pool",),
             {
                 "sync_flush": (False,),
-                "memory": {"transient_pool": (True,)},
+                "memory": {"transient_pool": (True,), "warm_files": (False, True)},
                 "disturbances": _PAUSES,
                 "consumers": (0, 1, 2),
                 "commit_log_bytes": (1024, 2048, 8192),
-                "endings": (*_CRASHES, "stop in traffic"),
-                "faults": {"failed_write_chance": (0.0, 0.0, 0.1), "short_write_chance": (0.0, 0.2)},
+                "capacity_bytes": (0, 0, 10_000, 16_000),
+                "retention": {"deletes_segments": (False, True)},
+                "endings": (*_CRASHES, "stop in traffic", "stop and full disk"),
+                "faults": {
+                    "failed_write_chance": (0.0, 0.0, 0.1),
+                    "short_write_chance": (0.0, 0.2),
+                    "sparse": (False, True),
+                },
             },
         ),
         Component(
@@ -145,7 +151,12 @@ COMPONENTS: dict[str, Component] = {
                 "index": {"slots": (0, 5, 5), "entries": (5, 12), "keys_chance": (0.5,)},
                 "disk": ("ext4-ordered", "strict-posix"),
                 "lives": (2, 3, 4),
-                "endings": (*("crash in load",) * 4, "stop and strays", "stop and strays", *_CRASHES),
+                "disturbances": {"clock_step_chance": (0.0, 0.1)},
+                "endings": (
+                    *("crash in load",) * 4,
+                    *("stop and strays", "stop and strays", "stop and damage", "stop and damage"),
+                    *_CRASHES,
+                ),
             },
         ),
         Component(
@@ -239,6 +250,7 @@ COMPONENTS: dict[str, Component] = {
                 "capacity_bytes": (0, 0, 16_000),
                 "commit_log_bytes": (1024, 2048),
                 "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+                "memory": {"transient_pool": (False, True)},
                 "faults": {"failed_creation_chance": (0.0, 0.0, 0.2)},
                 "lives": (1, 2, 3),
             },
@@ -301,7 +313,10 @@ COMPONENTS: dict[str, Component] = {
         Component(
             "waiting puts",
             ("log.group_transfer", "log.put_wait"),
-            {"cluster": {"sync_master": (True,)}},
+            {
+                "cluster": {"sync_master": (True,)},
+                "endings": ("crash in traffic", "crash at rest", "stop", "stop in traffic"),
+            },
             "replication-network-faults",
         ),
         Component(
@@ -310,6 +325,7 @@ COMPONENTS: dict[str, Component] = {
             {
                 "messages": {"batch_chance": (0.0, 0.2)},
                 "transactions": {"chance": (0.0, 0.3)},
+                "cluster": {"slaves": (0,)},  # a broker with slaves takes no transactions in runs
                 "network": {"broken_chance": (0.0, 0.05), "partition_chance": (0.0, 0.02)},
             },
             "consumer-retry",
@@ -343,7 +359,7 @@ COMPONENTS: dict[str, Component] = {
         Component(
             "routes",
             ("broker.name_server", "broker.outer_api", "broker.processors.names"),
-            {"cluster": {"slaves": (0, 1)}},
+            {"cluster": {"slaves": (0, 1)}, "consumers": (0, 1)},
             "name-server-routes",
         ),
         Component(

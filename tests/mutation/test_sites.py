@@ -85,7 +85,8 @@ def test_the_ranges_of_an_operator_are_added_to_those_of_the_component() -> None
     assert ranges["memory.transient_pool"] == (True,)
     assert ranges["disk"] == ("strict-posix",)
     faults = {path for path in ranges.chosen if path.startswith("faults.")}
-    assert faults == {"faults.failed_write_chance", "faults.short_write_chance", "faults.failed_sync_chance"}
+    own = {f"faults.{name}" for name in ("failed_write_chance", "short_write_chance", "sparse")}
+    assert faults == {*own, "faults.failed_sync_chance"}
 
 
 def test_a_mutated_method_with_zero_argument_super_still_finds_its_class() -> None:

@@ -9,7 +9,7 @@ from tornlog.scenarios.campaigns.mutation_run import MutationLimits, MutationSet
 SEEDS_MAX = 40
 
 FOUND_AT_ONCE = [
-    "drop-lock:commit_log.CommitLog.append#1",
+    "drop-lock:commit_log.CommitLog._append_plain#1",
     "drop-notice:transient_pool.CommitRealTimeService.commit#1",
     "drop-step:commit_log.CommitLog._segment_with_room#1",
     "drop-sync:flush.FlushRealTimeService.run_once#1",
