@@ -122,7 +122,8 @@ class WatchedRemovals:
             if directory_of(path) in config.commit_log_directories:
                 self._judge_segment_removal(store, path)
             elif _is_queue_file(config.consume_queue_directory, path):
-                left = sorted(set(self._files.list_directory(directory_of(path))) - {file_name_of(path)})
+                names = sorted(set(self._files.list_directory(directory_of(path))) - {file_name_of(path)})
+                left = [name for name in names if name.isdigit()]  # a stray file is not of the queue
                 following = f"{directory_of(path)}/{left[0]}" if left else None
                 self._report(clean.check_queue_removal(store, self._disk, path, following))
                 if not left:

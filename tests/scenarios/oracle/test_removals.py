@@ -145,8 +145,12 @@ def test_a_removal_pass_that_started_on_a_full_disk_may_continue_after_a_pause(w
     assert shop.reported == ([] if is_paused else ["a segment goes that nobody asked for"])
 
 
-def test_the_removal_of_all_but_the_last_queue_file_is_recorded(watched: Any) -> None:
+@pytest.mark.parametrize("has_stray_file", [False, True])
+def test_the_removal_of_all_but_the_last_queue_file_is_recorded(watched: Any, has_stray_file: bool) -> None:
     def body(shop: Watched) -> None:
+        if has_stray_file:
+            queue = shop.store.queues.find("T0", 0)
+            shop.store.world.files.write(f"{queue.queue.segments[0].file.path}.bak", b"of no queue")
         shop.store.put_message(Message.create("Other", b"b" * 600))
         shop.settle()
         shop.age(12)
