@@ -162,9 +162,9 @@ class OrderlyMember(GroupMember):
         if reply.is_of_this_life:
             given = [record.queue_offset for record, _ in readings]
             self.run.report(check_pull(account, queue.queue, position, reply.response, before, EVERYTHING, given))
-        refused = reply.response.code == ResponseCode.NO_PERMISSION
-        done, asked_ns = reply.is_success, reply.asked_ns
-        self.run.report(account.tables.check_pull(queue.topic, is_refused=refused, is_done=done, asked_ns=asked_ns))
+            refused = reply.response.code == ResponseCode.NO_PERMISSION
+            done, asked_ns = reply.is_success, reply.asked_ns
+            self.run.report(account.tables.check_pull(queue.topic, is_refused=refused, is_done=done, asked_ns=asked_ns))
         if reply.response.code in PULLED:
             account.ledger.groups.add(GROUP)
         if reply.response.code == ResponseCode.PULL_NOT_FOUND:
