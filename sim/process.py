@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 
-CPU_SECONDS_MAX = 10.0  # about 1000 times the time of a normal run, so a slow machine changes no result
+CPU_SECONDS_MAX = 40.0
+"""About 4 times the CPU time of a run with as many steps as the kernel allows, so a slow machine changes no result."""
 _SWALLOWED_SECONDS = 0.001  # pause before a retry, if Python would ignore an exception now
 _OF_WEAKREF = ("weakref", "_weakrefset")
 """Modules with callbacks in which Python ignores exceptions."""

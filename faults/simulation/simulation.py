@@ -35,7 +35,7 @@ from .disk_lifecycle import PROCESS_KILL, DiskLifecycle, Rot, without_rot
 
 T = TypeVar("T")
 STEP_LIMIT = 1_000_000
-"""Steps after which a run counts as endless. The longest runs, of a broker with two slaves, take about 500,000."""
+"""Steps after which a run counts as endless. The longest of a correct program take about 500,000."""
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
 TORN_SECTORS = "torn-sectors"
 # PROFILES has torn-sectors too. It counts twice because no other profile tears a write shorter than a sector, and half

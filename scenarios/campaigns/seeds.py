@@ -75,10 +75,15 @@ def run_seed(
     began = perf_counter()
     result = SeedResult(scenario.name, seed, "held")
     try:
-        with collect_garbage_at_end(), applied_mutant(mutant) as activity, cpu_limit(cpu_seconds_max):
-            simulation, outcome = _execute_seed(scenario, seed, policy=policy)
+        with collect_garbage_at_end(), applied_mutant(mutant) as activity:
+            with cpu_limit(cpu_seconds_max):
+                simulation, outcome = _execute_seed(scenario, seed, policy=policy)
             result.reached, result.bit = activity.reached, activity.bit  # counts of this run, before a repetition
-            _record_outcome(scenario, seed, mutant, result, simulation, outcome, check_determinism=check_determinism)
+            # A repetition has its own limit: one that ends a repeated run early would make it look nondeterministic.
+            with cpu_limit(cpu_seconds_max):
+                _record_outcome(
+                    scenario, seed, mutant, result, simulation, outcome, check_determinism=check_determinism
+                )
             if in_detail:
                 result.plan, result.put_us = outcome.plan, outcome.put_us
     except (Exception, CpuLimitReached):

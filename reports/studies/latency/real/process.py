@@ -15,7 +15,7 @@ import subprocess
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,8 @@ class StoreProcess:
             self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout):
                 assert pipe is not None
-                pipe.close()
+                with suppress(BrokenPipeError):  # a request that an ended process did not read is left in the buffer
+                    pipe.close()
 
     def _last_words(self) -> str:
         code = self._process.wait(ANSWER_SECONDS_MAX)
