@@ -6,6 +6,7 @@ mapping from ids to mutants. It may define `SURVIVORS`, which maps the ids of mu
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from importlib import import_module
 
 from . import MUTANTS
@@ -16,16 +17,17 @@ from .versions import find_in_versions
 
 
 def find_mutant(name: str) -> Mutant | None:
-    """Raises MutantFileError for an invalid file."""
+    """Return a mutant, with its full name as the id. Raises MutantFileError for an invalid file."""
     if is_in_file(name):
         return mutant_in_file(name)
     module, colon, id_ = name.partition(":")
     if not colon:
         return MUTANTS.get(name) or find_in_versions(name)
     try:
-        return _mutants_of(module).get(id_)
+        mutant = _mutants_of(module).get(id_)
     except LookupError:
         return None
+    return mutant and replace(mutant, id=name)
 
 
 def mutant_named(name: str) -> Mutant:

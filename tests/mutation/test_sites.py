@@ -9,6 +9,7 @@ from tests.mutation.code import patches_of, subjects_of
 from tests.mutation.components import COMPONENTS, NOT_MUTATED
 from tests.mutation.operators import OPERATORS
 from tests.mutation.survivors import SURVIVORS, UNREACHED
+from tornlog.scenarios.campaigns.mutation_run import MutationLimits, MutationSettings, run_mutant
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.mutants import MUTANTS as CATALOGUE
 from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, mutant_named, mutants_in, survivors_in
@@ -143,8 +144,7 @@ APPEND = "tests.mutation:skip-advance:segment.Segment.append#1"
 
 
 def test_mutants_are_found_by_name_in_the_catalogue_and_in_modules() -> None:
-    assert find_mutant(APPEND) is mutant_named(APPEND) is MUTANTS["skip-advance:segment.Segment.append#1"]
-    assert mutant_named(APPEND).id == APPEND
+    assert mutant_named(APPEND).id == APPEND == MUTANTS["skip-advance:segment.Segment.append#1"].id
     assert find_mutant("ack-before-flush") is CATALOGUE["ack-before-flush"]
     for name in ("no-such-bug", "tests.mutation:no-such-site", "no.such.module:bug", "json:bug", ".x:y", ":", "a:"):
         assert find_mutant(name) is None
@@ -156,6 +156,17 @@ def test_mutants_are_found_by_name_in_the_catalogue_and_in_modules() -> None:
     assert survivors_in("tests.mutation").keys() == {f"tests.mutation:{name}" for name in SURVIVORS}
     with pytest.raises(LookupError, match="no module json that has MUTANTS"):
         mutants_in("json")
+
+
+def test_a_mutant_of_a_module_runs_under_its_full_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "from tornlog.scenarios.mutants import MUTANTS as known\nMUTANTS = {'early': known['ack-before-flush']}\n"
+    (tmp_path / "own_mutants.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    limits = MutationLimits(1)
+    result = run_mutant(mutant_named("own_mutants:early"), MutationSettings(limits, scenarios=None))
+
+    assert (result.id, result.error) == ("own_mutants:early", "")
 
 
 def test_an_unnamed_mutant_is_not_applied() -> None:
