@@ -13,7 +13,7 @@ from .log.segment_queue import try_used_ratio
 from .queues.consume_queue_table import ConsumeQueueTable
 from .queues.dispatch import DispatchService
 from .running_flags import RunningFlags
-from .stats import LATENCY_BUCKETS, TPS_WINDOWS_S, StoreRates, StoreStats
+from .stats import TPS_WINDOWS_S, StoreRates, StoreStats
 from .world import Files
 
 _NS_PER_MS = 1_000_000
@@ -30,7 +30,7 @@ def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[
         "putMessageSizeTotal": str(size_bytes),
         "putMessageFailedTimes": str(stats.puts_failed),
         "putMessageDistributeTime": "".join(
-            f"{name}:{count} " for name, count in zip(LATENCY_BUCKETS, stats.put_latency_counts, strict=True)
+            f"{name}:{count} " for name, count in stats.rocketmq_latency_counts().items()
         ),
         "putMessageAverageSize": str(size_bytes / max(messages, 1)),
         "dispatchMaxBuffer": str(dispatch_bytes_max),

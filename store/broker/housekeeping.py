@@ -63,7 +63,7 @@ class DailyMessageTotals:
 class PutLatency:
     """Put latency in ms in the last full minute: RocketMQ's putLatency99 and putLatency999.
 
-    The value is interpolated within a histogram bucket. RocketMQ has smaller buckets.
+    The value is interpolated within a range of LATENCY_BOUNDS_MS. RocketMQ has smaller ranges.
     """
 
     def __init__(self, world: World, stats: StoreStats) -> None:

@@ -9,7 +9,7 @@ from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStat
 from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.message_store import MessageStore
 from tornlog.store.running_flags import RefusalReason
-from tornlog.store.stats import LATENCY_BUCKETS, StoreStats, TopicTotals
+from tornlog.store.stats import LATENCY_BOUNDS_MS, LATENCY_RANGES, StoreStats, TopicTotals
 from tornlog.store.world import World
 
 pytestmark = pytest.mark.usefixtures("inside")
@@ -38,7 +38,7 @@ def test_messages_and_bytes_are_counted_per_topic_as_stored(store: MessageStore)
     assert store.stats.topic_put_totals("C") == TopicTotals(0, 0)
     assert store.stats.put_messages_total == 5
     assert store.stats.put_bytes_total == totals.size_bytes + batch.wrote_bytes
-    assert store.stats.put_latency_counts == [4] + [0] * 12  # a batch counts as one put
+    assert store.stats.put_latency_counts == [4] + [0] * len(LATENCY_BOUNDS_MS)  # a batch counts as one put
 
 
 def test_an_accepted_put_that_fails_counts_as_failed_and_a_refused_put_does_not(
@@ -83,10 +83,19 @@ def test_a_put_is_counted_in_the_latency_bucket_that_rocketmq_would_choose(world
     log.topic_put_totals["A"] = TopicTotals(1, 100)
     if ms:  # the store reports slow ones only
         stats.count_slow_put(ms * MS)
-    expected = [0] * len(LATENCY_BUCKETS)
-    expected[bucket] = 1
-    assert stats.put_latency_counts == expected
+    names = [name for name, _ in LATENCY_RANGES]
+    assert stats.rocketmq_latency_counts() == {**dict.fromkeys(names, 0), names[bucket]: 1}
     assert stats.put_ns_max == ms * MS
+
+
+def test_latencies_between_1_and_10_ms_are_counted_apart(world: World) -> None:
+    log = Log()
+    stats = StoreStats(world, log)
+    log.topic_put_totals["A"] = TopicTotals(6, 600)
+    for ms in (1, 2, 3, 4, 5, 7):
+        stats.count_slow_put(ms * MS)
+    assert stats.put_latency_counts[:8] == [0, 1, 1, 1, 1, 1, 1, 0]
+    assert stats.rocketmq_latency_counts()["[0~10ms]"] == 6
 
 
 def test_a_put_on_a_slow_disk_is_counted_in_the_latency_bucket_of_its_duration(lab: Make, small: Make) -> None:
