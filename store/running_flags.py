@@ -27,7 +27,7 @@ class RunningFlags:
     Invariant: every lasting reason is active.
     """
 
-    __slots__ = ("_bits", "_lasting", "_lock", "failures", "on_service_failed")
+    __slots__ = ("_bits", "_lasting", "_lock", "failures", "on_lasting_refusal")
 
     def __init__(self, tasks: Tasks) -> None:
         self._bits = tasks.cell("running flags")
@@ -36,8 +36,8 @@ class RunningFlags:
         """Reasons to refuse puts that only a restart clears. Protected by the lock."""
         self.failures: dict[str, str] = {}
         """Service name -> unexpected error that ended the service."""
-        self.on_service_failed: Callable[[str], None] = do_nothing
-        """Called with the name of a failed service before its task ends."""
+        self.on_lasting_refusal: Callable[[str], None] = do_nothing
+        """Called with the cause of the first reason that only a restart clears, by the task that found the cause."""
 
     @property
     def bits(self) -> int:
@@ -65,16 +65,18 @@ class RunningFlags:
         with self._lock:
             self._set_bits(self._bits.get() | int(reason))
 
-    def refuse_until_restart(self, reason: RefusalReason) -> None:
+    def refuse_until_restart(self, reason: RefusalReason, cause: str) -> None:
         """Add a reason until the restart, for example after a failed write, which leaves the disk's content unknown."""
         with self._lock:
+            is_first = not self._lasting
             self._lasting |= int(reason)
             self._set_bits(self._bits.get() | int(reason))
+        if is_first:
+            self.on_lasting_refusal(cause)
 
     def service_failed(self, name: str, error: Exception) -> None:
         self.failures[name] = f"{type(error).__name__}: {error}"
-        self.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
-        self.on_service_failed(name)
+        self.refuse_until_restart(RefusalReason.NOT_WRITEABLE, f"{name} has ended: {self.failures[name]}")
 
     def clear_refusal(self, reason: RefusalReason) -> None:
         with self._lock:

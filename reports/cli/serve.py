@@ -1,18 +1,16 @@
 """`tornlog serve`: runs a broker on a store directory, or a name server.
 
-Exit codes: 0 the broker stopped cleanly; 1 the next start must recover, the directory is damaged, or a service task has
-failed; 2 usage error, or an address or directory in use.
-
-Metrics are OpenMetrics or Prometheus text over HTTP.
-The library prometheus_client, from the extra `metrics`, writes the text and serves it.
+Exit codes: 0 the broker stopped cleanly; 1 the next start must recover, the directory is damaged, or a task of the
+server has failed; 2 usage error, or an address or directory in use; 3 the store can no longer be trusted until a
+restart, because a sync or a write failed, or a service of the store has failed. The last line has the reason.
 """
 
 import gc
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -22,7 +20,6 @@ from typing import Any, NoReturn
 import typer
 
 from ...store.broker.limits import listen_options_of
-from ...store.broker.metrics import Metric, MetricType
 from ...store.broker.operator_log import Emit, LineLevel, OperatorLog, level_of
 from ...store.broker.serve import (
     ReplicationRole,
@@ -38,16 +35,24 @@ from ...store.broker.serve import (
     usage_errors,
 )
 from ...store.broker.serve_names import ServedNameServer
-from ...store.errors import install_command
-from ...store.real.sockets import split_address
 from ...store.real.stop_signals import StopSignals
 from ...store.real.world import pinned_to_processor, real_world
 from ...store.settings.broker_conf import BrokerConf
 from ...store.world import World
+from .monitoring import (
+    health_application,
+    metrics_application,
+    monitoring_address,
+    monitoring_endpoint,
+    notify_systemd,
+    systemd_watchdog,
+)
 from .options import JsonFile, argument, open_lines, option
 
 FORMAT = "tornlog-serve/1"
 NAME_SERVER_PORT = 9876
+STORE_FAILED = 3
+"""Exit code after a failure of the store that only a restart clears."""
 _TURN_SECONDS = 0.001
 _COLLECTOR_THRESHOLDS = (20_000, 20, 100)
 _WORDS = "--listen-to-everyone-without-access-control"
@@ -110,7 +115,10 @@ class ServeOptions:
         False, "--name-server", help="Run only a name server; DIR keeps its KV configuration. Port 9876."
     )
     metrics: str | None = option(
-        None, metavar="[HOST:]PORT", help="Serve metrics at http://HOST:PORT/metrics; 0 for any free port."
+        None, metavar="[HOST:]PORT", help="Serve /metrics, /healthz and /readyz over HTTP; 0 for any free port."
+    )
+    health: str | None = option(
+        None, metavar="[HOST:]PORT", help="Serve only /healthz and /readyz over HTTP; 0 for any free port."
     )
     pin: bool = option(True, help="Keep all threads on one processor, where Python threads switch faster.")
     log_level: LogLevel = option(LogLevel.INFO, help="Minimum level of the log on stderr.")
@@ -132,7 +140,8 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
     network = network_of(
         _file_text(asked.tls_cert), _file_text(asked.tls_key), is_required=is_required, options=options
     )
-    metrics_at = None if asked.metrics is None else metrics_address(asked.metrics)
+    metrics_at = None if asked.metrics is None else monitoring_address(asked.metrics, "--metrics")
+    health_at = None if asked.health is None else monitoring_address(asked.health, "--health")
     world = real_world(network)
     log = OperatorLog(world, line_writer(as_json=asked.log_json), asked.log_level.level)
     served: ServedBroker | ServedNameServer
@@ -158,20 +167,29 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
 
         _reduce_latency()
         processor = beside.enter_context(pinned_to_processor()) if asked.pin else None
-        log.start()
         served.server.on_failure = signals.stop
+        urls: dict[str, str] = {}
+        if metrics_at is not None and isinstance(served, ServedBroker):
+            application = health_application(served, metrics_application(served.metrics))
+            url = beside.enter_context(monitoring_endpoint(metrics_at, application, "--metrics"))
+            urls["metrics"] = f"{url}/metrics"
+        if health_at is not None:
+            url = beside.enter_context(monitoring_endpoint(health_at, health_application(served), "--health"))
+            urls["health"] = f"{url}/readyz"
+        log.start()
         with usage_errors():
             served.start(addresses, optional)
         facts: dict[str, Any] = {"addresses": served.addresses, "directory": str(asked.directory), "pid": os.getpid()}
         if processor is not None:
             facts["processor"] = processor
         said = f"serving {asked.directory} at {', '.join(served.addresses)}"
-        if metrics_at is not None and isinstance(served, ServedBroker):
-            facts["metrics"] = _start_metrics(beside, served, *metrics_at)
-            said += f", metrics at {facts['metrics']}"
-        log_line(said, {"event": "serving", **facts})
+        said += "".join(f", {name} at {url}" for name, url in urls.items())
+        log_line(said, {"event": "serving", **facts, **urls})
         log.emit(said)
+        beside.enter_context(systemd_watchdog(served, log.emit))
+        notify_systemd("READY=1", log.emit)
         signals.wait()
+        notify_systemd("STOPPING=1", log.emit)
         beside.close()
         clean = served.shutdown()
         counts = served.server.counts.counts_by_name()
@@ -180,7 +198,9 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
         line = f"stopped after {counts['requests']} requests: {how}" + (f": {failed}" if failed else "")
         log.emit(line)
         log.close()
-        log_line(line, {"event": "stopped", "clean": clean, "counts": counts})
+        log_line(line, {"event": "stopped", "clean": clean, "counts": counts, "failure": failed})
+    if isinstance(served, ServedBroker) and served.store_failure:
+        raise typer.Exit(STORE_FAILED)
     raise typer.Exit(0 if clean and failed is None else 1)
 
 
@@ -201,15 +221,6 @@ def _make_broker(asked: ServeOptions, conf: BrokerConf, world: World, emit: Emit
             others=conf.others,
             emit=emit,
         )
-
-
-def _start_metrics(beside: ExitStack, served: ServedBroker, host: str, port: int) -> str:
-    """Stop the broker if the metrics endpoint cannot start."""
-    try:
-        return beside.enter_context(metrics_endpoint(host, port, served.metrics))
-    except BaseException:
-        served.shutdown()
-        raise
 
 
 def _file_text(path: Path | None) -> str | None:
@@ -249,65 +260,3 @@ def _reduce_latency() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTOR_THRESHOLDS)
-
-
-PREFIX = "tornlog_"
-_LOOPBACK = "127.0.0.1"
-
-
-def metrics_address(text: str) -> tuple[str, int]:
-    """Parse `HOST:PORT`, or `PORT` for loopback. Raises BadParameter for any other text."""
-    try:
-        host, port = (_LOOPBACK, int(text)) if text.isascii() and text.isdecimal() else split_address(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"expected PORT or HOST:PORT, {error}", param_hint="--metrics") from error
-    if not 0 <= port <= 65535:
-        raise typer.BadParameter(f"expected a port from 0 to 65535, found {port}", param_hint="--metrics")
-    return host, port
-
-
-@contextmanager
-def metrics_endpoint(host: str, port: int, read: Callable[[], Iterable[Metric]]) -> Iterator[str]:
-    """Yield the URL. During the block, answer each request with the metrics that `read` returns.
-
-    Raises BadParameter if the address is in use or the library is missing.
-    """
-    try:
-        from prometheus_client import CollectorRegistry, start_http_server
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-        from prometheus_client.core import Metric as Family
-        from prometheus_client.registry import Collector
-    except ModuleNotFoundError as error:
-        missing = f"needs prometheus_client, which is not installed: {install_command('metrics')} has it"
-        raise typer.BadParameter(missing, param_hint="--metrics") from error
-
-    def family_of(metric: Metric) -> Family:
-        name = f"{PREFIX}{metric.name}"
-        if metric.kind is MetricType.HISTOGRAM:
-            buckets = [(bound, value) for (bound,), value in metric.values.items()]
-            return HistogramMetricFamily(name, metric.meaning, buckets=buckets, sum_value=None)
-        kind = CounterMetricFamily if metric.kind is MetricType.COUNTER else GaugeMetricFamily
-        family = kind(name, metric.meaning, labels=metric.labels)
-        for labels, value in metric.values.items():
-            family.add_metric(labels, value)
-        return family
-
-    class Figures(Collector):
-        """Reads the metrics at each request."""
-
-        def collect(self) -> Iterator[Family]:
-            return map(family_of, read())
-
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Figures())
-    try:
-        server, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        raise typer.BadParameter(f"{host}:{port}: {error.strerror}", param_hint="--metrics") from error
-    try:
-        shown = f"[{host}]" if ":" in host else host
-        yield f"http://{shown}:{server.server_port}/metrics"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -452,6 +452,7 @@ ROWS = (*PUTS, *PULLS, *OFFSETS, *DELAYS, *TRANSACTIONS, *CLIENTS, *FILES)
 OTHER_TIMES: Mapping[str, str] = {
     **dict.fromkeys(("stats.LATENCY_BOUNDS_MS", "stats.SLOW_MS", "stats._SAMPLE_MS"), "figures for operators"),
     "broker.statistics.SAMPLE_MS": "figures for operators",
+    **dict.fromkeys(("broker.health.TURN_MS_MAX", "broker.health._STEP_MS"), "health for operators"),
     **dict.fromkeys(("broker.operator_log.WINDOW_MS", "broker.operator_log.CLOSE_MS"), "lines for operators"),
     "broker.connections.ACCEPTS_PAUSE_MS": "spreads accepts; the limit of a request covers it",
     "destroy_mapped_file_interval_forcibly_ms": "without effect: the store has no references to files",

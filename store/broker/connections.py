@@ -80,7 +80,8 @@ class Connections(Service):
         self._held_bytes = world.tasks.cell("held bytes")
         self._sessions: dict[Connection | Listener, Session] = {}
         self._hosts: dict[str, ClientHost] = {}
-        self._turn = 0
+        self.turns = 0
+        """Number of turns so far. Only the poller task writes it."""
         self._attention: deque[Session] = deque()
         self._patience = ClientTimeouts(limits)
         self._turn_due_ns: int | None = None
@@ -99,6 +100,10 @@ class Connections(Service):
             self._listeners[listener] = listener
             self._poller.watch(listener, receives=True, sends=False)
         return [listener.address for listener in listeners]
+
+    @property
+    def is_started(self) -> bool:
+        return self._task is not None
 
     def wake(self) -> None:
         self._poller.wake()
@@ -179,7 +184,7 @@ class Connections(Service):
         """Run one turn. Clients with one request at a time come before pipelining clients."""
         ready = self._poller.wait(self._poller_timeout_ms())
         now_ns = self.world.clock.monotonic_ns()
-        self._turn += 1
+        self.turns += 1
         first, ready_listeners, pipelining = self._choose_ready(ready)
         for begin in range(0, len(first), READY_MAX):
             for what, receives, sends in first[begin : begin + READY_MAX]:
@@ -231,7 +236,7 @@ class Connections(Service):
 
     def _handle_events(self, what: Connection | Listener, now_ns: int, *, receives: bool, sends: bool) -> None:
         if (session := self._sessions.get(what)) is not None:
-            session.heard_turn = self._turn
+            session.heard_turn = self.turns
             if sends:
                 session.send_buffered()
             if receives and session.is_open:

@@ -4,7 +4,7 @@ Reading metrics never blocks a client request. The name of a metric ends in its 
 start. At most KEYS_MAX topics and groups have their own values.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -13,6 +13,7 @@ from ..log.segment_queue import try_used_ratio
 from ..replication.ha_client import STATES
 from ..stats import LATENCY_BOUNDS_MS
 from .broker import Broker
+from .health import HealthCheck, broker_checks
 from .requests import BROKER_VERSION
 from .server import RemotingServer
 from .statistics import KEYS_MAX
@@ -62,7 +63,13 @@ def _group_labelled_metric(
     return Metric(name, meaning, kind, ("topic", "group"), dict(values.items()))
 
 
+def readiness_metric(checks: Iterable[HealthCheck]) -> Metric:
+    values = {check.name: float(not check.problem) for check in checks}
+    return _labelled_metric("ready", "Whether a check of /readyz passes.", MetricType.GAUGE, "check", values)
+
+
 def metrics_of(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
+    yield readiness_metric(broker_checks(broker, server))
     yield from _store_metrics(broker)
     yield from _delivery_metrics(broker)
     yield from _topic_and_group_metrics(broker)

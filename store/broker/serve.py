@@ -26,9 +26,10 @@ from .acl.plain_acl import AccessControl
 from .acl.rules import address_parts
 from .broker import Broker
 from .broker_config import BrokerConfig
+from .health import RECOVERING, HealthCheck, broker_checks, is_alive
 from .limits import ServerLimits, server_limits_of, settings_of_limits, settings_of_sockets
 from .live_settings import LiveSettings
-from .metrics import Metric, metrics_of
+from .metrics import Metric, metrics_of, readiness_metric
 from .operator_log import Emit, failure_line, warning_line
 from .server import RemotingServer
 
@@ -69,6 +70,8 @@ class ServedBroker:
         self._others = others or {}
         self._limits = limits
         self._broker: Broker | None = None
+        self.store_failure = ""
+        """Why the store can no longer be trusted; empty while it can. Only a restart recovers it."""
 
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
         """Listen, recover the store, and answer requests.
@@ -85,6 +88,7 @@ class ServedBroker:
             port = int(self.addresses[0].rpartition(":")[2])
             broker = Broker(self._world, self._store, replace(self._config, listen_port=port))
             broker.access = self._access
+            self._handle_failures(broker)
             broker.load()
             for finding in broker.findings:
                 self._emit(warning_line(f"damage in the store: {finding}"))
@@ -95,14 +99,12 @@ class ServedBroker:
             broker.watch.emit = broker.hooks.emit = self._emit
             for registration in broker.registrations:
                 registration.emit = self._emit
-            self._handle_failures(broker)
             if broker.ha is not None:
                 self._log_slave_changes(broker.ha)
             broker.start()
         except BaseException:
             self.server.shutdown()
             raise
-        self._broker = broker
         broker.server_info = self._server_info
         self._add_server_settings(broker.settings)
         broker.name_server.settings.set_actual_values(**settings_of_sockets(self._limits.sockets))
@@ -112,6 +114,7 @@ class ServedBroker:
             check = self._access.check_access
         closed, answered = broker.channel_closed, broker.calls.deliver_response
         self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
+        self._broker = broker
 
     def _log_slave_changes(self, ha: HAService) -> None:
         """On a slave, log if its log diverges from the master's."""
@@ -129,19 +132,20 @@ class ServedBroker:
             ha.client.on_diverged = log_divergence
 
     def _handle_failures(self, broker: Broker) -> None:
-        """Log a failed service. If clients depend on it, end the process.
+        """End the process if the store can no longer be trusted, or if a service ends on which clients depend.
 
         Clients depend on held pulls, on registrations, which lead clients to the broker, and on access control, which
         revokes accounts.
         """
-        flags = broker.own_store.flags
-        over = "messages are refused until a restart"
-        flags.on_service_failed = lambda name: self._emit(
-            failure_line(f"{name} has ended: {flags.failures[name]}; {over}")
-        )
+        broker.own_store.flags.on_lasting_refusal = self._record_store_failure
         for service in (self._access, broker.held_pulls, *broker.registrations):
             if service is not None:
                 service.on_failure = self.server.record_service_failure
+
+    def _record_store_failure(self, cause: str) -> None:
+        self.store_failure = cause
+        # A restart reads back the bytes that the disk really has. Until then, the page cache may differ from the disk.
+        self.server.end_process(f"{cause}; the store cannot be trusted until a restart recovers it")
 
     def _add_server_settings(self, settings: LiveSettings) -> None:
         settings.emit = self._emit
@@ -179,9 +183,16 @@ class ServedBroker:
         info |= {f"connectionsEnded_{one.name}": str(n) for one, n in counts.endings.items() if n}
         return info | {f"requestsRefused_{one.name}": str(n) for one, n in counts.refusals.items() if n}
 
+    def is_alive(self) -> bool:
+        return is_alive(self._world, self.server)
+
+    def checks(self) -> Iterable[HealthCheck]:
+        return (RECOVERING,) if self._broker is None else broker_checks(self._broker, self.server)
+
     def metrics(self) -> Iterable[Metric]:
-        """Call `start` first."""
-        assert self._broker is not None, "start first"
+        """Return the metrics. Before the end of the recovery only `ready` exists."""
+        if self._broker is None:
+            return (readiness_metric(self.checks()),)
         return metrics_of(self._broker, self.server)
 
     def shutdown(self) -> bool:

@@ -4,13 +4,14 @@ Name servers do not communicate with each other. Each broker registers with all 
 of them. A restarted name server has all routes again within seconds, after the brokers have registered.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..directories import make_directory
 from ..errors import StoreLockedError
 from ..formats.remoting.frame import FRAME_BYTES_MAX
 from ..world import FileLock, World
 from .acl.plain_acl import AccessControl
+from .health import HealthCheck, is_alive, server_check
 from .limits import ServerLimits, settings_of_sockets
 from .name_server import NameServer
 from .operator_log import Emit, warning_line
@@ -68,6 +69,12 @@ class ServedNameServer:
             for code, processor in name_server_processors(self._world, self.names).items()
         }
         self.server.start(routes, check=check, on_channel_closed=self.names.channel_closed)
+
+    def is_alive(self) -> bool:
+        return is_alive(self._world, self.server)
+
+    def checks(self) -> Iterable[HealthCheck]:
+        return (server_check(self.server),)
 
     def shutdown(self) -> bool:
         """Answer pending requests and stop. Returns True, because a change is durable before its answer."""

@@ -71,8 +71,12 @@ class RemotingServer:
     def record_service_failure(self, name: str, error: Exception) -> None:
         """Record why the process must end. Thread-safe."""
         reason = f"{name} has ended: {type(error).__name__}: {error}"
+        self.end_process(f"{reason}; the server cannot work without it")
+
+    def end_process(self, reason: str) -> None:
+        """Record why the process must end, and call `on_failure`. Thread-safe."""
         self.failure = self.failure or reason  # keep the first failure, which often causes the later ones
-        self._emit(failure_line(f"{reason}; the server cannot work without it, so the process ends"))
+        self._emit(failure_line(f"{reason}, so the process ends"))
         self.on_failure()
 
     def listen(self, addresses: Sequence[str]) -> list[str]:

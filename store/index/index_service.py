@@ -286,7 +286,8 @@ class IndexService:
             self.failures += 1
             if self.failures < _CREATIONS_MAX:
                 raise
-            self._flags.refuse_until_restart(RefusalReason.WRITE_INDEX_FILE_ERROR)
+            cause = f"no index file can be created: {error}"
+            self._flags.refuse_until_restart(RefusalReason.WRITE_INDEX_FILE_ERROR, cause)
             return None
         self.failures = 0
         self._file.is_building = self._is_building

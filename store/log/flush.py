@@ -77,11 +77,11 @@ class FlushCommitLogService(Service):
             return False
         try:
             moved = self.queue.flush(least_pages)
-        except OSError:
+        except OSError as error:
             # Linux reports a write-back error once and marks the pages clean (errseq_t), so a second sync would not
             # write these pages.
             self._sync_failed = True
-            self.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
+            self.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, f"a sync of the log failed: {error}")
             return False
         if moved:  # set after the sync: recovery assumes a durable log up to the checkpoint
             self.checkpoint.advance_log_time(self.queue.flushed_store_timestamp_ms)

@@ -109,10 +109,12 @@ class GroupTransfer:
         start, end = request.start_offset, request.end_offset
         if any(replica.has_range(start, end) for replica in self.replicas):
             return PutMessageStatus.PUT_OK  # a slave already has these bytes
+        return None if self.has_replica_near(end) else PutMessageStatus.SLAVE_NOT_AVAILABLE
+
+    def has_replica_near(self, end_offset: int) -> bool:
+        """Return whether a slave is close enough to the end of the log for puts to wait for it."""
         fallbehind_max = self._config.ha_slave_fallbehind_max
-        if any(end - replica.reported_offset < fallbehind_max for replica in self.replicas):
-            return None
-        return PutMessageStatus.SLAVE_NOT_AVAILABLE
+        return any(end_offset - replica.reported_offset < fallbehind_max for replica in self.replicas)
 
     def wait(self, request: GroupTransferRequest) -> PutMessageStatus:
         """Wait for the status. Removes a request that timed out."""

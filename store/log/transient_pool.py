@@ -240,7 +240,7 @@ class CommitRealTimeService(Service):
             if is_disk_full(error):
                 self._flags.add_refusal(RefusalReason.DISK_FULL)  # retention clears DISK_FULL later
             else:
-                self._flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
+                self._flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, f"a write to the log failed: {error}")
         where = self._queue.committed_where
         if where == self._committed_where:
             return False

@@ -135,7 +135,7 @@ class DispatchService(Service):
                 self.failures = self.failures + 1 if at == self.failed_at else 1
                 self.failed_at = at
             if self.failures >= _RETRIES_MAX:
-                self._flags.refuse_until_restart(RefusalReason.WRITE_LOGICS_QUEUE_ERROR)
+                self._flags.refuse_until_restart(RefusalReason.WRITE_LOGICS_QUEUE_ERROR, f"dispatch failed: {error}")
             self.pause(RETRY_MS)
             return
         if not moved:

@@ -17,6 +17,7 @@ EXTRAS = ("store/broker", "scenarios/runs/broker", "reports/pipeline", "reports/
 """Rooms that the core does not need."""
 
 FOR_EXTRAS = (
+    "reports/cli/monitoring.py",
     "reports/cli/serve.py",
     "scenarios/campaigns/failures/request_texts.py",
     *(

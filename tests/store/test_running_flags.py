@@ -49,12 +49,16 @@ def test_clearing_one_refusal_reason_keeps_the_others(flags: RunningFlags) -> No
 def test_a_permanent_refusal_cannot_be_cleared(flags: RunningFlags) -> None:
     assert not flags.has_failed
     flags.add_refusal(RefusalReason.DISK_FULL)
-    flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
+    causes: list[str] = []
+    flags.on_lasting_refusal = causes.append
+    flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, "a sync failed")
+    flags.refuse_until_restart(RefusalReason.WRITE_LOGICS_QUEUE_ERROR, "dispatch failed")
     assert flags.has_failed
     flags.clear_refusal(RefusalReason.DISK_FULL)
     flags.clear_refusal(RefusalReason.NOT_WRITEABLE)
     assert not flags.is_writeable
-    assert flags.bits == 2
+    assert flags.bits == 6
+    assert causes == ["a sync failed"]
 
 
 def test_a_store_that_is_not_writeable_answers_reads_and_stops_cleanly(lab: Make, small: Make) -> None:

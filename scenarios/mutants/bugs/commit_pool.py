@@ -67,7 +67,7 @@ def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> 
         self._queue.commit(least_pages)
     except OSError as error:
         self.last_error = error
-        self._flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
+        self._flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, str(error))
         bit(is_disk_full(error))
     where = self._queue.committed_where
     if where == self._committed_where:

@@ -252,7 +252,7 @@ def test_after_a_failed_sync_missing_entries_are_not_skipped(
     world.tasks.sleep(10)
     store.queues.find_or_create(SCHEDULE_TOPIC, 0).overwrite_entries(0, entry)
     if failed:
-        store.flags.refuse_until_restart(RefusalReason.WRITE_INDEX_FILE_ERROR)
+        store.flags.refuse_until_restart(RefusalReason.WRITE_INDEX_FILE_ERROR, "test")
     world.tasks.sleep(2_000)
     assert store.schedule.passed_over == passed_over
     assert store.schedule.offsets == ({1: 2} if passed_over else {})

@@ -306,7 +306,7 @@ def test_a_permanent_refusal_requires_an_error_other_than_a_full_disk(on_a_store
     def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
         disk.injected[error] += 1
         before = [found.summary for found in status.check_permanent_refusal(store, disk)]
-        store.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE)
+        store.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, "test")
         return before, [found.summary for found in status.check_permanent_refusal(store, disk)]
 
     lasting = [] if error == "failed write" else ["puts are refused for good without an error"]

@@ -1,0 +1,95 @@
+"""Health of a broker: the checks of `/healthz`, `/readyz` and the metric `ready`.
+
+    check        of                            passes while
+    recovered    every broker                  the store was recovered, and the services run
+    serving      every broker and name server  no task that clients depend on has ended
+    writable     every broker                  the disk has room, and the store accepts writes
+    registered   brokers with namesrvAddr      the last registration with at least one name server succeeded
+    replicated   SYNC_MASTER                   a slave follows, at most haSlaveFallbehindMax behind
+    following    slaves                        the master has all bytes of this log, and sends new ones
+    tables       slaves                        the last copy of the master's topics, groups and offsets succeeded
+
+A process is alive while its poller task makes turns. Reading the health never blocks a client request.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..replication.ha_client import FOLLOWING
+from ..running_flags import RefusalReason
+from ..world import World
+from .broker import Broker
+from .server import RemotingServer
+
+TURN_MS_MAX = 5_000
+"""A poller task without a turn in this time is stuck: its turns take milliseconds."""
+_STEP_MS = 5
+
+
+class HealthCheck(NamedTuple):
+    """A check, and the problem that it found; empty if it passed."""
+
+    name: str
+    problem: str = ""
+
+
+RECOVERING = HealthCheck("recovered", "the store is still recovering")
+
+
+def is_alive(world: World, server: RemotingServer) -> bool:
+    """Wake the poller task, and return whether it makes a turn within TURN_MS_MAX.
+
+    A process that has not started it yet is alive: a recovery may take minutes.
+    """
+    connections = server.connections
+    if not connections.is_started:
+        return True
+    before = connections.turns
+    connections.wake()
+    for _ in range(TURN_MS_MAX // _STEP_MS):
+        if connections.turns != before:
+            return True
+        world.tasks.sleep(_STEP_MS)
+    return False
+
+
+def server_check(server: RemotingServer) -> HealthCheck:
+    problem = "" if server.connections.is_started else "not started yet"
+    return HealthCheck("serving", server.failure or problem)
+
+
+def broker_checks(broker: Broker, server: RemotingServer) -> Iterator[HealthCheck]:
+    """Yield the checks that apply to a started broker."""
+    yield HealthCheck("recovered")
+    yield server_check(server)
+    yield HealthCheck("writable", _refusal_text(broker))
+    if broker.registrations:
+        yield HealthCheck("registered", _registration_problem(broker))
+    transfer = broker.own_store.commit_log.group_transfer
+    if transfer is not None:
+        is_near = transfer.has_replica_near(broker.own_store.max_phy_offset)
+        yield HealthCheck("replicated", "" if is_near else "no slave is connected, or every slave is too far behind")
+    if broker.ha is not None and broker.ha.client is not None:
+        is_following = broker.ha.client.state == FOLLOWING
+        yield HealthCheck("following", "" if is_following else broker.ha.client.state_and_reason)
+    if broker.synchronize is not None:
+        copied, error = broker.synchronize.synchronized, broker.synchronize.last_error
+        problem = "not copied yet" if error is None and not copied else str(error or "")
+        yield HealthCheck("tables", problem)
+
+
+def _refusal_text(broker: Broker) -> str:
+    store = broker.own_store
+    failure = store.allocate.failure
+    if failure is not None:
+        path, size_bytes, error = failure
+        return f"{path}: a segment of {size_bytes:,} bytes cannot be created: {error.strerror}"
+    bits = store.flags.bits & ~RefusalReason.NOT_READABLE
+    names = [reason.name for reason in RefusalReason if reason & bits]
+    return ", ".join(name.lower().replace("_", " ") for name in names if name)
+
+
+def _registration_problem(broker: Broker) -> str:
+    if any(each.registered and each.last_error is None for each in broker.registrations):
+        return ""
+    return "; ".join(f"{each.address}: {each.last_error or 'not registered yet'}" for each in broker.registrations)
