@@ -1,4 +1,4 @@
-"""docs/broker.md and docs/store.md: each `tornlog serve` is started, the access list is read, the examples run."""
+"""docs/broker*.md and docs/store.md: each `tornlog serve` is started, the access list is read, the examples run."""
 
 import json
 import re
@@ -20,8 +20,9 @@ from tornlog.store.formats.remoting.frame import FRAME_BYTES_MAX
 from tornlog.store.real.world import real_world
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = (DOCS / "broker.md").read_text()
-COMMANDS = [match[1] for match in re.finditer(r"^    tornlog (serve .+)$", PAGE, re.MULTILINE)]
+PAGE = (DOCS / "broker-reference.md").read_text()
+PAGES = PAGE + (DOCS / "broker.md").read_text()
+COMMANDS = [match[1] for match in re.finditer(r"^    tornlog (serve .+)$", PAGES, re.MULTILINE)]
 
 
 @pytest.fixture
@@ -75,6 +76,7 @@ def test_the_serve_example_of_the_broker_page_runs(command: str, workplace: Path
     if "--port" in words:
         at = words.index("--port")
         del words[at : at + 2]
+    words = ["0" if word in ("9100", "9101") else word for word in words]
     if "--json" not in words:
         words.append("--json")
     words += ["--port", "0"]
