@@ -129,7 +129,10 @@ class OrderlyMember(GroupMember):
 
     def _consume_queue(self, queue: BrokerQueue) -> None:
         position: int | None = None
+        ledger, found_in = self.run.accounts[queue.broker].ledger, -1
         while True:
+            if ledger.life != found_in:  # the lock may be a new one of a broker that has restarted during a rest
+                position, found_in = None, ledger.life
             if not self._holds_lock(queue):
                 position = None
                 self.world.tasks.sleep(_UNLOCKED_MS)
