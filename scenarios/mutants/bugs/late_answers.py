@@ -20,7 +20,7 @@ _IN_FLIGHT = SCENARIOS["requests-in-flight"].ranges.replace(sync_flush=(True,))
 @bug("early-flush-unnoticed", LateResponse, "call_on_notify", found_by=("LIVE",))
 @needs(_IN_FLIGHT, disturbances={"paused_task_chance": (1.0,)})
 def call_on_later_notify(self: LateResponse, on_known: Callable[[], None]) -> None:
-    """A send whose flush ends before the send is registered is answered only at its timeout."""
+    """If the flush of a send ends before the send is registered, the answer comes only at the timeout."""
     self._on_known = on_known
     bit(self._is_notified)
 
@@ -53,7 +53,7 @@ def look_at_all_without_lock(self: LateAnswerService) -> None:
 @bug("answer-to-next-connection", RemotingServer, "_finish_request", found_by=("STATUS",))
 @needs(SCENARIOS["requests-in-flight"].ranges, network={"broken_chance": (0.1,)}, heals=(True,))
 def finish_over_next_connection(self: RemotingServer, request: PooledRequest, response: RemotingCommand | None) -> None:
-    """The answer to a request whose connection has ended goes to the next connection of the same host."""
+    """After the end of a connection, the answer to its request goes to the next connection of the same host."""
     session = request.session
     others = [each for each in self.connections.sessions if each.is_open and each.host is session.host]
     if bit(response is not None and not session.is_open and bool(others)):

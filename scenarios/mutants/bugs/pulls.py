@@ -130,7 +130,7 @@ def is_ended_by_tags(self: HeldPull, arrival: MessageArrival) -> bool:
 @bug("overflow-is-held", pull, "_response_code_of", found_by=("READ",))
 @needs(_LIVELY, sync_flush=(False,), lives=(2, 3), endings=("crash in traffic",), disk=("strict-posix",))
 def code_that_waits_for_growth(result: GetMessageResult, offset: int) -> ResponseCode:
-    """A consumer whose offset is after the end of its queue waits until the queue has grown past it."""
+    """A pull after the end of its queue waits until the queue has grown past its offset."""
     if bit(result.status is GetMessageStatus.OFFSET_OVERFLOW_BADLY):
         return ResponseCode.PULL_NOT_FOUND
     return code_that_waits_for_growth.original(result, offset)
