@@ -180,8 +180,10 @@ PULLS = (
     AnswerBound(
         "ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST,"
         " ResponseCode.SUBSCRIPTION_PARSE_FAILED",
-        "the pull names no expression of its own",
-        "not checked: operators send such pulls and expect the refusal, but no bug proves that check",
+        "the expression is invalid, or the pull has none and names no subscription or a later one than its group's",
+        "each time for such a pull, and never for another",
+        "STATUS",
+        "invalid-filter-matches-all",
         given_by="processors.pull subscriptions",
     ),
 )

@@ -9,7 +9,7 @@ follow from other fields, or are reset at a restart.
 
 import pickle
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
@@ -270,7 +270,7 @@ class Ledger:
         changed = (*_ADDED, *ADDED, "WAIT") if "RECONSUME_TIME" in found else (*_ADDED, *ADDED)
         kept, asked = (
             {name: value for name, value in each.items() if name not in changed}
-            for each in (found, properties_of(put.properties))
+            for each in (found, _stored_properties(put, found))
         )
         return put if kept == asked else None
 
@@ -286,9 +286,7 @@ class Ledger:
         goes_to = (put.topic, str(put.queue_id)) if put.detour is not None else (None, None)
         if (found.get("REAL_TOPIC"), found.get("REAL_QID")) != goes_to:
             return None
-        asked = properties_of(put.properties)
-        if put.detour is not None and not put.wait and LIGHT_OFFSETS not in found:
-            asked["WAIT"] = "false"  # a redirected message keeps WAIT, which a broker removes from others
+        asked = _stored_properties(put, found)
         kept = {name: value for name, value in found.items() if name not in _ADDED}
         return put if kept == asked else None
 
@@ -336,3 +334,14 @@ def _may_be_changed_by_store(record: LogRecord) -> bool:
     if record.topic == HALF_TOPIC:
         return f"{PUT_BACK}\1".encode() not in properties
     return record.topic == SCHEDULE_TOPIC or _LIGHT_MARK in properties
+
+
+def _stored_properties(put: PutEntry, found: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a put as its record has them. found: those of the record.
+
+    A redirected message keeps WAIT, also after it is committed and sent back. A broker removes WAIT from others.
+    """
+    asked = properties_of(put.properties)
+    if put.detour is not None and not put.wait and LIGHT_OFFSETS not in found:
+        asked["WAIT"] = "false"
+    return asked

@@ -72,14 +72,10 @@ class PullTimes:
 
         began_ns, sent_ns: before and after the client sent the request. The broker must not have restarted since.
         """
-        plan = self._plan
-        if plan is None or self._is_stopping:
+        plan, held_ms = self._plan, self._hold_ms(suspend_ms)
+        if plan is None or held_ms is None:
             return
         record_tried("LIVE")
-        settings = plan.broker_settings
-        held_ms = suspend_ms if plan.settings.long_polling_enable else settings.short_polling_time_ms
-        if min(settings.held_pulls_max, settings.held_pulls_of_client_max) <= _FEW_PULLS:
-            return  # a broker that may hold no further pull answers at once
         limit_ms = late_ms_max(plan, 0)
         # A delay may hold up the request, so that the broker begins to hold the pull only afterwards.
         late_ms = (now_ns - max(sent_ns, self._held_up_until_ns(host))) // 1_000_000 - held_ms
@@ -88,6 +84,22 @@ class PullTimes:
             expected = f"{held_ms} ms, at most {limit_ms} ms more"
             found = f"{(now_ns - began_ns) // 1_000_000} ms"
             yield Violation("LIVE", summary, "", -1, "answer time", expected, found)
+
+    def _hold_ms(self, suspend_ms: int) -> int | None:
+        """Return how long the broker holds a pull without a message, None if it may answer earlier."""
+        plan = self._plan
+        if plan is None or self._is_stopping:
+            return None
+        settings = plan.broker_settings
+        if min(settings.held_pulls_max, settings.held_pulls_of_client_max) <= _FEW_PULLS:
+            return None  # a broker that may hold no further pull answers at once
+        return suspend_ms if plan.settings.long_polling_enable else settings.short_polling_time_ms
+
+    def last_look_ns(self, suspend_ms: int, *, began_ns: int, now_ns: int) -> int:
+        """Return a time before the broker's last look at the queue of a pull that is answered without a message."""
+        held_ms = self._hold_ms(suspend_ms)
+        end_ns = began_ns + (held_ms or 0) * 1_000_000
+        return end_ns if end_ns <= now_ns else began_ns
 
 
 def _may_fail(plan: Plan) -> bool:

@@ -68,6 +68,8 @@ class SendBackRequest:
     retries_max: int
     retry_queues: int = 1
     """Without a queue for retries, the broker answers SUCCESS and stores nothing."""
+    names_maximum: bool = True
+    """Whether a client that can send its maximum of retries does so."""
     is_kept: bool = False
     """Whether the answer was SUCCESS, and no crash since may have lost the new record."""
 

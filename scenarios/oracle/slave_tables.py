@@ -48,8 +48,8 @@ class CopyWindow(NamedTuple):
 
     before: Tables
     after: Tables
-    committed: Mapping[Place, Set[int]]
-    """The offsets that clients committed to the master or the slave in between."""
+    committed: Mapping[Place, Set[int | None]]
+    """The offsets that clients committed to the master or the slave in between. None: an offset was removed."""
 
 
 class SlaveFiles:

@@ -25,6 +25,8 @@ Sign = Callable[[RemotingCommand], RemotingCommand]
 Encode = Callable[[RemotingCommand], bytes]
 OnRequest = Callable[[RemotingCommand], None]
 """The receiving task calls this function with each request from the server."""
+OnUnmatched = Callable[[RemotingCommand], None]
+"""The receiving task calls this function with each response to no request of its connection, or to an answered one."""
 
 
 class Invocation:
@@ -65,12 +67,14 @@ class RemotingClient:
         *,
         sign: Sign | None = None,
         on_request: OnRequest | None = None,
+        on_unmatched: OnUnmatched | None = None,
         encode: Encode = encode_frame,
     ) -> None:
         self.address = address
         self._world = world
         self._sign = sign
         self._on_request = on_request
+        self._on_unmatched = on_unmatched
         self._encode = encode
         self._lock = world.tasks.lock(f"client of {address}")
         self._opaques = world.tasks.cell(f"opaques of {address}")
@@ -125,22 +129,33 @@ class RemotingClient:
                 network = self._world.network
                 assert network is not None, "a client needs a network"
                 connection = network.connect(self.address, CONNECT_MS)
-                self._link = _ClientConnection(self._world, self.address, connection, self._on_request)
+                functions = self._on_request, self._on_unmatched
+                self._link = _ClientConnection(self._world, self.address, connection, *functions)
                 receiver = self._world.tasks.spawn(f"client of {self.address}", self._link.receive)
                 self._receivers = [*(each for each in self._receivers if not each.join(0)), receiver]
             return self._link
 
 
 class _ClientConnection:
-    def __init__(self, world: World, address: str, connection: Connection, on_request: OnRequest | None) -> None:
+    def __init__(
+        self,
+        world: World,
+        address: str,
+        connection: Connection,
+        on_request: OnRequest | None,
+        on_unmatched: OnUnmatched | None,
+    ) -> None:
         self.world = world
         self.address = address
         self.is_broken = False
         self._connection = connection
         self._on_request = on_request
+        self._on_unmatched = on_unmatched
         self._sending = world.tasks.lock(f"sending to {address}")
         self._guard = world.tasks.lock(f"invocations of {address}")
         self._expected: dict[int, Invocation] = {}
+        self._given_up: set[int] = set()
+        """Opaques of requests whose responses are late."""
 
     def register_request(self, opaque: int) -> Invocation:
         invocation = Invocation(self, opaque)
@@ -155,7 +170,8 @@ class _ClientConnection:
     def forget_request(self, opaque: int) -> None:
         """Ignore a late response to the request."""
         with self._guard:
-            self._expected.pop(opaque, None)
+            if self._expected.pop(opaque, None) is not None:
+                self._given_up.add(opaque)
 
     def send(self, frame: bytes, timeout_ms: int) -> None:
         """Close the connection after an error."""
@@ -183,6 +199,7 @@ class _ClientConnection:
         with self._guard:
             self.is_broken = True
             left = list(self._expected.values())
+            self._given_up.update(self._expected)
             self._expected.clear()
         self._connection.close()
         for invocation in left:  # a late response finds no entry, so each invocation ends once
@@ -195,5 +212,9 @@ class _ClientConnection:
             return
         with self._guard:
             invocation = self._expected.pop(command.opaque, None)
+            is_late = command.opaque in self._given_up
+            self._given_up.discard(command.opaque)
         if invocation is not None:
             invocation.complete(command)
+        elif not is_late and self._on_unmatched is not None:
+            self._on_unmatched(command)

@@ -153,9 +153,14 @@ class RequestPool:
 
     def head_request_wait_ms(self, now_ns: int) -> int:
         with self._lock:
-            firsts = chain(self._awaited.first_item_of_each_owner(), self._pipelined.first_item_of_each_owner())
-            oldest_ns = min((request.arrived_ns for request in firsts), default=now_ns)
-        return max(now_ns - oldest_ns, 0) // 1_000_000
+            oldest_ns = self.unlocked_oldest_ns
+        return 0 if oldest_ns is None else max(now_ns - oldest_ns, 0) // 1_000_000
+
+    @property
+    def unlocked_oldest_ns(self) -> int | None:
+        """Return the arrival of the oldest queued request. Without the lock, no other task may run."""
+        firsts = chain(self._awaited.first_item_of_each_owner(), self._pipelined.first_item_of_each_owner())
+        return min((request.arrived_ns for request in firsts), default=None)
 
     @property
     def next_due_ns(self) -> int | None:

@@ -165,9 +165,6 @@ SURVIVORS: dict[str, str] = {
         "equivalent: segments do without a buffer, and puts are seen and durable no later"
     ),
     "ignore-error:cleaning.RetentionService.run_clean_pass#1": "equivalent: the error is only shown",
-    "ignore-error:connections.Connections._receive_from_session#2": (
-        "gap: the task that serves all connections dies, and no check reads the failure of a broker's server"
-    ),
     "ignore-error:consume_queue_ext.ConsumeQueueExt.remove_before#1": (
         "equivalent: the function ends behind the handler"
     ),
@@ -207,10 +204,6 @@ SURVIVORS: dict[str, str] = {
     ),
     "negate-condition:flush.FlushRealTimeService.start_durability_wait#1": (
         "equivalent: what puts have gathered is flushed at the end of the interval instead, or earlier than needed"
-    ),
-    "negate-condition:group_admin.GroupAdminProcessor.delete_group#1": (
-        "gap: the group that an operator deletes would need committed offsets, and no check compares them with "
-        "removeOffset"
     ),
     "negate-condition:light_queues.LightPut.exceeds_queue_limit#1": (
         "equivalent: the condition is a short cut; the count behind it comes to the same answer"

@@ -23,8 +23,8 @@ FOR_EXTRAS = (
     *(
         f"scenarios/mutants/bugs/{name}.py"
         for name in (
-            *("access", "answers", "broker_clients", "broker_settings", "brokers"),
-            *("operators", "pulls", "registration", "retries", "slaves"),
+            *("access", "answers", "broker_clients", "broker_settings", "brokers", "client_requests"),
+            *("late_answers", "operators", "pulls", "registration", "retries", "slaves"),
         )
     ),
 )

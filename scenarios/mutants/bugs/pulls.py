@@ -1,14 +1,19 @@
 """Bugs of answers to pulls: offsets that go back or too far, pulls held for a wrong time, offsets that are unknown."""
 
+from collections.abc import Iterable
+
 from ....store.broker.long_polling import HeldPull, HeldPullTable, PullRequestHoldService
 from ....store.broker.processors import pull
 from ....store.broker.processors.client_manage import ClientManageProcessor
 from ....store.broker.processors.pull import PullMessageProcessor
 from ....store.broker.requests import ExtFields, RequestRefusedError, ResponseCode
 from ....store.broker.router import Channel
+from ....store.filters.message_filter import TagFilter
 from ....store.formats.messages import GetMessageResult, GetMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.queues import pull as store_pull
+from ....store.queues.dispatch import MessageArrival
+from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.brokers import BROKER
 from ..mutant import bit, bug, needs
 
@@ -86,3 +91,82 @@ def forget_queues_of_channel(self: PullRequestHoldService, channel: Channel) -> 
         queues = {each.queue for each in self._held.pulls_of_channel(channel)}
         removed = self._held.remove_pulls([each for queue in queues for each in self._held.pulls_of_queue(queue)])
         bit(any(each.channel is not channel for each in removed))
+
+
+_CLOSING = SCENARIOS["operator-changes"].ranges.replace(broker={"group_members": (2,), "settings_operators": (0,)})
+
+
+@bug("held-pull-keeps-permission", PullMessageProcessor, "_answer_held_pull", found_by=("STATUS",))
+@needs(_CLOSING)
+def answer_held_without_check(self: PullMessageProcessor, request: RemotingCommand, channel: Channel) -> None:
+    """A held pull gets messages although the topic's permission to read was removed before they came."""
+    vars(self)["_runs_again"] = True
+    try:
+        answer_held_without_check.original(self, request, channel)
+    finally:
+        vars(self)["_runs_again"] = False
+
+
+@answer_held_without_check.also(PullMessageProcessor, "_require_queue")
+def _require_queue_once(self: PullMessageProcessor, topic: str, queue_id: int) -> None:
+    try:
+        _require_queue_once.original(self, topic, queue_id)
+    except RequestRefusedError as error:
+        if not bit(bool(vars(self).get("_runs_again")) and error.code is ResponseCode.NO_PERMISSION):
+            raise
+
+
+@bug("sql-pull-not-woken", HeldPull, "is_ended_by", found_by=("LIVE",))
+@needs(_LIVELY, consuming={"filtered": (True,)}, broker={"suspend_ms": (5_000,)})
+def is_ended_by_tags(self: HeldPull, arrival: MessageArrival) -> bool:
+    """An arriving message does not wake a pull with an SQL expression, because it is tested without its properties."""
+    is_ended = is_ended_by_tags.original(self, arrival)
+    if isinstance(self.wanted, TagFilter):
+        return is_ended
+    bit(is_ended)
+    return False
+
+
+@bug("overflow-is-held", pull, "_response_code_of", found_by=("READ",))
+@needs(_LIVELY, sync_flush=(False,), lives=(2, 3), endings=("crash in traffic",), disk=("strict-posix",))
+def code_that_waits_for_growth(result: GetMessageResult, offset: int) -> ResponseCode:
+    """A pull after the end of its queue waits until the queue has grown past its offset."""
+    if bit(result.status is GetMessageStatus.OFFSET_OVERFLOW_BADLY):
+        return ResponseCode.PULL_NOT_FOUND
+    return code_that_waits_for_growth.original(result, offset)
+
+
+@bug("earlier-deadline-unseen", PullRequestHoldService, "hold_pull", found_by=("LIVE",))
+@needs(_LIVELY, broker={"suspend_ms": (100,), "rest_ms_max": (8_000,)})
+def hold_without_wake(self: PullRequestHoldService, pull: HeldPull) -> bool:
+    """A pull that is due before all others does not wake the service, so it is answered up to 5 s late."""
+    config, held = self._config, self._held
+    with self._lock:
+        if self._is_released or held.count >= config.held_pulls_max:
+            return False
+        if held.count_of(pull.channel) >= config.held_pulls_of_client_max:
+            return False
+        held.add(pull)
+        bit(pull.due_ns < self._wake_ns)
+    if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
+        self._schedule_answers([pull])
+    elif not pull.channel.is_open:
+        self.forget_channel(pull.channel)
+    return True
+
+
+@bug("slow-hold-loop", PullRequestHoldService, "_schedule_answers", found_by=("LIVE",))
+@needs(_LIVELY, broker={"suspend_ms": (5_000,)})
+def schedule_without_wake(self: PullRequestHoldService, pulls: Iterable[HeldPull]) -> None:
+    """A pull that a message ends is answered only when the service wakes for another reason, up to 5 s later."""
+    with self._lock:
+        self._ready += self._held.remove_pulls(pulls)
+    bit(len(self._ready) > 0)
+
+
+@bug("arrival-wakes-exact-offset", HeldPull, "is_ended_by", found_by=("LIVE",))
+@needs(_LIVELY, consuming={"filtered": (True,)}, broker={"suspend_ms": (5_000,)})
+def is_ended_by_next(self: HeldPull, arrival: MessageArrival) -> bool:
+    """An arriving message wakes only pulls that wait for exactly its offset, not those before it."""
+    is_ended = is_ended_by_next.original(self, arrival)
+    return not bit(is_ended and arrival.next_offset != self.offset + 1) and is_ended

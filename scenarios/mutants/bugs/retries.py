@@ -5,7 +5,7 @@ from dataclasses import replace
 from ....store.broker.processors.send import FIRST_DELAY_LEVEL, SendMessageProcessor
 from ....store.broker.requests import RequestRefusedError, success_response
 from ....store.broker.router import Channel, LateResponse
-from ....store.broker.sending import NO_LIMIT, SendRequest
+from ....store.broker.sending import MAX_RECONSUME_TIMES_VERSION, NO_LIMIT, SendRequest
 from ....store.broker.topics import TopicConfig
 from ....store.formats.host import encode_message_id
 from ....store.formats.message import MessageRecord
@@ -116,3 +116,86 @@ def retry_message_with_delay(
     """A dead letter has the delay of a further retry, so it appears hours after the consumer has given it up."""
     bit(level == 0)
     return retry_message_with_delay.original(self, record, topic, level or FIRST_DELAY_LEVEL + record.reconsume_times)
+
+
+@bug("retry-loses-tags", SendMessageProcessor, "_retry_message", found_by=("PREFIX",))
+@needs(_FAILING)
+def retry_message_without_tags(
+    self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
+) -> Message:
+    """A message that a consumer sends back loses its tags."""
+    message = retry_message_without_tags.original(self, record, topic, level)
+    properties = decode_properties(message.properties)
+    bit(properties.pop("TAGS", None) is not None)
+    return replace(message, properties=rebuild_properties(properties))
+
+
+@bug("hopeless-message-retried", SendMessageProcessor, "send_back", found_by=("SCHED", "REDEL"))
+@needs(_FAILING)
+def send_back_hopeless(self: SendMessageProcessor, request: RemotingCommand, channel: Channel) -> _SendBack:
+    """A consumer that gives a message up with a negative delay level gets the message again."""
+    if bit(int(request.ext_fields["delayLevel"]) < 0):
+        request = _with_fields(request, delayLevel="0")
+    return send_back_hopeless.original(self, request, channel)
+
+
+@bug("dead-letter-keeps-queue", SendMessageProcessor, "_retry_or_dead_letter", found_by=("SCHED",))
+@needs(_SENDING, retry={"retry_queues": (2, 3)})
+def dead_letter_in_queue_of_retry(
+    self: SendMessageProcessor, request: RemotingCommand, send: SendRequest, message: Message
+) -> Message:
+    """A dead letter keeps the queue id of its retry, a queue that the dead letter topic does not have."""
+    made = dead_letter_in_queue_of_retry.original(self, request, send, message)
+    bit(made.topic.startswith("%DLQ%") and message.queue_id > 0)
+    return replace(made, queue_id=message.queue_id)
+
+
+@bug("missing-message-sent-back", SendMessageProcessor, "send_back", found_by=("STATUS",))
+@needs(SCENARIOS["operator-changes"].ranges)
+def send_back_missing(self: SendMessageProcessor, request: RemotingCommand, channel: Channel) -> _SendBack:
+    """A broker answers SUCCESS for a message that it does not have, so the consumer goes on and the retry is lost."""
+    if bit(self._parts.store.look_message_by_offset(int(request.ext_fields["offset"])) is None):
+        return success_response(request)
+    return send_back_missing.original(self, request, channel)
+
+
+@bug("retry-keeps-queue", SendMessageProcessor, "_retry_message", found_by=("SCHED",))
+@needs(SCENARIOS["consumer-retry"].ranges, queues_per_topic=(2,), heals=(True,))
+def retry_message_in_own_queue(
+    self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
+) -> Message:
+    """A retry keeps the queue id of its message, a queue that the retry topic may not have."""
+    bit(record.queue_id >= topic.write_queue_nums)
+    return replace(retry_message_in_own_queue.original(self, record, topic, level), queue_id=record.queue_id)
+
+
+@bug("retry-loses-compression", SendMessageProcessor, "_retry_message", found_by=("PREFIX",))
+@needs(_FAILING)
+def retry_message_uncompressed(
+    self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int
+) -> Message:
+    """The retry of a message with a compressed body is not marked as compressed."""
+    message = retry_message_uncompressed.original(self, record, topic, level)
+    bit(message.sys_flag & 1 > 0)
+    return replace(message, sys_flag=message.sys_flag & ~1)
+
+
+@bug("unnamed-maximum-is-sixteen", SendMessageProcessor, "send_back", found_by=("REDEL", "SCHED"))
+@needs(_FAILING, retry={"old_clients": (False,)})
+def send_back_with_default(self: SendMessageProcessor, request: RemotingCommand, channel: Channel) -> _SendBack:
+    """A consumer that names no maximum of retries gets 16 of them, whatever its group says."""
+    if bit(request.version >= MAX_RECONSUME_TIMES_VERSION and "maxReconsumeTimes" not in request.ext_fields):
+        request = _with_fields(request, maxReconsumeTimes="16")
+    return send_back_with_default.original(self, request, channel)
+
+
+@bug("dead-letter-uncounted", SendMessageProcessor, "_retry_or_dead_letter", found_by=("PREFIX", "REDEL"))
+@needs(_SENDING)
+def dead_letter_without_count(
+    self: SendMessageProcessor, request: RemotingCommand, send: SendRequest, message: Message
+) -> Message:
+    """A dead letter that a consumer sends itself has reconsumeTimes 0."""
+    made = dead_letter_without_count.original(self, request, send, message)
+    if bit(made.topic.startswith("%DLQ%") and made.reconsume_times > 0):
+        made = replace(made, reconsume_times=0)
+    return made

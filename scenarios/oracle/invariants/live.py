@@ -235,6 +235,38 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
             yield Violation("LIVE", "a send is not answered", field="answer time", expected=expected, found=found)
 
 
+def check_send_time(plan: Plan, waited_ms: int, made: int, paused_ms: int) -> Iterator[Violation]:
+    """Yield a send whose flush or slave a broker waited for, answered later than a disk without faults permits.
+
+    waited_ms: since the broker began to process the send. made: new segments since then. paused_ms: pauses since then.
+    """
+    limit_ms = answer_ms_max(plan)
+    if limit_ms is None or plan.capacity_bytes:
+        return
+    record_tried("LIVE")
+    # Other services of the broker write their files meanwhile, as a store does at its start.
+    limit_ms += start_ms_max(plan) + made * segment_ms_max(plan) + paused_ms
+    if waited_ms > limit_ms:
+        expected, found = f"<= {limit_ms} ms", f"{waited_ms} ms"
+        yield Violation("LIVE", "a send is answered late", field="answer time", expected=expected, found=found)
+
+
+def check_queued_requests(plan: Plan, queued: Iterable[tuple[str, int]], now_ns: int) -> Iterator[Violation]:
+    """Yield each kind of request of which one waits for a task for too long, although the disk is not slow.
+
+    queued: the name of a pool, and the arrival of its oldest request in its queue.
+    """
+    if may_slow_operations(plan) or plan.capacity_bytes:
+        return
+    limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + request_ms_max(plan)
+    for name, arrived_ns in queued:
+        record_tried("LIVE")
+        waited_ms = (now_ns - arrived_ns) // 1_000_000
+        if waited_ms > limit_ms:
+            expected, found = f"<= {limit_ms} ms", f"{waited_ms} ms"
+            yield Violation("LIVE", f"a request of {name} gets no task", "", -1, "wait in queue", expected, found)
+
+
 def check_held_until(plan: Plan, pulls: Iterable[tuple[int, int]], now_ns: int) -> Iterator[Violation]:
     """Yield each pull that a broker has not answered although its hold time is over.
 
@@ -296,6 +328,14 @@ def check_held_count(plan: Plan, held_count: int, of_client_count: int) -> Itera
     ):
         if found > most:
             yield Violation("LIVE", "a broker holds too many pulls", "", -1, "held pulls", f"<= {most}", str(found))
+
+
+def check_requests_of_host(host: str, count: int) -> Iterator[Violation]:
+    """Yield a host that keeps more than one task of a pool busy, so that it may hold up all other hosts."""
+    record_tried("LIVE")
+    if count > 1:
+        summary = f"a broker serves several requests of {host} at once"
+        yield Violation("LIVE", summary, "", -1, "requests", "1", str(count))
 
 
 def check_members(plan: Plan, ended_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:

@@ -169,6 +169,16 @@ def check_begin_of_sends(began_ms: int, before_ms: int, after_ms: int, *, is_don
         yield Violation("STATUS", summary, "", -1, "answer", f"executed from {began_ms} on", found)
 
 
+def check_unmatched(server: str, code: int) -> Iterator[Violation]:
+    """Yield a response that a client received without an open request of its number on the connection.
+
+    A client would take it as the answer to another request with the same number.
+    """
+    record_tried("STATUS")
+    summary = f"{server} sends a response without an open request"
+    yield Violation("STATUS", summary, field="opaque", expected="of a request without an answer", found=f"code {code}")
+
+
 def check_busy_state(store: MessageStore) -> Sequence[Violation]:
     """Return a violation if the busy state of a store contradicts the age of its put lock."""
     begin_ms = store.commit_log.begin_time_in_lock_ms

@@ -10,6 +10,7 @@ durability.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ....store.broker.requests import ResponseCode
 from ....store.formats.host import decode_message_id
@@ -116,6 +117,28 @@ def _status_or_unknown(code: int) -> PutMessageStatus:
     return put_status_of_response(code) if code in known else PutMessageStatus.UNKNOWN_ERROR
 
 
+class TimedPull(NamedTuple):
+    """A pull, and its times in virtual ns."""
+
+    queue: Queue
+    position: int
+    host: str
+    suspend_ms: int
+    began_ns: int
+    """Before the request."""
+    sent_ns: int
+    """After the connection was made."""
+
+    def check_times(self, account: BrokerAccount, response: RemotingCommand, now_ns: int) -> Iterator[Violation]:
+        """Yield a master's answer since its last start that came too late or too early."""
+        times, body_bytes = account.pull_times, len(response.body)
+        asking = self.queue, self.position, self.host
+        yield from times.check_pull_time(*asking, sent_ns=self.sent_ns, now_ns=now_ns, body_bytes=body_bytes)
+        if response.code == ResponseCode.PULL_NOT_FOUND:
+            held = self.queue, self.host, self.suspend_ms
+            yield from times.check_hold_time(*held, began_ns=self.began_ns, sent_ns=self.sent_ns, now_ns=now_ns)
+
+
 def check_pull(
     account: BrokerAccount,
     queue: Queue,
@@ -124,13 +147,17 @@ def check_pull(
     before: QueueBounds,
     wanted: Subscription,
     given: Collection[int] | None = None,
+    most: int | None = None,
 ) -> Iterator[Violation]:
     """Yield each error in the code, status and offsets of a master's answer to a pull since its last start.
 
-    For before and given see `PullAnswers.check_answer`.
+    For before and given see `PullAnswers.check_answer`. most: maxMsgNums of the pull; None: not checked.
     """
     if response.code not in PULLED:
         return
+    if given is not None and most is not None and len(given) > most:
+        summary = f"a pull of {queue[0]}/{queue[1]} gets more messages than it asked for"
+        yield Violation("READ", summary, field="messages", expected=f"<= {most}", found=str(len(given)))
     name, fields = f"a pull of {queue[0]}/{queue[1]} at {position}", response.ext_fields
     found = _STATUS_OF_REMARK.get(response.remark)
     if found is None:

@@ -1,5 +1,6 @@
 """Broker nodes: the machines of masters and slaves."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -76,7 +77,12 @@ class BrokerNode(Node):
         self._history = history
         self._set_identity(identity, others)
         pools = {
-            pool: PoolLimits(plan.broker.tasks_each, limits.queue_capacity, limits.wait_ms_max)
+            pool: PoolLimits(
+                plan.broker.tasks_each,
+                limits.queue_capacity,
+                limits.wait_ms_max,
+                of_one_host_tasks=limits.of_one_host_tasks and 1,  # the most that leaves tasks for other hosts
+            )
             for pool, limits in POOL_LIMITS.items()
         }
         limits = ServerLimits(pools, idle_ms_max=plan.broker.idle_ms_max)
@@ -191,8 +197,10 @@ class BrokerNode(Node):
         except OSError as error:
             die_if_excused(self._kernel, machine, disk, error)
             raise
-        report, ledger = self._judge.report, self.account.ledger
-        requests = WatchedRequests(self._plan, self._kernel, self.loaded, disk, report, lambda: ledger.expired_to)
+        report, ledger, paused_ns = self._judge.report, self.account.ledger, self.settling.paused_ns
+        requests = WatchedRequests(
+            self._plan, self._kernel, self.loaded, disk, report, lambda: ledger.expired_to, paused_ns
+        )
         routes, answered = requests.judged_routes(broker.routes(), broker.held_pulls), broker.calls.deliver_response
         check = self._start_access(world, broker, server)
         server.start(routes, check=check, on_channel_closed=self._channel_closed, on_response=answered)
@@ -228,8 +236,16 @@ class BrokerNode(Node):
         )
 
     def _end_process(self) -> None:
-        """End the process as `tornlog serve` does after its server failed."""
-        machine, _, endpoint = self.life
+        """End the process as `tornlog serve` does after its server failed.
+
+        LIVE: report every error but that of a poll or a disk with faults, because a restart would hide a bug.
+        """
+        machine, disk, endpoint = self.life
+        error = sys.exception()  # the failed task calls this method while it handles the error
+        may_fail = self._plan.network.failed_poll_chance > 0 or allowances.has_any_fault(disk)
+        if not (isinstance(error, OSError) and may_fail):
+            summary, found = f"the process of {self.name} ends", f"{type(error).__name__}: {error}"
+            self._judge.report_and_stop("LIVE", summary, "server", "all tasks run", found)
         endpoint.dies_silently = False
         self._kernel.kill(machine)
         raise MachineDied(machine.name)
@@ -372,6 +388,10 @@ class BrokerNode(Node):
         ended_ns = (self._closed_ns[channel] for channel in members if channel in self._closed_ns)
         yield from live.check_members(self._plan, ended_ns, now_ns)
         yield from self._check_pending(now_ns)
+        assert self._server is not None, "it has been started"
+        oldest = ((pool.name, pool.unlocked_oldest_ns) for pool in self._server.pools)
+        queued = [(name, arrived_ns) for name, arrived_ns in oldest if arrived_ns is not None]
+        yield from live.check_queued_requests(self._plan, queued, now_ns)
         if self.is_slave and master._broker is not None:
             yield from rep.check_table("topics", broker.topics, master._broker.topics)
             yield from rep.check_table("groups", broker.groups, master._broker.groups)

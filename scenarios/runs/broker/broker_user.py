@@ -58,6 +58,8 @@ class Reply(NamedTuple):
 
     response: RemotingCommand
     asked_ns: int
+    sent_ns: int
+    """After the connection was made."""
     answered_ns: int
     is_of_this_life: bool
     """Whether the broker has not restarted since the request."""
@@ -118,13 +120,13 @@ class BrokerUser:
         if asked is None or asked.is_slave:
             return None
         try:
-            response, _ = self.routes.send_request(asked, command, timeout_ms)
+            response, sent_ns = self.routes.send_request(asked, command, timeout_ms)
         except OSError as error:
             account.members.record_failed_request(self.client_id, asked_ns)
             if insisted:
                 self.run.report(live.violation_of_time_out(timeout_ms, error))
             return None
-        return Reply(response, asked_ns, self.now_ns, asked_in == account.ledger.life)
+        return Reply(response, asked_ns, sent_ns, self.now_ns, asked_in == account.ledger.life)
 
     def ask_for_locks(self, broker: str, group: str, locks: QueueLocks, queues: list[Queue]) -> list[Queue] | None:
         """Ask for the locks of queues, and check the answer. Return the queues that the answer grants, if there is one.

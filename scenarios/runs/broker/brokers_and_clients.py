@@ -186,7 +186,8 @@ class BrokersAndClients(NetworkRun):
         lone = addresses[0] if len(addresses) == 1 else None
         hits = next(iter(self._accounts.values())).hits
         encode = cpp_frame if self._plan.broker.cpp_clients else encode_frame
-        return Routes(world, [each.address for each in addresses], hits, lone=lone, encode=encode)
+        servers, report = [each.address for each in addresses], self._judge.report
+        return Routes(world, servers, hits, lone=lone, encode=encode, report=report)
 
     def _make_client_machine(self, name: str, host_number: int) -> ClientMachine:
         machine = ClientMachine(

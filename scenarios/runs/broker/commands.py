@@ -88,9 +88,14 @@ def producer_heartbeat(client_id: str) -> RemotingCommand:
 
 
 def consumer_heartbeat(
-    client_id: str, topics: Iterable[str], wanted_of_each: Subscription, group: str = CONSUMER_GROUP
+    client_id: str,
+    topics: Iterable[str],
+    wanted_of_each: Subscription,
+    group: str = CONSUMER_GROUP,
+    *,
+    version: int = 0,
 ) -> RemotingCommand:
-    expression = {"subString": wanted_of_each.text, "expressionType": wanted_of_each.kind, "subVersion": 0}
+    expression = {"subString": wanted_of_each.text, "expressionType": wanted_of_each.kind, "subVersion": version}
     wanted = [{"topic": topic, **expression} for topic in topics]
     return _heartbeat(client_id, consumers=[{"groupName": group, "subscriptionDataSet": wanted}])
 
@@ -168,7 +173,7 @@ def update_offset_command(topic: str, queue_id: int, offset: int, group: str = C
 
 
 def send_back_command(topic: str, log_offset: int, request: SendBackRequest, *, version: int = 0) -> RemotingCommand:
-    """version: of the client. From 3.4.9 on, it sends its maximum of retries, which replaces the group's."""
+    """version: of the client. From 3.4.9 on, it may send its maximum of retries, which replaces the group's."""
     fields = {
         "group": request.group,
         "offset": str(log_offset),
@@ -176,7 +181,7 @@ def send_back_command(topic: str, log_offset: int, request: SendBackRequest, *, 
         "originTopic": topic,
         "unitMode": "false",
     }
-    if version:
+    if version and request.names_maximum:
         fields["maxReconsumeTimes"] = str(request.retries_max)
     return RemotingCommand(RequestCode.CONSUMER_SEND_MSG_BACK, 0, version=version, ext_fields=fields)
 

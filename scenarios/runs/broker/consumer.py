@@ -29,7 +29,7 @@ from ...oracle.reader import ReadRecord, UnreadableError
 from ...oracle.returned import SendBackRequest
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
-from .answers import PULLED, check_pull
+from .answers import PULLED, TimedPull, check_pull
 from .client_machine import ClientMachine
 from .commands import (
     CONSUMER_GROUP,
@@ -278,15 +278,22 @@ class BrokerConsumer:
 
         times_ns: before and after the request was sent.
         """
-        began_ns, sent_ns = times_ns
-        account, now_ns, body_bytes = self._accounts[queue.broker], self._world.clock.monotonic_ns(), len(response.body)
-        asking = (queue.queue, position, self._machine.host)
-        self._report(account.pull_times.check_pull_time(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes))
-        if response.code == ResponseCode.PULL_NOT_FOUND:
-            held = queue.queue, self._machine.host, self._plan.broker.suspend_ms
-            self._report(account.pull_times.check_hold_time(*held, began_ns=began_ns, sent_ns=sent_ns, now_ns=now_ns))
+        account, host = self._accounts[queue.broker], self._machine.host
+        pull = TimedPull(queue.queue, position, host, self._plan.broker.suspend_ms, *times_ns)
+        self._report(pull.check_times(account, response, self._world.clock.monotonic_ns()))
         given = [record.queue_offset for record, _ in readings]
-        self._report(check_pull(account, queue.queue, position, response, before, self._wanted, given))
+        self._report(
+            check_pull(
+                account,
+                queue.queue,
+                position,
+                response,
+                before,
+                self._wanted,
+                given,
+                self._plan.broker.pull_messages_max,
+            )
+        )
 
     def _handle_answer(
         self,

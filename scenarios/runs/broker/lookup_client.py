@@ -82,12 +82,12 @@ class LookupClient(BrokerUser):
             return super().ask(broker, command, timeout_ms)
         start, asked_ns = self._store_of(broker), self.now_ns
         try:
-            response, _ = self.routes.send_request(self._slave, command, timeout_ms)
+            response, sent_ns = self.routes.send_request(self._slave, command, timeout_ms)
         except OSError:
             return None
         is_of_this_life = start is not None and self._store_of(broker) is start
         self.run.accounts[broker].hits["looked up at a slave"] += is_of_this_life
-        return Reply(response, asked_ns, self.now_ns, is_of_this_life)
+        return Reply(response, asked_ns, sent_ns, self.now_ns, is_of_this_life)
 
     def _draw_put(self, broker: str) -> PutEntry | None:
         puts = [put for put in self.run.accounts[broker].ledger.puts if put.detour is None]

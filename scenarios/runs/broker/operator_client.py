@@ -10,6 +10,7 @@ Source: RocketMQ MQAdminImpl, and the commands of mqadmin.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from .commands import PRODUCER_GROUP, pull_command, query_offset_command, route_
 from .consumer import BrokerQueue
 from .group_member import GROUP
 from .message_options import EVERYTHING
+from .operated_group import OperatedGroup
 from .refused_requests import check_refused, refused_requests
 
 OPERATORS_NET = 110
@@ -35,6 +37,7 @@ _PAUSES_MS = (5, 100, 1_000, 4_000)
 _OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1"), ("operated-g0", "operated-g1")
 _SYSTEM_TOPIC, _MISSING = "BenchmarkTest", "missing"
 _CLONE = "clone-of-members"
+_READS_AT_ONCE = 2
 _DELETE_CHANCE = 0.3
 _PERMS = (6, 4, 2)
 _AGO_MS_MAX = 60_000
@@ -70,6 +73,7 @@ class OperatorClient(BrokerUser):
         self._system_topics = (*_SYSTEM_TOPICS, AUTO_CREATE_TOPIC) if creates_topics else _SYSTEM_TOPICS
         self._closed: set[tuple[str, str]] = set()
         """(broker, topic) of each topic that may lack the permission to read or to write."""
+        self._group = OperatedGroup(self)
         self._acts: list[Callable[[str], None]] = [
             self._change_permission,
             self._change_own_topic,
@@ -80,6 +84,9 @@ class OperatorClient(BrokerUser):
             self._read_route,
             self._clean,
             self._send_refused,
+            self._read_at_once,
+            lambda broker: self._group.use_offsets(self._draw_queue(broker)),
+            lambda broker: self._group.use_subscriptions(self._draw_queue(broker)),
         ]
         if run.plan.broker.group_members:
             self._acts += [self._reset_offsets, self._clone_offsets, self._list_connections, self._lock_for_other_group]
@@ -236,6 +243,14 @@ class OperatorClient(BrokerUser):
             found = {name: settings(entry) for name, entry in body[member].items()}
             self.run.report(table.check_answer(found, body["dataVersion"]["counter"], reply.asked_ns))
             self.run.report(table.check_of_system(found, of_system))
+
+    def _read_at_once(self, broker: str) -> None:
+        """Change a topic and read the tables at the same time. The broker serves one request of a host at a time."""
+        spawn, work = self.world.tasks.spawn, partial(self._read_tables, broker)
+        reads = [spawn(f"read {number}", work) for number in range(_READS_AT_ONCE)]
+        self._change_own_topic(broker)
+        for read in reads:
+            read.join(None)
 
     def _read_route(self, broker: str) -> None:
         """Ask the broker, as a name server, for the route of a topic."""

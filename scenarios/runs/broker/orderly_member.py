@@ -14,8 +14,10 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets
 from ...oracle.given import ReceivedMessages
 from ...oracle.invariants import consumers, delivery
-from .answers import PULLED, check_pull
-from .broker_user import RunOfUsers
+from ...oracle.reader import ReadRecord
+from .account import BrokerAccount
+from .answers import PULLED, TimedPull, check_pull
+from .broker_user import Reply, RunOfUsers
 from .commands import lock_command, pull_command, pulled_records, query_offset_command, update_offset_command
 from .consumer import BrokerQueue
 from .group_member import GROUP, GroupMember
@@ -30,7 +32,8 @@ _GREEDY_CHANCE = 0.3
 _WORK_MS = (0, 1, 100)
 _IDLE_MS = 500
 _UNLOCKED_MS = 2_000
-_SUSPEND_MS = 15_000
+_SUSPEND_MS, _OPERATED_SUSPEND_MS = 15_000, 3_000
+"""How long a broker holds a pull. While an operator closes topics for a short time, holds must end in that time."""
 
 
 class OrderlyMember(GroupMember):
@@ -51,6 +54,7 @@ class OrderlyMember(GroupMember):
             )
             for name, account in run.accounts.items()
         }
+        self._suspend_ms = _OPERATED_SUSPEND_MS if run.plan.broker.operators else _SUSPEND_MS
         self.machine.switch_on()
 
     def begin(self) -> None:
@@ -125,7 +129,10 @@ class OrderlyMember(GroupMember):
 
     def _consume_queue(self, queue: BrokerQueue) -> None:
         position: int | None = None
+        ledger, found_in = self.run.accounts[queue.broker].ledger, -1
         while True:
+            if ledger.life != found_in:  # the lock may be a new one of a broker that has restarted during a rest
+                position, found_in = None, ledger.life
             if not self._holds_lock(queue):
                 position = None
                 self.world.tasks.sleep(_UNLOCKED_MS)
@@ -133,6 +140,8 @@ class OrderlyMember(GroupMember):
             if position is not None and queue in self._resets:
                 position = self._commit(queue, min(position, self._resets.pop(queue)))
             found = self._find_position(queue) if position is None else self._pull_once(queue, position)
+            if rest_ms := self.plan.broker.member_rest_ms:
+                self.world.tasks.sleep(rest_ms)
             if found is None or found == position:
                 self.world.tasks.sleep(_IDLE_MS)
             position = found
@@ -153,18 +162,20 @@ class OrderlyMember(GroupMember):
         """Pull, process and commit. Return the next offset, None if the committed offset must be queried."""
         account, most = self.run.accounts[queue.broker], self.plan.broker.pull_messages_max
         asked_in = account.ledger.life
-        command = pull_command(*queue.queue, position, EVERYTHING, most=most, suspend_ms=_SUSPEND_MS, group=GROUP)
+        command = pull_command(*queue.queue, position, EVERYTHING, most=most, suspend_ms=self._suspend_ms, group=GROUP)
         before = account.pulls.known_bounds(queue.queue)
-        reply = self.ask(queue.broker, command, _SUSPEND_MS + 3_000)
+        reply = self.ask(queue.broker, command, self._suspend_ms + 3_000)
         if reply is None:
             return None
         readings = list(pulled_records(reply.response.body)) if reply.is_success else []
         if reply.is_of_this_life:
+            asked = queue.queue, position, self.machine.host, self._suspend_ms, reply.asked_ns, reply.sent_ns
+            self.run.report(TimedPull(*asked).check_times(account, reply.response, reply.answered_ns))
             given = [record.queue_offset for record, _ in readings]
-            self.run.report(check_pull(account, queue.queue, position, reply.response, before, EVERYTHING, given))
+            self.run.report(check_pull(account, queue.queue, position, reply.response, before, EVERYTHING, given, most))
             refused = reply.response.code == ResponseCode.NO_PERMISSION
-            done, asked_ns = reply.is_success, reply.asked_ns
-            self.run.report(account.tables.check_pull(queue.topic, is_refused=refused, is_done=done, asked_ns=asked_ns))
+            done, since_ns = reply.response.code in PULLED, self._permitted_since_ns(reply, readings, account)
+            self.run.report(account.tables.check_pull(queue.topic, is_refused=refused, is_done=done, asked_ns=since_ns))
         if reply.response.code in PULLED:
             account.ledger.groups.add(GROUP)
         if reply.response.code == ResponseCode.PULL_NOT_FOUND:
@@ -179,6 +190,15 @@ class OrderlyMember(GroupMember):
         self.machine.die_by_chance("with messages of a locked queue")
         self.world.tasks.sleep(self.stream.choice(_WORK_MS, "ms of work"))
         return self._commit(queue, bounds.next_begin_offset) if self._holds_lock(queue) else None
+
+    def _permitted_since_ns(self, reply: Reply, readings: Sequence[ReadRecord], account: BrokerAccount) -> int:
+        """Return a time before the broker's last look at the permission, when it last looked for messages, too."""
+        since_ns = reply.asked_ns
+        if reply.response.code == ResponseCode.PULL_NOT_FOUND:
+            times = account.pull_times
+            since_ns = times.last_look_ns(self._suspend_ms, began_ns=since_ns, now_ns=reply.answered_ns)
+        puts = [account.ledger.put_seen_in(record) for record, _ in readings]
+        return max([since_ns, *(put.asked_ns for put in puts if put is not None)])
 
     def _commit(self, queue: BrokerQueue, offset: int) -> int:
         account, group = self.run.accounts[queue.broker], (GROUP, *queue.queue)

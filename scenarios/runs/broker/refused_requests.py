@@ -13,6 +13,7 @@ from ....store.broker.requests import ResponseCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import encode_json_body
 from ...claims.features import BrokerSettingsPlan
 from ...oracle.evidence import Violation, record_tried
 from ...oracle.returned import SendBackRequest
@@ -95,6 +96,11 @@ def _pulls(topic: str) -> Iterator[_Row]:
         wanted = Subscription(kind, text, lambda _: False)
         codes = ResponseCode.SUBSCRIPTION_PARSE_FAILED, closed
         yield f"a pull with the {kind} expression {text!r}", _pull(topic, 0, wanted), codes
+        said = {"subscriptionData": {"topic": topic, "subString": text, "expressionType": kind}}
+        checked = RemotingCommand(Code.CHECK_CLIENT_CONFIG, 0, body=encode_json_body(said))
+        # SYSTEM_ERROR: without enablePropertyFilter, before the expression is parsed
+        codes = ResponseCode.SUBSCRIPTION_PARSE_FAILED, ResponseCode.SYSTEM_ERROR
+        yield f"a check of the {kind} expression {text!r}", checked, codes
     codes = ResponseCode.SUBSCRIPTION_NOT_EXIST, closed
     yield "a pull without an expression by a group without a heartbeat", without_expression(_pull(topic, 0)), codes
 

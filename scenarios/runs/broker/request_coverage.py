@@ -73,6 +73,8 @@ USERS: Mapping[str, UserRequests] = {
             *(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Code.DELETE_SUBSCRIPTIONGROUP),
             *(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Code.GET_ROUTEINFO_BY_TOPIC, Code.PULL_MESSAGE),
             *(Code.CLEAN_UNUSED_TOPIC, Code.CLEAN_EXPIRED_CONSUMEQUEUE, Code.DELETE_EXPIRED_COMMITLOG),
+            *(Code.UPDATE_CONSUMER_OFFSET, Code.QUERY_CONSUMER_OFFSET, Code.HEART_BEAT, Code.UNREGISTER_CLIENT),
+            Code.GET_CONSUMER_LIST_BY_GROUP,
             *REFUSED_CODES,
         ),
         _has("broker.operators"),
@@ -126,7 +128,6 @@ _NAMES = "the built-in name server answers from memory; runs query only routes a
 NOT_SIMULATED: Mapping[Code, str] = {
     Code.SEND_MESSAGE: "the long form of SEND_MESSAGE_V2, which no client of 4.9 uses by default",
     Code.QUERY_DATA_VERSION: "a broker may ask before it registers; these brokers register without asking",
-    Code.CHECK_CLIENT_CONFIG: "checks an expression; changes no table",
     Code.RESUME_CHECK_HALF_MESSAGE: "transaction-check-resumed calls the service instead",
     **dict.fromkeys((Code.UPDATE_NAMESRV_CONFIG, Code.GET_NAMESRV_CONFIG), _SETTINGS),
     **dict.fromkeys((Code.GET_BROKER_RUNTIME_INFO, Code.GET_TOPIC_STATS_INFO, Code.GET_CONSUME_STATS), _FIGURES),

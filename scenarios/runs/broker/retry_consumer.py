@@ -16,7 +16,7 @@ from ....store.formats.host import Host
 from ...claims.machine import DELAYS_MS
 from ...oracle.reader import LogRecord, ReadRecord
 from ...oracle.returned import FIRST_LEVEL, RetrySend, SendBackRequest
-from .answers import PULLED
+from .answers import PULLED, TimedPull, check_pull
 from .broker_user import BrokerUser, RunOfUsers
 from .commands import (
     HEARTBEAT_MS,
@@ -39,6 +39,8 @@ _LEVELS = (0, 0, 0, *range(1, len(DELAYS_MS) + 1), -1)
 """RocketMQ's clients ask for level 0 unless their user chooses another. -1: the message is hopeless."""
 _OLD_VERSION = 0
 _ORDERLY_CHANCE = 0.3
+_UNNAMED_CHANCE = 0.2
+"""How often a consumer leaves the maximum of retries to its group."""
 
 
 class RetryConsumer(BrokerUser):
@@ -80,9 +82,16 @@ class RetryConsumer(BrokerUser):
         """Pull and process messages. Return the next offset."""
         account, most = self.run.accounts[queue.broker], self.plan.broker.pull_messages_max
         command = pull_command(*queue.queue, position, EVERYTHING, most=most, suspend_ms=_SUSPEND_MS, group=GROUP)
+        before = account.pulls.known_bounds(queue.queue)
         reply = self.ask(queue.broker, command, _SUSPEND_MS + 3_000)
         if reply is None:
             return position
+        readings = list(pulled_records(reply.response.body)) if reply.is_success else []
+        if reply.is_of_this_life:
+            asked = queue.queue, position, self.machine.host, _SUSPEND_MS, reply.asked_ns, reply.sent_ns
+            self.run.report(TimedPull(*asked).check_times(account, reply.response, reply.answered_ns))
+            given = [record.queue_offset for record, _ in readings]
+            self.run.report(check_pull(account, queue.queue, position, reply.response, before, EVERYTHING, given, most))
         if reply.response.code in PULLED:
             account.ledger.groups.add(GROUP)
         if reply.response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
@@ -90,7 +99,7 @@ class RetryConsumer(BrokerUser):
         if not reply.is_success:
             return position
         retry = self._retry
-        for reading in pulled_records(reply.response.body):
+        for reading in readings:
             self.machine.die_by_chance("with a message to retry")
             if not self.stream.chance(retry.fail_chance, "fails"):
                 continue
@@ -103,10 +112,11 @@ class RetryConsumer(BrokerUser):
     def _send_back(self, broker: str, record: LogRecord) -> None:
         """Send a message back until the broker answers SUCCESS, or does not have the message."""
         account, retry, offset = self.run.accounts[broker], self._retry, record.physical_offset
-        level = self.stream.choice(_LEVELS, "level")
+        level, is_named = self.stream.choice(_LEVELS, "level"), not self.stream.chance(_UNNAMED_CHANCE, "no maximum")
+        most = retry.retries_max if is_named else retry.retries_max_of_group
         while True:
             asked_in = account.ledger.life
-            request = SendBackRequest(GROUP, level, retry.retries_max, retry.retry_queues)
+            request = SendBackRequest(GROUP, level, most, retry.retry_queues, is_named)
             account.ledger.returned.add_request(offset, request)
             reply = self.ask(broker, send_back_command(record.topic, offset, request, version=self._version))
             if reply is not None and reply.is_success:

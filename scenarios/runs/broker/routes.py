@@ -11,7 +11,7 @@ updateTopicRouteInfoFromNameServer, NettyRemotingClient.getAndCreateNameserverCh
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,6 +23,8 @@ from ....store.broker.topic_names import AUTO_CREATE_TOPIC, PERM_WRITE
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.frame import encode_frame
 from ....store.world import World
+from ...oracle.evidence import Violation
+from ...oracle.invariants import status
 from .commands import route_command
 
 BROKER = "broker-a"
@@ -54,9 +56,11 @@ class Routes:
         *,
         lone: BrokerAddress | None = None,
         encode: Encode = encode_frame,
+        report: Callable[[Iterable[Violation]], None],
     ) -> None:
         """lone: the only broker, in a run without name servers. hits: counts rare states, see `runs.marks`."""
         self.lone = lone
+        self._report = report
         self.on_request: OnRequest | None = None
         """Called with the requests of a broker. A change affects only new connections."""
         self._encode = encode
@@ -175,6 +179,10 @@ class Routes:
     def _client(self, address: str) -> RemotingClient:
         if address not in self._clients:
             self._clients[address] = RemotingClient(
-                self._world, address, on_request=self.on_request, encode=self._encode
+                self._world,
+                address,
+                on_request=self.on_request,
+                on_unmatched=lambda response: self._report(status.check_unmatched(address, response.code)),
+                encode=self._encode,
             )
         return self._clients[address]

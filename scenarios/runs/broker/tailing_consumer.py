@@ -14,7 +14,7 @@ from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
-from .answers import PULLED, check_pull
+from .answers import PULLED, TimedPull, check_pull
 from .client_machine import ClientMachine
 from .commands import max_offset_command, pull_command
 from .consumer import PATIENCE_MS, RETRY_MS, BrokerQueue
@@ -89,16 +89,8 @@ class TailingConsumer:
         if response is None:
             return None
         if asked_in == account.ledger.life:
-            now_ns, body_bytes = self._world.clock.monotonic_ns(), len(response.body)
-            asking = (queue, position, self._machine.host)
-            self._report(
-                account.pull_times.check_pull_time(*asking, sent_ns=sent_ns, now_ns=now_ns, body_bytes=body_bytes)
-            )
-            if response.code == ResponseCode.PULL_NOT_FOUND:
-                held = queue, self._machine.host, _SUSPEND_MS
-                self._report(
-                    account.pull_times.check_hold_time(*held, began_ns=began_ns, sent_ns=sent_ns, now_ns=now_ns)
-                )
+            pull = TimedPull(queue, position, self._machine.host, _SUSPEND_MS, began_ns, sent_ns)
+            self._report(pull.check_times(account, response, self._world.clock.monotonic_ns()))
             self._report(check_pull(account, queue, position, response, before, account.subscription))
         if response.code in PULLED:
             account.ledger.groups.add(self._group)

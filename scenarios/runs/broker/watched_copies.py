@@ -5,7 +5,7 @@ A copy is one run of SlaveSynchronize. The comparison needs a master that runs f
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -21,25 +21,25 @@ from ...oracle.slave_tables import CopyWindow, Place, SlaveFiles, Tables, Versio
 
 @dataclass(slots=True)
 class CommittedOffsets:
-    """The offsets that clients commit to the brokers of one name while slaves copy."""
+    """The offsets that clients commit to the brokers of one name while slaves copy. None: the offset is removed."""
 
-    of_copies: list[dict[Place, set[int]]] = field(default_factory=list)
+    of_copies: list[dict[Place, set[int | None]]] = field(default_factory=list)
     """For each copy in progress, the offsets that a commit may have stored since its begin."""
-    begun: Counter[tuple[Place, int]] = field(default_factory=Counter)
+    begun: Counter[tuple[Place, int | None]] = field(default_factory=Counter)
     """Commits that have begun and not returned. A copy that begins meanwhile may see their offsets, or not."""
 
-    def begin_copy(self) -> dict[Place, set[int]]:
-        committed: dict[Place, set[int]] = {}
+    def begin_copy(self) -> dict[Place, set[int | None]]:
+        committed: dict[Place, set[int | None]] = {}
         for place, offset in self.begun:
             committed.setdefault(place, set()).add(offset)
         self.of_copies.append(committed)
         return committed
 
-    def end_copy(self, committed: dict[Place, set[int]]) -> None:
+    def end_copy(self, committed: dict[Place, set[int | None]]) -> None:
         self.of_copies = [each for each in self.of_copies if each is not committed]
 
     @contextmanager
-    def commit(self, place: Place, offset: int) -> Iterator[None]:
+    def commit(self, place: Place, offset: int | None) -> Iterator[None]:
         for committed in self.of_copies:
             committed.setdefault(place, set()).add(offset)
         self.begun[place, offset] += 1
@@ -135,11 +135,19 @@ class WatchedCopies:
 
 
 def note_commits(offsets: ConsumerOffsetManager, commits: CommittedOffsets) -> None:
-    """Record each offset that clients commit from now on."""
-    commit = offsets.commit_offset
+    """Record each offset that clients commit or remove from now on."""
+    commit, remove = offsets.commit_offset, offsets.remove_group
 
     def noted_commit(group: str, topic: str, queue_id: int, offset: int) -> None:
         with commits.commit((f"{topic}@{group}", queue_id), offset):
             commit(group, topic, queue_id, offset)
 
+    def noted_removal(group: str) -> None:
+        with ExitStack() as noted:
+            for place in offsets.unlocked_offsets:
+                if place[0].endswith(f"@{group}"):
+                    noted.enter_context(commits.commit(place, None))
+            remove(group)
+
     cast(Any, offsets).commit_offset = noted_commit
+    cast(Any, offsets).remove_group = noted_removal

@@ -5,6 +5,7 @@ sync has failed. While the broker holds a pull, its queue has no message for it.
 processor into an answer, so unexpected exceptions are reported here. `watched_routes` checks routes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -41,7 +42,10 @@ class WatchedRequests:
         disk: Disk,
         report: Callable[[Iterable[Violation]], None],
         expired_to: Callable[[], int],
+        paused_ns: Callable[[int], int],
     ) -> None:
+        """paused_ns: returns the sum of all pauses since a time."""
+        self._paused_ns = paused_ns
         self._kernel = kernel
         self._store = store
         self._disk = disk
@@ -55,6 +59,8 @@ class WatchedRequests:
         """Pending answer -> arrival of its request, in virtual time."""
         self._pulls: dict[tuple[Channel, int], tuple[int, int]] = {}
         """Connection and number of an unanswered pull -> its arrival in virtual ns, and the hold time in ms."""
+        self._of_host: Counter[str] = Counter()
+        """Host -> number of requests that pools with a limit per host process for it."""
 
     def judged_routes(self, routes: Routes, held: PullRequestHoldService) -> Routes:
         answer = held.answer
@@ -65,6 +71,7 @@ class WatchedRequests:
 
         held.answer = answer_held
         judges: dict[Pool, Callable[..., Response]] = {
+            Pool.ADMIN: self._process_of_host,
             Pool.SEND_MESSAGE: self._process_send,
             Pool.PULL_MESSAGE: partial(self._process_pull, held),
         }
@@ -79,6 +86,17 @@ class WatchedRequests:
     def _process_request(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
         with self._unexpected_reported(request):
             return processor(request, channel)
+
+    def _process_of_host(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
+        """Process a request of a pool that serves one request of a host at a time, see `BrokerNode`."""
+        host = channel.remote_address.rpartition(":")[0]
+        self._of_host[host] += 1
+        try:
+            if found := list(live.check_requests_of_host(host, self._of_host[host])):
+                self._report_in_task(found)
+            return self._process_request(processor, request, channel)
+        finally:
+            self._of_host[host] -= 1
 
     def _process_pull(
         self,
@@ -110,7 +128,7 @@ class WatchedRequests:
         return response
 
     def _process_send(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
-        asked_ns = self._kernel.now_ns
+        asked_ns, asked_at = self._kernel.now_ns, self._count_segments()
         response = self._process_at_time(processor, request, channel)
         if not isinstance(response, LateResponse):
             if response is not None:
@@ -124,10 +142,18 @@ class WatchedRequests:
             with self._unexpected_reported(request):
                 answer = respond(put)
             self._judge_answer(request, answer, asked_ns)
+            now_ns, paused_ms = self._kernel.now_ns, -(-self._paused_ns(asked_ns) // 1_000_000)
+            times_ms = (now_ns - asked_ns) // 1_000_000, self._count_segments() - asked_at, paused_ms
+            if found := list(live.check_send_time(self._plan, *times_ms)):
+                self._report_in_task(found)
             return answer
 
         response.respond = judged
         return response
+
+    def _count_segments(self) -> int:
+        with self._kernel.without_scheduling_points():
+            return self._store.log.put_offset // self._plan.commit_log_bytes
 
     def _process_at_time(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
         """Process a request, and check that the broker executes none before it accepts sends."""

@@ -10,6 +10,7 @@ import pytest
 from tornlog.store.broker.acl.rules import make_signer
 from tornlog.store.broker.limits import PoolLimits
 from tornlog.store.broker.remoting_client import RemotingClient
+from tornlog.store.broker.requests import ResponseCode, response_to
 from tornlog.store.broker.server_counts import ConnectionEnding
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RemotingCommand
 from tornlog.store.real.world import real_world
@@ -70,6 +71,21 @@ def test_a_response_after_the_timeout_is_ignored(served: Any, connect: Connect) 
     served.gate.set()
 
     assert client.invoke(RemotingCommand(served.ECHO, 0, body=b"next"), 5_000).body == b"next"
+
+
+def test_only_a_response_to_no_open_request_is_unmatched(served: Any, connect: Connect) -> None:
+    unmatched: list[RemotingCommand] = []
+    client = connect(served.address, on_unmatched=unmatched.append)
+    with pytest.raises(TimeoutError):
+        client.invoke(RemotingCommand(served.LATER, 0), 50)
+    served.until(lambda: bool(served.held))
+    request, channel = served.held[0]
+
+    for body in (b"late", b"again"):
+        channel.send(response_to(request, ResponseCode.SUCCESS, body=body))
+    served.until(lambda: bool(unmatched))
+
+    assert [response.body for response in unmatched] == [b"again"]
 
 
 def test_a_broken_connection_ends_every_wait_and_the_next_request_reconnects(served: Any, connect: Connect) -> None:

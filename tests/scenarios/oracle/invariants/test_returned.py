@@ -9,6 +9,8 @@ from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import guarantees
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import delivery, dur, prefix
+from tornlog.scenarios.oracle.ledger import HALF_TOPIC
+from tornlog.scenarios.oracle.put_entry import WaitingPlace
 from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 
@@ -58,6 +60,17 @@ def test_a_retry_record_must_keep_the_fields_and_count_the_retry(
     evidence.store.records.append(found)
 
     assert violated_fields(prefix.check_log_prefix, evidence) == ["flag", "reconsumeTimes"]
+
+
+def test_the_retry_of_a_committed_message_keeps_the_wait_property_of_its_half_message(
+    evidence: Evidence, make_returned_record: Callable[[str], FoundRecord]
+) -> None:
+    found, put = make_returned_record(RETRY).record, evidence.ledger.by_name["m0"]
+    found = found._replace(properties=found.properties + b"\2WAIT\1false")
+    assert evidence.ledger.put_returned_in(found) is None
+
+    put.detour, put.wait = WaitingPlace((HALF_TOPIC, 0), None), False
+    assert evidence.ledger.put_returned_in(found) is put
 
 
 def test_a_record_with_other_properties_is_not_the_retry_record(

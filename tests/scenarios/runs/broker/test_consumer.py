@@ -45,7 +45,7 @@ def run_consumer(
     )
 
     def routes(world: World) -> Routes:
-        return Routes(world, [], account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
+        return Routes(world, [], account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"), report=reported.extend)
 
     class Answered(BrokerConsumer):
         def _send_timed_request(

@@ -63,6 +63,17 @@ def test_a_send_that_is_not_answered_at_its_timeout_is_a_violation(monkeypatch: 
     assert (broken.invariant, broken.summary) == ("LIVE", "a send is not answered")
 
 
+def test_a_server_task_that_dies_of_an_unexpected_error_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("request")
+
+    monkeypatch.setattr(LateAnswerService, "_answer_completed", fails)
+    broken = first_broken(SENDING)
+
+    assert broken.invariant == "LIVE"
+    assert (broken.summary, broken.found) == ("the process of master ends", "KeyError: 'request'")
+
+
 def test_a_client_that_stays_a_member_after_its_connection_ended_is_a_violation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

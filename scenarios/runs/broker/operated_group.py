@@ -1,0 +1,149 @@
+"""Operated group: a consumer group for which only the operator sends requests, so that each answer is certain.
+
+    offsets          a commit may lower the offset; removeOffset decides whether a deleted group keeps it (META)
+    subscriptions    the newest one is valid, whatever the order of heartbeats; a pull may not name a newer one (STATUS)
+    members          a client that leaves one of its groups stays in the others (LIVE)
+
+Source: RocketMQ ConsumerManageProcessor, ConsumerGroupInfo.updateSubscription, PullMessageProcessor,
+ClientManageProcessor.unregisterClient.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.formats.remoting.command import RemotingCommand
+from ...claims.catalogue.brokers import FAIR, TROUBLED
+from ...oracle.evidence import Violation, record_tried
+from ...oracle.reader import property_of
+from ...workload.drawing import TAGS
+from .answers import PULLED
+from .broker_user import BrokerUser, Reply
+from .commands import (
+    consumer_heartbeat,
+    member_list_command,
+    pull_command,
+    pulled_records,
+    query_offset_command,
+    unregister_command,
+    update_offset_command,
+    without_expression,
+)
+from .consumer import BrokerQueue
+from .message_options import EVERYTHING, Subscription
+
+_GROUP, _SECOND_GROUP = "operated-readers", "operated-readers-2"
+_OFFSETS_MAX, _PULLED_MAX = 9, 32
+_BREAKING = tuple(name for name in TROUBLED if name.endswith("_chance") and name not in FAIR)
+
+
+class OperatedGroup:
+    """The requests of one operator for its group."""
+
+    def __init__(self, user: BrokerUser) -> None:
+        self._user = user
+        self._version = 0
+        self._unanswered_in: dict[str, int] = {}
+        """Broker -> its start in which it may still execute an unanswered request."""
+        network = user.plan.network
+        self._stays_connected = not any(getattr(network, name) for name in _BREAKING)
+
+    def _ask_all(self, broker: str, commands: Sequence[RemotingCommand]) -> list[Reply]:
+        """Return the answers up to the first refusal; nothing if one may not be of the broker's present start."""
+        account = self._user.run.accounts[broker]
+        life = account.ledger.life
+        if self._unanswered_in.get(broker) == life:
+            return []
+        self._unanswered_in[broker] = life
+        replies: list[Reply] = []
+        for command in commands:
+            reply = self._user.ask(broker, command)
+            if reply is None:
+                return []
+            replies.append(reply)
+            if not reply.is_success:
+                break
+        del self._unanswered_in[broker]
+        return replies if account.ledger.life == life else []
+
+    def use_offsets(self, queue: BrokerQueue) -> None:
+        """Commit an offset and a lower one, delete the group, and query its offset. 0 stands for an unknown offset."""
+        stream = self._user.stream
+        offset, removes = stream.randint(1, _OFFSETS_MAX, "offset"), stream.chance(0.5, "removes offsets")
+        fields = {"groupName": _GROUP, "removeOffset": str(removes).lower()}
+        commands = (
+            update_offset_command(*queue.queue, offset + 1, _GROUP),
+            update_offset_command(*queue.queue, offset, _GROUP),
+            RemotingCommand(RequestCode.DELETE_SUBSCRIPTIONGROUP, 0, ext_fields=fields),
+            query_offset_command(*queue.queue, _GROUP),
+        )
+        replies = self._ask_all(queue.broker, commands)
+        if len(replies) < len(commands):
+            return
+        response, expected = replies[-1].response, 0 if removes else offset
+        if response.code not in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND):
+            return
+        record_tried("META")
+        found = int(response.ext_fields.get("offset", "0"))
+        if found != expected:
+            summary = f"{_GROUP} in {queue} has a wrong offset after its deletion with removeOffset {removes}"
+            self._user.run.report([Violation("META", summary, "", -1, "offset", str(expected), str(found))])
+
+    def use_subscriptions(self, queue: BrokerQueue) -> None:
+        """Change the subscription from one tag to another, and send the first heartbeat again. Pull with the newest
+        version and with a later one. Leave the group, and look whether the client is still a member of another."""
+        if not self._stays_connected:
+            return  # the end of a connection ends the subscription
+        user = self._user
+        self._version += 2
+        version, client_id = self._version, user.client_id
+        tag, other = user.stream.choice(((TAGS[1], TAGS[2]), (TAGS[2], TAGS[1])), "tags")
+        older, newest = (_GROUP, other, version - 1), (_GROUP, tag, version)
+        heartbeats = [
+            consumer_heartbeat(client_id, user.run.topics, _tagged(text), group, version=number)
+            for group, text, number in ((_SECOND_GROUP, tag, version), older, newest, older)
+        ]
+        if len(self._ask_all(queue.broker, heartbeats)) == len(heartbeats):
+            for ahead in (0, 1):
+                for reply in self._ask_all(queue.broker, [_pull(queue, version + ahead)]):
+                    user.run.report(_check_pull(reply, tag, is_ahead=ahead > 0))
+            leave = (unregister_command(client_id, _GROUP), member_list_command(_SECOND_GROUP))
+            replies = self._ask_all(queue.broker, leave)
+            if len(replies) == len(leave):
+                user.run.report(_check_stays(client_id, replies[-1]))
+        self._ask_all(queue.broker, [unregister_command(client_id, _SECOND_GROUP)])
+
+
+def _tagged(tag: str) -> Subscription:
+    return EVERYTHING._replace(text=tag)
+
+
+def _pull(queue: BrokerQueue, version: int) -> RemotingCommand:
+    command = without_expression(
+        pull_command(*queue.queue, 0, EVERYTHING, most=_PULLED_MAX, suspend_ms=0, group=_GROUP)
+    )
+    return replace(command, ext_fields={**command.ext_fields, "subVersion": str(version)})
+
+
+def _check_pull(reply: Reply, tag: str, *, is_ahead: bool) -> Iterator[Violation]:
+    """is_ahead: whether the pull names a later version than every heartbeat."""
+    record_tried("STATUS")
+    code, wanted = reply.response.code, ResponseCode.SUBSCRIPTION_NOT_LATEST
+    if code in PULLED if is_ahead else code == wanted:
+        summary = f"a pull with the {'next' if is_ahead else 'newest'} version of its group's subscription"
+        expected = wanted.name if is_ahead else "messages"
+        yield Violation("STATUS", f"{summary} is answered otherwise", "", -1, "code", expected, ResponseCode(code).name)
+    found = {property_of(record.properties, b"TAGS").decode() for record, _ in pulled_records(reply.response.body)}
+    if found - {tag}:
+        summary = f"a pull of {_GROUP} is answered by another subscription than the newest"
+        yield Violation("STATUS", summary, "", -1, "tags", tag, ", ".join(sorted(found)))
+
+
+def _check_stays(client_id: str, reply: Reply) -> Iterator[Violation]:
+    record_tried("LIVE")
+    members = msgspec.json.decode(reply.response.body)["consumerIdList"] if reply.is_success else []
+    if client_id not in members and reply.response.code in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
+        summary = f"a client that left {_GROUP} is no member of {_SECOND_GROUP} any more"
+        yield Violation("LIVE", summary, "", -1, "members", client_id, ", ".join(members))
