@@ -129,7 +129,8 @@ class Judge:
         with self._kernel.without_scheduling_points():
             work_ms = max(work_ms, live.work_ms_max(plan, store))
         took_ms = (self._kernel.now_ns - began_ns) // 1_000_000
-        self.report(live.check_step_time(name, work_ms + live.calm_answer_ms_max(plan), took_ms))
+        limit_ms = work_ms + live.calm_answer_ms_max(plan) + live.buffered_copies_ms_max(plan)
+        self.report(live.check_step_time(name, limit_ms, took_ms))
 
     def judge_recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Check the latest recovery, and record its result in the ledger."""
