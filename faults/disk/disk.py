@@ -121,6 +121,13 @@ class Disk:
         self._volume.limit_bytes = capacity_bytes
         self.was_limited |= capacity_bytes is not None
 
+    def limit_directory(self, directory: str, capacity_bytes: int) -> None:
+        """Make a directory a disk of its own with this capacity, until `lift_directory_limits`."""
+        self._volume.limits_by_directory[directory] = capacity_bytes
+
+    def lift_directory_limits(self) -> None:
+        self._volume.limits_by_directory.clear()
+
     @property
     def used_bytes(self) -> int:
         return self._volume.space().used_bytes

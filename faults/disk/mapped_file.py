@@ -255,5 +255,5 @@ class FlawedMappedFile(SimMappedFile):
         self._injector.pause(self._machine, "page fault")
         if self._flaws.has_bad_page(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR, self.path)
-        if not self._volume.fill_holes(self._inode, start, end):
+        if not self._volume.fill_holes(self.path, self._inode, start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.HOLE_WITHOUT_ROOM, self.path)
