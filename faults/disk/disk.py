@@ -228,6 +228,10 @@ class Disk:
         """Return the files that a machine has mapped, without removed files. For judges."""
         return self._volume.mapped_paths(machine)
 
+    def locked_paths(self) -> list[str]:
+        """Return the files that living machines have locked in memory. For judges."""
+        return self._volume.locked_paths()
+
     def content(self, path: str) -> bytes:
         """Return the bytes of a file that readers see; no bytes if the file is missing. For judges."""
         inode = self._names.current.inode(path)

@@ -134,9 +134,11 @@ class SimMappedFile:
         self._pause_if_open("mlock")
         if injector.inject_if(FaultKind.REFUSED_MLOCK, self.path):
             raise os_error(errno.ENOMEM, self.path)
+        self._volume.note_mlock(self, self._machine, self.path)
 
     def munlock(self) -> None:
         self._pause_if_open("munlock")
+        self._volume.note_munlock(self)
 
     def advise_will_need(self) -> None:
         """Hints have no effect in the simulation."""

@@ -37,12 +37,24 @@ class Volume:
     _reported_bytes: tuple[int, int] | None = None  # lowest and highest used space since `take_used_extremes`
     _holders: dict[int, Machine] = field(default_factory=dict)  # lock holders by file number
     _maps: dict[object, tuple[Machine, str, Inode]] = field(default_factory=dict)  # until they are closed
+    _locked: dict[object, tuple[Machine, str]] = field(default_factory=dict)  # maps locked in memory
 
     def note_map(self, mapped: object, machine: Machine, path: str, inode: Inode) -> None:
         self._maps[mapped] = machine, path, inode
 
     def note_unmap(self, mapped: object) -> None:
         self._maps.pop(mapped, None)
+        self.note_munlock(mapped)
+
+    def note_mlock(self, mapped: object, machine: Machine, path: str) -> None:
+        self._locked[mapped] = machine, path
+
+    def note_munlock(self, mapped: object) -> None:
+        self._locked.pop(mapped, None)
+
+    def locked_paths(self) -> list[str]:
+        """Return the files that living machines have locked in memory."""
+        return sorted(path for machine, path in self._locked.values() if machine.alive)
 
     def mapped_paths(self, machine: Machine) -> list[str]:
         """Return the files that a machine has mapped, without removed files."""

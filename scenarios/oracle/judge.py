@@ -259,6 +259,7 @@ class Judge:
         """Check the files of a store whose services do not run, and the report of its load."""
         if files.can_check_files(self._plan) and not allowances.has_any_fault(disk):
             self.report(files.check_files(store, disk, is_stopped=is_stopped))
+            self.report(files.check_first_segment(store, self._ledger.expired_to))
             for versions in (self._ledger.delay_progress, self._ledger.group_progress):
                 self.report(side_files.check_backup(versions, disk))
             self.report(units.check_units(store, disk) if is_stopped else files.check_report(store))
