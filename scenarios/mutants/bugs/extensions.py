@@ -2,6 +2,7 @@
 
 from ....store.formats.consume_queue import END_MARK, NO_ADDRESS, ExtUnit
 from ....store.log.segment import Segment
+from ....store.log.segment_queue import SegmentQueue
 from ....store.queues import consume_queue_ext
 from ....store.queues.consume_queue import ConsumeQueue
 from ....store.queues.consume_queue_ext import ConsumeQueueExt, ExtSegments
@@ -52,9 +53,11 @@ def go_on_without_mark(self: ConsumeQueueExt, size_bytes: int) -> tuple[Segment,
 
 
 # RocketMQ cuts an extension in truncateByMaxAddress.
-@bug("units-kept-after-cut", ExtSegments, "truncate", found_by=("CQ-VALID", "IDEMPOTENT"))
+@bug("units-kept-after-cut", SegmentQueue, "truncate", found_by=("CQ-VALID", "IDEMPOTENT"))
 @needs(_EXTENDED.replace(lives=(2, 3), endings=("crash in traffic", "crash at rest", "stop")))
-def keep_units(self: ExtSegments, offset: int, *, syncs_zeros: bool = False) -> bool:
+def keep_units(self: SegmentQueue, offset: int, *, syncs_zeros: bool = False) -> bool:
     """A recovery removes queue entries, but not their units."""
+    if not isinstance(self, ExtSegments):
+        return keep_units.original(self, offset, syncs_zeros=syncs_zeros)
     bit(self.max_offset > offset)
     return False
