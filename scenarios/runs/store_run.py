@@ -117,7 +117,9 @@ class Run(Execution):
             if self._plan.capacity_bytes and life is not HEAL:
                 room.limit_capacity(self._plan.capacity_bytes)
             full = self._full_directory
-            if full is not None and life is not HEAL:
+            # The usage of a missing read-only directory is unknown, so the full one would count alone.
+            are_there = set(self._config.commit_log_directories) <= set(disk.directories)
+            if full is not None and are_there and life is not HEAL:
                 segments = self._plan.log_directories.full_at_segments
                 disk.limit_directory(full, segments * self._plan.commit_log_bytes)
             traffic = self._make_users(number, store, disk, room)
