@@ -19,7 +19,7 @@ directory is lost, later changes inside the directory apply under the old path (
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -75,7 +75,12 @@ class MetadataState:
     @property
     def used_bytes(self) -> int:
         """Total size of all named files, including allocated but unwritten space."""
-        files = self.names.values()
+        return self._allocated_bytes(self.names.values())
+
+    def used_bytes_below(self, directory: str) -> int:
+        return self._allocated_bytes(file for path, file in self.names.items() if path.startswith(f"{directory}/"))
+
+    def _allocated_bytes(self, files: Iterable[int]) -> int:
         return sum(self.files[file].allocated_bytes for file in dict.fromkeys(files))
 
     def remove_orphans(self) -> None:

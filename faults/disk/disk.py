@@ -121,6 +121,13 @@ class Disk:
         self._volume.limit_bytes = capacity_bytes
         self.was_limited |= capacity_bytes is not None
 
+    def limit_directory(self, directory: str, capacity_bytes: int) -> None:
+        """Make a directory a disk of its own with this capacity, until `lift_directory_limits`."""
+        self._volume.limits_by_directory[directory] = capacity_bytes
+
+    def lift_directory_limits(self) -> None:
+        self._volume.limits_by_directory.clear()
+
     @property
     def used_bytes(self) -> int:
         return self._volume.space().used_bytes
@@ -220,6 +227,10 @@ class Disk:
     def mapped_paths(self, machine: Machine) -> list[str]:
         """Return the files that a machine has mapped, without removed files. For judges."""
         return self._volume.mapped_paths(machine)
+
+    def locked_paths(self) -> list[str]:
+        """Return the files that living machines have locked in memory. For judges."""
+        return self._volume.locked_paths()
 
     def content(self, path: str) -> bytes:
         """Return the bytes of a file that readers see; no bytes if the file is missing. For judges."""

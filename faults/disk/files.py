@@ -267,7 +267,7 @@ class SimFiles:
         if path not in current.directories and path not in current.names:
             raise self._names.missing_path_error(path)
         self._injector.fail_by_chance(FaultKind.FAILED_SPACE_QUERY, path)
-        return self._volume.space()
+        return self._volume.space_at(path)
 
     def buffer(self, size_bytes: int) -> memoryview:
         """Return zeroed memory of the machine."""
@@ -299,7 +299,7 @@ class SimFiles:
         at = 0
         while at < len(data):
             injector.pause(self._machine, "write")
-            fitting = data[at : at + self._volume.usable_bytes]
+            fitting = data[at : at + self._volume.usable_bytes(path)]
             chunk = fitting[: injector.writable_bytes(path, len(fitting))] if fitting else fitting
             inode = self._names.current.files[file]
             write_to_page_cache(injector, self._machine, self._names, path, inode, at, chunk)

@@ -134,9 +134,11 @@ class SimMappedFile:
         self._pause_if_open("mlock")
         if injector.inject_if(FaultKind.REFUSED_MLOCK, self.path):
             raise os_error(errno.ENOMEM, self.path)
+        self._volume.note_mlock(self, self._machine, self.path)
 
     def munlock(self) -> None:
         self._pause_if_open("munlock")
+        self._volume.note_munlock(self)
 
     def advise_will_need(self) -> None:
         """Hints have no effect in the simulation."""
@@ -255,5 +257,5 @@ class FlawedMappedFile(SimMappedFile):
         self._injector.pause(self._machine, "page fault")
         if self._flaws.has_bad_page(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR, self.path)
-        if not self._volume.fill_holes(self._inode, start, end):
+        if not self._volume.fill_holes(self.path, self._inode, start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.HOLE_WITHOUT_ROOM, self.path)

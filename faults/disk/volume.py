@@ -24,28 +24,50 @@ class SimulatedDiskSpace(NamedTuple):
 class Volume:
     """The state of a disk, shared by its machines. limit_bytes: capacity; None: unlimited.
 
-    A file uses its size minus its holes. Directories and files without a name use no space. A lock belongs to the file
-    and ends with the process, as with flock(2). Invariant: at most one living machine holds the lock of a file.
+    limits_by_directory: the capacity of directories that are disks of their own. Their files count for the whole disk,
+    too. A file uses its size minus its holes. Directories and files without a name use no space. A lock belongs to the
+    file and ends with the process, as with flock(2). Invariant: at most one living machine holds the lock of a file.
     """
 
     names: Namespace
     injector: FaultInjector
     sector_bytes: int
     limit_bytes: int | None
+    limits_by_directory: dict[str, int] = field(default_factory=dict)
     _reported_bytes: tuple[int, int] | None = None  # lowest and highest used space since `take_used_extremes`
     _holders: dict[int, Machine] = field(default_factory=dict)  # lock holders by file number
     _maps: dict[object, tuple[Machine, str, Inode]] = field(default_factory=dict)  # until they are closed
+    _locked: dict[object, tuple[Machine, str]] = field(default_factory=dict)  # maps locked in memory
 
     def note_map(self, mapped: object, machine: Machine, path: str, inode: Inode) -> None:
         self._maps[mapped] = machine, path, inode
 
     def note_unmap(self, mapped: object) -> None:
         self._maps.pop(mapped, None)
+        self.note_munlock(mapped)
+
+    def note_mlock(self, mapped: object, machine: Machine, path: str) -> None:
+        self._locked[mapped] = machine, path
+
+    def note_munlock(self, mapped: object) -> None:
+        self._locked.pop(mapped, None)
+
+    def locked_paths(self) -> list[str]:
+        """Return the files that living machines have locked in memory."""
+        return sorted(path for machine, path in self._locked.values() if machine.alive)
 
     def mapped_paths(self, machine: Machine) -> list[str]:
         """Return the files that a machine has mapped, without removed files."""
         maps, inode_at = self._maps.values(), self.names.current.inode
         return sorted(path for owner, path, inode in maps if owner is machine and inode_at(path) is inode)
+
+    def space_at(self, path: str) -> SimulatedDiskSpace:
+        """Return used and free space of the disk on which a path is."""
+        for directory, limit_bytes in self.limits_by_directory.items():
+            if f"{path}/".startswith(f"{directory}/"):
+                used_bytes = self.names.current.used_bytes_below(directory)
+                return SimulatedDiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
+        return self.space()
 
     def space(self) -> SimulatedDiskSpace:
         """Return used and free space. Used space may exceed a capacity that was reduced later."""
@@ -63,23 +85,23 @@ class Volume:
         extremes, self._reported_bytes = self._reported_bytes, None
         return extremes
 
-    @property
-    def usable_bytes(self) -> int:
+    def usable_bytes(self, path: str) -> int:
         # Every write calls this, so an unlimited disk skips the sum of the file sizes.
-        return _UNLIMITED_BYTES if self.limit_bytes is None else self.space().usable_bytes
+        usable_bytes = _UNLIMITED_BYTES if self.limit_bytes is None else self.space().usable_bytes
+        return min(usable_bytes, self.space_at(path).usable_bytes) if self.limits_by_directory else usable_bytes
 
-    def has_room(self, more_bytes: int) -> bool:
-        return self.usable_bytes >= more_bytes
+    def has_room(self, path: str, more_bytes: int) -> bool:
+        return self.usable_bytes(path) >= more_bytes
 
     def check_creation(self, path: str) -> None:
         """Raise OSError(ENOSPC) if the disk is full, or by chance."""
-        if self.usable_bytes == 0:
+        if self.usable_bytes(path) == 0:
             raise self.disk_full_error(path)
         if self.injector.inject_if(FaultKind.FAILED_CREATION, path):
             raise os_error(errno.ENOSPC, path)
 
     def check_growth(self, path: str, more_bytes: int) -> None:
-        if not self.has_room(more_bytes):
+        if not self.has_room(path, more_bytes):
             raise self.disk_full_error(path)
 
     def check_allocation(self, path: str, more_bytes: int) -> None:
@@ -96,14 +118,14 @@ class Volume:
         if inode.flaws.write_hits_bad_sector(start, end):
             self.injector.count_fault(FaultKind.LATENT_SECTOR_ERROR, path)
             raise os_error(errno.EIO, path)
-        if not self.fill_holes(inode, start, end):
+        if not self.fill_holes(path, inode, start, end):
             raise self.disk_full_error(path)
 
-    def fill_holes(self, inode: Inode, start: int, end: int) -> bool:
+    def fill_holes(self, path: str, inode: Inode, start: int, end: int) -> bool:
         """Allocate blocks for holes in [start, end), first hole first. False: the disk is full."""
         assert inode.flaws is not None, "a file without flaws has no holes"
         for page in inode.flaws.holes_in(start, end):
-            if not self.has_room(min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):
+            if not self.has_room(path, min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):
                 return False
             inode.flaws.holes.discard(page)
         return True

@@ -198,10 +198,14 @@ class DirectoryPlan:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectoryPlan:
-    """Changes of the log directories between two starts."""
+    """The disks of several log directories, and changes between two starts."""
 
     read_only_from: int = knob_field(0, plain=0)
     """The life, counted from 0, from which on the first of several log directories is read-only. 0: never."""
+    full_directory: int = knob_field(0, plain=0)
+    """The log directory, counted from 1, that has a small disk of its own during traffic. 0: none."""
+    full_at_segments: int = knob_field(1, least=1)
+    """The capacity of the small disk, in segments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -409,6 +409,14 @@ FILES = (
         " flush_consume_queue_thorough_interval_ms",
     ),
     AnswerBound(
+        "unlocked memory",
+        "a segment that was locked in memory (`warmMapedFileEnable`) is full",
+        "6 s later",
+        "QUIET",
+        "full-segment-stays-locked",
+        "log.allocate.UNLOCK_AFTER_MS",
+    ),
+    AnswerBound(
         "data of a slave",
         "the slave is connected to its master",
         "after a silence of `haHousekeepingInterval`, 5 s and an attempt to connect, with two heartbeats",
@@ -420,7 +428,8 @@ FILES = (
     AnswerBound(
         "end of a stop",
         "all data is durable",
-        "without faults two syncs per file and one put later; a broker answers all requests first, within 10 s",
+        "without faults two syncs per file and one put later; a broker answers all requests first, within 10 s; with a"
+        " write buffer, half messages that the check put back are committed first",
         "LIVE",
         "stop-waits-for-next-step",
         "broker.connections.DRAINED_MS broker.server.DRAIN_MS",
@@ -458,7 +467,6 @@ OTHER_TIMES: Mapping[str, str] = {
     **dict.fromkeys(("broker.operator_log.WINDOW_MS", "broker.operator_log.CLOSE_MS"), "lines for operators"),
     "broker.connections.ACCEPTS_PAUSE_MS": "spreads accepts; the limit of a request covers it",
     "destroy_mapped_file_interval_forcibly_ms": "without effect: the store has no references to files",
-    "log.allocate.UNLOCK_AFTER_MS": "memory locks, which a simulated machine lacks",
     "services.consumer_filter.FORGOTTEN_AFTER_MS": "a day, longer than any run",
     "services.transaction_check._POLL_MS": "a step of a wait; the limit of the pass covers it",
     "start_accept_send_request_time_stamp_ms": "no run sets it",

@@ -129,7 +129,8 @@ class Judge:
         with self._kernel.without_scheduling_points():
             work_ms = max(work_ms, live.work_ms_max(plan, store))
         took_ms = (self._kernel.now_ns - began_ns) // 1_000_000
-        self.report(live.check_step_time(name, work_ms + live.calm_answer_ms_max(plan), took_ms))
+        limit_ms = work_ms + live.calm_answer_ms_max(plan) + live.buffered_copies_ms_max(plan)
+        self.report(live.check_step_time(name, limit_ms, took_ms))
 
     def judge_recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Check the latest recovery, and record its result in the ledger."""
@@ -258,6 +259,7 @@ class Judge:
         """Check the files of a store whose services do not run, and the report of its load."""
         if files.can_check_files(self._plan) and not allowances.has_any_fault(disk):
             self.report(files.check_files(store, disk, is_stopped=is_stopped))
+            self.report(files.check_first_segment(store, self._ledger.expired_to))
             for versions in (self._ledger.delay_progress, self._ledger.group_progress):
                 self.report(side_files.check_backup(versions, disk))
             self.report(units.check_units(store, disk) if is_stopped else files.check_report(store))

@@ -2,13 +2,15 @@
 
 Segment n is in number (n mod w) of the w sorted directories that are not read-only. A segment that exists when its
 directory becomes read-only stays there. On a limited disk, a directory that is too full is left out, and may have been
-too full only when the segment was created; such a segment may be in any directory that is not read-only. Source:
-RocketMQ MultiPathMappedFileQueue.
+too full only when the segment was created; such a segment may be in any directory that is not read-only. If only one
+directory has a small disk, segments are created in it or in the others, but never while it is full. Source: RocketMQ
+MultiPathMappedFileQueue.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...faults.disk.disk import Disk
+from ...faults.kinds import FaultKind
 from ...store.config import StoreConfig
 from .evidence import Violation, record_tried
 
@@ -20,22 +22,46 @@ class SegmentPlaces:
         self._known: dict[str, str] = {}
         """Name of a segment -> its directory."""
 
-    def check_new_segments(self, disk: Disk, config: StoreConfig, *, is_limited: bool) -> Iterator[Violation]:
+    def check_new_segments(
+        self, disk: Disk, config: StoreConfig, *, is_limited: bool, full: str | None = None
+    ) -> Iterator[Violation]:
         """POS: yield each segment that was created in a wrong directory.
 
-        config: that of the last start. is_limited: whether the disk had a limited capacity during traffic.
+        config: that of the last start. is_limited: whether the disk had a limited capacity during traffic. full: the
+        directory with a small disk.
         """
-        read_only = set(filter(None, config.read_only_commit_log_store_paths.split(",")))
         paths = [path for path in config.store_path_commit_log.split(",") if path]
         if len(paths) < 2:
             return
-        writable = sorted(path for path in paths if path not in read_only)
+        writable = _writable_paths(config)
+        turns = [writable, [path for path in writable if path != full] or writable]
         places = [path.rpartition("/")[::2] for path in disk.paths]
         found = {name: directory for directory, name in places if directory in paths and name.isdigit()}
         for name, path in sorted(found.items()):
-            wanted = writable[int(name) // config.mapped_file_size_commit_log % len(writable)]
+            number = int(name) // config.mapped_file_size_commit_log
+            wanted = [paths[number % len(paths)] for paths in turns]
             if name not in self._known:
                 record_tried("POS")
-                if path != wanted and not (is_limited and path in writable):
-                    yield Violation("POS", f"segment {name} is in a wrong directory", path, 0, "path", wanted, path)
+                if path not in wanted and not (is_limited and path in writable):
+                    summary, expected = f"segment {name} is in a wrong directory", " or ".join(dict.fromkeys(wanted))
+                    yield Violation("POS", summary, path, 0, "path", expected, path)
         self._known = found
+
+
+def check_full_directory(disk: Disk, config: StoreConfig, full: str | None) -> Iterator[Violation]:
+    """POS: yield a directory with a small disk if the store has tried to create a segment in it while it was full.
+
+    The capacity is a multiple of the segment size, so a directory is full before a segment does not fit. If no other
+    directory is writable or the usage is unknown, the store must try.
+    """
+    if full is None or not set(_writable_paths(config)) - {full} or disk.injected[FaultKind.FAILED_SPACE_QUERY]:
+        return
+    record_tried("POS")
+    if attempts := disk.injected[FaultKind.DISK_FULL]:
+        summary = "segments are created on a full disk although another log directory has room"
+        yield Violation("POS", summary, full, 0, "attempts", "0", str(attempts))
+
+
+def _writable_paths(config: StoreConfig) -> Sequence[str]:
+    read_only = config.read_only_commit_log_store_paths.split(",")
+    return sorted(path for path in config.store_path_commit_log.split(",") if path and path not in read_only)

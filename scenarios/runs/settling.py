@@ -104,6 +104,7 @@ class Settling:
             yield from quiescence.reading_cursors(store, self.plan, put_end=put_end, readable_end=readable_end)
             yield from quiescence.flushing_cursors(store, self.plan, self.judge.readings)
             yield from quiescence.derived_file_cursors(store, self.plan, disk, self.judge.readings)
+            yield from quiescence.memory_cursors(store, self.plan, disk)
 
         # A slave's client requests no sync while it is paused, and the pause may have begun during a fault.
         self._await_cursors(

@@ -27,7 +27,7 @@ from ..oracle import allowances, guarantees
 from ..oracle.disk_space import DiskRoom, WatchedRemovals
 from ..oracle.evidence import Violation, record_tried
 from ..oracle.invariants import tx
-from ..oracle.log_directories import SegmentPlaces
+from ..oracle.log_directories import SegmentPlaces, check_full_directory
 from ..oracle.recovered import Content, content_of, first_difference
 from ..workload.mishaps import SKIPPED_NUMBERS, skip_numbers, world_out_of_memory
 from ..workload.offline_faults import OfflineFaults
@@ -76,6 +76,7 @@ class Run(Execution):
     def _run_life_number(self, number: int, life: Life) -> None:
         disk = self.lasting.find_disk(f"disk-{number}", faulty=True)
         disk.capacity_bytes = None
+        disk.lift_directory_limits()
         self._number = number
         if life.ending != LifeEnding.CRASH_IN_PERSIST:
             self._arm_death(disk)
@@ -115,6 +116,12 @@ class Run(Execution):
                 self._disturbances.start()
             if self._plan.capacity_bytes and life is not HEAL:
                 room.limit_capacity(self._plan.capacity_bytes)
+            full = self._full_directory
+            # The usage of a missing read-only directory is unknown, so the full one would count alone.
+            are_there = set(self._config.commit_log_directories) <= set(disk.directories)
+            if full is not None and are_there and life is not HEAL:
+                segments = self._plan.log_directories.full_at_segments
+                disk.limit_directory(full, segments * self._plan.commit_log_bytes)
             traffic = self._make_users(number, store, disk, room)
             transactions = traffic.transactions
             if life.ending == LifeEnding.STOP_IN_TRAFFIC:
@@ -134,6 +141,8 @@ class Run(Execution):
             if transactions is not None:
                 transactions.shutdown()
             room.lift_limit()
+            self._judge.report(check_full_directory(disk, self._config, full))
+            disk.lift_directory_limits()
             self._judge.judge_services(store, machine, self._progress.manager)
             self._settling.await_visible(store, disk)
             must_recover_without_restart = allowances.must_recover_without_restart(
@@ -225,9 +234,15 @@ class Run(Execution):
         self._judge.judge_recovery(store, disk)
         return store
 
+    @property
+    def _full_directory(self) -> str | None:
+        number = self._plan.log_directories.full_directory
+        return self._config.commit_log_directories[number - 1] if number else None
+
     def _judge_segment_places(self, disk: Disk) -> None:
+        check = self._segment_places.check_new_segments
         is_limited = self._plan.capacity_bytes > 0
-        self._judge.report(self._segment_places.check_new_segments(disk, self._config, is_limited=is_limited))
+        self._judge.report(check(disk, self._config, is_limited=is_limited, full=self._full_directory))
 
     def _load_and_judge(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
         self._progress.attach(store)

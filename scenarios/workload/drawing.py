@@ -12,6 +12,7 @@ from ...store.formats.batch import BatchUnit, encode_batch
 from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES
 from ...store.formats.messages import PutMessageStatus
 from ..claims.plan import Plan
+from ..oracle.invariants.status import Allocation
 from ..oracle.ledger import HALF_TOPIC
 from ..oracle.put_entry import PLAIN, PROPERTIES_MAX, PutContent, PutEntry, WaitingPlace, refusal
 from ..oracle.transactions import TransactionBehaviour
@@ -74,6 +75,8 @@ class Draft:
     """How the producer handles the transaction; None if the message is not a half message."""
     log_end: int = 0
     """The end of the log before the messages were created. Unused in broker runs."""
+    allocation: Allocation | None = None
+    """The allocation of segments at that time. Unused in broker runs."""
     sends: int = 0
 
     def put(

@@ -66,10 +66,10 @@ class StoreSender:
             self.stop.count_put()
         with self.kernel.without_scheduling_points():
             busy = status.check_busy_state(self.store)
-            log_end = self.store.log.put_offset
+            log_end, allocation = self.store.log.put_offset, status.allocation_of(self.store)
         self.report(busy)
         draft = self.drawing.draw(stream, name, self.store.world.clock.now_ms(), place)
-        draft.log_end = log_end
+        draft.log_end, draft.allocation = log_end, allocation
         return draft
 
     def put(self, draft: Draft) -> bool:
@@ -91,7 +91,7 @@ class StoreSender:
         if draft.behaviour is not None:
             assert self.transactions is not None, "half messages are sent"
             result = self.transactions.prepare(first, draft.behaviour)
-            self._record_answer(puts, result, refusal, draft.log_end)
+            self._record_answer(puts, result, refusal, draft)
             self.transactions.decide(first)
             return True
         place, given = (draft.topic, draft.queue_id), draft.given
@@ -103,15 +103,15 @@ class StoreSender:
             properties = first.properties.decode()
             message = options.message_of(place[0], first.body, place[1], properties, given, wait=draft.wait)
             result = self.store.put_message(message)
-        self._record_answer(puts, result, refusal, draft.log_end)
+        self._record_answer(puts, result, refusal, draft)
         return True
 
     def _record_answer(
-        self, puts: Sequence[PutEntry], result: PutMessageResult, refusal: PutMessageStatus | None, asked_at: int
+        self, puts: Sequence[PutEntry], result: PutMessageResult, refusal: PutMessageStatus | None, draft: Draft
     ) -> None:
         """Record the answer to puts, and check it.
 
-        refusal: the required refusal, None if the puts can be stored. asked_at: the end of the log at the request.
+        refusal: the required refusal, None if the puts can be stored.
         """
         plan = self.plan
         answer, append = result
@@ -141,7 +141,8 @@ class StoreSender:
                 expired_to=self.ledger.expired_to,
                 stopping=self.is_stopping,
             )
-            made = self.store.log.put_offset // plan.commit_log_bytes - asked_at // plan.commit_log_bytes
+            untrue = untrue or status.check_allocation(plan, self.store, first, answer, draft.allocation)
+            made = self.store.log.put_offset // plan.commit_log_bytes - draft.log_end // plan.commit_log_bytes
         if untrue:
             self.report(untrue)
         if self.on_answer is not None:

@@ -289,6 +289,11 @@ class AllocateMappedFileService(Service):
                 return  # removing earlier segments would leave a gap
 
     @property
+    def is_idle(self) -> bool:
+        """Whether no requested segment is still to be created."""
+        return not self._waiting_requests()
+
+    @property
     def unused_segments(self) -> list[Segment]:
         """The created segments that no put has taken yet."""
         return [request.segment for request in self._requests.values() if request.segment is not None]

@@ -28,6 +28,7 @@ from .consume_queue_ext import ConsumeQueueExt
 GAP_ENTRIES_MAX = 4096
 """Maximum number of missing queue offsets between two records, even if the log between them is too short for them."""
 _HOLE_ENTRIES_MAX = 1024
+_SEARCHED_BYTES = 256 * ENTRY_BYTES
 
 
 class QueueSegments(SegmentQueue):
@@ -228,32 +229,36 @@ class ConsumeQueue:
         if last is not None and is_valid(last):
             self.max_physical_offset = last.physical_offset + last.size_bytes
         if self.ext is not None:
-            self.ext.truncate_to_last_used(self._last_ext_address())
+            self.ext.truncate_to_last_used(self._last_ext_address_before(end))
 
     def tags_code_to_keep(self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool) -> int:
         """Return the entry's unit address if this unit belongs to the record, else the record's tags code.
 
-        vouched: see `ConsumeQueueExt.may_keep_address`.
+        A torn address can be that of an earlier entry's unit, which may have the same tags code and store time. Only an
+        address after all earlier ones is kept. vouched: see `ConsumeQueueExt.may_keep_address`.
         """
         if self.ext is None:
             return entry.tags_code
         found = self.entry(queue_offset)
-        if (
-            found is not None
-            and is_ext_address(found.tags_code)
-            and found[:2] == entry[:2]
-            and self.ext.may_keep_address(found.tags_code, entry.tags_code, store_timestamp_ms, vouched=vouched)
+        if found is None or not is_ext_address(found.tags_code) or found[:2] != entry[:2]:
+            return entry.tags_code
+        earlier = self._last_ext_address_before(queue_offset)
+        if (earlier is None or earlier < found.tags_code) and self.ext.may_keep_address(
+            found.tags_code, entry.tags_code, store_timestamp_ms, vouched=vouched
         ):
             return found.tags_code
         return entry.tags_code
 
-    def _last_ext_address(self) -> int | None:
-        assert self.ext is not None
+    def _last_ext_address_before(self, queue_offset: int) -> int | None:
         for segment in reversed(self.queue.segments):
-            raw = bytes(segment.file.view(0, segment.wrote.get()))
-            found = raw[TAGS_CODE_AT::ENTRY_BYTES].rfind(ADDRESS_TOP)
-            if found >= 0:
-                return decode_entry(raw, found * ENTRY_BYTES).tags_code
+            stop = min(queue_offset * ENTRY_BYTES - segment.base_offset, segment.wrote.get())
+            while stop > 0:  # in parts, because recovery asks for each record, and the answer is mostly near
+                start = max(stop - _SEARCHED_BYTES, 0)
+                raw = bytes(segment.file.view(start, stop))
+                found = raw[TAGS_CODE_AT::ENTRY_BYTES].rfind(ADDRESS_TOP)
+                if found >= 0:
+                    return decode_entry(raw, found * ENTRY_BYTES).tags_code
+                stop = start
         return None
 
     def flush(self, least_pages: int) -> None:

@@ -144,6 +144,20 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(2, 3),
         endings=("stop", "stop", "crash at rest", "crash in traffic", "crash in load"),
     ).with_late_optional(0.3, failed_space_queries=FAILED_SPACE_QUERIES),
+    # During traffic, one of several log directories has a small disk of its own.
+    Scenario.define(
+        "log-directory-full",
+        "after the disk of one log directory is full, new segments are only in the other directories, and no put fails",
+        directories={"log_directories": (2, 2, 2, 3)},
+        log_directories={"full_directory": (1, 2, 2), "full_at_segments": (1, 2, 3), "read_only_from": (0, 1, 1)},
+        commit_log_bytes=(1024,),
+        messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+        messages_each=(16, 24),
+        pauses={"chance": (0.5,), "ms_max": (300, 3000)},
+        retention={"deletes_segments": (False, True)},
+        lives=(1, 2, 2, 2),
+        endings=("stop", "stop", "crash at rest", "crash in traffic"),
+    ),
     # Raises `mappedFileSizeConsumeQueue` while the store is off. Some queues no longer have messages in the log.
     Scenario.define(
         "queue-file-size-raised",

@@ -75,5 +75,5 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 0, 1),
         lives=(1, 2),
         endings=("stop", "stop", "stop in traffic", "crash at rest"),
-    ),
+    ).with_late_optional(0.4, retention={"retention": {"deletes_segments": (True,)}}),
 )

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, suppress
 
 from ....store.filters import message_filter
 from ....store.filters.message_filter import MessageFilter
-from ....store.formats.consume_queue import ENTRY_BYTES, NO_ADDRESS, ExtUnit, decode_entry, encode_entry
+from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, encode_entry
 from ....store.formats.delay_level import SCHEDULE_TOPIC, entry_tags_code
 from ....store.formats.java_hash import java_hash
 from ....store.formats.java_text import java_trim
@@ -23,19 +23,15 @@ from ....store.log.commit_log import CommitLog
 from ....store.log.put_encoder import EncodedPut
 from ....store.log.put_wait import PutWait
 from ....store.message_store import MessageStore
-from ....store.queues import consume_queue_ext, dispatch
+from ....store.queues import dispatch
 from ....store.queues.consume_queue import ConsumeQueue
-from ....store.queues.consume_queue_ext import ConsumeQueueExt
 from ....store.queues.pull import QueuePuller
 from ....store.recovery import recovery
 from ....store.recovery.queue_replay import SkippedRanges, truncate_to_trusted_entries
 from ....store.recovery.recovery import RecoveryReport
 from ....store.retention.cleaning import CleanConsumeQueue
 from ...claims.catalogue import SCENARIOS
-from ...claims.ranges import Ranges
 from ..mutant import Mutant, bit, bug, needs
-
-_EXTENDED = Ranges(settings={"enable_consume_queue_ext": (True,)}, endings=("stop",), messages_each=(8, 16))
 
 
 # After a refused put, queue entries and the queue offsets in records disagree.
@@ -322,30 +318,3 @@ def append_batch_at_early_offset(self: CommitLog, encoded: EncodedPut) -> Append
         if bit(is_batch and early < self.topic_queue_table.get(key, 0)):
             self.topic_queue_table[key] = early
     return append_batch_at_early_offset.original(self, encoded)
-
-
-# Filters then decide by the tag only. The units of earlier starts stay in use.
-@bug("units-unwritten", ConsumeQueueExt, "put", found_by=("CQ-VALID",))
-@needs(_EXTENDED)
-def put_nothing(self: ConsumeQueueExt, unit: ExtUnit) -> int:
-    """No units are written although `enableConsumeQueueExt` is on."""
-    bit()
-    return NO_ADDRESS
-
-
-# The next start takes each such unit for that of another record.
-@bug("units-without-store-time", consume_queue_ext, "encode_unit", found_by=("CQ-VALID",))
-@needs(_EXTENDED)
-def encode_without_time(unit: ExtUnit) -> bytes:
-    """Units have no store time."""
-    bit(unit.store_timestamp_ms > 0)
-    return encode_without_time.original(unit._replace(store_timestamp_ms=0))
-
-
-# A power cut then leaves entries that lead to no unit, and the checkpoint covers them.
-@bug("units-unsynced", ConsumeQueue, "flush", found_by=("CKPT",))
-@needs(_EXTENDED, pauses={"chance": (0.5,), "ms_max": (3000,)})
-def flush_entries_only(self: ConsumeQueue, least_pages: int) -> None:
-    """Only the entries of an extended queue are flushed."""
-    bit(self.ext is not None and self.ext.queue.max_offset > self.ext.queue.flushed_where.get())
-    self.queue.flush_all(least_pages)

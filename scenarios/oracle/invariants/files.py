@@ -11,6 +11,7 @@
 
 Each file is one that the store has open, so a file that a crash left, or that no record needs, must be gone after a
 load. A load writes to segments, but leaves their modification times, by which retention and searches by time choose.
+A log begins at offset 0 until retention removes its first segment, because segments are created in order.
 
 The caller omits runs with altered files, and stores that met a disk error: a failed removal leaves a file.
 """
@@ -79,6 +80,17 @@ def _sizes_by_path(store: MessageStore) -> dict[str, int]:
     if store.index is not None:
         sizes |= {file.file.path: store.index.table.file_bytes for file in store.index.table.files}
     return sizes | {config.checkpoint_path: _CHECKPOINT_BYTES, config.lock_path: len(_LOCK)}
+
+
+def check_first_segment(store: MessageStore, expired_to: int) -> Iterator[Violation]:
+    """Yield a log that begins at a later offset than retention has removed segments, even if it has no record.
+
+    expired_to: the end of the last removed segment.
+    """
+    record_tried("FILES")
+    if store.log.min_offset > expired_to:
+        summary = "a log does not begin with its first segment"
+        yield _violation(summary, store.log.segments[0].file.path, "base offset", expired_to, store.log.min_offset)
 
 
 def read_times(disk: Disk, config: StoreConfig) -> dict[str, int | None]:

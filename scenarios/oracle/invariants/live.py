@@ -108,6 +108,12 @@ def commit_ms_max(plan: Plan) -> int:
     return plan.settings.commit_commit_log_thorough_interval_ms + plan.settings.commit_interval_commit_log_ms
 
 
+def buffered_copies_ms_max(plan: Plan) -> int:
+    """Return how long the check of transactions waits at a stop, until the half messages that it put back are in the
+    log."""
+    return commit_ms_max(plan) if plan.memory.transient_pool and plan.transactions.chance else 0
+
+
 def delivery_ms_max(plan: Plan) -> int:
     """Return the limit for the lateness of a delayed message's copy, without the time for other puts.
 

@@ -10,6 +10,7 @@
     delayOffset.json   each level                              an interval of persisting, then
     consumerOffset.json each group                             an interval of persisting
     half, op           the ends of their queues                two passes of the check, then the flush
+    locks in memory    no full segment                         the time for which a full segment stays locked
     slave              its master's last record, reported      until a silence is noticed and another connection made
 
 Each limit counts from the last change of the target, and includes the disk's time for the work. The caller waits, and
@@ -26,6 +27,7 @@ from ....store.formats.checkpoint import CHECKPOINT_FILE_BYTES, decode_checkpoin
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.half_message import QUEUE_ID
 from ....store.formats.side_json import encode_side_json
+from ....store.log.allocate import UNLOCK_AFTER_MS
 from ....store.log.segment import Segment
 from ....store.message_store import MessageStore
 from ....store.replication.ha_client import CONNECT_MS, RECONNECT_MS
@@ -122,6 +124,15 @@ def derived_file_cursors(store: MessageStore, plan: Plan, disk: Disk, readings: 
         end = 0 if keyed is None else keyed.physical_offset
         indexed = min(store.index.last_update[1], end)  # the record may have been removed, and be after `end`
         yield Cursor("index", store.dispatch.name, indexed, end, 2 * work_ms)
+
+
+def memory_cursors(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
+    """Yield the locks of a warmed-up store: a segment that is full must not take memory from other segments."""
+    locked, within_ms = disk.locked_paths(), UNLOCK_AFTER_MS + live.work_ms_max(plan, store)
+    for segment in store.log.segments[:-1] if locked else ():
+        path = segment.file.path
+        if path in locked:
+            yield Cursor(f"lock of {path}", store.allocate.name, "locked", "unlocked", within_ms, path)
 
 
 def _is_put_after_load(store: MessageStore, record: LogRecord) -> bool:

@@ -6,12 +6,14 @@ than a full disk. Dispatch gives up only after repeated errors.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from ....faults.disk.disk import Disk
 from ....sim.machine import Machine
 from ....store.errors import StoreNotReadableError
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.log.allocate import WAIT_MS as ALLOCATE_WAIT_MS
+from ....store.log.segment import Segment
 from ....store.log.transient_pool import BufferedSegment
 from ....store.message_store import MessageStore
 from ....store.running_flags import RefusalReason
@@ -85,6 +87,40 @@ def check_put_status(
         return ()  # an earlier put waits for a segment on the slow disk
     else:
         return _wrong_status_violation(put, "refused without a reason", "PUT_OK", status)
+    return ()
+
+
+class Allocation(NamedTuple):
+    """The allocation of the log's next segment."""
+
+    made: Segment | None
+    """The next segment, if it was made ahead."""
+    failure: tuple[str, int, OSError] | None
+    """The last failed attempt, if none has begun since."""
+
+
+def allocation_of(store: MessageStore) -> Allocation:
+    last, service = store.log.last_segment(), store.allocate
+    end_offset = 0 if last is None else last.end_offset
+    made = next((each for each in service.unused_segments if each.base_offset == end_offset), None)
+    return Allocation(made, service.failure if service.is_idle else None)
+
+
+def check_allocation(
+    plan: Plan, store: MessageStore, put: PutEntry, status: PutMessageStatus, before: Allocation | None
+) -> Sequence[Violation]:
+    """Return a violation if a put got no segment although the next one was there, or none was tried for it.
+
+    before: the state at the request. An earlier error, or one with a later segment, is no reason.
+    """
+    if status is not PutMessageStatus.CREATE_MAPEDFILE_FAILED or before is None or _needs_buffer(plan):
+        return ()
+    record_tried("STATUS")
+    if before.made is not None and allocation_of(store).made is before.made:
+        return _wrong_status_violation(put, "no segment, although the next one is made", "PUT_OK", status)
+    was_tried = before.failure is None or store.allocate.failure is not before.failure
+    if not was_tried and _waited_ms(put) < ALLOCATE_WAIT_MS:
+        return _wrong_status_violation(put, "no segment, because an earlier attempt failed", "an attempt", status)
     return ()
 
 

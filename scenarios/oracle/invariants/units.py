@@ -1,7 +1,11 @@
-"""Units of queue extensions: CQ-VALID (content) and CKPT (durable in time).
+"""Units of queue extensions: CQ-VALID (content and layout) and CKPT (durable in time).
 
-Each entry that a running store adds leads to its record's unit. A recovery may replace the address by the tagsCode, so
-content is checked when a store stops. The checks need a store without errors of its disk, which would cost a unit.
+Each entry that a running store adds leads to its record's unit. The unit follows that of the previous entry, or begins
+the next file if the rest of the file has no room for it and an end mark. Then the end mark is after the previous unit.
+No unit and no file follows the unit of the last entry.
+
+A recovery may replace the address by the tagsCode, so these checks run when a store stops. They need a store without
+errors of its disk, which would cost a unit.
 """
 
 from collections.abc import Iterator
@@ -14,28 +18,53 @@ from ..evidence import Violation, record_tried
 from ..reader import ADDRESS_MAX, ENTRY, ENTRY_BYTES, UNIT, UNIT_OFFSET, LogRecord, read_records, tag_code_of
 
 _TAGS_CODE_AT = 12
+_END_BYTES = 4
+_END_MARK = b"\xff\xff"
 
 
 def check_units(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """After a clean stop, yield each entry of this start without the unit of its record."""
+    """After a clean stop, yield each entry of this start without its record's unit, and each unit at a wrong place."""
     rows = [queue for queue in store.queues.all_queues() if queue.ext is not None]
     records = {record.physical_offset: record for record in _records_of_this_start(store, disk)} if rows else {}
     for queue in rows:
         assert queue.ext is not None
         begin, segments = queue.ext.queue.min_offset, queue.ext.queue.segments
         units = b"".join(disk.content(segment.file.path) for segment in segments)
+        file_bytes = queue.ext.queue.segment_bytes
+        end: int | None = None  # of the last unit
         for file, position, (physical_offset, _, code) in _entries(queue, disk):
             record = records.get(physical_offset)
             at = code + UNIT_OFFSET - begin
+            is_there = code <= ADDRESS_MAX and 0 <= at <= len(units) - UNIT.size
+            found = UNIT.unpack_from(units, at) if is_there else None
+            if found is not None and record is not None and end is not None:
+                record_tried("CQ-VALID")
+                yield from _check_place(units, end, at, found[0], file_bytes, file, position)
+            if code <= ADDRESS_MAX:
+                end = None if found is None else at + found[0]
             if record is None or record.topic != queue.topic or at < 0:
                 continue  # an older record, one of another queue, or a unit that retention has removed
             record_tried("CQ-VALID")
-            is_there = code <= ADDRESS_MAX and at <= len(units) - UNIT.size
-            found = UNIT.unpack_from(units, at) if is_there else None
             wanted = (UNIT.size, _tags_code(store, queue, record), record.store_timestamp_ms, 0)
             if found != wanted:
                 summary = "an entry that does not lead to its record's unit"
                 yield Violation("CQ-VALID", summary, file, position, "unit", str(wanted), str(found))
+        if end is not None and (units[end:].strip(b"\0") or len(units) - end >= file_bytes):
+            summary, path = "units that no entry leads to", segments[-1].file.path
+            yield Violation("CQ-VALID", summary, path, end, "bytes", "zeros, in one file", "other bytes, or more files")
+
+
+def _check_place(
+    units: bytes, end: int, at: int, size_bytes: int, file_bytes: int, file: str, position: int
+) -> Iterator[Violation]:
+    """Yield a unit at `at` that does not follow the previous unit, which ends at `end`."""
+    next_file = (end // file_bytes + 1) * file_bytes
+    is_in_next = end + size_bytes + _END_BYTES > next_file
+    mark = units[end : end + len(_END_MARK)] if is_in_next else b""
+    expected, found = ((next_file, _END_MARK), (at, mark)) if is_in_next else ((end, b""), (at, b""))
+    if expected != found:
+        summary, field = "a unit that does not follow the previous one", "offset, end mark"
+        yield Violation("CQ-VALID", summary, file, position, field, str(expected), str(found))
 
 
 def _records_of_this_start(store: MessageStore, disk: Disk) -> Iterator[LogRecord]:

@@ -65,6 +65,21 @@ def test_a_small_file_on_a_full_disk_has_the_prefix_that_fits(rig: Any) -> None:
     assert rig.files.space("/").usable_bytes == 6
 
 
+def test_a_directory_with_a_limit_is_full_before_the_rest_of_the_disk(rig: Any) -> None:
+    rig.files.make_directories("/small")
+    rig.disk.limit_directory("/small", 100)
+    rig.files.map("/small/a", 60)
+    no_space_error(lambda: rig.files.map("/small/b", 41))
+    assert rig.files.space("/small") == (60, 40)
+
+    rig.files.map("/large", 1000)
+    assert rig.files.map("/small/a", 100).size_bytes == 100
+    no_space_error(lambda: rig.files.write("/small/c", b""))
+    rig.disk.lift_directory_limits()
+    rig.files.write("/small/c", b"1")
+    assert rig.files.space("/small").used_bytes == 1101
+
+
 def test_removing_a_file_frees_its_space(rig: Any) -> None:
     rig.disk.capacity_bytes = 100
     file = rig.files.map("/a", 100)

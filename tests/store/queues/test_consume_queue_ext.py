@@ -5,13 +5,17 @@ import pytest
 from tests.store.simulated import simulated
 from tornlog.store.formats.consume_queue import (
     END_MARK,
+    ENTRY_BYTES,
     NO_ADDRESS,
     OFFSET_MAX,
     ExtUnit,
+    QueueEntry,
+    encode_entry,
     encode_unit,
     ext_address_of,
     ext_offset_of,
 )
+from tornlog.store.queues.consume_queue import ConsumeQueue
 from tornlog.store.queues.consume_queue_ext import ConsumeQueueExt
 from tornlog.store.world import World
 
@@ -186,6 +190,19 @@ def test_an_extension_unit_is_kept_only_for_a_record_with_its_code_and_time(worl
     assert not ext.may_keep_address(addresses[1], 2, 1_001, vouched=True)
     assert not ext.may_keep_address(addresses[1], 1, 1_002, vouched=True)
     assert not ext.may_keep_address(ext_address_of(48), 0, 0, vouched=True)
+
+
+@simulated()
+def test_a_torn_address_of_an_earlier_record_is_not_kept(world: World) -> None:
+    queue = ConsumeQueue(world, "/store/consumequeue/T/0", 100 * ENTRY_BYTES, "T", 0, ext_of(world))
+    for number in range(3):  # one tags code and one store time
+        queue.put_extended(100 * number, 100, ExtUnit(7, 1_000, b""), number)
+    last = QueueEntry(200, 100, 7)
+    assert queue.tags_code_to_keep(2, last, 1_000, vouched=True) == ext_address_of(40)
+
+    queue.overwrite_entries(2, encode_entry(200, 100, ext_address_of(0)))
+    assert queue.tags_code_to_keep(2, last, 1_000, vouched=True) == 7
+    assert queue.tags_code_to_keep(1, QueueEntry(100, 100, 7), 1_000, vouched=True) == ext_address_of(20)
 
 
 @simulated()

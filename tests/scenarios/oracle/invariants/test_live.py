@@ -69,6 +69,14 @@ def test_the_time_limit_of_a_put_is_longer_on_a_slow_disk(plan: Plan) -> None:
     assert live.held_up_ms_max(slow) == 5000 + 3000
 
 
+def test_a_stop_may_wait_for_the_commit_of_half_messages_that_the_check_put_back(plan: Plan) -> None:
+    pool = plan.replace(memory={"transient_pool": True}, transactions={"chance": 0.5})
+
+    assert live.buffered_copies_ms_max(pool) == live.commit_ms_max(pool) > 0
+    assert live.buffered_copies_ms_max(pool.replace(memory={"transient_pool": False})) == 0
+    assert live.buffered_copies_ms_max(pool.replace(transactions={"chance": 0.0})) == 0
+
+
 def test_the_time_limit_of_a_put_grows_with_each_new_segment(plan: Plan, evidence: Evidence) -> None:
     put = evidence.ledger.puts[0]
     segment_ms = live.segment_ms_max(plan)
