@@ -9,7 +9,7 @@ from .mutant import Mutant
 
 _OF_BROKERS = (
     *("access", "answers", "broker_clients", "broker_settings", "brokers"),
-    *("operators", "pulls", "registration", "retries", "slaves"),
+    *("name_servers", "operators", "pulls", "registration", "retries", "slaves"),
 )
 """Bugs of the broker. They need the broker extra; those of `access` need PyYAML, too."""
 

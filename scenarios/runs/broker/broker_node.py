@@ -46,6 +46,7 @@ from .identities import BrokerIdentity, store_config_of
 from .operator_client import group_settings, topic_settings
 from .watched_copies import WatchedCopies, note_commits
 from .watched_requests import WatchedRequests
+from .watched_routes import FindTables, OwnBroker
 
 
 class BrokerNode(Node):
@@ -62,6 +63,7 @@ class BrokerNode(Node):
         history: MasterHistory,
         lasting: DiskLifecycle,
         find_master: Callable[[], "BrokerNode"],
+        find_tables: FindTables,
     ) -> None:
         """settling, account and history belong to the broker or its master. lasting: the node's disk.
 
@@ -74,6 +76,7 @@ class BrokerNode(Node):
         self._kernel = kernel
         self._judge = settling.judge
         self._history = history
+        self._find_tables = find_tables
         self._set_identity(identity, others)
         pools = {
             pool: PoolLimits(plan.broker.tasks_each, limits.queue_capacity, limits.wait_ms_max)
@@ -192,7 +195,10 @@ class BrokerNode(Node):
             die_if_excused(self._kernel, machine, disk, error)
             raise
         report, ledger = self._judge.report, self.account.ledger
-        requests = WatchedRequests(self._plan, self._kernel, self.loaded, disk, report, lambda: ledger.expired_to)
+        own = OwnBroker(self.identity.address.broker, lambda topic: topic in broker.topics.table)
+        requests = WatchedRequests(
+            self._plan, self._kernel, self.loaded, disk, report, lambda: ledger.expired_to, own, self._find_tables
+        )
         routes, answered = requests.judged_routes(broker.routes(), broker.held_pulls), broker.calls.deliver_response
         check = self._start_access(world, broker, server)
         server.start(routes, check=check, on_channel_closed=self._channel_closed, on_response=answered)
