@@ -231,7 +231,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
         .with_late_optional(0.4, late_ends=_LATE_ENDS)
         .with_late_optional(
-            0.7,
+            0.5,
             permissions={"broker": {"route_operators": (1,)}},
             settings={
                 "broker": {"settings_operators": (1,)},

@@ -31,7 +31,6 @@ from .watched_routes import registered_ms_max
 SETTINGS_NET = 115
 """The last byte of the address of the settings operator."""
 _PAUSES_MS = (5, 100, 1_000)
-_KEPT_CHANCE = 0.5
 _REQUESTS_MAX, _CHANGES_MAX = 5, 3
 _INVALID_CHANCE = 0.2
 _OPEN = "6"
@@ -93,8 +92,9 @@ class SettingsOperator(BrokerUser):
                 for broker in [*self._closed]:
                     self._change(broker, {BROKER_PERMISSION: _OPEN}, invalid=())
                 continue
-            if self.plan.broker.watches_routes and stream.chance(_KEPT_CHANCE, "a permission is kept"):
+            if self.plan.broker.watches_routes:
                 self._keep_permission(stream.choice(sorted(self.run.accounts), "whose permission"))
+                continue
             queue = stream.choice(self._queues, "queue")
             for _ in range(stream.randint(1, _REQUESTS_MAX, "requests in a row")):
                 self._change_some(queue.broker)
