@@ -13,6 +13,7 @@ from .evidence import Violation, record_tried
 
 Settings = tuple[object, ...]
 PERM_READ = 4
+_PERM_READ_WRITE = 6
 BROKER_PERMISSION = "brokerPermission"
 
 
@@ -53,6 +54,10 @@ class OperatorTable:
 
     def record_refusal(self, name: str, change: PendingChange) -> None:
         self._pending[name].remove(change)
+
+    def is_changed(self, name: str) -> bool:
+        """Return whether an operator has changed the entry, or has tried to."""
+        return name in self._known or name in self._pending
 
     def certain(self, name: str, since_ns: int) -> tuple[Settings | None] | None:
         """Return the settings that the table has had since a time, None if they are uncertain."""
@@ -133,6 +138,26 @@ class OperatorTables:
             found = "refused" if is_refused else "executed"
             summary, expected = "a pull is answered against the permission of its topic or broker", str(is_readable)
             yield Violation("STATUS", summary, field=f"{topic} is readable", expected=expected, found=found)
+
+    def check_registered(self, topic: str, found: Settings | None, since_ns: int) -> Iterator[Violation]:
+        """META: yield a topic that a name server knows otherwise than the broker has had it since a time.
+
+        found: (read queues, write queues, perm); None if the name server has no such topic, which an operator of the
+        name server may cause. A topic that no operator changes has the permission to read and write.
+        """
+        certain, permission = self.topics.certain(topic, since_ns), self.setting(BROKER_PERMISSION, since_ns)
+        if found is None or permission is None or (certain is None and self.topics.is_changed(topic)):
+            return
+        record_tried("META")
+        expected: Settings | None = None
+        if certain is None:
+            expected = (*found[:2], int(permission) & _PERM_READ_WRITE)
+            found = (*found[:2], int(str(found[2])) & _PERM_READ_WRITE)
+        elif certain[0] is not None:
+            expected = (*certain[0][:2], int(str(certain[0][2])) & int(permission))
+        if found != expected:
+            summary = f"a name server knows {topic} with other settings than its broker"
+            yield Violation("META", summary, field="registration", expected=str(expected), found=str(found))
 
     def check_route(self, topic: str, found: Settings | None, asked_ns: int) -> Iterator[Violation]:
         """META: yield a route at the broker's own name server that differs from the topic's settings.

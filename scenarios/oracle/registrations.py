@@ -1,9 +1,14 @@
-"""Registrations: the brokers that one name server must list, by the connections over which they registered (QUIET).
+"""Registrations: the routes that one name server must give, by what brokers and operators told it (QUIET).
 
-A broker is listed from the answer to its newest registration until it unregisters, the connection of that
-registration ends, or 120 s have passed. The end of an earlier connection changes nothing, whenever the name server
-notices it. If two requests of a broker overlap, it is open which of them is the newest.
-Source: RocketMQ RouteInfoManager.registerBroker, onChannelDestroy (brokerLiveTable).
+    brokers       each is listed from the answer to its newest registration until it unregisters, the connection of
+                  that registration ends, or 120 s have passed
+    queues        the master's queues and permission are those of its newest registration
+    permissions   an operator's change lasts until the next one, or until no broker of the name is left
+    topics        a topic that an operator deleted is in no route until a broker registers it again
+
+The end of an earlier connection changes nothing, whenever the name server notices it. If two requests about a broker
+overlap, it is open which of them is the newest.
+Source: RocketMQ RouteInfoManager.registerBroker, onChannelDestroy (brokerLiveTable), operateWritePermOfBroker.
 """
 
 from collections import Counter
@@ -11,8 +16,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from ...store.broker.broker_config import MASTER_ID
+from ...store.broker.topic_names import PERM_WRITE
 from .evidence import Violation, record_tried
 from .invariants.routes import Identity
+from .operator_tables import Settings
 
 _LISTED_NS = 110_000_000_000
 """Less than RocketMQ's 120 s, because a name server reads its clock before the request is answered."""
@@ -30,51 +38,188 @@ class Registration(NamedTuple):
 
     connection: _Connection
     address: str
-    topics: Collection[str]
+    topics: Mapping[str, Settings]
+    """Topic -> (read queues, write queues, perm)."""
     begin_ns: int
+
+
+class KnownRoutes(NamedTuple):
+    """What is certain about a name server at one time."""
+
+    brokers: Mapping[Key, Registration]
+    closed: Mapping[str, bool | None]
+    """As `Registrations.closed`."""
 
 
 @dataclass(slots=True)
 class Registrations:
-    """The registrations at a name server since its start."""
+    """The registrations and the operators' changes at a name server since its start."""
 
+    own_name: str = ""
+    """The broker of a built-in name server, which does not register."""
+    closed: dict[str, bool | None] = field(default_factory=dict)
+    """Broker -> whether an operator has removed the permission to write; None if that is open. Missing: not removed."""
     _newest: dict[Key, Registration] = field(default_factory=dict)
     _under_way: Counter[Key] = field(default_factory=Counter)
-    """The number of requests of each broker that the name server executes now."""
+    """The number of requests about each broker that the name server executes now."""
     _overlapping: set[Key] = field(default_factory=set)
+    _permissions_under_way: Counter[str] = field(default_factory=Counter)
+    _overlapping_permissions: set[str] = field(default_factory=set)
+    _listed: set[Key] = field(default_factory=set)
+    """Brokers that may be listed: those that have registered, and not unregistered since."""
 
-    def begin_request(self, broker: Key) -> None:
-        """Record that the name server begins to register or unregister a broker."""
+    def begin_request(self, broker: Key) -> Registration | None:
+        """Record that the name server begins to register or unregister a broker. Return its newest registration."""
         if self._under_way[broker]:
             self._overlapping.add(broker)
         self._under_way[broker] += 1
-        self._newest.pop(broker, None)
+        self._listed.add(broker)
+        return self._newest.pop(broker, None)
 
-    def end_request(self, broker: Key, registration: Registration | None) -> None:
-        """registration: None for a request to unregister, and for one that failed."""
+    def end_request(
+        self,
+        broker: Key,
+        registration: Registration | None,
+        before: Registration | None = None,
+        *,
+        leaves: bool = False,
+    ) -> None:
+        """registration: None for a request to unregister, and for one that failed.
+
+        before: the result of `begin_request`. leaves: whether the broker has unregistered.
+        """
         self._under_way[broker] -= 1
         assert self._under_way[broker] >= 0, broker
+        if broker[1] == MASTER_ID and not _follows(before, registration):
+            self._doubt_permission(broker[0])  # the name may have left before, with the operator's change
         if self._under_way[broker]:
             return
-        if broker not in self._overlapping and registration is not None:
-            self._newest[broker] = registration
+        is_certain = broker not in self._overlapping
         self._overlapping.discard(broker)
+        if is_certain and registration is not None:
+            self._newest[broker] = registration
+        if is_certain and leaves:
+            self._listed.discard(broker)
+            names = {self.own_name, *(name for name, _ in self._listed)}
+            if broker[0] not in names and not self._permissions_under_way[broker[0]]:
+                self.closed.pop(broker[0], None)
 
-    def listed_brokers(self, topic: str, now_ns: int) -> Mapping[Key, Registration]:
-        """Return the brokers that a route must have. Call this before the name server looks."""
+    def _doubt_permission(self, name: str) -> None:
+        if name in self.closed and name != self.own_name:
+            self.closed[name] = None
+
+    def begin_permission(self, name: str) -> None:
+        """Record that the name server begins to change the permission to write of a broker."""
+        if self._permissions_under_way[name]:
+            self._overlapping_permissions.add(name)
+        self._permissions_under_way[name] += 1
+        self.closed[name] = None
+
+    def end_permission(self, name: str, *, closes: bool | None) -> None:
+        """closes: None if the request failed."""
+        self._permissions_under_way[name] -= 1
+        assert self._permissions_under_way[name] >= 0, name
+        if self._permissions_under_way[name]:
+            return
+        is_certain = name not in self._overlapping_permissions
+        self._overlapping_permissions.discard(name)
+        if closes is None or not is_certain:
+            return
+        if not closes:
+            self.closed.pop(name, None)
+        elif name == self.own_name or self._has_open_master(name):
+            self.closed[name] = True
+
+    def _has_open_master(self, name: str) -> bool:
+        master = self._newest.get((name, MASTER_ID))
+        return master is not None and master.connection.is_open
+
+    def begin_deletion(self) -> Mapping[Key, Registration | None]:
+        """Record that the name server begins to delete a topic from all registrations."""
+        return {broker: self.begin_request(broker) for broker in sorted(self._listed)}
+
+    def end_deletion(self, topic: str, before: Mapping[Key, Registration | None]) -> None:
+        """topic: empty if the request failed. before: the result of `begin_deletion`."""
+        for broker, each in before.items():
+            left = None if each is None else {name: one for name, one in each.topics.items() if name != topic}
+            after = None if each is None or left is None else each._replace(topics=left)
+            self.end_request(broker, after, each)
+
+    def known_routes(self, now_ns: int) -> KnownRoutes:
+        """Return what a route must show. Call this before the name server looks."""
+        brokers = {key: each for key, each in self._newest.items() if now_ns - each.begin_ns < _LISTED_NS}
+        return KnownRoutes(brokers, dict(self.closed))
+
+    def lasting_brokers(self, before: KnownRoutes) -> Mapping[Key, Registration]:
+        """Return the brokers of which the same registrations still count."""
         return {
-            broker: each
-            for broker, each in self._newest.items()
-            if topic in each.topics and now_ns - each.begin_ns < _LISTED_NS
+            key: each
+            for key, each in before.brokers.items()
+            if self._newest.get(key) is each and each.connection.is_open
         }
 
-    def check_route(self, expected: Mapping[Key, Registration], found: Collection[Identity]) -> Iterator[Violation]:
-        """QUIET: yield each broker that an answer omits. expected: the result of `listed_brokers`."""
-        for broker, each in expected.items():
-            if self._newest.get(broker) is not each or not each.connection.is_open:
-                continue  # the broker has registered again, or left
-            record_tried("QUIET")
-            identity = *broker, each.address
-            if identity not in found:
-                summary = f"{each.address} is not in a route although the connection of its registration is open"
-                yield Violation("QUIET", summary, "", -1, "routes", str(identity), str(sorted(found)))
+    def check_route(
+        self,
+        topic: str,
+        before: KnownRoutes,
+        found: Collection[Identity],
+        queues: Mapping[str, Settings],
+        *,
+        is_own: bool = False,
+    ) -> Iterator[Violation]:
+        """QUIET: yield each broker that an answer omits, and wrong queues.
+
+        before: the result of `known_routes`. queues: (read queues, write queues, perm) by broker. is_own: whether the
+        own broker may have the topic.
+        """
+        for (name, broker_id), each in self.lasting_brokers(before).items():
+            identity = name, broker_id, each.address
+            if topic in each.topics or name in queues:
+                record_tried("QUIET")
+                if identity not in found:
+                    summary = f"{each.address} is not in a route although the connection of its registration is open"
+                    yield _violation(summary, str(identity), str(sorted(found)))
+            if broker_id == MASTER_ID:
+                slaves = {key[0] for key in self._listed if key[1] != MASTER_ID}
+                may_be_others = name in slaves or (is_own and name == self.own_name)
+                settings = each.topics.get(topic), queues.get(name)
+                yield from self._check_queues(name, before, *settings, may_be_others=may_be_others)
+        own = queues.get(self.own_name)
+        if own is not None and self._closed(self.own_name, before) and int(str(own[2])) & PERM_WRITE:
+            yield _violation("a broker keeps its permission to write", "none", str(own))
+
+    def _check_queues(
+        self,
+        name: str,
+        before: KnownRoutes,
+        registered: Settings | None,
+        found: Settings | None,
+        *,
+        may_be_others: bool,
+    ) -> Iterator[Violation]:
+        """registered: the queues of the master. may_be_others: whether other brokers of its name may have the topic."""
+        if registered is None:
+            if found is not None and not may_be_others:
+                yield _violation(f"a route has queues of {name}, which has none of the topic", "none", str(found))
+            return
+        closed, (reads, writes, perm) = self._closed(name, before), registered
+        allowed = [registered] if closed is not True else []
+        if closed is not False:
+            allowed.append((reads, writes, int(str(perm)) & ~PERM_WRITE))
+        if found is not None and found not in allowed:
+            yield _violation(f"a route has other queues of {name} than registered", str(allowed), str(found))
+
+    def _closed(self, name: str, before: KnownRoutes) -> bool | None:
+        closed = before.closed.get(name, False)
+        return closed if self.closed.get(name, False) is closed else None
+
+
+def _follows(before: Registration | None, registration: Registration | None) -> bool:
+    """Return whether a broker was listed from one registration to the next."""
+    if before is None or not before.connection.is_open:
+        return False
+    return registration is None or registration.begin_ns - before.begin_ns < _LISTED_NS
+
+
+def _violation(summary: str, expected: str, found: str) -> Violation:
+    return Violation("QUIET", summary, "", -1, "routes", expected, found)

@@ -94,8 +94,8 @@ class BrokerRegistration(Service):
         self._client.close()
 
     def _register_broker(self, client: RemotingClient) -> None:
-        wrapper = {"filterServerList": [], "topicConfigSerializeWrapper": self._parts.topics.json_members}
-        body = encode_json_body(wrapper)
+        topics = self._parts.topics.permitted_json_members(self._parts.config.broker_permission)
+        body = encode_json_body({"filterServerList": [], "topicConfigSerializeWrapper": topics})
         fields = {
             **self._registration_fields(),
             "haServerAddr": self._ha_address(),

@@ -7,6 +7,7 @@ Source: RocketMQ TopicConfigManager, TopicConfig, TopicSysFlag, SubscriptionGrou
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..formats.delay_level import SCHEDULE_TOPIC
 from ..formats.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
@@ -80,6 +81,14 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
     def mark_ordered(self, ordered: Container[str]) -> None:
         """Mark the given topics as ordered, all others as unordered. Raises OSError if the disk fails."""
         self.change(lambda table: {name: replace(each, order=name in ordered) for name, each in table.items()})
+
+    def permitted_json_members(self, broker_permission: int) -> dict[str, Any]:
+        """Return the table for name servers: `brokerPermission` limits the permission of each topic."""
+        members = self.json_members
+        if broker_permission != PERM_READ_WRITE:
+            for entry in members[self._name].values():
+                entry["perm"] &= broker_permission
+        return members
 
     def create_by_example(self, topic: str, example: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig | None:
         """Create a missing topic from a template, or return None if the template forbids it.

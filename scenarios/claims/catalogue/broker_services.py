@@ -234,6 +234,16 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "rest_ms_max": (30_000,),
                 "off_ms_max": (1_000, 30_000, 150_000),
             },
-        ).with_late_optional(0.4, late_ends=_LATE_ENDS),
+        )
+        .with_late_optional(0.4, late_ends=_LATE_ENDS)
+        .with_late_optional(
+            0.5,
+            permissions={"broker": {"route_operators": (1,)}},
+            settings={
+                "broker": {"settings_operators": (1,)},
+                "disturbances": {"paused_task_chance": (0.0,), "paused_machine_chance": (0.0,)},
+                "network": {"late_ms_max": (2_000,)},
+            },
+        ),
     ),
 )

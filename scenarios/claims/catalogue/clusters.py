@@ -85,6 +85,22 @@ STEADY_TRAFFIC: Mapping[str, Any] = {
 }
 """Messages come so often that a master needs no heartbeat for longer than the interval of a silence."""
 
+_EQUAL_RECORD_BYTES = 158
+"""Of a message with a body of 40 bytes and no more properties than every message of equal size."""
+EXACT_LAGS: Mapping[str, Any] = {
+    "sync_ms_max": (10,),
+    "cluster": {"sync_master": (True,), "slave_sync_flush": (True,)},
+    "messages": {
+        "equal_sizes": (True,),
+        "body_bytes_max": (40,),
+        "property_bytes_max": (0,),
+        "batch_chance": (0.0,),
+        "illegal_chance": (0.0,),
+    },
+    "settings": {"ha_slave_fallbehind_max": (_EQUAL_RECORD_BYTES, 2 * _EQUAL_RECORD_BYTES, 3 * _EQUAL_RECORD_BYTES)},
+}
+"""A slave often lags exactly haSlaveFallbehindMax, for which puts do not wait."""
+
 FREEZES = CLUSTER.replace(
     producers=(2,),
     messages_each=(8,),
@@ -171,7 +187,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "replication-reconnects",
         "whenever connections of slaves end, each frame, report and answer is the one that its connection permits, and "
         "each end notices a silence in time",
-        RECONNECTS.with_late_optional(0.2, steady=STEADY_TRAFFIC),
+        RECONNECTS.with_late_optional(0.2, steady=STEADY_TRAFFIC).with_late_optional(0.25, lags=EXACT_LAGS),
     ),
     # All machines freeze for longer than the interval of a silence. The master then ends several connections at once.
     Scenario(

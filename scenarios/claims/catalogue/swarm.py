@@ -299,6 +299,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "after any mix of features and faults in a cluster every answer is true, and slaves have the data of their "
         "master",
         CLUSTER.replace(
+            endings=(*CLUSTER["endings"], "stop in traffic"),
             memory={"transient_pool": (False,)},
             index={"slots": (0,)},
             messages={"batch_chance": (0.0,), "illegal_chance": (0.0,), "no_wait_chance": (0.0,)},

@@ -3,11 +3,12 @@
 from ....store.formats.messages import PutMessageStatus
 from ....store.log.group_transfer import GroupTransfer, GroupTransferRequest, Replica
 from ....store.replication.ha_service import HAConnection
-from ...claims.catalogue.clusters import FREEZES, RECONNECTS
+from ...claims.catalogue.clusters import EXACT_LAGS, FREEZES, RECONNECTS
 from ..mutant import bit, bug, needs
 
 _WAITING = RECONNECTS.replace(cluster={"sync_master": (True,)})
 _TWO_SLAVES = RECONNECTS.replace(cluster={"sync_master": (True,), "slaves": (2,)})
+_EXACT_LAGS = RECONNECTS.replace(**EXACT_LAGS)
 _SMALL_LIMIT = _WAITING.replace(settings={"ha_slave_fallbehind_max": (1_500,)})
 
 
@@ -131,3 +132,44 @@ def remove_from_old_list(self: GroupTransfer, replica: Replica) -> None:
     with self._lock:
         bit(self.replicas is not before)
         self.replicas = rest
+
+
+# HAService.isSlaveOK of RocketMQ waits for a slave only if its lag is less than the limit.
+@bug("ha-put-waits-at-lag-limit", GroupTransfer, "_status_of", found_by=("REP",))
+@needs(_EXACT_LAGS)
+def wait_at_limit(self: GroupTransfer, request: GroupTransferRequest) -> PutMessageStatus | None:
+    """A put waits for a slave that lags exactly haSlaveFallbehindMax."""
+    status, limit = wait_at_limit.original(self, request), self._config.ha_slave_fallbehind_max
+    if status is not PutMessageStatus.SLAVE_NOT_AVAILABLE:
+        return status
+    is_at_limit = any(request.end_offset - each.reported_offset == limit for each in self.replicas)
+    return None if bit(is_at_limit) else status
+
+
+@bug("ha-lag-without-put", GroupTransfer, "_status_of", found_by=("REP",))
+@needs(_EXACT_LAGS)
+def measure_from_start(self: GroupTransfer, request: GroupTransferRequest) -> PutMessageStatus | None:
+    """The lag of a slave does not include the put that would wait for it."""
+    status, limit = measure_from_start.original(self, request), self._config.ha_slave_fallbehind_max
+    if status is not PutMessageStatus.SLAVE_NOT_AVAILABLE:
+        return status
+    is_near = any(request.start_offset - each.reported_offset < limit for each in self.replicas)
+    return None if bit(is_near) else status
+
+
+@bug("ha-stop-confirms-puts", GroupTransfer, "time_out_all", found_by=("REP", "DUR"))
+@needs(_WAITING, endings=("stop in traffic",))
+def confirm_all(self: GroupTransfer) -> None:
+    """A SYNC_MASTER that stops answers PUT_OK to puts that still wait for a slave."""
+    requests, self._requests, self.replicas = self._requests, [], ()
+    bit(bool(requests))
+    for request in requests:
+        request.complete(PutMessageStatus.PUT_OK)
+
+
+@bug("ha-first-put-unconfirmed", HAConnection, "has_range", found_by=("REP",))
+@needs(_WAITING)
+def has_later_range(self: HAConnection, start_offset: int, end_offset: int) -> bool:
+    """No report confirms the put with which a slave's stream begins."""
+    found = has_later_range.original(self, start_offset, end_offset)
+    return found and not bit(found and self._began.get() == start_offset)

@@ -162,3 +162,59 @@ def merge_offsets(self: ConsumerOffsetManager, raw: bytes, sender: str) -> None:
         for key, table in offsets.items():
             self._offsets.setdefault(key, {}).update(table)
         self._light_offsets.update(light_offsets)
+
+
+@bug("slave-groups-copied-with-topics", SlaveSynchronize, "synchronize", found_by=("REP",))
+@needs(_READS)
+def synchronize_groups_with_topics(self: SlaveSynchronize) -> None:
+    """A slave copies the groups of its master only if the topics have changed."""
+    parts = self._parts
+    has_changed = parts.topics.replace(
+        decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_TOPIC_CONFIG))
+    )
+    parts.offsets.replace(self._request_body_from_master(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
+    parts.offsets.persist()
+    parts.own_store.schedule.take_over(
+        decoded_offsets(self._request_body_from_master(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
+    )
+    groups = decode_json_body(self._request_body_from_master(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+    if has_changed:
+        parts.groups.replace(groups)
+    else:
+        bit(parts.groups._parse_members(groups)[0] != parts.groups.version)
+    self.synchronized += 1
+
+
+@bug("slave-compares-counters", VersionedTable, "replace", found_by=("REP",))
+@needs(_READS, broker={"slave_disk_reuse_chance": (1.0,)})
+def replace_other_counter(self: VersionedTable, members: JsonMembers) -> bool:  # type: ignore[type-arg]
+    """A slave compares the counters of two versions and not their times, and keeps the tables of another cluster."""
+    version, _ = self._parse_members(members)
+    if bit(version.counter == self.version.counter and version != self.version):
+        return False
+    return replace_other_counter.original(self, members)
+
+
+@bug("slave-entries-merged", VersionedTable, "replace", found_by=("REP",))
+@needs(_READS, broker={"slave_disk_reuse_chance": (1.0,)})
+def merge_entries(self: VersionedTable, members: JsonMembers) -> bool:  # type: ignore[type-arg]
+    """A slave keeps topics and groups that its master does not have, such as deleted ones."""
+    version, table = self._parse_members(members)
+    with self._lock:
+        if version == self.version:
+            return False
+        bit(not self.table.keys() <= table.keys())
+        self._store_table(version, {**self.table, **table})
+    if self.on_changed is not None:
+        self.on_changed()
+    return True
+
+
+@bug("slave-delays-never-go-back", ScheduleMessageService, "take_over", found_by=("REP", "QUIET"))
+@needs(_READS, broker={"slave_disk_reuse_chance": (1.0,)})
+def take_over_higher(self: ScheduleMessageService, offsets: Mapping[int, int]) -> None:
+    """A slave keeps a delay offset that is higher than its master's, and skips these messages as the new master."""
+    levels = sorted({*self.offsets, *offsets})
+    higher = {level: max(self.offsets.get(level, 0), offsets.get(level, 0)) for level in levels}
+    bit(higher != offsets)
+    take_over_higher.original(self, higher)

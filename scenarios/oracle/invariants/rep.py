@@ -81,13 +81,8 @@ def check_slave_wait(
             summary, expected = "only long after its confirmation", f"at {min(confirmed_ns) / _NS_PER_MS:g} ms"
     elif status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
         known = [at_ns for each in open_ends if (at_ns := each.confirmed_ns(start, end)) is not None]
-        closed = [
-            each for each in ends if each.is_replica and each.closed_ns is not None and each.closed_ns >= asked_ns
-        ]
         if known and min(known) < now_ns - late_ns:
             summary, expected = "a slave had confirmed it", "PUT_OK"
-        elif not any(end - each.reported_offset(now_ns) < fallbehind_max for each in (*open_ends, *closed)):
-            summary, expected = "no slave was near enough to wait for", "SLAVE_NOT_AVAILABLE"
     elif status is PutMessageStatus.SLAVE_NOT_AVAILABLE:
         offsets = [each.reported_offset(asked_ns - 1) for each in open_ends if not each.may_close]
         if any(0 <= end - offset < fallbehind_max for offset in offsets if offset >= 0):
@@ -95,6 +90,22 @@ def check_slave_wait(
     if summary:
         summary = f"{put.name} was answered {status.value}, but {summary}"
         yield _broken(summary, "commitlog", start, "status", expected, status.value)
+
+
+def check_near_slave(
+    end: int, ends: Iterable[MasterEnd], fallbehind_max: int, since_ns: int, now_ns: int
+) -> Iterator[Violation]:
+    """Yield a put that begins to wait although every slave lags haSlaveFallbehindMax or more.
+
+    end: the log offset after the put. since_ns, now_ns: while the master compared the lags. A master may know older
+    reports than the oracle, so a lag may only seem longer to it.
+    """
+    record_tried("REP")
+    counted = [each for each in ends if each.is_replica and (each.closed_ns is None or each.closed_ns >= since_ns)]
+    lags = [end - each.reported_offset(now_ns) for each in counted]
+    if not any(lag < fallbehind_max for lag in lags):
+        summary = "a put waits for a slave, but none was near enough"
+        yield _broken(summary, "commitlog", end, "lag", f"below {fallbehind_max}", str(sorted(lags)))
 
 
 def check_counted_slaves(
@@ -130,6 +141,19 @@ def check_sent_frame(master: MessageStore, disk: Disk, frame: FrameHeader) -> It
     if not disk.is_durable(segment.file.path, start, start + frame.size_bytes):
         summary = "a slave is sent what is not durable at its master"
         yield _broken(summary, segment.file.path, start, "frame", "after the sync", "before it")
+
+
+def check_sent_blank(master: MessageStore, frame: FrameHeader, recovered_end: int) -> Iterator[Violation]:
+    """Yield a frame with the blank record at the end of a master's log, which the next recovery may truncate.
+
+    recovered_end: the end of the log after the last recovery, which has kept a blank record before it.
+    """
+    record_tried("REP")
+    end = frame.log_offset + frame.size_bytes
+    ends_segment = not end % master.config.mapped_file_size_commit_log
+    if not frame.is_heartbeat and ends_segment and master.log.max_offset == end > recovered_end:
+        summary = "a slave is sent the blank record at the end of its master's log"
+        yield _broken(summary, "commitlog", end, "frame", "after the next record", "before it")
 
 
 def check_sent_data_kept(master: MessageStore, sent_to: int) -> Iterator[Violation]:
@@ -249,6 +273,9 @@ def check_slave_settled(
     # Retention at the master removed the data that the slave needs next. The slave's data may end in a blank record
     # that its own recovery did not count.
     is_left_behind, may_be_left_behind = 0 < end < first, 0 < end <= first
+    # A master that recovery left without the blank record at its log's end lacks it until its next put. A slave with
+    # this blank record that connects before then has the longer log.
+    may_be_left_behind |= not end % slave.config.mapped_file_size_commit_log
     fits = common_bytes(own, first, found) == len(found) and not is_left_behind
     if found == own[first:end] and not may_be_left_behind and diverged is not None:
         summary = f"{host} takes its log for another than its master's"

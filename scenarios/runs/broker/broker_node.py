@@ -47,6 +47,7 @@ from .identities import BrokerIdentity, store_config_of
 from .operator_client import group_settings, topic_settings
 from .watched_copies import WatchedCopies, note_commits
 from .watched_requests import WatchedRequests
+from .watched_routes import FindTables, OwnBroker
 
 
 class BrokerNode(Node):
@@ -63,6 +64,7 @@ class BrokerNode(Node):
         history: MasterHistory,
         lasting: DiskLifecycle,
         find_master: Callable[[], "BrokerNode"],
+        find_tables: FindTables,
     ) -> None:
         """settling, account and history belong to the broker or its master. lasting: the node's disk.
 
@@ -75,6 +77,7 @@ class BrokerNode(Node):
         self._kernel = kernel
         self._judge = settling.judge
         self._history = history
+        self._find_tables = find_tables
         self._set_identity(identity, others)
         pools = {
             pool: PoolLimits(
@@ -198,8 +201,10 @@ class BrokerNode(Node):
             die_if_excused(self._kernel, machine, disk, error)
             raise
         report, ledger, paused_ns = self._judge.report, self.account.ledger, self.settling.paused_ns
+        own = OwnBroker(self.identity.address.broker, lambda topic: topic in broker.topics.table)
         requests = WatchedRequests(
-            self._plan, self._kernel, self.loaded, disk, report, lambda: ledger.expired_to, paused_ns
+            *(self._plan, self._kernel, self.loaded, disk, report, lambda: ledger.expired_to),
+            *(paused_ns, own, self._find_tables),
         )
         routes, answered = requests.judged_routes(broker.routes(), broker.held_pulls), broker.calls.deliver_response
         check = self._start_access(world, broker, server)

@@ -28,6 +28,7 @@ from .routes import BrokerAddress, Routes
 
 ANSWER_MS = 3_000
 """The time limit for an answer, as in RocketMQ's clients."""
+_REST_STEP_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,12 @@ class BrokerUser:
         """A client has another id after each start of its process."""
         return f"{self.machine.host}@{self.machine.lives}"
 
+    def rest(self, ms: int) -> None:
+        """Sleep, but only until all faults have ended."""
+        due_ns = self.now_ns + ms * 1_000_000
+        while not self.insists and (left_ns := due_ns - self.now_ns) > 0:
+            self.world.tasks.sleep(min(_REST_STEP_MS, -(-left_ns // 1_000_000)))
+
     def ask(self, broker: str, command: RemotingCommand, timeout_ms: int = ANSWER_MS) -> Reply | None:
         """Return the answer of a master, or None without an answer in time."""
         account, insisted = self.run.accounts[broker], self.insists
@@ -127,6 +134,14 @@ class BrokerUser:
                 self.run.report(live.violation_of_time_out(timeout_ms, error))
             return None
         return Reply(response, asked_ns, sent_ns, self.now_ns, asked_in == account.ledger.life)
+
+    def ask_name_server(self, name_server: BrokerAddress, command: RemotingCommand) -> bool:
+        """Return whether the name server has executed a request."""
+        try:
+            response, _ = self.routes.send_request(name_server, command, ANSWER_MS)
+        except OSError:
+            return False
+        return response.code == ResponseCode.SUCCESS
 
     def ask_for_locks(self, broker: str, group: str, locks: QueueLocks, queues: list[Queue]) -> list[Queue] | None:
         """Ask for the locks of queues, and check the answer. Return the queues that the answer grants, if there is one.

@@ -10,6 +10,7 @@ from ....store.message_store import MessageStore
 from ....store.world import World
 from ...oracle.invariants import live
 from ...oracle.invariants.routes import Presence
+from ...oracle.operator_tables import OperatorTables
 from ...oracle.pull_times import PullTimes
 from ...oracle.replicas import MasterHistory
 from ...workload.drawing import topic_of_users
@@ -35,6 +36,7 @@ from .operator_client import OperatorClient
 from .orderly_member import OrderlyMember
 from .producer import ProducerClient
 from .retry_consumer import RetryConsumer
+from .route_operator import RouteOperator
 from .route_watcher import RouteWatcher
 from .routes import BrokerAddress, Routes
 from .settings_operator import SettingsOperator, settings_at_start
@@ -91,6 +93,7 @@ class BrokersAndClients(NetworkRun):
                 histories[identity.address.broker],
                 self.simulation.lifecycle(faults=plan.faults, timing=sync_timing_of(plan)),
                 lambda: self._brokers[0],
+                self._operator_tables,
             )
             for identity in self._identities
         ]
@@ -157,14 +160,17 @@ class BrokersAndClients(NetworkRun):
             self._store_at,
             lambda: self._kernel.now_ns,
         )
+        addresses = [each.address for each in self._identities]
         if self._plan.broker.operators:
-            self._users.append(OperatorClient(run, queues))
+            self._users.append(OperatorClient(run, queues, addresses))
         if self._plan.broker.settings_operators:
-            self._users.append(SettingsOperator(run, queues))
+            self._users.append(SettingsOperator(run, queues, addresses))
         if self._plan.access.clients:
             self._users.append(AccessClient(run))
         if self._plan.broker.watches_routes:
             self._users.append(RouteWatcher(run, self._presences, REGISTER_MS))
+        if self._plan.broker.route_operators:
+            self._users.append(RouteOperator(run, addresses))
         self._users += [LookupClient(run, number, queues) for number in range(self._plan.index.seekers)]
         for number in range(self._plan.broker.group_members):
             self._users.append(OrderlyMember(run, number, queues))
@@ -172,6 +178,11 @@ class BrokersAndClients(NetworkRun):
 
     def _presences(self) -> dict[BrokerAddress, Presence]:
         return {node.identity.address: node.presence for node in self._brokers}
+
+    def _operator_tables(self, broker: str) -> tuple[OperatorTables, int] | None:
+        nodes = (node for node in self._brokers if node.identity.address.broker == broker and not node.is_slave)
+        serving = ((node.account.tables, node.presence.serves_since_ns) for node in nodes)
+        return next(((tables, since_ns) for tables, since_ns in serving if since_ns is not None), None)
 
     def _master_store(self, broker: str) -> MessageStore | None:
         nodes = (node for node in self._used_nodes if node.identity.address.broker == broker and not node.is_slave)

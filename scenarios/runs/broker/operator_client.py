@@ -9,7 +9,7 @@ The operator changes the permissions of users' topics. It creates, changes and d
 Source: RocketMQ MQAdminImpl, and the commands of mqadmin.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,7 @@ from .group_member import GROUP
 from .message_options import EVERYTHING
 from .operated_group import OperatedGroup
 from .refused_requests import check_refused, refused_requests
+from .routes import BrokerAddress
 
 OPERATORS_NET = 110
 """The last byte of the operator's IP address."""
@@ -38,7 +39,7 @@ _OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1"), ("operated-g0", "operat
 _SYSTEM_TOPIC, _MISSING = "BenchmarkTest", "missing"
 _CLONE = "clone-of-members"
 _READS_AT_ONCE = 2
-_DELETE_CHANCE = 0.3
+_DELETE_CHANCE, _OTHERS_CHANCE = 0.3, 0.6
 _PERMS = (6, 4, 2)
 _AGO_MS_MAX = 60_000
 _SYSTEM_TOPIC_REMARK = "none of the system's"
@@ -66,8 +67,9 @@ def group_settings(entry: Mapping[str, Any]) -> Settings:
 class OperatorClient(BrokerUser):
     """Sends one request after another to random brokers."""
 
-    def __init__(self, run: RunOfUsers, queues: list[BrokerQueue]) -> None:
+    def __init__(self, run: RunOfUsers, queues: list[BrokerQueue], name_servers: Sequence[BrokerAddress]) -> None:
         super().__init__(run, "operator", OPERATORS_NET)
+        self._name_servers = name_servers
         self._queues = queues
         creates_topics = run.plan.broker_settings.auto_create_topic_enable
         self._system_topics = (*_SYSTEM_TOPICS, AUTO_CREATE_TOPIC) if creates_topics else _SYSTEM_TOPICS
@@ -255,6 +257,9 @@ class OperatorClient(BrokerUser):
     def _read_route(self, broker: str) -> None:
         """Ask the broker, as a name server, for the route of a topic."""
         topic = self.stream.choice((*self.run.topics, *_OWN_TOPICS), "topic of a route")
+        if len(self._name_servers) > 1 and self.stream.chance(_OTHERS_CHANCE, "any name server"):
+            self.ask_name_server(self.stream.choice(self._name_servers, "name server"), route_command(topic))
+            return  # `watched_routes` checks the answer
         reply = self.ask(broker, route_command(topic))
         if reply is None or not reply.is_of_this_life:
             return

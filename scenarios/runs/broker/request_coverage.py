@@ -102,6 +102,10 @@ USERS: Mapping[str, UserRequests] = {
     "clients and brokers that use name servers": UserRequests(
         (Code.GET_ROUTEINFO_BY_TOPIC, Code.REGISTER_BROKER, Code.UNREGISTER_BROKER), _uses_name_servers
     ),
+    "route operators": UserRequests(
+        (Code.WIPE_WRITE_PERM_OF_BROKER, Code.ADD_WRITE_PERM_OF_BROKER, Code.DELETE_TOPIC_IN_NAMESRV),
+        _has("broker.route_operators"),
+    ),
     "route watchers": UserRequests((Code.GET_ROUTEINFO_BY_TOPIC,), _has("broker.watches_routes")),
     "slaves": UserRequests(
         (
@@ -123,7 +127,7 @@ _FIGURES = "reads figures; no promise depends on them"
 _SETTINGS = "settings of a running name server do not change in runs"
 _CALL = "the broker passes the call to a client and its answer back, and stores no data"
 _REPLY = "a reply goes to a connected client only; it may be lost"
-_NAMES = "the built-in name server answers from memory; runs query only routes and registrations"
+_NAMES = "the built-in name server answers from memory; runs query only routes"
 
 NOT_SIMULATED: Mapping[Code, str] = {
     Code.SEND_MESSAGE: "the long form of SEND_MESSAGE_V2, which no client of 4.9 uses by default",
@@ -143,9 +147,8 @@ NOT_SIMULATED: Mapping[Code, str] = {
     Code.PUSH_REPLY_MESSAGE_TO_CLIENT: _REPLY,
     **dict.fromkeys((Code.PUT_KV_CONFIG, Code.GET_KV_CONFIG, Code.DELETE_KV_CONFIG), _NAMES),
     **dict.fromkeys((Code.GET_KVLIST_BY_NAMESPACE, Code.GET_BROKER_CLUSTER_INFO), _NAMES),
-    **dict.fromkeys((Code.WIPE_WRITE_PERM_OF_BROKER, Code.ADD_WRITE_PERM_OF_BROKER), _NAMES),
-    **dict.fromkeys((Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, Code.DELETE_TOPIC_IN_NAMESRV), _NAMES),
-    **dict.fromkeys((Code.GET_TOPICS_BY_CLUSTER, Code.GET_UNIT_TOPIC_LIST), _NAMES),
+    **dict.fromkeys((Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, Code.GET_TOPICS_BY_CLUSTER), _NAMES),
+    Code.GET_UNIT_TOPIC_LIST: _NAMES,
     **dict.fromkeys((Code.GET_HAS_UNIT_SUB_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST), _NAMES),
 }
 """Requests that clients or operators of RocketMQ 4.9 send, and no simulated user sends, with the reason."""

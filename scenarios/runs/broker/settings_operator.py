@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.broker.topic_names import AUTO_CREATE_TOPIC
 from ....store.formats.remoting.command import RemotingCommand
 from ...claims.machine import RESERVED_HOURS
 from ...claims.plan import Plan
@@ -20,10 +21,12 @@ from ...oracle.evidence import Violation, record_tried
 from ...oracle.operator_tables import BROKER_PERMISSION
 from .answers import PULLED
 from .broker_user import BrokerUser, RunOfUsers
-from .commands import pull_command
+from .commands import pull_command, route_command
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
 from .refused_requests import TRANSIENT
+from .routes import BrokerAddress
+from .watched_routes import registered_ms_max
 
 SETTINGS_NET = 115
 """The last byte of the address of the settings operator."""
@@ -70,8 +73,9 @@ def settings_at_start(plan: Plan) -> dict[str, str]:
 class SettingsOperator(BrokerUser):
     """Sends one request after another to random brokers. At the end it restores the permission of each broker."""
 
-    def __init__(self, run: RunOfUsers, queues: Sequence[BrokerQueue]) -> None:
+    def __init__(self, run: RunOfUsers, queues: Sequence[BrokerQueue], name_servers: Sequence[BrokerAddress]) -> None:
         super().__init__(run, "settings operator", SETTINGS_NET)
+        self._name_servers = name_servers
         self._queues = queues
         self._closed: dict[str, None] = {}
         """Brokers that may lack a permission."""
@@ -88,11 +92,23 @@ class SettingsOperator(BrokerUser):
                 for broker in [*self._closed]:
                     self._change(broker, {BROKER_PERMISSION: _OPEN}, invalid=())
                 continue
+            if self.plan.broker.watches_routes:
+                self._keep_permission(stream.choice(sorted(self.run.accounts), "whose permission"))
+                continue
             queue = stream.choice(self._queues, "queue")
             for _ in range(stream.randint(1, _REQUESTS_MAX, "requests in a row")):
                 self._change_some(queue.broker)
             self._read(queue.broker)
             self._pull(queue)
+
+    def _keep_permission(self, broker: str) -> None:
+        """Keep a permission until every name server must know it. Then ask them for a route, which `watched_routes`
+        checks.
+        """
+        self._change(broker, {BROKER_PERMISSION: self.stream.choice(_OPTIONS[BROKER_PERMISSION], "permission")}, ())
+        self.rest((registered_ms_max(self.plan) or 0) + 1)
+        for name_server in self._name_servers:
+            self.ask_name_server(name_server, route_command(AUTO_CREATE_TOPIC))
 
     def unfinished_text(self) -> str:
         return f"the permissions of {len(self._closed)} brokers" if self._closed else ""

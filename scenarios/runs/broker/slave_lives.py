@@ -12,7 +12,8 @@ from .broker_node import BrokerNode
 
 _DEATH_MS_MAX = 8_000
 """A slave copies its master's tables 3 s after its start."""
-_COUNTER_MAX = 100
+_COUNTERS = (1, 2, 3, 50, 100, 100)
+"""Numbers of changes of another cluster's tables. The tables of a run have about as few changes as the first ones."""
 
 
 class SlaveLives:
@@ -63,7 +64,7 @@ class SlaveLives:
         tables: Mapping[str, bytes] = {}
         if stream.chance(plan.slave_disk_reuse_chance, "reuses a disk"):
             self._hits["slave disk reused"] += 1
-            tables = _tables_of_other_cluster(stream.randint(1, _COUNTER_MAX, "counter of the tables"))
+            tables = _tables_of_other_cluster(stream.choice(_COUNTERS, "counter of the tables"))
         node.replace_disk(tables)
 
 

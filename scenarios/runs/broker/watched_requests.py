@@ -25,7 +25,7 @@ from ...oracle.evidence import Violation, place_of
 from ...oracle.invariants import live, status
 from .answers import put_status_of_response
 from .commands import waits_for_durability
-from .watched_routes import WatchedRoutes
+from .watched_routes import FindTables, OwnBroker, WatchedRoutes, registered_ms_max
 
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 _FORESEEN = (RequestRefusedError, StoreError, OSError)
@@ -43,14 +43,18 @@ class WatchedRequests:
         report: Callable[[Iterable[Violation]], None],
         expired_to: Callable[[], int],
         paused_ns: Callable[[int], int],
+        own: OwnBroker,
+        find_tables: FindTables,
     ) -> None:
-        """paused_ns: returns the sum of all pauses since a time."""
+        """paused_ns: returns the sum of all pauses since a time. own, find_tables: as for `WatchedRoutes`."""
         self._paused_ns = paused_ns
         self._kernel = kernel
         self._store = store
         self._disk = disk
         self._report = report
         self._expired_to = expired_to
+        self._own = own
+        self._find_tables = find_tables
         self._plan = plan
         after_ms = plan.broker_settings.accepts_sends_after_ms
         self._begin_ms = kernel.wall_start_ms + after_ms if after_ms else 0
@@ -75,7 +79,8 @@ class WatchedRequests:
             Pool.SEND_MESSAGE: self._process_send,
             Pool.PULL_MESSAGE: partial(self._process_pull, held),
         }
-        names = WatchedRoutes(self._process_request, lambda: self._kernel.now_ns, self._report_in_task).judges
+        watched = self._process_request, lambda: self._kernel.now_ns, self._report_in_task
+        names = WatchedRoutes(*watched, self._own, self._find_tables, registered_ms_max(self._plan)).judges
         judged = {
             code: names.get(code) or judges.get(route.pool, self._process_request) for code, route in routes.items()
         }

@@ -133,9 +133,14 @@ class ClusterRun(NetworkRun):
                 raise
             return  # the master died during the wait for dispatch
 
+        def stop_in_traffic() -> bool:
+            if traffic.transactions is not None:
+                traffic.transactions.shutdown()
+            return self._shut_down(victim)
+
         def work() -> None:
             if stops_in_traffic and victim is self._master:
-                clean = traffic.run_and_stop(life.messages_each, partial(self._shut_down, victim))
+                clean = traffic.run_and_stop(life.messages_each, stop_in_traffic)
                 self._settling.stop(store, disk, machine, clean=clean, has_room=not self._plan.capacity_bytes)
                 return
             traffic.run(life.messages_each)
@@ -255,6 +260,7 @@ class ClusterRun(NetworkRun):
     def _start_node(self, node: ClusterNode, machine: Machine, disk: Disk, endpoint: Network) -> None:
         store = self._load_node(node, machine, disk, self._witness.network_of(node, endpoint))
         if node.is_master:
+            self._witness.watch_waits(store)
             self._progress.start(store)
         self._start_store(store, disk, machine)
         node.replicate(store)

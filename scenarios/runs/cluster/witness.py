@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from ....faults.crashes.profiles import CrashProfile
 from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
 from ....store.config import FlushDiskType
-from ....store.formats.messages import PutMessageResult
+from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.formats.replication import FRAME_HEADER_BYTES, decode_frame_header, decode_report
+from ....store.log.group_transfer import GroupTransferRequest
 from ....store.message_store import MessageStore
 from ....store.network import Network
 from ....store.replication.ha_service import HAConnection
@@ -40,6 +41,8 @@ class ReplicationJudge:
         self.history = MasterHistory()
         self._sent_to = 0
         """The log offset before which the master has sent bytes that must survive any crash of it."""
+        self._recovered_end = 0
+        """The end of the master's log after its last recovery."""
         self._plan = plan
         self._kernel = kernel
         self._judge = judge
@@ -118,6 +121,24 @@ class ReplicationJudge:
                 counted, self.master_ends, self.now_ns, lambda since_ns: work_ns + self._paused_ns(since_ns)
             )
 
+    def watch_waits(self, store: MessageStore) -> None:
+        """Check from now on for which slaves a SYNC_MASTER lets puts wait."""
+        transfer, limit = store.commit_log.group_transfer, store.config.ha_slave_fallbehind_max
+        if transfer is None:
+            return
+        submit = transfer.submit
+
+        def judged_submit(
+            start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
+        ) -> GroupTransferRequest:
+            since_ns = self.now_ns
+            request = submit(start_offset, end_offset, on_known)
+            if request.poll(since_ns) is not PutMessageStatus.SLAVE_NOT_AVAILABLE:
+                self.report(rep.check_near_slave(end_offset, self.master_ends, limit, since_ns, self.now_ns))
+            return request
+
+        cast(Any, transfer).submit = judged_submit
+
     def judge_frame(self, node: ClusterNode, end: MasterEnd, data: bytes) -> None:
         """Record the master's log before each frame, and check whether the master may send it."""
         store, disk, _ = node.running
@@ -135,6 +156,7 @@ class ReplicationJudge:
             return
         if frame.log_offset >= self._ledger.expired_to:  # retention removes only durable data
             self.report(rep.check_sent_frame(store, disk, frame))
+            self.report(rep.check_sent_blank(store, frame, self._recovered_end))
             if node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
                 self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
 
@@ -160,6 +182,7 @@ class ReplicationJudge:
 
     def master_recovered(self, store: MessageStore) -> None:
         self._judge.report(rep.check_sent_data_kept(store, self._sent_to))
+        self._recovered_end = store.log.max_offset
         self.history.begin(store.log)
 
     def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:

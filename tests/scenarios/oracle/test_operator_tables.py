@@ -84,3 +84,29 @@ def test_a_restart_ends_all_changes_of_settings_except_those_in_flight(tables: O
 def test_a_route_has_the_settings_of_the_topic(tables: OperatorTables) -> None:
     assert not list(tables.check_route("T0", (4, 4, 4), 9))
     assert [each.field for each in tables.check_route("T0", None, 9)] == ["route"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "found", "of_broker", "since_ns", "count"),
+    [
+        ("T0", (4, 4, 4), "6", 9, 0),
+        ("T0", (4, 4, 6), "6", 9, 1),
+        ("T0", (4, 4, 6), "6", 4, 0),
+        ("T0", (4, 4, 0), "2", 9, 0),
+        ("T0", (4, 4, 4), "2", 9, 1),
+        ("T0", None, "6", 9, 0),
+        ("unchanged", (4, 4, 7), "6", 9, 0),
+        ("unchanged", (4, 4, 4), "6", 9, 1),
+        ("unchanged", (4, 4, 6), "4", 9, 1),
+    ],
+)
+def test_name_servers_know_a_topic_as_its_broker_has_it(
+    tables: OperatorTables, topic: str, found: Settings | None, of_broker: str, since_ns: int, count: int
+) -> None:
+    tables.settings.restart({BROKER_PERMISSION: (of_broker,)})
+    assert len(list(tables.check_registered(topic, found, since_ns))) == count
+
+
+def test_name_servers_forget_a_topic_that_an_operator_has_deleted(tables: OperatorTables) -> None:
+    changed(tables.topics, None)
+    assert [each.field for each in tables.check_registered("T0", (4, 4, 4), 9)] == ["registration"]

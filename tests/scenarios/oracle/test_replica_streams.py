@@ -107,9 +107,7 @@ def test_a_slave_reports_only_received_bytes_at_once_and_in_each_interval() -> N
         (OK, 250, None, 8, 1_000, False),
         (TIMEOUT, 249, None, 5, 1_000, True),
         (TIMEOUT, 250, None, 5, 1_000, False),
-        (TIMEOUT, 200, 2, 5, 1_000, False),
         (TIMEOUT, 200, 4, 5, 1_000, True),
-        (TIMEOUT, 200, None, 5, 50, False),
         (NONE, 200, None, 5, 1_000, False),
         (NONE, 200, None, 5, 50, True),
         (NONE, 200, 2, 5, 1_000, True),
@@ -127,6 +125,18 @@ def test_an_answer_must_agree_with_the_connections_of_the_master(
     put.asked_ns, put.answered_ns = 3 * MS, answered_ms * MS
     result = PutMessageResult(status, AppendMessageResult(200, 50, 0, 0, ("", 0)))
     assert (not list(rep.check_slave_wait(put, result, [end], limit, 0, 1 * MS))) == is_right
+
+
+@pytest.mark.parametrize(
+    ("limit", "closed_ms", "is_right"), [(51, None, True), (50, None, False), (51, 2, False), (51, 4, True)]
+)
+def test_a_put_waits_only_for_a_slave_that_lags_less_than_the_limit(
+    limit: int, closed_ms: int | None, *, is_right: bool
+) -> None:
+    end = master_end()
+    if closed_ms is not None:
+        assert list(end.close(closed_ms * MS, has_reason=True)) == []
+    assert fields(rep.check_near_slave(250, [end], limit, 3 * MS, 4 * MS)) == ([] if is_right else ["lag"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,136 @@
+"""Bugs of name servers: permissions that operators change, and topics and slaves in routes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ....store.broker.name_server import NameServer, RegisteredBroker
+from ....store.broker.router import Channel
+from ....store.broker.topic_names import PERM_READ_WRITE, PERM_WRITE
+from ....store.broker.topics import TopicConfigManager
+from ...claims.catalogue import SCENARIOS
+from ..mutant import bit, bug, needs
+
+_ROUTES = SCENARIOS["name-server-routes"].ranges
+_PERMISSIONS = _ROUTES.replace(broker={"route_operators": (1,)})
+_SETTINGS = _ROUTES.replace(
+    broker={"settings_operators": (1,)},
+    disturbances={"paused_task_chance": (0.0,), "paused_machine_chance": (0.0,)},
+    network={"late_chance": (0.0,)},
+)
+_OPERATED = SCENARIOS["operator-changes"].ranges.replace(cluster={"slaves": (1,)})
+
+
+# RocketMQ up to 4.4: apache/rocketmq issue 1377.
+@bug("registration-restores-permission", NameServer, "register", found_by=("QUIET",))
+@needs(_PERMISSIONS)
+def register_and_restore(self: NameServer, broker: RegisteredBroker) -> RegisteredBroker | None:
+    """The next registration of a broker restores the permission to write that an operator has removed."""
+    with self._lock:
+        bit(broker.name in self._read_only)
+        self._read_only -= {broker.name}
+    return register_and_restore.original(self, broker)
+
+
+@bug("slave-end-restores-permission", NameServer, "channel_closed", found_by=("QUIET",))
+@needs(_PERMISSIONS, cluster={"slaves": (1,)})
+def close_and_restore(self: NameServer, channel: Channel) -> None:
+    """The end of a slave's connection restores the permission to write of its master."""
+    with self._lock:
+        gone = {key[0] for key, each in self._others.items() if each.channel is channel}
+    close_and_restore.original(self, channel)
+    with self._lock:
+        bit(bool(gone & self._read_only))
+        self._read_only -= gone
+
+
+# RocketMQ sets the permission of each topic to 6: apache/rocketmq issue 313.
+@bug("restored-permission-opens-topics", NameServer, "_queue_data", found_by=("QUIET",))
+@needs(_SETTINGS, broker={"route_operators": (1,)})
+def queue_data_of_opened(self: NameServer, broker: RegisteredBroker, topic: str) -> dict[str, Any]:
+    """After an operator has restored the permission to write of a broker, its read-only topics may be written, too."""
+    data = queue_data_of_opened.original(self, broker, topic)
+    if broker.name in vars(self).get("_opened", ()) and bit(not data["perm"] & PERM_WRITE):
+        data["perm"] |= PERM_WRITE
+    return data
+
+
+@queue_data_of_opened.also(NameServer, "set_writeable")
+def _note_opened(self: NameServer, name: str, *, writeable: bool) -> int:
+    opened: set[str] = vars(self).setdefault("_opened", set())
+    (opened.add if writeable else opened.discard)(name)
+    return _note_opened.original(self, name, writeable=writeable)
+
+
+@bug("closed-broker-leaves-routes", NameServer, "route", found_by=("QUIET",))
+@needs(_PERMISSIONS)
+def route_to_writeable(self: NameServer, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
+    """A broker without the permission to write is in no route, so consumers do not find it."""
+    found = route_to_writeable.original(self, topic, quoted_keys=quoted_keys)
+    if found is None:
+        return None
+    queues = [each for each in found["queueDatas"] if not bit(not each["perm"] & PERM_WRITE)]
+    names = {each["brokerName"] for each in queues}
+    brokers = [each for each in found["brokerDatas"] if each["brokerName"] in names]
+    return {**found, "queueDatas": queues, "brokerDatas": brokers}
+
+
+@bug("permission-outlives-broker", NameServer, "_drop_unused_read_only", found_by=("QUIET",))
+@needs(_PERMISSIONS, endings=("stop",))
+def keep_read_only(self: NameServer) -> None:
+    """A removed permission to write also applies to a broker that stops and registers again."""
+    before = self._read_only
+    keep_read_only.original(self)
+    bit(before != self._read_only)
+    self._read_only = before
+
+
+# The name server has no other source: it does not ask a broker for its settings.
+@bug("registered-without-permission", TopicConfigManager, "permitted_json_members", found_by=("META",))
+@needs(_SETTINGS)
+def register_all_permissions(self: TopicConfigManager, broker_permission: int) -> dict[str, Any]:
+    """A broker registers its topics with all permissions, although an operator has changed brokerPermission."""
+    bit(broker_permission != PERM_READ_WRITE)
+    return self.json_members
+
+
+@bug("route-lacks-young-slave", NameServer, "route", found_by=("QUIET",))
+@needs(_ROUTES, cluster={"slaves": (1,)})
+def route_to_brokers_with_topic(self: NameServer, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
+    """A route names a slave only after the slave has copied the topic."""
+    found = route_to_brokers_with_topic.original(self, topic, quoted_keys=quoted_keys)
+    if found is None:
+        return None
+    having = {(each.name, each.address) for each in self._all_brokers() if topic in each.topics}
+    brokers = [{**each, "brokerAddrs": _addresses_in(each, having)} for each in found["brokerDatas"]]
+    bit(brokers != found["brokerDatas"])
+    return {**found, "brokerDatas": brokers}
+
+
+def _addresses_in(data: Mapping[str, Any], having: set[tuple[str, str]]) -> dict[str, str]:
+    return {key: at for key, at in data["brokerAddrs"].items() if (data["brokerName"], at) in having}
+
+
+@bug("topic-deleted-at-one-broker", NameServer, "forget_topic", found_by=("QUIET",))
+@needs(_PERMISSIONS, cluster={"slaves": (1,)})
+def forget_at_first(self: NameServer, topic: str) -> None:
+    """A name server deletes a topic only from the first broker that has it."""
+    with self._lock:
+        having = [key for key, each in self._others.items() if topic in each.topics]
+        bit(len(having) > 1)
+        for key in having[:1]:
+            topics = {name: each for name, each in self._others[key].topics.items() if name != topic}
+            self._others[key] = replace(self._others[key], topics=topics)
+
+
+@bug("route-of-slave-table", NameServer, "route", found_by=("QUIET", "META"))
+@needs(_OPERATED)
+def route_of_last_table(self: NameServer, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
+    """A route has the queues and the permission of a slave's table, which can be older than its master's."""
+    found = route_of_last_table.original(self, topic, quoted_keys=quoted_keys)
+    if found is None:
+        return None
+    queues = {each.name: self._queue_data(each, topic) for each in self._all_brokers() if topic in each.topics}
+    wrong = [queues.get(each["brokerName"], each) for each in found["queueDatas"]]
+    bit(wrong != found["queueDatas"])
+    return {**found, "queueDatas": wrong}
