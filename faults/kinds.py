@@ -531,6 +531,13 @@ class FaultKind(StrEnum):
         "the file is truncated, or eight of its bytes are set, in the image; the log has the same information",
         "general operating experience",
     )._replace(by_scenarios=True)
+    SEGMENT_MADE_AHEAD = _rest(
+        "segment made ahead",
+        "an empty segment of the log was behind a missing or an unfinished one at a restart",
+        "RocketMQ makes segments ahead and never syncs their directory, so a power cut can lose the earlier one",
+        "empty segments are added to the image of a stopped store; the next start removes them",
+        "RocketMQ 4.9, AllocateMappedFileService",
+    )._replace(by_scenarios=True)
     LOST_SECTOR = _rest(
         "lost sector",
         "a sector at the end of the log was zeroed while the store was off",

@@ -142,6 +142,7 @@ LIMITS: tuple[Limit, ...] = (
     Limit(
         (
             *("old blocks", "odd size", "stray file", "damaged checkpoint", "lost sector"),
+            "segment made ahead",
             *("flipped number", "zeroed sector", "second start"),
         ),
         (_ALONE,),

@@ -23,6 +23,7 @@ _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
     ),
     FaultKind.STRAY_FILE: (LifeEnding.STOP_AND_STRAYS,),
     FaultKind.DAMAGED_CHECKPOINT: (LifeEnding.STOP_AND_STRAYS,),
+    FaultKind.SEGMENT_MADE_AHEAD: (LifeEnding.STOP_AND_STRAYS,),
     FaultKind.LOST_SECTOR: (LifeEnding.STOP_AND_DAMAGE,),
     FaultKind.DAMAGED_RECORD: (LifeEnding.STOP_AND_DAMAGED_RECORD,),
     FaultKind.FLIPPED_NUMBER: (LifeEnding.STOP_AND_FLIPPED_NUMBER,),

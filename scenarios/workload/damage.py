@@ -8,6 +8,7 @@ from ...sim.choices import Stream
 from ...store.config import StoreConfig
 from ...store.directories import directory_of
 from ...store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
+from ...store.log.segment import segment_name
 from ...store.message_store import MessageStore
 from ..oracle.known_damage import DamagedBytes
 from ..oracle.put_entry import PutEntry
@@ -99,6 +100,22 @@ def foreign_paths(image: Image, store: MessageStore) -> list[str]:
         topic, queue_id, name = queue_files[0].rsplit("/", 2)
         paths += [f"{topic}/old/{name}", f"{topic}/{queue_id}/{name}.bak"]
     return paths
+
+
+def add_segments_made_ahead(image: Image, store: MessageStore, stream: Stream) -> Image:
+    """Add an empty segment two sizes after the newest one, and at random an unfinished one before it.
+
+    RocketMQ makes segments ahead and does not sync their directory, so a power cut can lose any of them.
+    """
+    newest = store.log.segments[-1]
+    directory, size_bytes = directory_of(newest.file.path), newest.size_bytes
+    next_path, last_path = (
+        f"{directory}/{segment_name(base)}" for base in (newest.end_offset, newest.end_offset + size_bytes)
+    )
+    unfinished_bytes = stream.choice((None, 0, size_bytes // 2), "bytes of an unfinished segment")
+    if unfinished_bytes is not None:
+        image = image_with_file(image, next_path, bytes(unfinished_bytes))
+    return image_with_file(image, last_path, bytes(size_bytes))
 
 
 def files_of_queues(image: Image, store: MessageStore) -> list[str]:

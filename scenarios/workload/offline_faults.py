@@ -98,7 +98,7 @@ class OfflineFaults:
         return image
 
     def _add_foreign_and_damaged_files(self, image: Image, store: MessageStore) -> Image:
-        """Add foreign files, truncate a queue file and damage the checkpoint, each with some probability.
+        """Add foreign files and segments, truncate a queue file, damage the checkpoint, each with some probability.
 
         If a record has a wrong queueOffset, its queue is not truncated, because only the queue has the right offset.
         """
@@ -129,6 +129,9 @@ class OfflineFaults:
         if after != before:
             image = damage.image_with_file(image, path, after)
             self.injected["damaged checkpoint"] += 1
+        if store.log.segments and stream.chance(0.5, "segments made ahead"):
+            image = damage.add_segments_made_ahead(image, store, stream)
+            self.injected["segment made ahead"] += 1
         return image
 
     def _raise_queue_file_size(self, image: Image, store: MessageStore) -> None:

@@ -4,7 +4,7 @@
 
 `all_sites` has all mutants. The command hunts the first few of each operator and component, in the order of a hash of
 their names. So the selection is arbitrary and changes only with the code. Sites in code that no run reaches are
-skipped; UNREACHED has the condition for reaching each.
+skipped; UNREACHED has the condition for reaching each. `record` shows which mutants ran.
 """
 
 from collections import defaultdict

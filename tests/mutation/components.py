@@ -58,7 +58,7 @@ COMPONENTS: dict[str, Component] = {
                 "messages_each": (8, 16, 24),
                 "pauses": {"chance": (0.0, 0.5), "ms_max": (30, 100, 3000)},
                 "retention": {"deletes_segments": (False, True, True), "deletes_queues": (False, True)},
-                "endings": (*_CRASHES, "stop and odd file"),
+                "endings": (*_CRASHES, "stop and odd file", "stop and strays"),
             },
         ),
         Component(

@@ -247,11 +247,18 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:flush.GroupCommitService.commit#1": (
         "equivalent: a request that ends where the durable part does is asked about once more, with the same answer"
     ),
+    "off-by-one:group_admin.GroupAdminProcessor.clone_offset#1": (
+        "gap: the group that an operator clones would need the offset 0"
+    ),
     "off-by-one:group_transfer.GroupTransfer._status_of#1": (
         "gap: a slave would have to be exactly haSlaveFallbehindMax behind"
     ),
+    "off-by-one:ha_service.HAConnection._process_first_report#3": ("equivalent: only a mark is hit that should not be"),
     "off-by-one:ha_service.HAConnection.has_range#2": (
         "gap: no check compares FLUSH_SLAVE_TIMEOUT with what the slave has reported by then"
+    ),
+    "off-by-one:index_recovery.IndexRecovery._keyed_records#1": (
+        "equivalent: a scan that begins at the end of a segment finds no record"
     ),
     "off-by-one:index_recovery.IndexRecovery._remove_other_files#2": (
         "equivalent: only a mark is hit that should not be"
@@ -265,6 +272,9 @@ SURVIVORS: dict[str, str] = {
     "off-by-one:queue_replay.QueueReplay._is_continued_by#2": (
         "equivalent: two entries never point to the same record"
     ),
+    "off-by-one:schedule.ScheduleMessageService._advance_to_logged_copies#1": (
+        "equivalent: progress is set to the offset where it is"
+    ),
     "off-by-one:segment.Segment.zero_from#1": "equivalent: no bytes are synced once more",
     "off-by-one:segment_queue.SegmentQueue.truncate#2": "equivalent: a position is set to where it is",
     "off-by-one:server.RemotingServer._receive#1": ("gap: a body would have to be exactly as long as the limit"),
@@ -275,16 +285,51 @@ SURVIVORS: dict[str, str] = {
     "short-by-one:cleaning.CleanCommitLog.delete_manually#1": (
         "equivalent: an order to delete lasts nineteen passes; what they leave goes with the next order, or at its hour"
     ),
+    "short-by-one:consume_queue_ext.ConsumeQueueExt.truncate_to_last_used#1": (
+        "equivalent: the end of recovery syncs the units, which moves the position over the durable files"
+    ),
+    "short-by-one:flush_queues.FlushConsumeQueueService.flush_thoroughly#1": (
+        "equivalent: dispatch goes on past the end of a segment, and the next thorough flush lets it expire"
+    ),
     "short-by-one:index_file.IndexFile._publish_header#1": (
         "equivalent: readers take the entry at the count for one that is there, and a full file is synced later"
+    ),
+    "short-by-one:index_file.IndexFile._write_buffered_entries#1": (
+        "equivalent: readers take the entry at the count for one that is there"
+    ),
+    "short-by-one:recovery.Recovery._set_log_positions#1": (
+        "equivalent: the end of recovery syncs the log, which moves the position over the durable segments"
+    ),
+    "skip-advance:consume_queue.ConsumeQueue.set_recovered_end#1": (
+        "equivalent: the end of recovery syncs the queues, which moves the position over the durable files"
+    ),
+    "skip-advance:consume_queue_ext.ConsumeQueueExt.truncate_to_last_used#1": (
+        "equivalent: the end of recovery syncs the units, which moves the position over the durable files"
+    ),
+    "skip-advance:dispatch.DispatchService._dispatch_segment#2": (
+        "gap: the endless loop uses up its CPU time before the steps that make a run endless, and a cut by CPU "
+        "time cannot be repeated"
+    ),
+    "skip-advance:recovery.Recovery._set_log_positions#1": (
+        "equivalent: the end of recovery syncs the log, which moves the position over the durable segments"
+    ),
+    "stale-position:broker_admin.BrokerAdminProcessor.topic_stats#1": (
+        "equivalent: only the method is read early, and called when its value is needed"
     ),
     "stale-position:cleaning.CleanCommitLog.remove_expired#1": (
         "equivalent: an order to delete that comes while the disk is measured counts from the next pass on"
     ),
+    "stale-position:consumer_filter.BloomFilter.bit_positions#1": ("equivalent: the size of a filter never changes"),
     "stale-position:flush.FlushCommitLogService.flush_to#1": _LATE_PUT,
+    "stale-position:flush.FlushRealTimeService.run_once#1": (
+        "equivalent: what came during the wait is flushed at the next interval, or by the stop"
+    ),
     "stale-position:index_file.IndexFile.end_building#1": ("equivalent: nobody else adds entries while recovery does"),
     "stale-position:message_store.MessageStore._require_readable#1": (
         "equivalent: a refusal that comes while a reader asks counts from the next one on"
+    ),
+    "stale-position:parts.BrokerParts.consume_progress#1": (
+        "equivalent: only the method is read early, and called when its value is needed"
     ),
     "stale-position:schedule.ScheduleMessageService._deliver_level#1": (
         "equivalent: dispatch wakes delivery for what it has not seen the end of"
@@ -292,14 +337,26 @@ SURVIVORS: dict[str, str] = {
     "stale-position:segment_queue.SegmentQueue.truncate#1": (
         "equivalent: recovery is alone, nobody moves the position while it cuts"
     ),
+    "stale-position:segment_times._last_stored_ms#1": (
+        "equivalent: recovery is alone, nobody moves the end of the log"
+    ),
+    "stale-position:transient_pool.CommitRealTimeService.commit#1": (
+        "equivalent: the next commit tells the other services, or their stop"
+    ),
     "swap:allocate.AllocateMappedFileService.make_durable#1": (
         "equivalent: the segment is handed out only after both syncs"
     ),
     "swap:commit_log.CommitLog._append_plain#1": (
         "gap: the flusher would have to read the store time in the one switch between the two"
     ),
+    "swap:connections.Connections.stop_receiving#1": (
+        "gap: no check bounds a stop that waits five seconds for a turn of the idle server"
+    ),
     "swap:flush_queues.FlushConsumeQueueService.flush_thoroughly#1": (
         "gap: another task would have to meet a failed sync of a queue while all queues are flushed"
+    ),
+    "swap:ha_service.HAConnection._process_first_report#1": (
+        "equivalent: nobody reads either position before the first report is set, which comes after both"
     ),
     "swap:index_file.IndexFile.put_key#1": (
         "equivalent: readers pass over a slot that leads to the count or beyond, and a crash's open file is built again"
@@ -307,6 +364,9 @@ SURVIVORS: dict[str, str] = {
     "swap:index_service.IndexFiles.sync_names#1": "equivalent: who asks goes on only after both syncs",
     "swap:schedule.ScheduleMessageService.persist_correction#1": (
         "equivalent: if persisting fails the store does not start, and the flag goes with it"
+    ),
+    "swap:segment.Segment.close_with_blank#1": (
+        "equivalent: readers look where the blank record begins only once the segment counts as full, which is set last"
     ),
     "swap:segment.Segment.set_positions#1": (
         "equivalent: recovery is alone, and nobody reads the one position without the other"
@@ -434,5 +494,12 @@ UNREACHED: dict[str, str] = {
         "no consumer of its component's runs pulls with a later version than its heartbeat had"
     ),
     "ignore-error:subscriptions._read_short_name#1": "no client of a run has a long name",
+    "drop-lock:name_server.NameServer.version_of#1": "no broker asks for the version of its topics",
+    "negate-condition:name_server.NameServer.set_writeable#1": (
+        "no operator changes the write permission of a broker at a name server"
+    ),
+    "stale-position:connections.Connections.close_slowest_clients#1": (
+        "no clients of a run hold more bytes than a server permits"
+    ),
 }
 """Sites that no run reaches, by id, with the condition for reaching each. The next site is hunted instead."""

@@ -20,6 +20,7 @@ FOUND_AT_ONCE = [
     "ignore-error:message_store.MessageStore._acquire_file_lock#2",
     "negate-condition:dispatch.DispatchService.dispatch_available#3",
     "off-by-one:cleaning.CleanConsumeQueue.remove_expired_queues#1",
+    "off-by-one:segment_queue.SegmentQueue._is_file_all_zero#1",
     "short-by-one:message_store.MessageStore.recover#1",
     "skip-advance:message_store.MessageStore.shutdown#2",
     "swap:service.Service.shutdown#1",

@@ -87,7 +87,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.3)},
         consumers=(0, 1),
     ),
-    # While the store is off, foreign files appear, a queue file is truncated or the checkpoint is damaged.
+    # While the store is off, foreign files and empty segments appear, a queue file is truncated or the checkpoint is
+    # damaged.
     Scenario.define(
         "foreign-and-damaged-files",
         "after foreign files appear or derived files are damaged, the store opens with all messages and does not "

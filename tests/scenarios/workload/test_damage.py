@@ -13,6 +13,7 @@ from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.damage import (
     DamagedImage,
+    add_segments_made_ahead,
     expose_old_blocks,
     log_files,
     shorten_segment,
@@ -187,6 +188,20 @@ def test_the_first_of_several_segments_is_shortened_by_a_sector() -> None:
     assert odd.files[first].content == image.files[first].content[:-512]
     assert log_files(odd, store) == {first: odd.files[first], last: image.files[last]}
     assert shorten_segment(*stopped_store(2, 500)) is None
+
+
+def test_segments_made_ahead_are_empty_and_leave_a_gap_or_follow_an_unfinished_one() -> None:
+    image, store = stopped_store(4, 500)
+    size_bytes, end = store.log.segment_bytes, store.log.segments[-1].end_offset
+    next_path, last_path = (f"{ROOT}/commitlog/{base:020d}" for base in (end, end + size_bytes))
+    unfinished = set()
+    for seed in range(20):
+        ahead = add_segments_made_ahead(image, store, Choices(str(seed)).stream("ahead"))
+        added = {path: file.content for path, file in ahead.files.items() if path not in image.files}
+        assert added.pop(last_path) == bytes(size_bytes)
+        unfinished.add(added.pop(next_path, None))
+        assert added == {}
+    assert unfinished == {None, b"", bytes(size_bytes // 2)}
 
 
 def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_a_violation(
