@@ -1,5 +1,6 @@
 """Failure text: describes the claim, the violations and the events before them."""
 
+import re
 from collections.abc import Iterator
 
 from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
@@ -7,13 +8,22 @@ from ...oracle.evidence import Violation
 from .failure import FailingRun, Failure
 
 VIOLATIONS_MAX = 3
+_CODE = re.compile(r"\[([\w/]+\.py:\d+)[^]]*\]$")
+"""The line of code at the end of an event, relative to `store/`."""
 
 
 def failure_text(failure: Failure, again: str = "", *, original: bool = False) -> FailureText:
     """Describe the shrunk run, or the original run if the failure is not shrunk or `original` is true."""
     breach = failure.original if original else failure.smallest
     seed = f"{'' if breach is failure.original else 'shrunk from '}seed {failure.seed}"
-    return FailureText(failure.scenario, list(_failure_lines(failure.claim, breach)), again, seed)
+    lines = list(_failure_lines(failure.claim, breach))
+    return FailureText(failure.scenario, lines, again, seed, code=_first_code_place(breach))
+
+
+def _first_code_place(breach: FailingRun) -> str:
+    """Return the line of code of the first event of the story that has one. The story begins near the cause."""
+    found = next((match for match in map(_CODE.search, breach.story) if match), None)
+    return "" if found is None else f"store/{found[1]}"
 
 
 def _failure_lines(claim: str, breach: FailingRun) -> Iterator[TextLine]:
