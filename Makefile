@@ -51,10 +51,11 @@ coverage: $(DEV)  ## the tests of store/ and faults/ with the line coverage of b
 	$(TESTS) -m "not slow" tests/store tests/faults --reruns 2 --only-rerun "Exception ignored in thread started by" \
 		--cov --cov-report=term --cov-fail-under=90
 
-lint: $(DEV)  ## style, then types
+lint: $(DEV)  ## style, then types, then workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p tornlog -p tests.bench -p tests.conformance
+	$(BIN)/zizmor --quiet --offline .github action.yml
 
 # Python allocates by malloc here, so that the sanitizer knows the bounds of every object.
 SANITIZED := build/sanitized
