@@ -16,8 +16,8 @@ from .model import Failures, On, Result
 
 _SHOWN_MAX = 10
 """Maximum number of errors that GitHub shows per step."""
-_ESCAPED_IN_TEXT = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-_ESCAPED_IN_FIELDS = _ESCAPED_IN_TEXT | {":": "%3A", ",": "%2C"}
+_ESCAPED_IN_TEXT = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_ESCAPED_IN_FIELDS = _ESCAPED_IN_TEXT | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 def print_annotations(result: Result) -> None:
@@ -55,9 +55,5 @@ def _place_fields(failure: FailureText, workspace: Path) -> dict[str, str]:
 
 def _error(place: dict[str, str], title: str, text: str) -> str:
     fields = {**place, "title": title}
-    written = ",".join(f"{name}={_escape(value, _ESCAPED_IN_FIELDS)}" for name, value in fields.items())
-    return f"::error {written}::{_escape(text, _ESCAPED_IN_TEXT)}"
-
-
-def _escape(text: str, escaped: dict[str, str]) -> str:
-    return text.translate(str.maketrans(escaped))
+    written = ",".join(f"{name}={value.translate(_ESCAPED_IN_FIELDS)}" for name, value in fields.items())
+    return f"::error {written}::{text.translate(_ESCAPED_IN_TEXT)}"

@@ -159,10 +159,10 @@ def test_the_ci_action_annotates_the_pull_request_and_shrinks_failures_before_it
 
     assert failing.returncode == 1, failing.stdout + failing.stderr
     assert list(runner.did)[-2:] == ["Run scenarios", "Shrink failures"]
-    assert "\n::error file=store/" in failing.stderr
+    assert "::error file=store/" in failing.stderr
     failures = [json.loads(path.read_text()) for path in runner.workspace.glob("tornlog-out/failures/*.json")]
     assert failures
-    assert all(failure["shrunk"] for failure in failures)
+    assert all(document["failure"]["shrunk"] for document in failures)
     ids = [step.get("id", step.get("uses", "")) for step in action["runs"]["steps"]]
     assert ids.index("run") < ids.index("shrink") < len(ids) - 1
     assert ids[-1].startswith("actions/upload-artifact@")

@@ -10,6 +10,8 @@ from .failure import FailingRun, Failure
 VIOLATIONS_MAX = 3
 _CODE = re.compile(r"\[([\w/]+\.py:\d+)[^]]*\]$")
 """The line of code at the end of an event, relative to `store/`."""
+_LOST = re.compile(r" lost: (?P<change>.+), made at (?P<time>.+) by (?P<task>[^,]+),")
+"""A change that a power cut removed, with the time and the task of its event."""
 
 
 def failure_text(failure: Failure, again: str = "", *, original: bool = False) -> FailureText:
@@ -17,13 +19,17 @@ def failure_text(failure: Failure, again: str = "", *, original: bool = False) -
     breach = failure.original if original else failure.smallest
     seed = f"{'' if breach is failure.original else 'shrunk from '}seed {failure.seed}"
     lines = list(_failure_lines(failure.claim, breach))
-    return FailureText(failure.scenario, lines, again, seed, code=_first_code_place(breach))
+    return FailureText(failure.scenario, lines, again, seed, code=_code_place(breach.story))
 
 
-def _first_code_place(breach: FailingRun) -> str:
-    """Return the line of code of the first event of the story that has one. The story begins near the cause."""
-    found = next((match for match in map(_CODE.search, breach.story) if match), None)
-    return "" if found is None else f"store/{found[1]}"
+def _code_place(story: list[str]) -> str:
+    """Return the line of code of the first lost change or, if the story has none, of its last event with a line."""
+    places = [(line, found[1]) for line in story if (found := _CODE.search(line))]
+    lost = next((found for line in story if (found := _LOST.search(line))), None)
+    if lost is not None:
+        made = f"{lost['time']}  {lost['task']}: {lost['change']}"
+        places = [one for one in places if made in one[0]] or places
+    return f"store/{places[-1][1]}" if places else ""
 
 
 def _failure_lines(claim: str, breach: FailingRun) -> Iterator[TextLine]:

@@ -10,6 +10,8 @@ from typer.testing import Result as Done
 from tornlog.faults.simulation.failure_text import FailureText, LineKind, TextLine
 from tornlog.reports.results.annotations import annotation_lines
 from tornlog.reports.results.model import FailureGroup, Failures, On, Result, Tone, Verdict
+from tornlog.scenarios.campaigns.failures.failure import Failure
+from tornlog.scenarios.campaigns.failures.failure_text import failure_text
 
 FAILURE = FailureText("a: b, c", [TextLine(LineKind.CLAIM, "none"), TextLine(LineKind.TEXT, "100% of\nit")], "again x")
 
@@ -59,6 +61,21 @@ def test_a_command_that_failed_for_another_reason_has_one_error_with_its_verdict
 def test_a_passed_command_has_no_errors_and_others_at_most_ten(workspace: Path) -> None:
     assert lines_of(workspace, FAILURE, exit_code=0) == []
     assert len(lines_of(workspace, *[FAILURE] * 11)) == 10
+
+
+def test_the_annotated_line_of_the_store_made_the_lost_change_or_is_the_last_one(failure: Failure) -> None:
+    made = "16.300 ms  life-1/allocate: create commitlog/0  [log/allocate.py:228]"
+    lost = "84.392 ms  disk: power cut: name lost: create commitlog/0, made at 16.300 ms by life-1/allocate, and so on"
+    others = ["1.202 ms  life-0/allocate: create commitlog/0  [log/allocate.py:9]", made]
+    last = "84.392 ms  life-1/producer-0: kill life-1  [log/commit_log.py:133 < message_store.py:370]"
+
+    def code_of(*story: str) -> str:
+        return failure_text(replace(failure, original=replace(failure.original, story=list(story)))).code
+
+    assert code_of(*others, last, lost) == "store/log/allocate.py:228"
+    assert code_of(*others, last) == "store/log/commit_log.py:133"
+    assert code_of(last, lost) == "store/log/commit_log.py:133"
+    assert code_of(lost) == ""
 
 
 def test_a_run_with_a_summary_annotates_the_line_of_the_store_in_jobs_of_github(
