@@ -113,9 +113,10 @@ dist:  ## dist/ of the last commit: sdist and wheel, checked, and tried in an em
 
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-release: dist  ## a tag of the version, pushed: the workflow `release` builds, tests, signs and publishes it
-	test -z "$$(git status --porcelain)"
+release:  ## a tag of the version, pushed: the workflow `release` builds, tests, signs and publishes it
+	@test -z "$$(git status --porcelain)" || { echo "the working tree has changes: commit them first"; exit 1; }
 	$(PYTHON) .ci/release_notes.py "v$(VERSION)" >/dev/null
+	.ci/dist
 	git tag --annotate "v$(VERSION)" --message "tornlog $(VERSION)"
 	git push origin "v$(VERSION)"
 

@@ -32,7 +32,8 @@ def release_notes(root: Path, tag: str | None = None, repository: str | None = N
         if tag != f"v{version}":
             raise ValueError(f"tag: expected v{version}, found {tag}")
         if PLACEHOLDER in source.split("/") or (repository and source != f"https://github.com/{repository}"):
-            raise ValueError(f"pyproject.toml: urls: expected the public repository {repository or ''}, found {source}")
+            expected = f"https://github.com/{repository}" if repository else "the address of the public repository"
+            raise ValueError(f"pyproject.toml: urls: expected {expected}, found {source}")
     return section[1].strip() + "\n"
 
 

@@ -68,8 +68,8 @@ def test_the_notes_of_a_release_are_its_section_of_the_changelog(checkout: Path)
         ("__init__.py", f'"{VERSION}"', '"9.1"', f"__init__.py: expected version {VERSION}, found 9.1"),
         ("CITATION.cff", f": {VERSION}", ": 9.1", f"CITATION.cff: expected version {VERSION}, found 9.1"),
         ("CHANGELOG.md", f"## {VERSION}\n", "## Unreleased\n", f"expected a section '## {VERSION}', found none"),
-        ("pyproject.toml", "/someone/", "/OWNER/", "expected the public repository"),
-        ("pyproject.toml", "/someone/", "/other/", "expected the public repository someone/tornlog"),
+        ("pyproject.toml", "/someone/", "/OWNER/", "expected https://github.com/someone/tornlog, found"),
+        ("pyproject.toml", "/someone/", "/other/", "expected https://github.com/someone/tornlog, found"),
     ],
 )
 def test_a_release_is_refused_while_its_files_disagree(
