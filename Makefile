@@ -11,7 +11,7 @@ CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.[ch] faults/probe/tracing/native/*.[ch])
 
-.PHONY: run check test test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real calibrate conformance soak docs pictures hooks clean
+.PHONY: run check test test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real calibrate conformance soak dist release docs pictures hooks clean
 
 run: $(CORE)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --first-seed 0 --out out
@@ -51,10 +51,11 @@ coverage: $(DEV)  ## the tests of store/ and faults/ with the line coverage of b
 	$(TESTS) -m "not slow" tests/store tests/faults --reruns 2 --only-rerun "Exception ignored in thread started by" \
 		--cov --cov-report=term --cov-fail-under=90
 
-lint: $(DEV)  ## style, then types
+lint: $(DEV)  ## style, then types, then workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p tornlog -p tests.bench -p tests.conformance
+	$(BIN)/zizmor --quiet --offline .github action.yml
 
 # Python allocates by malloc here, so that the sanitizer knows the bounds of every object.
 SANITIZED := build/sanitized
@@ -106,6 +107,18 @@ conformance: $(DEV)  ## the real RocketMQ recorded on its JVM: which published f
 
 soak: $(DEV)  ## a broker among hostile clients for ten minutes
 	$(BIN)/python -m tests.soak --time 10m
+
+dist:  ## dist/ of the last commit: sdist and wheel, checked, and tried in an empty environment of each PYTHONS
+	.ci/dist
+
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+release:  ## a tag of the version, pushed: the workflow `release` builds, tests, signs and publishes it
+	@test -z "$$(git status --porcelain)" || { echo "the working tree has changes: commit them first"; exit 1; }
+	$(PYTHON) .ci/release_notes.py "v$(VERSION)" >/dev/null
+	.ci/dist
+	git tag --annotate "v$(VERSION)" --message "tornlog $(VERSION)"
+	git push origin "v$(VERSION)"
 
 docs: $(DEV)  ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

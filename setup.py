@@ -4,7 +4,10 @@ The repository root is itself one of the packages, which no setting of pyproject
 the cores are left out, and the code in Python does all of their work. The recorder's is for Linux alone.
 """
 
+import re
 import sys
+import tomllib
+from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_py import build_py
@@ -36,7 +39,16 @@ def core(name: str, folder: str, sources: tuple[str, ...], headers: tuple[str, .
     )
 
 
+def description() -> str:
+    """Return README.md with absolute links, because a package index shows it without the repository."""
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    pages = f"{project['urls']['Source']}/blob/v{project['version']}/"
+    return re.sub(r"\]\((?!https?://|#)", f"]({pages}", Path("README.md").read_text())
+
+
 setup(
+    long_description=description(),
+    long_description_content_type="text/markdown",
     packages=["tornlog"]
     + [f"tornlog.{name}" for name in find_packages(include=[*FOLDERS, *(f"{one}.*" for one in FOLDERS)])],
     ext_modules=[

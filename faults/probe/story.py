@@ -139,14 +139,18 @@ def where(stack: Sequence[SourceLine]) -> str:
     """Return the innermost line of the user's program, and the line of a library that it called."""
     if not stack:
         return ""
-    own = next((place for place in stack if not _is_library(place.file)), None)
-    own = own or next((place for place in stack if not _is_standard(place.file)), stack[0])
-    inner = stack[0]
+    own, inner = own_line(stack), stack[0]
     if inner == own:
         return _file_and_line(os.path.basename(own.file), own)
     library = _file_and_line(_relative_to_library(inner.file), inner)
     function = f" {inner.function}" if inner.line and not library.endswith(inner.function) else ""
     return f"{_file_and_line(os.path.basename(own.file), own)} ({library}{function})"
+
+
+def own_line(stack: Sequence[SourceLine]) -> SourceLine:
+    """Return the innermost line of the user's program, else of an installed package, else of any library."""
+    own = next((place for place in stack if not _is_library(place.file)), None)
+    return own or next((place for place in stack if not _is_standard(place.file)), stack[0])
 
 
 def _file_and_line(file: str, place: SourceLine) -> str:

@@ -60,6 +60,8 @@ class FailureText:
     """Directory with the files after the crash."""
     links: Sequence[tuple[str, str]] = ()
     """Links to files: text, and path relative to the directory of the page."""
+    code: str = ""
+    """Line of code to look at first, as `path:line`; the path may be relative to the root of the checkout."""
 
 
 def step_lines(lines: Sequence[TextLine]) -> list[str]:

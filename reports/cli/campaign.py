@@ -28,6 +28,7 @@ from ...sim.process import CPU_SECONDS_MAX, CpuLimitReached, cpu_limit
 from ...sim.schedule import parse_schedule
 from ..results.leaving import write_result_and_exit
 from ..timeline.recording.recorder import record_seed
+from .comparison import EarlierCampaign
 from .console import print_error, print_note, show_progress
 from .determinism import check_processes
 from .kept_seeds import SeedCorpus
@@ -62,6 +63,7 @@ def run_campaign(asked: RunOptions) -> NoReturn:
     if asked.time is not None or wanted is None:
         seconds = _SECONDS if asked.time is None else parse_seconds(asked.time)
     _check_determinism(asked, scenarios)
+    against = None if asked.against is None else EarlierCampaign.read(asked.against)
     out = asked.out
     if not any(is_option_given(asked.context, name) for name in asked.context.params if name != "verbose"):
         out = Path("out")
@@ -106,7 +108,17 @@ def run_campaign(asked: RunOptions) -> NoReturn:
         reach = CampaignReach.of_campaign(len(scenarios), not_run, interruption)
         outcome = corpus.record_run({tally.scenario.name: tally for tally in tallies})
         results = RunResults(
-            line, tallies, took, broken, mutant, version, never, reach=reach, first_seed=first, corpus=outcome
+            line,
+            tallies,
+            took,
+            broken,
+            mutant,
+            version,
+            never,
+            reach=reach,
+            first_seed=first,
+            against=against,
+            corpus=outcome,
         )
         results, page, files = _write_failure_files(results, asked, scenarios[0], out)
         interrupted = interruption.exit_code if interruption.is_requested else None

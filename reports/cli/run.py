@@ -5,8 +5,9 @@ JSON, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "claim", "s
 with a verdict}, "tried": [{"invariant", "disk", "seeds"}], "broken": [likewise]}], "not_run": [names of scenarios],
 "interrupted": true or false, "first_seed": first seed of a time budget, else null, "failures": [paths], "pairs":
 {"met", "can", "never": [[name, name]]}, "seconds"}`; with kept seeds (--corpus) also "corpus", as of `probe`; with
---out also "report": path; with --timeline or --trace also "drawn": `[paths]`; with --require-coverage also "never":
-`{"faults": [names], "marks": [names], "scenarios": [names]}`; with --as also "version": `{"id", "bugs": [{"id",
+--out also "report": path; with --against also "against": `[{"name", "change", "before": broken seeds, "now":
+likewise}]`; with --timeline or --trace also "drawn": `[paths]`; with --require-coverage also "never": `{"faults":
+[names], "marks": [names], "scenarios": [names]}`; with --as also "version": `{"id", "bugs": [{"id",
 "verdict": "has", "has not" or "not certain", "on", "reason", "left_out"}], "deviations": {id: text}, "broken":
 [{"promise", "kind", "times", "scenarios": {name: times}, "scenario", "seed", "causes": [{"id", "tries", "mended",
 "enough"}], "clean", "again": command}]}`.
@@ -100,6 +101,9 @@ class RunOptions:
         help="Fail if a kind of fault is never injected, a mark never reached, or a scenario not run.",
     )
     verbose: bool = option(False, "--verbose", help="Show a row for every scenario, fault and mark.")
+    against: Path | None = option(
+        None, metavar="FILE", exists=True, dir_okay=False, help="Compare with the --json of another commit's code."
+    )
     corpus: CorpusDir = Path(CORPUS)
     no_corpus: NoCorpus = False
     out: Path | None = option(

@@ -35,6 +35,7 @@ from ..results.model import (
     Tone,
     Verdict,
 )
+from .comparison import EarlierCampaign
 from .corpus import CorpusOutcome
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC
 from .reporting import FailureLinks, skipped_cases
@@ -68,6 +69,7 @@ class RunResults:
     first_seed: int | None = None
     paths: Sequence[Path] = ()
     drawn: Sequence[Path] = ()
+    against: EarlierCampaign | None = None
     corpus: CorpusOutcome | None = None
     """The results of stored seeds from earlier runs, if any."""
 
@@ -167,6 +169,8 @@ def _blocks(results: RunResults, found: Mapping[str, FailureText]) -> Iterator[R
         broken = f"{version.id} breaks {count_text(promises, 'promise')} in {count_text(ways, 'way')}"
         yield Lines("", On.TERMINAL | On.VERBOSE, lines=[*_bug_lines(version), *([broken] if ways else [])])
     yield Lines("", On.TERMINAL | On.PAGE | On.SUMMARY, lines=[] if results.corpus is None else results.corpus.lines)
+    if results.against is not None:
+        yield from results.against.blocks(tallies)
     yield _broken_table(results)
     note = "The first run of each scenario, for each kind of violation."
     yield Failures("Failures", On.PAGE, "failures", note, [_failure_group(row, found) for row in results.broken])
@@ -344,6 +348,8 @@ def _json_document(results: RunResults) -> dict[str, Any]:
     }
     if results.corpus is not None:
         document["corpus"] = results.corpus.to_json()
+    if results.against is not None:
+        document["against"] = results.against.to_json(results.tallies)
     if results.drawn:
         document["drawn"] = [str(path) for path in results.drawn]
     if results.never:

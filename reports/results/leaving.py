@@ -38,9 +38,11 @@ def write_result_and_exit(
         with files.writing(), results_written("--junit"):
             write_junit(junit, result)
     if summary is not None:
+        from .annotations import print_annotations
         from .markdown import append_summary
 
         with files.writing(), results_written("--summary"):
             append_summary(summary, result)
+        print_annotations(result)
     print_result(result, json_file, paths, verbose=verbose)
     files.exit(result.exit_code)

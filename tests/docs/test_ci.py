@@ -16,6 +16,10 @@ from tornlog.reports.cli.options import CORPUS
 
 Done = subprocess.CompletedProcess[str]
 _BLOCK = re.compile(r"^```yaml\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_GROOVY = re.compile(
+    r"^```groovy\n.*sh '''\n(?P<script>.*)'''\n.*junit '(?P<junit>.*?)'.*artifacts: '(?P<kept>\w+)/\*\*'.*^```$",
+    re.MULTILINE | re.DOTALL,
+)
 _INPUT = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
 _FAST = {"scenarios": "segment-rollover-crash\n  clean-shutdown", "seeds": "3", "jobs": "1"}
 
@@ -51,7 +55,7 @@ OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
 
 
 class Runner:
-    """A GitHub runner, as a composite action sees it. `did`: the names of its steps so far."""
+    """A GitHub runner, as a composite action sees it. `did`: the steps of the last run, by name."""
 
     def __init__(self, action: dict[str, Any], source: Path, offline_python: Path, place: Path) -> None:
         self.workspace, self.temp = place / "work", place / "temp"
@@ -64,20 +68,23 @@ class Runner:
             **OFFLINE,
             "PATH": f"{offline_python}:/usr/bin:/bin",
             "HOME": str(place),
+            "GITHUB_ACTIONS": "true",
             "GITHUB_ACTION_PATH": str(source),
+            "GITHUB_WORKSPACE": str(source),
             "GITHUB_OUTPUT": str(self.output),
             "GITHUB_STEP_SUMMARY": str(self.summary),
             "RUNNER_TEMP": str(self.temp),
             "RUNNER_OS": "Linux",
         }
-        self.did: list[str] = []
+        self.did: dict[str, Done] = {}
 
     def run(self, **inputs: str) -> Done:
-        """Run all shell blocks as GitHub does: with -e and pipefail, up to the first failure."""
-        given = self._defaults | inputs
+        """Run all shell blocks as GitHub does: with -e and pipefail, and after a failure those for failures."""
+        given, self.did = self._defaults | inputs, {}
         done: Done | None = None
+        failed: Done | None = None
         for step in self._steps:
-            if "run" not in step:
+            if "run" not in step or (failed is not None) != ("failure()" in step.get("if", "")):
                 continue
             assert step["shell"] == "bash"
             assert "${{" not in step["run"], "inputs reach a script as variables only"
@@ -93,15 +100,15 @@ class Runner:
                 check=False,
                 timeout=300,
             )
-            self.did.append(step["name"])
+            self.did[step["name"]] = done
             if done.returncode:
-                break
+                failed = failed or done
         assert done is not None
-        return done
+        return failed or done
 
-    def only(self, step_id: str) -> "Runner":
-        """Keep only one step."""
-        self._steps = [step for step in self._steps if step.get("id") == step_id]
+    def only(self, *step_ids: str) -> "Runner":
+        """Keep only these steps."""
+        self._steps = [step for step in self._steps if step.get("id") in step_ids]
         return self
 
     def outputs(self) -> dict[str, str]:
@@ -127,7 +134,7 @@ def test_the_ci_action_writes_its_files_and_fails_with_the_command(
     done = runner.run(**_FAST)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert runner.did == ["Name the cache", "Install tornlog", "Run scenarios"]
+    assert list(runner.did) == ["Name the cache", "Install tornlog", "Run scenarios"]
     outputs = runner.outputs()
     assert outputs["status"] == "0"
     assert outputs["directory"].endswith("pip")
@@ -144,11 +151,46 @@ def test_the_ci_action_writes_its_files_and_fails_with_the_command(
     assert "no scenario no-such" in failing.stderr
 
 
-def test_without_seeds_or_time_the_ci_action_runs_for_a_minute(runner: Runner) -> None:
+@pytest.mark.slow
+def test_the_ci_action_annotates_the_pull_request_and_shrinks_failures_before_it_uploads_them(
+    runner: Runner, action: dict[str, Any]
+) -> None:
+    failing = runner.run(scenarios="sync-flush-power-cut --mutant ack-before-flush", seeds="4", shrink="2s")
+
+    assert failing.returncode == 1, failing.stdout + failing.stderr
+    assert list(runner.did)[-2:] == ["Run scenarios", "Shrink failures"]
+    assert "::error file=store/" in failing.stderr
+    failures = [json.loads(path.read_text()) for path in runner.workspace.glob("tornlog-out/failures/*.json")]
+    assert failures
+    assert all(document["failure"]["shrunk"] for document in failures)
+    ids = [step.get("id", step.get("uses", "")) for step in action["runs"]["steps"]]
+    assert ids.index("run") < ids.index("shrink") < len(ids) - 1
+    assert ids[-1].startswith("actions/upload-artifact@")
+
+
+def fake_tornlog(runner: Runner, script: str) -> None:
     install = runner.temp / "tornlog" / "bin"
     install.mkdir(parents=True)
-    (install / "tornlog").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\nexit 1\n')
+    (install / "tornlog").write_text(f"#!/bin/sh\n{script}\n")
     (install / "tornlog").chmod(0o755)
+
+
+def test_the_ci_action_shrinks_eight_failures_and_names_those_that_could_not_be_shrunk(runner: Runner) -> None:
+    fake_tornlog(runner, 'case "$*" in *bad*) exit 3 ;; run*) exit 1 ;; *) echo "$*"; exit 1 ;; esac')
+    failures = runner.workspace / "out" / "failures"
+    failures.mkdir(parents=True)
+    for name in ("0-bad", *"123456789"):
+        (failures / f"{name}.json").touch()
+
+    runner.only("run", "shrink").run(out="out", shrink="2s")
+
+    shrunk = [f"shrink out/failures/{number}.json --time 2s" for number in range(1, 8)]
+    printed = runner.did["Shrink failures"].stdout.splitlines()
+    assert printed == ["not shrunk: out/failures/0-bad.json", *shrunk]
+
+
+def test_without_seeds_or_time_the_ci_action_runs_for_a_minute(runner: Runner) -> None:
+    fake_tornlog(runner, 'printf "%s\\n" "$@"\nexit 1')
 
     told = runner.only("run").run(jobs="7", disk="xfs")
     timed = runner.run(time="5m", seeds="9")
@@ -199,11 +241,18 @@ def test_the_ci_page_lists_exactly_the_inputs_of_the_action(
 
 
 @pytest.mark.slow
-def test_the_gitlab_job_on_the_ci_page_runs(
-    snippets: list[dict[str, Any]], wheel: Path, offline_python: Path, tmp_path: Path
+@pytest.mark.parametrize("service", ["gitlab", "jenkins"])
+def test_the_job_of_another_service_on_the_ci_page_runs(
+    service: str, snippets: list[dict[str, Any]], source: Path, wheel: Path, offline_python: Path, tmp_path: Path
 ) -> None:
-    (job,) = (snippet["crashes"] for snippet in snippets if "crashes" in snippet)
-    script = "\n".join(job["script"]).replace("--seeds 100", "--seeds 1")
+    (gitlab,) = (snippet["crashes"] for snippet in snippets if "crashes" in snippet)
+    jenkins = _GROOVY.search((source / "docs" / "ci.md").read_text())
+    assert jenkins is not None
+    scripts = {
+        "gitlab": (["bash", "-eo", "pipefail", "-c"], "\n".join(gitlab["script"])),
+        "jenkins": (["sh", "-xe", "-c"], jenkins["script"]),
+    }
+    shell, script = scripts[service]
     environment = {
         **OFFLINE,
         "PATH": f"{offline_python}:/usr/bin:/bin",
@@ -212,7 +261,7 @@ def test_the_gitlab_job_on_the_ci_page_runs(
     }
 
     done = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", script],
+        [*shell, script.replace("--seeds 100", "--seeds 1")],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -222,7 +271,9 @@ def test_the_gitlab_job_on_the_ci_page_runs(
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert job["artifacts"]["when"] == "always"
-    junit = tmp_path / job["artifacts"]["reports"]["junit"]
+    assert gitlab["artifacts"]["when"] == "always"
+    results = {"gitlab": gitlab["artifacts"]["reports"]["junit"], "jenkins": jenkins["junit"]}
+    kept = {"gitlab": gitlab["artifacts"]["paths"][0], "jenkins": jenkins["kept"]}
+    junit = tmp_path / results[service]
     assert len(list(ElementTree.parse(junit).iter("testcase"))) > 30
-    assert junit.parent.name in job["artifacts"]["paths"]
+    assert junit.parent.name == kept[service]

@@ -23,6 +23,7 @@ STORE = "/var/lib/rocketmq/store"
 SMALLER = {
     "--time 5m --jobs 2": "--time 1s",
     "--seeds 5000": "--seeds 20",
+    "run --seeds 20 --no-corpus": "run clean-shutdown --seeds 1 --no-corpus",
     "requests-in-flight --seeds 20": "requests-in-flight --seeds 1",
     "--seeds 600 --jobs 2 --require-coverage": "--seeds 1",
     "--seeds 100 --disk": "--seeds 1 --disk",

@@ -15,7 +15,7 @@ from ....faults.probe.recovery import Recoveries
 from ....faults.probe.report import ProbeReport, ViolationGroup
 from ....faults.probe.reruns import Reruns
 from ....faults.probe.shrink import loss_note
-from ....faults.probe.story import crash_text, loss_origin_text, story
+from ....faults.probe.story import crash_text, loss_origin_text, own_line, story
 from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
 from ...quantities import count_text
 from ..corpus import CorpusOutcome
@@ -58,7 +58,16 @@ class ProbeBreach:
             again = shlex.join(["tornlog", "probe", "--replay", str(place / "failure.json")])
             left = str(place / "files")
         lines = list(self._breach_lines(_FULL if in_full else _BRIEF))
-        return FailureText(case.verdict.signature, lines, again, heading=heading, left=left)
+        return FailureText(case.verdict.signature, lines, again, heading=heading, left=left, code=self._code_place())
+
+    def _code_place(self) -> str:
+        """Return the line of the program that made the first lost change, or that the crash followed."""
+        record, shown = self.finding.record, self.finding.shown
+        lost = [step for loss in shown.losses for step in loss.steps]
+        numbers = [*lost[:1], *([shown.case.point.step] if shown.case.point.step >= 0 else [])]
+        stacks = [record.stacks[record.steps[number].stack] for number in numbers]
+        found = next((own_line(stack) for stack in stacks if stack), None)
+        return "" if found is None or not found.line else f"{found.file}:{found.line}"
 
     def _breach_lines(self, limits: _TextLimits) -> Iterator[TextLine]:
         finding, case, record = self.finding, self.finding.shown.case, self.finding.record

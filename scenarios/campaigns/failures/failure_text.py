@@ -1,5 +1,6 @@
 """Failure text: describes the claim, the violations and the events before them."""
 
+import re
 from collections.abc import Iterator
 
 from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
@@ -7,13 +8,28 @@ from ...oracle.evidence import Violation
 from .failure import FailingRun, Failure
 
 VIOLATIONS_MAX = 3
+_CODE = re.compile(r"\[([\w/]+\.py:\d+)[^]]*\]$")
+"""The line of code at the end of an event, relative to `store/`."""
+_LOST = re.compile(r" lost: (?P<change>.+), made at (?P<time>.+) by (?P<task>[^,]+),")
+"""A change that a power cut removed, with the time and the task of its event."""
 
 
 def failure_text(failure: Failure, again: str = "", *, original: bool = False) -> FailureText:
     """Describe the shrunk run, or the original run if the failure is not shrunk or `original` is true."""
     breach = failure.original if original else failure.smallest
     seed = f"{'' if breach is failure.original else 'shrunk from '}seed {failure.seed}"
-    return FailureText(failure.scenario, list(_failure_lines(failure.claim, breach)), again, seed)
+    lines = list(_failure_lines(failure.claim, breach))
+    return FailureText(failure.scenario, lines, again, seed, code=_code_place(breach.story))
+
+
+def _code_place(story: list[str]) -> str:
+    """Return the line of code of the first lost change or, if the story has none, of its last event with a line."""
+    places = [(line, found[1]) for line in story if (found := _CODE.search(line))]
+    lost = next((found for line in story if (found := _LOST.search(line))), None)
+    if lost is not None:
+        made = f"{lost['time']}  {lost['task']}: {lost['change']}"
+        places = [one for one in places if made in one[0]] or places
+    return f"store/{places[-1][1]}" if places else ""
 
 
 def _failure_lines(claim: str, breach: FailingRun) -> Iterator[TextLine]:

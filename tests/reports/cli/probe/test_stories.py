@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reports.cli.probe.programs import APPEND, CHECK, READ, WriteFile, invoke
+from tests.reports.cli.probe.programs import APPEND, CHECK, READ, SAVE, WriteFile, invoke
 
 TWO_BUGS = """
     import os
@@ -173,3 +173,17 @@ def test_a_failed_script_is_reported_with_the_end_of_its_standard_output(write_f
     assert "the program has ended with 3; the end of its standard output: it is locked | raw" in " ".join(
         result.stderr.replace("│", " ").split()
     )
+
+
+def test_a_finding_is_annotated_at_the_line_whose_change_was_lost(
+    save: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    result = invoke("--disk", "ext4-ordered", "--stacks", "--summary", str(tmp_path / "summary.md"), *save)
+
+    errors = [line for line in result.stderr.splitlines() if line.startswith("::error ")]
+    rename = SAVE.splitlines().index('        os.replace("new", "value")') + 1
+    assert len(errors) == 2, result.stderr
+    assert all(line.startswith(f"::error file=save.py,line={rename},title=tornlog probe%3A value ") for line in errors)
+    assert "::value 'one' is lost: found None%0Aagain: " in errors[0]
