@@ -6,6 +6,7 @@ Sessions of `pipeline.spark` register the source. For other sessions call `spark
 from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
+from pyspark import __version__ as version
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -17,7 +18,6 @@ from .messages import Messages
 from .queue_entries import QueueEntries
 from .source_options import SourceOptions
 from .stores import StoresTable, StoreTable
-from .stream import LogStream, StreamPartition
 
 TABLES: dict[str, Callable[[SourceOptions], StoreTable]] = {
     "messages": Messages,
@@ -52,6 +52,13 @@ class RocketMQSource(DataSource):
         return TableReader(self._options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Raises ValueError on Spark 4.0 and 4.1, which do not tell a source where a batch of a stream starts."""
+        try:
+            from .stream import LogStream
+        except ModuleNotFoundError as error:
+            if error.name != "pyspark.sql.streaming.datasource":
+                raise
+            raise ValueError(f"a stream of store directories needs Spark 4.2 or newer, this is {version}") from error
         return LogStream(self._options(schema))
 
     def _options(self, schema: StructType) -> SourceOptions:
@@ -69,7 +76,7 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Raises FileNotFoundError if the directory does not exist."""
-        return [StreamPartition(one) for one in _make_table(self._options).partitions(self._conditions)]
+        return [InputPartition(one) for one in _make_table(self._options).partitions(self._conditions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:
