@@ -49,6 +49,7 @@ _ALWAYS = {
     "spark.python.worker.reuse": "true",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",  # shows filters to the source, which advises an option
 }
 _LOCALLY = {
     "spark.driver.bindAddress": LOOPBACK,
