@@ -1,7 +1,15 @@
-"""Store directory: lists and reads store files, local or remote."""
+"""Store directory: lists and reads store files, local or remote.
 
-from collections.abc import Iterable, Iterator, Sequence
+A large read of a local file maps the file. A small one copies its bytes and asks the kernel for no read-ahead, which
+can be megabytes per page fault of a map, and would evict other pages.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from mmap import mmap
 
 import pyarrow as pa
@@ -15,6 +23,10 @@ WINDOW_BYTES = 16 << 20
 _ALIGNMENT_BYTES = 4096
 """A window starts at a multiple of this number, so that sectors of the window are sectors of the file."""
 
+_MAPPED_BYTES_MIN = 1 << 20
+"""Smaller reads of a local file are copies."""
+_MAPPED_SHARE_MIN = 0.25
+"""If ranges are less than this share of the bytes that they span, a local file is not mapped for them."""
 NEAR_BYTES = 64 << 10
 """If the gap between two byte ranges is smaller, one read is faster than two."""
 _QUEUE_DEPTH = 3
@@ -51,7 +63,7 @@ class StoreDirectory:
         self.root = self.root.rstrip("/")
         found = [open_place(one.strip())[1] for one in log_places.split(",") if one.strip()]
         self.log_directories = found or [f"{self.root}/commitlog"]
-        self._is_local = isinstance(self._system, fs.LocalFileSystem)
+        self.is_local = isinstance(self._system, fs.LocalFileSystem)
 
     def segments(self) -> list[StoreFile]:
         found = [
@@ -108,10 +120,10 @@ class StoreDirectory:
     def read_window(self, file: StoreFile, at: int, size_bytes: int = WINDOW_BYTES) -> tuple[memoryview, int]:
         """Return a window of a file, and the position of the window's first byte. The window includes the byte at `at`.
 
-        For a local file the window is the whole file. For a remote file it extends `size_bytes` past `at`, or to the
-        end of the file.
+        A large window of a local file is the whole file. Other windows extend `size_bytes` past `at`, or to the end of
+        the file.
         """
-        if self._is_local:
+        if self.is_local and size_bytes >= _MAPPED_BYTES_MIN:
             return self._read_file(file, 0, file.size_bytes), 0
         origin = at // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
         return self._read_file(file, origin, min(at + size_bytes, file.size_bytes)), origin
@@ -121,28 +133,52 @@ class StoreDirectory:
 
         begins, ends: the ascending ranges. Bytes between two ranges are undefined.
         """
-        if self._is_local:
+        runs = _runs_of(begins, ends)
+        if self.is_local and sum(end - begin for begin, end in runs) >= _MAPPED_SHARE_MIN * (ends[-1] - begins[0]):
             return self._read_file(file, 0, file.size_bytes), 0
         origin = begins[0] // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
         room = mmap(-1, ends[-1] - origin)  # pages of the buffer that are never written take no memory
-        with self._system.open_input_file(file.path) as stream:
-            begin, end = begins[0], ends[0]
-            for next_begin, next_end in [*zip(begins[1:], ends[1:], strict=True), (file.size_bytes + NEAR_BYTES, 0)]:
-                if next_begin - end >= NEAR_BYTES:
-                    some = self._read_at(stream, begin, end)
-                    room[begin - origin : begin - origin + len(some)] = some
-                    begin = next_begin
-                end = next_end
+        with self._open_file(file) as read:
+            for begin, end in runs:
+                some = read(begin, end)
+                room[begin - origin : begin - origin + len(some)] = some
         return memoryview(room), origin
+
+    def window_from(
+        self, file: StoreFile, at: int, size_bytes: int, last: tuple[memoryview, int]
+    ) -> tuple[memoryview, int]:
+        """Like `read_window`, but reads only bytes that the last window of a remote file does not have."""
+        view, origin = last
+        if self.is_local or not origin <= at < origin + len(view):
+            return self.read_window(file, at, size_bytes)
+        start, end = at // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES, min(at + size_bytes, file.size_bytes)
+        kept = view[start - origin :]
+        if start + len(kept) >= end:
+            return kept, start
+        return memoryview(b"".join((kept, self._read_file(file, start + len(kept), end)))), start
 
     def _read_file(self, file: StoreFile, start: int, end: int) -> memoryview:
         if file.size_bytes == 0:
             return memoryview(b"")
-        if self._is_local:
+        if self.is_local and end - start >= min(_MAPPED_BYTES_MIN, file.size_bytes):
             mapped = memoryview(pa.memory_map(file.path).read_buffer())
             return mapped.cast("B")[start:end]  # Arrow's bytes are signed
-        with self._system.open_input_file(file.path) as stream:
-            return memoryview(self._read_at(stream, start, end))
+        with self._open_file(file) as read:
+            return memoryview(read(start, end))
+
+    @contextmanager
+    def _open_file(self, file: StoreFile) -> Iterator[Callable[[int, int], bytes]]:
+        """Yield a function that reads the bytes between two positions, and no others."""
+        if not self.is_local:
+            with self._system.open_input_file(file.path) as stream:
+                yield partial(self._read_at, stream)
+            return
+        descriptor = os.open(file.path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+            yield lambda start, end: os.pread(descriptor, end - start, start)
+        finally:
+            os.close(descriptor)
 
     def _read_at(self, stream: pa.NativeFile, start: int, end: int) -> bytes:
         read: bytes = stream.read_at(end - start, start)
@@ -150,6 +186,12 @@ class StoreDirectory:
 
     def _list_files(self, directory: str, *, recursive: bool = False) -> list[fs.FileInfo]:
         return list(self._system.get_file_info(fs.FileSelector(directory, allow_not_found=True, recursive=recursive)))
+
+
+def _runs_of(begins: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:
+    """Join ascending ranges whose gaps are cheaper to read than to skip."""
+    cuts = [0, *(at for at in range(1, len(begins)) if begins[at] - ends[at - 1] >= NEAR_BYTES), len(begins)]
+    return [(begins[first], ends[behind - 1]) for first, behind in pairwise(cuts)]
 
 
 def _files_with_number_names(files: Iterable[fs.FileInfo]) -> Iterator[StoreFile]:

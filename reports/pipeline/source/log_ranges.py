@@ -172,9 +172,9 @@ class RangeStart:
 
 def record_starts(directory: StoreDirectory, segment: StoreFile, start: int) -> Iterator[int]:
     """Yield the starts of the records after the one at `start`, up to the first invalid size."""
-    at = start
+    at, windows = start, RecordWindows(directory, segment)
     while at < segment.size_bytes:
-        view, origin = whole_record_at(directory, segment, at, _LOOK_BACK_BYTES)
+        view, origin = windows.at(at, _LOOK_BACK_BYTES)
         before = at
         for boundary in record_starts_after(view, at - origin, len(view), segment.base_offset + origin):
             at = boundary + origin
@@ -183,18 +183,49 @@ def record_starts(directory: StoreDirectory, segment: StoreFile, start: int) -> 
             return
 
 
+class RecordWindows:
+    """Windows of one segment, each with a whole record. Ascending reads request each byte of a remote file once."""
+
+    def __init__(self, directory: StoreDirectory, segment: StoreFile) -> None:
+        self._directory, self._segment = directory, segment
+        self._last = memoryview(b""), 0
+
+    def at(self, position: int, size_bytes: int) -> tuple[memoryview, int]:
+        """Return a window with the whole record at a position, and the position of the window.
+
+        size_bytes: how far a new window extends past `position`. The last window of a remote file is returned again if
+        it has the whole record.
+        """
+        if self._directory.is_local or not self._has_whole_record(position):
+            wanted = max(size_bytes, RECORD_BYTES_MIN)
+            self._last = self._directory.window_from(self._segment, position, wanted, self._last)
+            if not self._has_whole_record(position):
+                claimed, _ = _SIZE_AND_MAGIC.unpack_from(self._last[0], position - self._last[1])
+                self._last = self._directory.window_from(self._segment, position, claimed, self._last)
+        return self._last
+
+    def forget(self) -> tuple[memoryview, int]:
+        """Read all bytes again, because the store may have changed them. Returns the last window."""
+        last, self._last = self._last, (memoryview(b""), 0)
+        return last
+
+    def _has_whole_record(self, position: int) -> bool:
+        """Return whether no more bytes are needed: also if there is no record, or the segment ends."""
+        view, origin = self._last
+        left, most = origin + len(view) - position, self._segment.size_bytes - position
+        if position < origin or left < min(RECORD_BYTES_MIN, most):
+            return False
+        if left < RECORD_BYTES_MIN:
+            return True
+        claimed, magic = _SIZE_AND_MAGIC.unpack_from(view, position - origin)
+        return magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2) or not left < claimed <= most
+
+
 def whole_record_at(
     directory: StoreDirectory, segment: StoreFile, position: int, size_bytes: int
 ) -> tuple[memoryview, int]:
     """Return a window of at least `size_bytes` with the whole record, and the position of the window."""
-    view, origin = directory.read_window(segment, position, max(size_bytes, RECORD_BYTES_MIN))
-    at = position - origin
-    if len(view) - at < RECORD_BYTES_MIN:
-        return view, origin
-    claimed, magic = _SIZE_AND_MAGIC.unpack_from(view, at)
-    if magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2) and len(view) - at < claimed <= segment.size_bytes - position:
-        return directory.read_window(segment, position, claimed)
-    return view, origin
+    return RecordWindows(directory, segment).at(position, size_bytes)
 
 
 def next_candidate(directory: StoreDirectory, segment: StoreFile, position: int, end: int) -> int:

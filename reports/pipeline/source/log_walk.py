@@ -20,7 +20,7 @@ import numpy as np
 from ....store.formats.message import BLANK_BYTES
 from ....store.formats.scan import is_closed_at, record_starts_after
 from .directory import WINDOW_BYTES, StoreDirectory, StoreFile
-from .log_ranges import RangeStart, last_written_segment, whole_record_at
+from .log_ranges import RangeStart, RecordWindows, last_written_segment
 from .records import RecordScanner
 from .segment_slice import SegmentSlice
 
@@ -133,8 +133,9 @@ class LogWalk:
 
     def records_by_size(self, segment: StoreFile, position: int, stop: int) -> Iterator[SegmentSlice]:
         """Yield the records between two positions. Checks only record sizes."""
+        windows = RecordWindows(self._directory, segment)
         while position < stop:
-            view, origin = whole_record_at(self._directory, segment, position, _WINDOW_BYTES)
+            view, origin = windows.at(position, _WINDOW_BYTES)
             end = min(len(view), stop - origin)
             boundaries = record_starts_after(view, position - origin, end, segment.base_offset + origin)
             ends = np.fromiter(islice(boundaries, _HEADS_AT_ONCE), np.int64)
@@ -146,9 +147,9 @@ class LogWalk:
 
     def checked_records(self, segment: StoreFile, position: int) -> Iterator[SegmentSlice]:
         """Yield fully checked records from a position up to the first partial record."""
-        scanner = RecordScanner(segment.path)
+        scanner, windows = RecordScanner(segment.path), RecordWindows(self._directory, segment)
         while position < segment.size_bytes:
-            view, origin = whole_record_at(self._directory, segment, position, WINDOW_BYTES)
+            view, origin = windows.at(position, WINDOW_BYTES)
             starts, behind, _ = scanner.scan(view, position - origin, len(view), segment.base_offset + origin)
             if not len(starts):
                 return

@@ -16,7 +16,7 @@ from ....store.formats.scan import is_closed_at, scan_records
 from ....store.real.native import load_core
 from .columns import LOOKS_MAX, Reason, pause_for_writes
 from .directory import NEAR_BYTES, WINDOW_BYTES, StoreDirectory, StoreFile
-from .log_ranges import LogRange, RangeStart, next_candidate, whole_record_at
+from .log_ranges import LogRange, RangeStart, RecordWindows, next_candidate, whole_record_at
 from .segment_slice import Array, SegmentSlice, pieces_of
 
 _QUEUES_MAX = 1 << 16
@@ -97,8 +97,9 @@ class RangeReader:
         zeros_max = log_range.zeros_max
         self._zeros_max = log_range.end if zeros_max is None else zeros_max
         self._window_bytes = WINDOW_BYTES if zeros_max is None else NEAR_BYTES
-        """Bytes per read. If the log may end in the range, this number starts small and doubles."""
+        """Bytes per read. Where the log may end, this number starts small and doubles."""
         self._scanner = RecordScanner(self._segment.path)
+        self._windows = RecordWindows(directory, self._segment)
         self._start = RangeStart(directory)
         first = self._start.find(log_range)
         self.position = first.position
@@ -107,12 +108,14 @@ class RangeReader:
         self._looks = LOOKS_MAX if log_range.is_last else 0
         self._seen: tuple[int, Reason] | None = None
         """Position and reason of the last damage, for comparison with a second read."""
+        self._tail = memoryview(b""), 0
+        """The window before the second read: if only zeros follow, they need no second read."""
 
     def pieces(self) -> Iterator[SegmentSlice | CorruptBytes]:
         """Yield records and damage in log order."""
         while self.position < self._range.end:
             window_bytes = min(self._window_bytes, self._range.end - self.position)
-            view, origin = whole_record_at(self._directory, self._segment, self.position, window_bytes)
+            view, origin = self._windows.at(self.position, window_bytes)
             stop, base_offset = self._range.end - origin, self._segment.base_offset + origin
             starts, behind, error = self._scanner.scan(view, self.position - origin, stop, base_offset)
             if len(starts):
@@ -137,6 +140,8 @@ class RangeReader:
         self._looks -= 1
         self._seen = self.position, reason
         pause_for_writes()
+        self._tail = self._windows.forget()
+        self._window_bytes = NEAR_BYTES  # mostly the log ends here
         return False
 
     def _skip_damage(
@@ -147,7 +152,7 @@ class RangeReader:
             most = segment.size_bytes - self.position  # to the end of the segment, not of the window
             reason = reason._replace(expected=f"{RECORD_BYTES_MIN} to {most}")
         if not view[at : at + 8].tobytes().strip(b"\0"):
-            if self._range.is_last and self._is_zero_from(self.position):
+            if self._range.is_last and self._is_zero_from_position():
                 self.position = self._range.end
                 return
             yield CorruptBytes(segment, self.position, Reason("magicCode", "a record or a blank one", "zeros"))
@@ -177,10 +182,12 @@ class RangeReader:
         reason = Reason("totalSize", f"{expected}, all that is left", str(found))
         return CorruptBytes(self._segment, position, reason)
 
-    def _is_zero_from(self, position: int) -> bool:
-        end = min(position + self._zeros_max, self._range.end)
+    def _is_zero_from_position(self) -> bool:
+        view, origin = self._tail
+        position, end = self.position, min(self.position + self._zeros_max, self._range.end)
         while position < end:
-            view, origin = self._directory.read_window(self._segment, position, min(WINDOW_BYTES, end - position))
+            if position >= origin + len(view):
+                view, origin = self._directory.read_window(self._segment, position, min(WINDOW_BYTES, end - position))
             stop = min(len(view), end - origin)
             for at in range(position - origin, stop, len(_ZEROS)):
                 some = view[at : min(at + len(_ZEROS), stop)].tobytes()
@@ -197,5 +204,5 @@ class RangeReader:
     def _has_entry_at_position(self) -> bool:
         if self.position >= self._range.end:
             return False
-        view, origin = whole_record_at(self._directory, self._segment, self.position, _PIECE_BYTES)
+        view, origin = whole_record_at(self._directory, self._segment, self.position, RECORD_BYTES_MIN)
         return self._start.has_matching_entry(view, self.position - origin, self._segment.base_offset + origin)

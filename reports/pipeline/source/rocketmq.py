@@ -3,13 +3,17 @@
 Sessions of `pipeline.spark` register the source. For other sessions call `spark.dataSource.register(RocketMQSource)`.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark import __version__ as version
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from .advice import PUSHDOWN_WORKER, print_advice_once
 from .checkpoint import Checkpoint
 from .columns import conditions_of
 from .index_entries import IndexEntries
@@ -17,7 +21,9 @@ from .messages import Messages
 from .queue_entries import QueueEntries
 from .source_options import SourceOptions
 from .stores import StoresTable, StoreTable
-from .stream import LogStream, StreamPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 TABLES: dict[str, Callable[[SourceOptions], StoreTable]] = {
     "messages": Messages,
@@ -40,7 +46,7 @@ class RocketMQSource(DataSource):
     def schema(self) -> StructType:
         given = SourceOptions.options_of_user(self.options)
         options = SourceOptions.from_spark(given)
-        table = _make_table(options)
+        table = make_table(options)
         conditions_of(options.where, table.condition_columns)  # raises errors of the options here, not in a task
         columns = from_arrow_schema(table.schema)
         for column in columns:
@@ -49,9 +55,17 @@ class RocketMQSource(DataSource):
         return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return TableReader(self._options(schema))
+        reads = AdvisingReader if PUSHDOWN_WORKER in sys.modules else TableReader
+        return reads(self._options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Raises ValueError on Spark 4.0 and 4.1, which do not tell a source where a batch of a stream starts."""
+        try:
+            from .stream import LogStream
+        except ModuleNotFoundError as error:
+            if error.name != "pyspark.sql.streaming.datasource":
+                raise
+            raise ValueError(f"a stream of store directories needs Spark 4.2 or newer, this is {version}") from error
         return LogStream(self._options(schema))
 
     def _options(self, schema: StructType) -> SourceOptions:
@@ -65,19 +79,27 @@ class TableReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._conditions = conditions_of(options.where, _make_table(options).condition_columns)
+        self._conditions = conditions_of(options.where, make_table(options).condition_columns)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Raises FileNotFoundError if the directory does not exist."""
-        return [StreamPartition(one) for one in _make_table(self._options).partitions(self._conditions)]
+        return [InputPartition(one) for one in make_table(self._options).partitions(self._conditions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:
             return  # Spark passes an empty partition if `partitions` returns none
-        yield from _make_table(self._options).batches(partition.value, self._conditions)
+        yield from make_table(self._options).batches(partition.value, self._conditions)
 
 
-def _make_table(options: SourceOptions) -> StoresTable:
+class AdvisingReader(TableReader):
+    """Leaves all filters to Spark, and advises the option `where`."""
+
+    def pushFilters(self, filters: "list[Filter]") -> "list[Filter]":  # noqa: N802
+        print_advice_once(filters, self._options, make_table(self._options).condition_columns)
+        return filters
+
+
+def make_table(options: SourceOptions) -> StoresTable:
     if options.table not in TABLES:
         raise ValueError(f"no table {options.table}; there are {', '.join(TABLES)}")
     return StoresTable(options, TABLES[options.table])

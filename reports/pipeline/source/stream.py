@@ -159,10 +159,6 @@ STREAMED: dict[str, Callable[[SourceOptions], TableRows]] = {"messages": Message
 _Offset = dict[str, Any]
 
 
-class StreamPartition(InputPartition):
-    """The store and the log range of one task."""
-
-
 class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream over the logs of one or several store directories."""
 
@@ -224,7 +220,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end offset also contains the beginnings of the parts, which may be before `start`."""
         starts, ends = self._offsets_in(start), self._offsets_in(end)
         return [
-            StreamPartition(StorePart(store, one))
+            InputPartition(StorePart(store, one))
             for store, to in ends.items()
             if to != starts.get(store)
             for one in log_ranges(self._logs[store].directory, self._options.split_bytes, to["from"], to["to"])

@@ -22,7 +22,7 @@ def session_for(
     """Raises BadParameter for user errors, including those that the block raises."""
     try:
         from .engine import ExecutorError, is_master, raise_known_cause
-        from .session import NoJavaError, ShippingError, session
+        from .session import NoJavaError, OldSparkError, ShippingError, session
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {install_command('spark')} has") from error
     if not is_master(master):
@@ -39,7 +39,7 @@ def session_for(
             except Exception as error:
                 raise_known_cause(error)
                 raise
-    except NoJavaError as error:
+    except (NoJavaError, OldSparkError) as error:
         raise typer.BadParameter(str(error), param_hint="--master") from error
     except (ShippingError, ExecutorError) as error:
         raise typer.BadParameter(str(error), param_hint="--ship") from error

@@ -30,9 +30,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import current_thread, main_thread
 
+from pyspark import __version__ as spark_version
 from pyspark.sql import SparkSession
 
-from ..source.rocketmq import RocketMQSource
 from .engine import LOOPBACK, is_in_this_environment, is_on_this_machine
 
 _IMPORTABLE = (".whl", ".zip", ".egg", ".py")
@@ -49,6 +49,7 @@ _ALWAYS = {
     "spark.python.worker.reuse": "true",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",  # shows filters to the source, which advises an option
 }
 _LOCALLY = {
     "spark.driver.bindAddress": LOOPBACK,
@@ -56,6 +57,14 @@ _LOCALLY = {
     _JAVA_OPTIONS: f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.sql.shuffle.partitions": "8",
 }
+
+
+_OLDEST_MAJOR = 4
+"""The first major version of Spark with data sources in Python."""
+
+
+class OldSparkError(RuntimeError):
+    """The installed Spark is too old."""
 
 
 class ShippingError(ValueError):
@@ -117,8 +126,11 @@ def session(
     config: settings that override those of this module. ship: paths or URIs of code for executors, see the module
     docstring. computes_little: whether Java only transports rows; a local session then starts faster and runs slower.
 
-    Raises NoJavaError without a suitable Java, ShippingError if a file cannot be shipped.
+    Raises OldSparkError, NoJavaError without a suitable Java, ShippingError if a file cannot be shipped.
     """
+    require_data_sources(spark_version)
+    from ..source.rocketmq import RocketMQSource  # an older Spark lacks the classes that this module imports
+
     cargo = ShippedParts.from_paths(ship)
     if ship and is_in_this_environment(master):
         raise ShippingError(f"{master} works in this environment: there is nothing to ship to")
@@ -141,6 +153,12 @@ def session(
             spark.sparkContext.addPyFile(path)
         spark.dataSource.register(RocketMQSource)  # after addPyFile, because `register` records the import paths
         yield spark
+
+
+def require_data_sources(version: str) -> None:
+    """Raises OldSparkError if this version of Spark has no data sources in Python."""
+    if int(version.partition(".")[0]) < _OLDEST_MAJOR:
+        raise OldSparkError(f"tornlog needs Spark 4.0 or newer, and 4.2 for streams; pyspark {version} is installed")
 
 
 @contextmanager

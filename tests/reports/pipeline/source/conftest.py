@@ -25,7 +25,7 @@ class CountingDirectory(StoreDirectory):
 
     def __init__(self, place: str) -> None:
         super().__init__(place)
-        self._system, self._is_local = fs.SubTreeFileSystem("/", fs.LocalFileSystem()), False
+        self._system, self.is_local = fs.SubTreeFileSystem("/", fs.LocalFileSystem()), False
         self.read_bytes = self.reads = 0
 
     def _read_at(self, stream: NativeFile, start: int, end: int) -> bytes:

@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 
+from tornlog.reports.pipeline.source.named import store_table
 from tornlog.reports.pipeline.source.rocketmq import COMMENTS, TABLES, RocketMQSource
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 
@@ -84,6 +85,22 @@ def test_several_queries_on_one_table_are_independent_of_each_other(
         assert one.join(other, "queue_offset").count() == 100
     finally:
         spark.conf.unset(setting)
+
+
+def test_explain_names_path_conditions_and_bytes_of_a_named_table(
+    spark: SparkSession, written: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = written()
+    some = store_table(spark, str(root), where="topic = 'T1' and physical_offset >= 40000", columns="topic")
+    some.explain()
+    assert (
+        f"BatchScan rocketmq messages of {root} where topic = 'T1' and physical_offset >= 40000: 0.0 of 0.1 MB,"
+        " without records that queue entries exclude[topic"
+    ) in capsys.readouterr().out
+    assert (
+        some.count()
+        == spark.read.format("rocketmq").load(str(root)).where("topic = 'T1' and physical_offset >= 40000").count()
+    )
 
 
 @pytest.mark.slow

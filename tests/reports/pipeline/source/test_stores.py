@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tornlog.reports.pipeline.source.columns import Condition, RowConditions
+from tornlog.reports.pipeline.source.named import description
 from tornlog.reports.pipeline.source.rocketmq import TABLES
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 from tornlog.reports.pipeline.source.stores import StoresTable
@@ -88,3 +89,24 @@ def test_the_error_for_a_missing_store_names_it(two: list[str], tmp_path: Path) 
 def test_an_invalid_list_of_stores_is_refused(options: dict[str, str], wanted: str) -> None:
     with pytest.raises(ValueError, match=wanted):
         SourceOptions.from_spark(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, ": 0.1 of 0.1 MB"),
+        ({"where": "physical_offset < 9000"}, " where physical_offset < 9000: 0.0 of 0.1 MB"),
+        ({"table": "queue_entries", "where": "topic = 'T1'"}, " where topic = 'T1': 0.0 of 0.0 MB"),
+        ({"table": "checkpoint"}, ": 0.0 of 0.0 MB"),
+        (
+            {"where": "topic = 'T1'", "key": "k3", "hashSlots": "50"},
+            " where topic = 'T1' and key = k3: 0.1 of 0.1 MB, without records that queue entries exclude and records"
+            " that the index excludes",
+        ),
+    ],
+)
+def test_the_description_of_a_table_tells_conditions_and_bytes(
+    template: Path, options: dict[str, str], wanted: str
+) -> None:
+    found = description(SourceOptions.from_spark({"path": str(template), **options}))
+    assert found == f"rocketmq {options.get('table', 'messages')} of {template}{wanted}"

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import StructType
 
 from tornlog.reports.pipeline.source.known_records import KNOWN_MAX, LogCutError
+from tornlog.reports.pipeline.source.rocketmq import RocketMQSource
 from tornlog.reports.pipeline.source.source_options import SourceOptions
-from tornlog.reports.pipeline.source.stream import ExpiredError, LogStream, StreamPartition
+from tornlog.reports.pipeline.source.stream import ExpiredError, LogStream
 from tornlog.store.message_store import MessageStore
 
 SEGMENT_BYTES = 16 << 10
@@ -132,7 +135,7 @@ def test_a_truncated_log_without_new_records_gives_no_rows(written: Callable[...
     after = stream.latestOffset(end, ReadAllAvailable())
     assert after["to"] == rows[-3]["physical_offset"]
     assert rows_of(stream, end, after) == []
-    assert list(stream.read(StreamPartition(None))) == []
+    assert list(stream.read(InputPartition(None))) == []
 
 
 def test_a_truncation_before_all_known_records_ends_the_stream(written: Callable[..., Path]) -> None:
@@ -324,3 +327,12 @@ def _wait_for_rows(query: Any, rows: int) -> None:
         assert query.exception() is None, query.exception()
         assert time.monotonic() < deadline, query.lastProgress
         time.sleep(0.1)
+
+
+def test_a_stream_on_a_spark_without_batch_starts_is_refused_with_the_version_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    monkeypatch.delitem(sys.modules, "tornlog.reports.pipeline.source.stream")
+    with pytest.raises(ValueError, match=r"needs Spark 4\.2 or newer, this is"):
+        RocketMQSource({"path": "/a"}).streamReader(StructType())

@@ -69,6 +69,12 @@ def test_the_cluster_page_states_the_required_spark_version(source: Path, pyproj
     assert f"Spark of the driver's version, {minimum} or newer" in (source / "docs/cluster.md").read_text()
 
 
+def test_the_driver_on_the_cluster_page_and_the_image_have_the_same_spark(source: Path) -> None:
+    (on_driver,) = re.findall(r"pyspark==([\d.]+)", (source / "docs/cluster.md").read_text())
+
+    assert f"ARG PYSPARK={on_driver}\n" in (source / "docs/cluster/Dockerfile").read_text()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lacking", [[], ["msgspec", "pyarrow"]], ids=["as written", "without two packages"])
 def test_the_first_command_of_the_cluster_page_names_missing_packages(

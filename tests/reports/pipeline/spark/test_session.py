@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tornlog.reports.pipeline.spark.engine import InProcessEngine, SparkEngine
-from tornlog.reports.pipeline.spark.session import session
+from tornlog.reports.pipeline.spark.session import OldSparkError, require_data_sources, session
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import run_sweep
 from tornlog.reports.pipeline.sweep.table import Table
@@ -16,6 +16,12 @@ from tornlog.reports.pipeline.sweep.table import Table
 def spark() -> Iterator[SparkSession]:
     with session("local[2]") as running:
         yield running
+
+
+def test_a_spark_without_python_data_sources_is_refused_with_the_version_needed() -> None:
+    with pytest.raises(OldSparkError, match=r"needs Spark 4\.0 or newer, and 4\.2 for streams; pyspark 3\.5\.9 is"):
+        require_data_sources("3.5.9")
+    require_data_sources("4.0.0")
 
 
 @pytest.mark.slow
