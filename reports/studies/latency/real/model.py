@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from .....faults.devices.unjournaled import MetadataWrites
 from ..here import measure_here
 from ..machine import Neighbour, SystemConfig
 from ..simulated import simulate
@@ -28,6 +29,7 @@ class MachineModel:
     def __init__(self, plan: TurnPlan, directory: Path, stack: ExitStack) -> None:
         """stack: its exit ends the measurement."""
         self._seconds = plan.seconds
+        self._unjournaled = None if plan.syncs is None else plan.syncs.unjournaled()
         source = next(iter(plan.sources))
         self._cells = [cell for cell in plan.cells() if cell.source == source]
         place = directory / "parts"
@@ -46,13 +48,14 @@ class MachineModel:
             series = simulate(
                 cell.setup(self._seconds, number + WARM_UP_TURNS),
                 costs[cell.producers],
-                system_of(cell.condition, device),
+                system_of(cell.condition, device, self._unjournaled),
             )
             puts = MeasuredPuts(series.latencies_ns, series.answered_ns)
-            yield MeasuredTurn(cell._replace(source=MODEL_SOURCE), number, puts, NO_PRESSURE, None, os.getloadavg()[0])
+            mine = cell._replace(source=MODEL_SOURCE)
+            yield MeasuredTurn(mine, number, puts, NO_PRESSURE, None, os.getloadavg()[0], series.slowest)
 
 
-def system_of(condition: MachineCondition, device: MeasuredDevice) -> SystemConfig:
+def system_of(condition: MachineCondition, device: MeasuredDevice, unjournaled: MetadataWrites | None) -> SystemConfig:
     """Return the simulated system of a condition on a measured disk."""
     memory_bytes = condition.memory_bytes
     physical_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -61,6 +64,7 @@ def system_of(condition: MachineCondition, device: MeasuredDevice) -> SystemConf
         physical_bytes if memory_bytes is None else memory_bytes,
         Neighbour(condition.load_bytes or 0, sync_ms=_SYNC_AT_END_ONLY_MS),
         device=device.drive,
+        unjournaled=unjournaled,
         process_bytes=_PROCESS_BYTES,
         is_full=memory_bytes is not None,
     )

@@ -14,7 +14,9 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from ..simulated import SlowPut
 from ..traffic import Setup, arrivals
+from .file_system import SyncCosts
 from .memory_limit import NO_PRESSURE, Pressure, limited, pressure_of
 from .neighbour import NeighbourReport, neighbour
 from .process import StoreProcess, own_store_command, store_process
@@ -93,10 +95,8 @@ class MeasuredTurn(NamedTuple):
     load: NeighbourReport | None
     load_average: float
     """The system's load average of the last minute."""
-
-
-ExtraTurns = Callable[[Path, ExitStack], Callable[[int], Iterable[MeasuredTurn]]]
-"""Called with a directory and the stack of the measurement; returns a function of the turn's number."""
+    slowest: tuple[SlowPut, ...] = ()
+    """The slowest puts of a simulation, with their causes."""
 
 
 class TurnPlan(NamedTuple):
@@ -109,6 +109,8 @@ class TurnPlan(NamedTuple):
     """Duration of the arrivals of one cell in one turn."""
     sources: Mapping[str, Source] = OWN_SOURCES
     modes: Sequence[Mode] = MODES
+    syncs: SyncCosts | None = None
+    """What syncs cost on the measured disk, if the system counts requests."""
     extra: "ExtraTurns | None" = None
     """Adds turns that are computed, such as those of a model."""
     seconds_max: float = 1_100.0
@@ -124,6 +126,10 @@ class TurnPlan(NamedTuple):
         ]
 
 
+ExtraTurns = Callable[[TurnPlan, Path, ExitStack], Callable[[int], Iterable[MeasuredTurn]]]
+"""Called with a directory and the stack of the measurement; returns a function of the turn's number."""
+
+
 def measure_turns(plan: TurnPlan, directory: Path) -> Iterator[MeasuredTurn]:
     """Yield each measured turn. Raises MemoryLimitUnavailable or StoreProcessFailed."""
     for memory_bytes in {one.memory_bytes for one in plan.conditions if one.memory_bytes is not None}:
@@ -131,7 +137,7 @@ def measure_turns(plan: TurnPlan, directory: Path) -> Iterator[MeasuredTurn]:
             pass
     with ExitStack() as stack:
         processes = _Processes(plan, directory, stack)
-        extra = plan.extra(directory, stack) if plan.extra else None
+        extra = plan.extra(plan, directory, stack) if plan.extra else None
         longest, until = 0.0, time.monotonic() + plan.seconds_max
         for number in range(-WARM_UP_TURNS, plan.turns):
             began = time.monotonic()
