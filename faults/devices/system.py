@@ -37,15 +37,17 @@ class StorageSystem:
         stable_pages: bool = False,
         orders_data: bool = True,
         unjournaled: MetadataWrites | None = None,
+        sorts_requests: bool = True,
     ) -> None:
         """room_blocks: blocks that a growing file reserves at a time; 0: none. read_ahead: returns the read-ahead for a
         path; None: as in Linux. stable_pages: whether the device needs pages that do not change during their
         write-back. orders_data: whether commits wait for data, as before Linux 5.6. unjournaled: the writes of
-        syncs on a file system without a journal; None: it has one.
+        syncs on a file system without a journal; None: it has one. sorts_requests: whether the device's queue is
+        sorted (mq-deadline), not in order of arrival (none).
         """
         kernel = machine.kernel
         self._placement = Placement(device.blocks, room_blocks=room_blocks)
-        self.elevator = Elevator(machine, device)
+        self.elevator = Elevator(machine, device, is_sorted=sorts_requests)
         self.metadata: Metadata = (
             Journal(machine, self.elevator, JournalRing(self._placement), orders_data=orders_data)
             if unjournaled is None

@@ -1,7 +1,8 @@
 """Device measurement: times writes past the page cache and flushes of the disk under a directory.
 
-The file is written in advance, so a sync of an overwritten block needs no journal commit, and takes the time of the
-drive's own flush.
+A flush is a sync of a file that has not changed: there is nothing to write, but Linux flushes the disk, and with it the
+blocks of the other file (fs/ext4/fsync.c, needs_barrier; fs/xfs/xfs_file.c, xfs_file_fsync). A sync of the written file
+would write its inode too.
 """
 
 import mmap
@@ -50,13 +51,16 @@ class DeviceFile:
         for number in range(_CHUNKS):
             self._write(number * _CHUNK_BYTES, _CHUNK_BYTES)
         os.fsync(self._descriptor)
+        self._unchanged_path = directory / "unchanged"
+        self._unchanged = os.open(self._unchanged_path, os.O_RDWR | os.O_CREAT, 0o600)
+        os.fsync(self._unchanged)
 
     def measure(self, flushes: int) -> MeasuredDevice:
         blocks, flush_ns = array("q"), array("q")
         for number in range(flushes):
             at = number % (_CHUNKS * _CHUNK_BYTES // _BLOCK_BYTES) * _BLOCK_BYTES
             blocks.append(_ns_of(lambda at=at: self._write(at, _BLOCK_BYTES)))  # type: ignore[misc]
-            flush_ns.append(_ns_of(lambda: os.fdatasync(self._descriptor)))
+            flush_ns.append(_ns_of(lambda: os.fdatasync(self._unchanged)))
         command_ns = min(blocks)
         chunk_ns = min(
             _ns_of(lambda number=number: self._write(number * _CHUNK_BYTES, _CHUNK_BYTES))  # type: ignore[misc]
@@ -70,8 +74,9 @@ class DeviceFile:
         assert wrote == size_bytes, wrote
 
     def close(self) -> None:
-        os.close(self._descriptor)
-        self._path.unlink()
+        for descriptor, path in ((self._descriptor, self._path), (self._unchanged, self._unchanged_path)):
+            os.close(descriptor)
+            path.unlink()
 
 
 def _ns_of(call: Callable[[], object]) -> int:
