@@ -5,7 +5,7 @@ sync of a page with a block needs the page's write and a flush. A sync that chan
 journal, the journal's blocks, a commit block and without FUA a second flush (fs/jbd2/commit.c); without a journal at
 most the inode's block (fs/ext4/fsync.c).
 
-Requests of other processes are counted too, so each figure is the median of many syncs.
+Requests of other processes are counted too, so a count is the lower decile of many syncs; a duration is the median.
 """
 
 import mmap
@@ -26,7 +26,7 @@ _JOURNAL_WRITES = 2
 
 
 class SyncRequests(NamedTuple):
-    """The median requests and duration of one kind of sync."""
+    """The requests and the duration of one kind of sync."""
 
     kind: str
     writes: int
@@ -97,7 +97,11 @@ def _requests_of(kind: str, sync: Callable[[int], None], counts: Callable[[], tu
         after = counts()
         writes.append(after[0] - before[0])
         flushes.append(after[1] - before[1])
-    return SyncRequests(kind, median_low(writes), median_low(flushes), median_low(us))
+    return SyncRequests(kind, _lower_decile(writes), _lower_decile(flushes), median_low(us))
+
+
+def _lower_decile(counts: list[int]) -> int:
+    return sorted(counts)[len(counts) // 10]
 
 
 def _counts_of(device: int) -> Callable[[], tuple[int, int]] | None:

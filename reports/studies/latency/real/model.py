@@ -7,18 +7,21 @@ of version 2 (Documentation/admin-guide/cgroup-v2.rst, writeback).
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from .....faults.devices.unjournaled import MetadataWrites
-from ..here import measure_here
 from ..machine import Neighbour, SystemConfig
 from ..simulated import simulate
-from .device import DeviceFile, MeasuredDevice
+from ..traffic import Setup, arrivals
+from .device import DeviceProbe, MeasuredDevice
 from .memory_limit import NO_PRESSURE
+from .parts import Parts
 from .puts import MeasuredPuts
-from .turns import MODEL_SOURCE, WARM_UP_TURNS, MachineCondition, MeasuredTurn, TurnPlan
+from .turns import MODEL_SOURCE, RATES, WARM_UP_TURNS, MachineCondition, MeasuredTurn, TurnPlan
 
-_FLUSHES = 150
+_PROBES = Setup("sync", 1, RATES["sync"], 200)
+"""The pace of the disk's probes in a turn, for each condition without a neighbour."""
 _SYNC_AT_END_ONLY_MS = 3_600_000
 _PROCESS_BYTES = 48 << 20  # of CPython with this package
 
@@ -30,24 +33,27 @@ class MachineModel:
         """stack: its exit ends the measurement."""
         self._seconds = plan.seconds
         self._unjournaled = None if plan.syncs is None else plan.syncs.unjournaled()
+        self._writes = 1 if plan.syncs is None else plan.syncs.preallocated.writes
         source = next(iter(plan.sources))
         self._cells = [cell for cell in plan.cells() if cell.source == source]
-        place = directory / "parts"
-        place.mkdir()
-        self._device = DeviceFile(directory)
-        stack.callback(self._device.close)
-        self._parts = {number: measure_here(f"{place}/{number}", [number], 1 << 30) for number in plan.producers}
-        for parts in self._parts.values():
-            stack.callback(parts.close)
+        self._probe = DeviceProbe(directory, stack)
+        self._parts = Parts(plan, directory, stack)
+        self._device: MeasuredDevice | None = None
 
-    def __call__(self, number: int) -> Iterator[MeasuredTurn]:
+    def measure_parts(self, condition: MachineCondition, number: int) -> None:
+        self._parts.measure(condition, number)
+        if condition.load_bytes is None:
+            found = self._probe.measure(arrivals(replace(_PROBES, seed=number))[0], self._writes)
+            self._device = found if self._device is None else self._device.joined(found)
+
+    def turns(self, number: int) -> Iterator[MeasuredTurn]:
         """Yield a simulated turn for each cell, at the same arrivals as the measured ones."""
-        device = self._device.measure(_FLUSHES)
-        costs = {producers: next(parts).host_costs() for producers, parts in self._parts.items()}
+        device, self._device = self._device, None
+        assert device is not None, "a turn has a condition without a neighbour"
         for cell in self._cells:
             series = simulate(
                 cell.setup(self._seconds, number + WARM_UP_TURNS),
-                costs[cell.producers],
+                self._parts.costs(cell),
                 system_of(cell.condition, device, self._unjournaled),
             )
             puts = MeasuredPuts(series.latencies_ns, series.answered_ns)
