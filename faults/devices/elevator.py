@@ -115,7 +115,7 @@ class Elevator:
     def _issue_next_batch(self, now_ns: int) -> int | None:
         """Issue the next requests, and return their end time; None: the queue is empty."""
         if self._is_sorted:
-            is_starved = self._reads_in_a_row >= _READS_IN_A_ROW and (self._writes or self._flushes)
+            is_starved = self._reads_in_a_row >= _READS_IN_A_ROW and bool(self._writes or self._flushes)
         else:
             is_starved = bool(self._reads and self._writes) and self._writes[0][1] < self._reads[0][1]
         if self._reads and not is_starved:

@@ -67,6 +67,8 @@ class SystemConfig:
     """Whether segments are sparse (ftruncate, as RocketMQ makes them), not preallocated."""
     requests_max: int = 16
     """Requests of background write-back in the queue (blk-wbt, RWB_DEF_DEPTH)."""
+    dirty_bytes_max: int = 0
+    """Limit of dirty bytes. 0: the default ratio of memory."""
     device: DeviceModel | None = None
     """A device other than those of MODELS."""
     process_bytes: int = 0
@@ -76,7 +78,7 @@ class SystemConfig:
 
     @property
     def limits(self) -> PageCacheLimits:
-        return PageCacheLimits(dirty_bytes_max=0, memory_bytes=self.memory_bytes)
+        return PageCacheLimits(dirty_bytes_max=self.dirty_bytes_max, memory_bytes=self.memory_bytes)
 
 
 class LatencyMachine:

@@ -4,7 +4,7 @@ A probe sends what a sync sends: writes of one block (O_DIRECT), one after the o
 pace of syncs, because a pause of the disk hits as many of them as there are in its time, and the first request after
 a rest is slower. A flush is a sync of a file that has not changed: there is nothing to write, but Linux flushes the
 disk, and with it the blocks of the other file (fs/ext4/fsync.c, needs_barrier; fs/xfs/xfs_file.c, xfs_file_fsync). A
-sync of the written file would write its inode too.
+sync of the written file would write its inode too. The rate is that of write-back: a sync of many dirty pages.
 
 This module is also the program of a process that probes on request, because the system favours a process that has
 rested: the parent process has just simulated, while a store has been suspended. Its argument is the directory.
@@ -17,6 +17,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from statistics import median_low
@@ -26,9 +27,8 @@ from .....faults.devices.drives import FlashDrive
 from .....sim.choices import Stream
 from .process import serve, store_process, write_stopped
 
-_BLOCK_BYTES, _CHUNK_BYTES = 4096, 1 << 20
-_CHUNKS = 32
-_CHUNK_BLOCKS = _CHUNK_BYTES // _BLOCK_BYTES
+_BLOCK_BYTES = 4096
+_FILE_BYTES = 32 << 20
 DEPTH = 32
 """Commands that a drive executes at once; it is not measured."""
 
@@ -40,20 +40,19 @@ class MeasuredDevice(NamedTuple):
     """Durations of writes of one block, without a flush, in order."""
     flush_ns: "array[int]"
     """Durations of flushes, in order."""
-    chunk_ns: "array[int]"
-    """Durations of writes of 1 MiB, one after the other."""
+    bulk_ns: "array[int]"
+    """Durations of syncs of a file with 32 MiB of dirty pages."""
 
     def joined(self, other: "MeasuredDevice") -> "MeasuredDevice":
         return MeasuredDevice(*(mine + more for mine, more in zip(self, other, strict=True)))
 
     def drive(self, stream: Stream) -> FlashDrive:
         """Return a model of this disk."""
-        command_ns = min(self.write_ns)
-        transfer_ns = max(median_low(self.chunk_ns) - median_low(self.write_ns), 1)
+        transfer_ns = max(median_low(self.bulk_ns) - median_low(self.flush_ns), 1)
         return FlashDrive(
             stream,
-            command_ns=command_ns,
-            bytes_per_second=_CHUNK_BYTES * 1_000_000_000 // transfer_ns,
+            command_ns=min(self.write_ns),
+            bytes_per_second=_FILE_BYTES * 1_000_000_000 // transfer_ns,
             flush=InOrder(self.flush_ns),
             write_command=InOrder(self.write_ns),
             depth=DEPTH,
@@ -71,41 +70,41 @@ class InOrder:
 
 
 class DeviceFile:
-    """An open file on the disk, for repeated measurements."""
+    """Open files on the disk, for repeated measurements."""
 
     def __init__(self, directory: Path) -> None:
         """Raises OSError if the file system has no O_DIRECT."""
-        self._path = directory / "device"
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
-        self._chunk = mmap.mmap(-1, _CHUNK_BYTES)  # aligned, as O_DIRECT needs
-        for number in range(_CHUNKS):
-            self._write(number * _CHUNK_BYTES, _CHUNK_BYTES)
-        os.fsync(self._descriptor)
-        self._unchanged_path = directory / "unchanged"
-        self._unchanged = os.open(self._unchanged_path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._paths = [directory / name for name in ("probed", "bulk", "unchanged")]
+        flags = os.O_RDWR | os.O_CREAT
+        self._probed = os.open(self._paths[0], flags | os.O_DIRECT, 0o600)
+        self._bulk, self._unchanged = (os.open(path, flags, 0o600) for path in self._paths[1:])
+        self._block = mmap.mmap(-1, _BLOCK_BYTES)  # aligned, as O_DIRECT needs
+        for descriptor in (self._bulk, self._probed):
+            os.posix_fallocate(descriptor, 0, _FILE_BYTES)
+            self._write_bulk(descriptor)
         os.fsync(self._unchanged)
 
     def measure(self, gaps_ns: Iterable[int], writes: int) -> MeasuredDevice:
-        """Time some large writes, and a probe after each gap. writes: of one probe, before its flush."""
-        found = MeasuredDevice(array("q"), array("q"), array("q"))
-        for number in range(_CHUNKS):
-            found.chunk_ns.append(_ns_of(lambda at=number * _CHUNK_BYTES: self._write(at, _CHUNK_BYTES)))  # type: ignore[misc]
-        os.fdatasync(self._unchanged)
-        blocks = cycle(range(_CHUNKS * _CHUNK_BLOCKS))
+        """Time the sync of a large file, and a probe after each gap. writes: of one probe, before its flush."""
+        found = MeasuredDevice(array("q"), array("q"), array("q", [self._write_bulk(self._bulk)]))
+        places = cycle(range(0, _FILE_BYTES, _BLOCK_BYTES))
         for gap_ns in gaps_ns:
             time.sleep(gap_ns / 1e9)
-            for block in (next(blocks) for _ in range(writes)):
-                found.write_ns.append(_ns_of(lambda at=block * _BLOCK_BYTES: self._write(at, _BLOCK_BYTES)))  # type: ignore[misc]
-            found.flush_ns.append(_ns_of(lambda: os.fdatasync(self._unchanged)))
+            for at in (next(places) for _ in range(writes)):
+                found.write_ns.append(_ns_of(partial(os.pwrite, self._probed, self._block, at)))
+            found.flush_ns.append(_ns_of(partial(os.fdatasync, self._unchanged)))
         return found
 
-    def _write(self, at: int, size_bytes: int) -> None:
-        wrote = os.pwrite(self._descriptor, memoryview(self._chunk)[:size_bytes], at)
-        assert wrote == size_bytes, wrote
+    def _write_bulk(self, descriptor: int) -> int:
+        """Write a whole file; return the ns of its sync."""
+        chunk = mmap.mmap(-1, _FILE_BYTES)
+        os.pwrite(descriptor, chunk, 0)
+        return _ns_of(partial(os.fdatasync, descriptor))
 
     def close(self) -> None:
-        for descriptor, path in ((self._descriptor, self._path), (self._unchanged, self._unchanged_path)):
+        for descriptor in (self._probed, self._bulk, self._unchanged):
             os.close(descriptor)
+        for path in self._paths:
             path.unlink()
 
 

@@ -1,7 +1,7 @@
 """Model of this machine: simulates the cells of a turn on the disk and with the host costs measured in that turn.
 
-The simulated memory of a limited process is the limit; the machine's dirty limits then follow from it, as for a cgroup
-of version 2 (Documentation/admin-guide/cgroup-v2.rst, writeback).
+The simulated memory of a limited process is the limit. The dirty limits follow from it for a cgroup of version 2
+(Documentation/admin-guide/cgroup-v2.rst, writeback); with version 1 they are those of the whole machine.
 """
 
 import os
@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 from .....faults.devices.unjournaled import MetadataWrites
 from ..machine import Neighbour, SystemConfig
 from ..simulated import simulate
 from ..traffic import Setup, arrivals
 from .device import DeviceProbe, MeasuredDevice
-from .memory_limit import NO_PRESSURE
+from .memory_limit import NO_PRESSURE, has_own_dirty_limits
+from .neighbour import SETTLE_SECONDS, dirty_limit_bytes
 from .parts import Parts
 from .puts import MeasuredPuts
 from .turns import MODEL_SOURCE, RATES, WARM_UP_TURNS, MachineCondition, MeasuredTurn, TurnPlan
@@ -55,10 +57,19 @@ class MachineModel:
                 cell.setup(self._seconds, number + WARM_UP_TURNS),
                 self._parts.costs(cell),
                 system_of(cell.condition, device, self._unjournaled),
+                lead_ns=_lead_ns(cell.condition, number),
             )
             puts = MeasuredPuts(series.latencies_ns, series.answered_ns)
             mine = cell._replace(source=MODEL_SOURCE)
             yield MeasuredTurn(mine, number, puts, NO_PRESSURE, None, os.getloadavg()[0], series.slowest)
+
+
+def _lead_ns(condition: MachineCondition, turn: int) -> int:
+    """Return for how long the neighbour runs before the first arrival: to another part of its file in each turn."""
+    if condition.load_bytes is None:
+        return 0
+    file_ns = Neighbour().file_bytes * 1_000_000_000 // condition.load_bytes
+    return round(SETTLE_SECONDS * 1e9) + round(Random(turn).random() * file_ns)
 
 
 def system_of(condition: MachineCondition, device: MeasuredDevice, unjournaled: MetadataWrites | None) -> SystemConfig:
@@ -69,6 +80,7 @@ def system_of(condition: MachineCondition, device: MeasuredDevice, unjournaled: 
         "here",
         physical_bytes if memory_bytes is None else memory_bytes,
         Neighbour(condition.load_bytes or 0, sync_ms=_SYNC_AT_END_ONLY_MS),
+        dirty_bytes_max=0 if has_own_dirty_limits() else dirty_limit_bytes(),
         device=device.drive,
         unjournaled=unjournaled,
         process_bytes=_PROCESS_BYTES,
