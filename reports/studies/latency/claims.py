@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import NamedTuple
 
+from ....faults.devices.unjournaled import MetadataWrites
 from ...quantities import percentiles_us
 from ..claims import measure_groups, median_interval, write_claims
 from .conditions import BUSY, CONDITIONS, FREE, PRODUCERS_UNDER_LOAD, RATE_UNDER_LOAD, SECONDS_UNDER_LOAD, SHORT
@@ -20,6 +21,7 @@ from .tables import main_cause
 from .traffic import Setup
 
 STABLE = "busy, stable pages"
+UNJOURNALED = "free, no journal"
 _SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
 _ROLLOVER_BYTES = 512 << 10
 """Small segments for C5, so that a series uses five of them."""
@@ -44,6 +46,7 @@ class Comparison(NamedTuple):
 COMPARISONS = (
     *(Comparison(claim, "hdd", name, "cpython") for claim in ("C5", "C7") for name in (FREE, SHORT, BUSY)),
     *(Comparison("C7", "hdd", STABLE, host) for host in ("cpython", "jvm")),
+    *(Comparison(claim, "hdd", UNJOURNALED, "cpython") for claim in ("C5", "C7")),
 )
 
 
@@ -72,6 +75,8 @@ class SeedCase:
 def _system_of(disk: str, condition: str) -> SystemConfig:
     if condition == STABLE:
         return replace(CONDITIONS[BUSY].system(disk), stable_pages=True)
+    if condition == UNJOURNALED:
+        return replace(CONDITIONS[FREE].system(disk), unjournaled=MetadataWrites())
     return CONDITIONS[condition].system(disk)
 
 
