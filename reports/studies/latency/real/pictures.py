@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from math import log
 from pathlib import Path
+from statistics import median
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ....plotting import INK, KINDS, save_figure, save_table
+from ....quantities import count_text
 from ..pictures import distribution_axes
 from ..tables import Curve, curve_of
 from .file_system import SyncCosts, SyncRequests
@@ -89,11 +91,9 @@ def turns_figure(cells: Sequence[CellTurns]) -> Figure:
     for axes in grid[-1]:
         axes.set_xlabel("latency of a put")
     _add_legend(figure, colours)
-    loads = [turn.load_average for one in cells for turn in one.turns]
-    turns = max(len(one.turns) for one in cells)
-    figure.suptitle(
-        f"Puts on this machine in {turns} turns, load average {min(loads):.1f} to {max(loads):.1f}", x=0.01, ha="left"
-    )
+    turns = count_text(max(len(one.turns) for one in cells), "turn")
+    load = median(turn.load_average for one in cells for turn in one.turns)
+    figure.suptitle(f"Puts on this machine in {turns}, load average {load:.1f}", x=0.01, ha="left")
     return figure
 
 
@@ -114,8 +114,10 @@ def throughput_figure(cells: Sequence[CellTurns]) -> Figure:
 
 
 def _source_colours(cells: Sequence[CellTurns]) -> dict[str, str]:
-    sources = sorted({one.cell.source for one in cells}, key=lambda source: (source != MODEL_SOURCE, source))
-    return dict(zip(sources, (KINDS[0], KINDS[1], KINDS[2]), strict=False))
+    known = {MODEL_SOURCE: KINDS[0], OWN_SOURCE: KINDS[1]}
+    others = iter(KINDS[2:])
+    sources = sorted(dict.fromkeys(one.cell.source for one in cells), key=lambda source: source != MODEL_SOURCE)
+    return {source: known.get(source) or next(others) for source in sources}
 
 
 def knee_of(curve: Curve) -> int | None:
@@ -172,7 +174,11 @@ def _draw_throughput(axes: Axes, cells: Sequence[CellTurns]) -> None:
 def _add_legend(figure: Figure, colours: dict[str, str]) -> None:
     handles = [Line2D([], [], color=colour) for colour in colours.values()]
     names = [_SOURCE_TEXTS.get(source, source) for source in colours]
-    title = "Dot: the knee of the model's curve, with the main wait of the puts beyond it."
+    title = (
+        "Dot: the knee of the model's curve, with the main wait of the puts beyond it."
+        if MODEL_SOURCE in colours
+        else None
+    )
     figure.legend(
         handles, names, loc="outside lower left", ncols=len(names), title=title, title_fontsize=8, alignment="left"
     )
