@@ -80,7 +80,11 @@ class ClockedMappedFile:
         self._is_log = "/commitlog/" in mapped.path
         self.path = mapped.path
         self.size_bytes = mapped.size_bytes
-        for name in ("view", "pwrite", "mlock", "munlock", "advise_will_need", "advise_dont_need", "close"):
+        # `readable`: without it, the store would read records in Python instead of its core in C.
+        names = ["view", "readable", "pwrite", "mlock", "munlock", "advise_will_need", "advise_dont_need", "close"]
+        if files.sleep_seconds is not None:
+            names.append("store")  # two looks at the clock would slow down a put by a third, and its stalls are unused
+        for name in names:
             setattr(self, name, getattr(mapped, name))  # bound once, because __getattr__ would slow down calls
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
