@@ -18,13 +18,20 @@ at Store", FAST 2016 (slow flushes take tens of times as long as the median).
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isqrt
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ...sim.choices import Stream
 from .storage import BLOCK_BYTES, BlockDevice, Run
 
 _MS, _US = 1_000_000, 1_000
 _STEPS = 1000  # a resolution for quantiles of 0.1 %
+
+
+class Durations(Protocol):
+    """Durations of one kind of operation."""
+
+    def draw(self, stream: Stream, label: str) -> int:
+        """Return the next duration in ns."""
 
 
 class DurationDistribution:
@@ -137,15 +144,19 @@ class FlashDrive:
         *,
         command_ns: int,
         bytes_per_second: int,
-        flush: DurationDistribution,
+        flush: Durations,
+        write_command: Durations | None = None,
         blocks: int = 1 << 30,
         depth: int = 1,
     ) -> None:
-        """depth: number of commands that the drive executes at once, except their transfers."""
+        """write_command: durations of write commands without transfer; None: command_ns. depth: number of commands
+        that the drive executes at once, except their transfers.
+        """
         assert depth > 0, depth
         self.blocks = blocks
         self._stream = stream
         self._command_ns = command_ns
+        self._write_command = write_command
         self._overlapped_ns = command_ns // depth
         self._block_ns = BLOCK_BYTES * 1_000_000_000 // bytes_per_second
         self._flush = flush
@@ -157,7 +168,10 @@ class FlashDrive:
         self._idle_ns = max(now_ns, self._idle_ns)
         if runs:
             self._dirty = True
-            self._idle_ns += self._command_ns + (len(runs) - 1) * self._overlapped_ns
+            command_ns = self._command_ns
+            if self._write_command is not None:
+                command_ns = self._write_command.draw(self._stream, "write")
+            self._idle_ns += command_ns + (len(runs) - 1) * self._overlapped_ns
             self._idle_ns += sum(count for _, count in runs) * self._block_ns
         return self._idle_ns
 

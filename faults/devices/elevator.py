@@ -3,7 +3,8 @@
 The elevator issues writes in ascending block order from the head's position, then from the lowest block, and merges
 adjacent ones. Tasks wait for reads, so a batch of reads precedes writes, at most twice in a row. mq-deadline does the
 same (Linux, Documentation/block/deadline-iosched.rst: sorted batches of fifo_batch = 16, writes_starved = 2). The model
-omits deadlines, because batches are short, and each round issues every waiting request.
+omits deadlines, because batches are short, and each round issues every waiting request. Without sorting, requests are
+issued in order of arrival, as by the scheduler "none" (Documentation/block/switching-sched.rst).
 """
 
 from bisect import bisect_left, insort
@@ -41,8 +42,9 @@ Queued = tuple[int, int, int, IoRequest]
 class Elevator:
     """The queue of a device, with the task that serves it."""
 
-    def __init__(self, machine: Machine, device: BlockDevice) -> None:
+    def __init__(self, machine: Machine, device: BlockDevice, *, is_sorted: bool = True) -> None:
         self._kernel = machine.kernel
+        self._is_sorted = is_sorted
         self._device = device
         self._reads: list[Queued] = []
         self._writes: list[Queued] = []
@@ -79,7 +81,11 @@ class Elevator:
     def _enqueue(self, queue: list[Queued], runs: Sequence[Run]) -> IoRequest:
         request = self._new_request(len(runs))
         for first, blocks in runs:
-            insort(queue, (first, next(self._numbers), blocks, request))
+            queued = (first, next(self._numbers), blocks, request)
+            if self._is_sorted:
+                insort(queue, queued)
+            else:
+                queue.append(queued)
         if runs:
             self._wake_idle_task()
         else:
@@ -108,8 +114,11 @@ class Elevator:
 
     def _issue_next_batch(self, now_ns: int) -> int | None:
         """Issue the next requests, and return their end time; None: the queue is empty."""
-        starved = self._reads_in_a_row >= _READS_IN_A_ROW and (self._writes or self._flushes)
-        if self._reads and not starved:
+        if self._is_sorted:
+            is_starved = self._reads_in_a_row >= _READS_IN_A_ROW and bool(self._writes or self._flushes)
+        else:
+            is_starved = bool(self._reads and self._writes) and self._writes[0][1] < self._reads[0][1]
+        if self._reads and not is_starved:
             self._reads_in_a_row += 1
             return self._issue_reads()
         self._reads_in_a_row = 0
@@ -146,8 +155,8 @@ class Elevator:
         return done_ns
 
     def _dequeue_batch(self, queue: list[Queued]) -> list[Queued]:
-        """Remove the next runs in block order, within the limits of commands and blocks."""
-        at = bisect_left(queue, (self._head,))
+        """Remove the next runs in the scheduler's order, within the limits of commands and blocks."""
+        at = bisect_left(queue, (self._head,)) if self._is_sorted else 0
         ordered = queue[at:] + queue[:at]
         commands, first, end = 0, 0, -1
         taken = blocks = 0

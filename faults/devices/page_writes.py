@@ -17,11 +17,11 @@ from functools import partial
 
 from ...sim.machine import Scheduler
 from .cached_reads import CachedReads
-from .journal import Journal
 from .memory import Memory
 from .pages import FilePages
 from .storage import BLOCK_BYTES
 from .throttling import TICK_NS, DirtyThrottle
+from .unjournaled import Metadata
 from .write_back import WriteBack
 
 _BATCH_PAGES = 8
@@ -36,7 +36,7 @@ class PageWrites:
         kernel: Scheduler,
         memory: Memory,
         reads: CachedReads,
-        journal: Journal,
+        metadata: Metadata,
         write_back: WriteBack,
         *,
         stable_pages: bool,
@@ -45,7 +45,7 @@ class PageWrites:
         self._kernel = kernel
         self._memory = memory
         self._reads = reads
-        self._journal = journal
+        self._metadata = metadata
         self._write_back = write_back
         self._stable_pages = stable_pages
         self.throttle = DirtyThrottle(kernel, write_back)
@@ -101,7 +101,7 @@ class PageWrites:
         tick = self._kernel.now_ns // TICK_NS
         if tick != file.changed_tick:
             file.changed_tick = tick
-            self._journal.record_change(file)
+            self._metadata.record_change(file)
 
     def _make_dirty(self, file: FilePages, pages: range) -> None:
         if self._stable_pages and file.writing:

@@ -17,6 +17,7 @@ from .memory import Memory
 from .page_writes import PageWrites
 from .pages import INODES_PER_BLOCK, FilePages, PageCacheLimits, Placement
 from .storage import BLOCK_BYTES, BlockDevice, JournalRing
+from .unjournaled import Metadata, MetadataWrites, Unjournaled
 from .write_back import WriteBack
 
 _WHOLE_FILE = 1 << 60  # longer than any file
@@ -35,21 +36,29 @@ class StorageSystem:
         read_ahead: Callable[[str], ReadAhead] | None = None,
         stable_pages: bool = False,
         orders_data: bool = True,
+        unjournaled: MetadataWrites | None = None,
+        sorts_requests: bool = True,
     ) -> None:
         """room_blocks: blocks that a growing file reserves at a time; 0: none. read_ahead: returns the read-ahead for a
         path; None: as in Linux. stable_pages: whether the device needs pages that do not change during their
-        write-back. orders_data: whether commits wait for data, as before Linux 5.6.
+        write-back. orders_data: whether commits wait for data, as before Linux 5.6. unjournaled: the writes of
+        syncs on a file system without a journal; None: it has one. sorts_requests: whether the device's queue is
+        sorted (mq-deadline), not in order of arrival (none).
         """
         kernel = machine.kernel
         self._placement = Placement(device.blocks, room_blocks=room_blocks)
-        self.elevator = Elevator(machine, device)
-        self.journal = Journal(machine, self.elevator, JournalRing(self._placement), orders_data=orders_data)
-        self.write_back = WriteBack(machine, self.elevator, self.journal, self._placement, limits)
+        self.elevator = Elevator(machine, device, is_sorted=sorts_requests)
+        self.metadata: Metadata = (
+            Journal(machine, self.elevator, JournalRing(self._placement), orders_data=orders_data)
+            if unjournaled is None
+            else Unjournaled(self.elevator, self._placement, unjournaled)
+        )
+        self.write_back = WriteBack(machine, self.elevator, self.metadata, self._placement, limits)
         self.memory = memory = Memory(kernel, limits, self.write_back.wake_flusher)
         self.write_back.dirtyable = lambda: memory.dirtyable
         self.write_back.on_written = memory.cleaned.open
         self.reads = CachedReads(self.elevator, memory, read_ahead)
-        self.writes = PageWrites(kernel, memory, self.reads, self.journal, self.write_back, stable_pages=stable_pages)
+        self.writes = PageWrites(kernel, memory, self.reads, self.metadata, self.write_back, stable_pages=stable_pages)
         self._files: dict[str, FilePages] = {}
         self._files_in: dict[str, int] = {}
 
@@ -106,7 +115,7 @@ class TimedFiles:
         if room_bytes is not None:
             self._system.allocate_ahead(path, room_bytes)
         if self.is_timed and not file.commit_number:  # a new file with a size
-            self._system.journal.record_blocks(file)
+            self._system.metadata.record_blocks(file)
         return TimedMappedFile(mapped, self.pages(path))
 
     def open(self, path: str) -> "TimedDescriptor":
@@ -123,7 +132,7 @@ class TimedFiles:
     def sync_directory(self, path: str) -> None:
         self._files.sync_directory(path)
         if self.is_timed:
-            self._system.write_back.sync_names()
+            self._system.metadata.sync_names()
 
     def buffer(self, size_bytes: int) -> memoryview:
         """Return memory of the machine, locked as RocketMQ locks its pool's buffers."""

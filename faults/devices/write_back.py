@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable
 
 from ...sim.machine import Machine
 from .elevator import Elevator
-from .journal import Journal
 from .pages import FilePages, PageCacheLimits, PageWrite, Placement
 from .storage import BLOCK_BYTES
+from .unjournaled import Metadata
 
 _REQUESTS_MOST = 256  # nr_requests
 _PAGES_OF_HANDLE = 2_048  # MAX_WRITEPAGES_EXTENT_LEN
@@ -34,11 +34,11 @@ class WriteBack:
     """The dirty pages of a machine. Invariant: `_files` has the files with dirty pages, longest dirty first."""
 
     def __init__(
-        self, machine: Machine, elevator: Elevator, journal: Journal, placement: Placement, limits: PageCacheLimits
+        self, machine: Machine, elevator: Elevator, metadata: Metadata, placement: Placement, limits: PageCacheLimits
     ) -> None:
         self._kernel = machine.kernel
         self._elevator = elevator
-        self._journal = journal
+        self._metadata = metadata
         self._placement = placement
         self._limits = limits
         self.dirtyable: Callable[[], int] = lambda: limits.pages_max
@@ -100,19 +100,12 @@ class WriteBack:
         self._submit(file, sorted(page for page in file.dirty if first <= page <= last), _REQUESTS_MOST)
         for write in dict.fromkeys(write for page, write in file.writing.items() if first <= page <= last):
             self.end_write(file, write)  # including those that the flusher has begun
-        number = file.data_commit_number if data_only else file.commit_number
-        if self._journal.is_committed(number):
-            self._elevator.wait(self._elevator.flush())
-        else:
-            self._journal.wait_for_commit(number)
-
-    def sync_names(self) -> None:
-        self._journal.wait_for_commit(self._journal.open_number)
+        self._metadata.make_durable(file, data_only=data_only)
 
     def write_direct(self, file: FilePages, pages: range) -> None:
         """Write pages past the page cache (O_DIRECT), and wait for the device."""
         if any(map(file.blocks.needs_mapping, pages)):
-            self._journal.record_blocks(file)
+            self._metadata.record_blocks(file)
         self._elevator.wait(self._elevator.write(self._placement.place(file.blocks, pages)))
 
     def prepare(self, file: FilePages, pages: Iterable[int]) -> None:
@@ -161,9 +154,9 @@ class WriteBack:
             chunk = pages[at : at + _PAGES_OF_HANDLE]
             needs_handle = any(map(file.blocks.needs_mapping, chunk))
             if needs_handle:
-                self._journal.start_handle(file)
+                self._metadata.start_handle(file)
                 if file.blocks.ahead is None:
-                    self._journal.order_data(file)
+                    self._metadata.order_data(file)
             for first in range(0, len(chunk), _PAGES_OF_REQUEST):
                 while len(under_way) >= requests_max:
                     self.end_write(*under_way.popleft())
@@ -172,14 +165,12 @@ class WriteBack:
                 if piece:
                     under_way.append((file, self._queue_write(file, piece)))
             if needs_handle:
-                self._journal.stop_handle()
+                self._metadata.stop_handle()
 
     def _queue_write(self, file: FilePages, pages: list[int]) -> PageWrite:
         """Queue a write of one file's pages, which then count as clean."""
         needs_mapping = any(map(file.blocks.needs_mapping, pages))
-        is_unwritten = file.blocks.ahead is not None or not self._journal.orders_data
-        if needs_mapping and not is_unwritten:
-            file.data_commit_number = self._journal.open_number
+        is_unwritten = file.blocks.ahead is not None or not self._metadata.orders_data
         request = self._elevator.write(self._placement.place(file.blocks, pages))
         write = PageWrite(pages, request, needs_mapping and is_unwritten)
         file.writing.update(dict.fromkeys(pages, write))
@@ -197,7 +188,7 @@ class WriteBack:
             return
         write.is_ended = True
         if write.converts:
-            self._journal.record_blocks(file)
+            self._metadata.record_blocks(file)
         for page in write.pages:
             if file.writing.get(page) is write:  # otherwise a later write of the page is under way
                 del file.writing[page]

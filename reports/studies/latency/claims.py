@@ -5,20 +5,14 @@ under one condition. Both have the same arrivals and computing times for a seed,
 covers the median of the differences with at least 95 %: the ranks of the sign test, which assumes no distribution.
 """
 
-import argparse
-import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from math import comb
-from operator import methodcaller
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from ....scenarios.campaigns.worker_pool import run_in_processes
-from ....sim.interruption import interruptible
+from ....faults.devices.unjournaled import MetadataWrites
 from ...quantities import percentiles_us
+from ..claims import measure_groups, median_interval, write_claims
 from .conditions import BUSY, CONDITIONS, FREE, PRODUCERS_UNDER_LOAD, RATE_UNDER_LOAD, SECONDS_UNDER_LOAD, SHORT
 from .host import REFERENCE
 from .machine import SystemConfig
@@ -26,8 +20,8 @@ from .simulated import simulate
 from .tables import main_cause
 from .traffic import Setup
 
-SEEDS = 20
 STABLE = "busy, stable pages"
+UNJOURNALED = "free, no journal"
 _SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
 _ROLLOVER_BYTES = 512 << 10
 """Small segments for C5, so that a series uses five of them."""
@@ -52,6 +46,7 @@ class Comparison(NamedTuple):
 COMPARISONS = (
     *(Comparison(claim, "hdd", name, "cpython") for claim in ("C5", "C7") for name in (FREE, SHORT, BUSY)),
     *(Comparison("C7", "hdd", STABLE, host) for host in ("cpython", "jvm")),
+    *(Comparison(claim, "hdd", UNJOURNALED, "cpython") for claim in ("C5", "C7")),
 )
 
 
@@ -80,33 +75,16 @@ class SeedCase:
 def _system_of(disk: str, condition: str) -> SystemConfig:
     if condition == STABLE:
         return replace(CONDITIONS[BUSY].system(disk), stable_pages=True)
+    if condition == UNJOURNALED:
+        return replace(CONDITIONS[FREE].system(disk), unjournaled=MetadataWrites())
     return CONDITIONS[condition].system(disk)
-
-
-def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return bounds that contain the median of the distribution with at least 95 %, if there are 6 values or more."""
-    ordered, count = sorted(values), len(values)
-    below, rank = 0.0, 0
-    # The true median is below the value of rank k with the probability of at most k heads in `count` tosses.
-    while below + comb(count, rank) / 2**count <= 0.025:
-        below += comb(count, rank) / 2**count
-        rank += 1
-    first = max(rank - 1, 0)
-    return ordered[first], ordered[count - 1 - first]
 
 
 def measure_claims(seeds: int, jobs: int = 1) -> Iterator[tuple[object, ...]]:
     """Yield the rows of all comparisons. `jobs` does not affect them."""
     cases = [SeedCase(comparison, seed) for comparison in COMPARISONS for seed in range(seeds)]
-    found: list[tuple[list[list[float]], list[str]]] = []
-    with interruptible() as interruption:
-        for case, result in run_in_processes(methodcaller("measure"), cases, jobs, interruption):
-            if isinstance(result, BrokenProcessPool):
-                raise result
-            found.append(result)
-            if case.seed == seeds - 1:
-                yield from _rows_of(case.comparison, found)
-                found = []
+    for comparison, found in zip(COMPARISONS, measure_groups(cases, seeds, jobs), strict=True):
+        yield from _rows_of(comparison, found)
 
 
 def _rows_of(
@@ -121,16 +99,7 @@ def _rows_of(
         yield *comparison, figure, len(found), *(round(us, 1) for us in values), lower, *causes
 
 
-def main() -> None:
-    from ...plotting import save_table
-
-    parser = argparse.ArgumentParser(description="Compare warmed segments and the transient pool with async flush.")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--out", type=Path, default=Path("out"))
-    options = parser.parse_args()
-    save_table(HEADER, measure_claims(options.seeds, options.jobs), options.out, "latency-claims")
-
-
 if __name__ == "__main__":
-    main()
+    write_claims(
+        "Compare warmed segments and the transient pool with async flush.", HEADER, measure_claims, "latency-claims"
+    )

@@ -26,7 +26,7 @@ from .real.puts import measure, running_store
 from .simulated import simulate
 from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of
 
-_STAND_IN_SECONDS = 0.0003
+STAND_IN_SECONDS = 0.0003
 _SEGMENT_BYTES = 64 << 20
 """Large enough for all turns, so that no measured put creates a segment."""
 _SIMULATED_SEGMENT_BYTES = 4 << 20
@@ -80,7 +80,11 @@ class ClockedMappedFile:
         self._is_log = "/commitlog/" in mapped.path
         self.path = mapped.path
         self.size_bytes = mapped.size_bytes
-        for name in ("view", "pwrite", "mlock", "munlock", "advise_will_need", "advise_dont_need", "close"):
+        # `readable`: without it, the store would read records in Python instead of its core in C.
+        names = ["view", "readable", "pwrite", "mlock", "munlock", "advise_will_need", "advise_dont_need", "close"]
+        if files.sleep_seconds is not None:
+            names.append("store")  # two looks at the clock would slow down a put by a third, and its stalls are unused
+        for name in names:
             setattr(self, name, getattr(mapped, name))  # bound once, because __getattr__ would slow down calls
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
@@ -126,16 +130,7 @@ class Turn:
     """Delayed writes to memory-mapped files of the real store, by flush."""
 
     def host_costs(self) -> HostCosts:
-        usual_ns = DurationDistribution(self.puts_alone).quantile(0.5)
-        handover = DurationDistribution(max(took_ns - usual_ns, 0) for took_ns in self.synced_puts)
-        return HostCosts(
-            put=DurationDistribution(self.puts),
-            put_work_ns=usual_ns,
-            handover=handover,
-            handover_work_ns=handover.quantile(0.5) // _HANDOVER_WORK_SHARE,
-            dispatch_ns=usual_ns // 2,
-            touch_ns=0,  # included in the put costs
-        )
+        return costs_of(self.puts_alone, self.puts, self.synced_puts)
 
     def simulated(self, flush: str) -> "array[int]":
         storage, stalls = MeasuredStorage(self.syncs), self.stalls.get(flush)
@@ -143,6 +138,20 @@ class Turn:
         return simulate(
             setup, self.host_costs(), lambda _: storage, on_traffic=storage.use_measured_syncs, stalls=stalls
         ).latencies_ns
+
+
+def costs_of(alone_ns: Sequence[int], puts_ns: Sequence[int], synced_ns: Sequence[int]) -> HostCosts:
+    """Return the costs of measured puts without a disk: of one producer, of all, and of one with a sync."""
+    usual_ns = DurationDistribution(alone_ns).quantile(0.5)
+    handover = DurationDistribution(max(took_ns - usual_ns, 0) for took_ns in synced_ns)
+    return HostCosts(
+        put=DurationDistribution(puts_ns),
+        put_work_ns=usual_ns,
+        handover=handover,
+        handover_work_ns=handover.quantile(0.5) // _HANDOVER_WORK_SHARE,
+        dispatch_ns=usual_ns // 2,
+        touch_ns=0,  # included in the put costs
+    )
 
 
 def _make_setup(flush: str, producers: int, turn: int) -> Setup:
@@ -177,9 +186,9 @@ class _MeasuredStores:
 
         self._clocked = {flush: ClockedFiles() for flush in FLUSHES}
         self.stores = {flush: running(flush, flush, files) for flush, files in self._clocked.items()}
-        self._sleeping = ClockedFiles(_STAND_IN_SECONDS)
+        self._sleeping = ClockedFiles(STAND_IN_SECONDS)
         self._synced = running("sync-without-disk", "sync", self._sleeping)
-        self._unsynced = running("async-without-disk", "async", ClockedFiles(_STAND_IN_SECONDS))
+        self._unsynced = running("async-without-disk", "async", ClockedFiles(STAND_IN_SECONDS))
 
     def turn(self, number: int, producers: int) -> Turn:
         """Measure the real stores between two halves of the other measurements, so that slow phases affect both."""
@@ -208,17 +217,24 @@ class _MeasuredStores:
 
     def _measure_unsynced_puts(self, setup: Setup) -> "array[int]":
         took_ns = array("q")
-        measure(arrivals(setup), _timed_call(checked_put(self._unsynced, message_of(setup)), took_ns))
+        measure(arrivals(setup), timed_call(checked_put(self._unsynced, message_of(setup)), took_ns))
         return took_ns
 
     def _measure_synced_puts(self, setup: Setup) -> "array[int]":
         took_ns, slept_ns = array("q"), self._sleeping.log_syncs_ns
         self._sleeping.use_measured_syncs()
-        measure(arrivals(setup), _timed_call(checked_put(self._synced, message_of(setup)), took_ns))
-        return array("q", (took - slept for took, slept in zip(took_ns, slept_ns, strict=True)))
+        measure(arrivals(setup), timed_call(checked_put(self._synced, message_of(setup)), took_ns))
+        return without_syncs(took_ns, slept_ns)
 
 
-def _timed_call(call: Callable[[], None], took_ns: "array[int]") -> Callable[[], None]:
+def without_syncs(took_ns: "array[int]", synced_ns: "array[int]") -> "array[int]":
+    """Return the durations of one producer's puts without their syncs."""
+    return array("q", (took - synced for took, synced in zip(took_ns, synced_ns, strict=True)))
+
+
+def timed_call(call: Callable[[], None], took_ns: "array[int]") -> Callable[[], None]:
+    """Return a call that appends its duration to `took_ns`."""
+
     def timed() -> None:
         begun_ns = time.perf_counter_ns()
         call()

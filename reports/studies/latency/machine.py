@@ -14,6 +14,7 @@ from ....faults.devices.drives import MODELS, DeviceModel
 from ....faults.devices.pages import ROOM_BLOCKS, PageCacheLimits
 from ....faults.devices.storage import Storage, StorageTiming
 from ....faults.devices.system import StorageSystem, TimedFiles
+from ....faults.devices.unjournaled import MetadataWrites
 from ....faults.disk.disk import Disk
 from ....faults.disk.syncs import SyncTiming
 from ....sim.choices import Choices, Stream
@@ -60,10 +61,14 @@ class SystemConfig:
     """Whether the device needs stable pages, as one with checksums does."""
     orders_data: bool = True
     """Whether commits wait for data of files with new blocks (before Linux 5.6)."""
+    unjournaled: MetadataWrites | None = None
+    """The writes of syncs if the file system has no journal. None: it has one, ext4's default."""
     is_sparse: bool = False
     """Whether segments are sparse (ftruncate, as RocketMQ makes them), not preallocated."""
     requests_max: int = 16
     """Requests of background write-back in the queue (blk-wbt, RWB_DEF_DEPTH)."""
+    dirty_bytes_max: int = 0
+    """Limit of dirty bytes. 0: the default ratio of memory."""
     device: DeviceModel | None = None
     """A device other than those of MODELS."""
     process_bytes: int = 0
@@ -73,7 +78,7 @@ class SystemConfig:
 
     @property
     def limits(self) -> PageCacheLimits:
-        return PageCacheLimits(dirty_bytes_max=0, memory_bytes=self.memory_bytes)
+        return PageCacheLimits(dirty_bytes_max=self.dirty_bytes_max, memory_bytes=self.memory_bytes)
 
 
 class LatencyMachine:
@@ -125,6 +130,7 @@ class LatencyMachine:
             read_ahead=lambda path: ReadAhead(around=True),
             stable_pages=config.stable_pages,
             orders_data=config.orders_data,
+            unjournaled=config.unjournaled,
         )
         system.write_back.requests_max = config.requests_max
         system.writes.on_fault = lambda pages: self.processor.compute(pages * self.host.touch_ns)

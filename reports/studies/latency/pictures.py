@@ -30,8 +30,8 @@ from .tables import (
 )
 from .traffic import FLUSHES
 
-_SHARES = (0.5, 0.1, 0.01, 0.001)
-"""The share of slower puts for each of p50, p90, p99 and p99.9."""
+_SHARES = (0.5, 0.1, 0.01, 0.001, 0.0001)
+"""The share of slower puts for each of p50, p90, p99, p99.9 and p99.99."""
 _US_MIN = 5.0
 _FLUSH_TITLES = {"sync": "sync flush", "async": "async flush", "pool": "async flush, transient pool"}
 _COLOURS = dict(zip(FLUSHES, KINDS, strict=False))

@@ -85,18 +85,21 @@ def simulate(
     prepare: Callable[[MessageStore], None] | None = None,
     on_traffic: Callable[[], None] | None = None,
     stalls: FileStalls | None = None,
+    lead_ns: int = 0,
     **faults: Any,
 ) -> Series:
     """Run one series of puts in virtual time, with faults named as in FaultPlan.
 
     storage: a system with a page cache, or a model of measured syncs. prepare: called with the store before its first
-    put. on_traffic: called before the first arrival; stalls apply from then on. The same arguments give the same
-    series.
+    put. on_traffic: called before the first arrival; stalls apply from then on. lead_ns: time for which a neighbour
+    runs before the first arrival. The same arguments give the same series.
     """
     kernel = RecordingKernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60)
     with kernel:
         run = _SimulatedSeries(setup, LatencyMachine(kernel, host, storage, setup.seed), faults)
-        return kernel.run(run.on.machine, lambda: run.body(prepare, on_traffic, stalls), time_limit_ns=_TIME_LIMIT_NS)
+        return kernel.run(
+            run.on.machine, lambda: run.body(prepare, on_traffic, stalls, lead_ns), time_limit_ns=_TIME_LIMIT_NS
+        )
 
 
 class _SimulatedSeries:
@@ -108,6 +111,7 @@ class _SimulatedSeries:
         prepare: Callable[[MessageStore], None] | None,
         on_traffic: Callable[[], None] | None,
         stalls: FileStalls | None,
+        lead_ns: int,
     ) -> Series:
         setup, on, kernel = self.setup, self.on, self.on.kernel
         store = MessageStore(on.world(), setup.config(_ROOT))
@@ -117,6 +121,8 @@ class _SimulatedSeries:
             prepare(store)
         store.put_message(message_of(setup))  # creates the first segment
         store.on_arriving.append(lambda _: on.processor.compute(on.host.dispatch_ns))
+        if lead_ns:
+            kernel.park(_ARRIVAL, kernel.now_ns + lead_ns)
         if on_traffic is not None:
             on_traffic()
         if stalls is not None:

@@ -71,6 +71,8 @@ class TopicsSetup:
 
     Linux reads these pages by default; MADV_RANDOM prevents this.
     """
+    sorts_requests: bool = True
+    """Whether the system sorts the disk's queue (mq-deadline), not only the disk itself (none)."""
     flushes: bool = True
     """Whether async flush syncs files. Without these syncs, only the kernel writes the files back."""
 

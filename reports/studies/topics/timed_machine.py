@@ -40,6 +40,8 @@ class TimedMachine:
         self.machine = kernel.create_machine("host")
         self.processor = SimProcessor(kernel)
         self._charges_reads = False
+        self.read_wait_ns = [0, 0]
+        """Time of all consumers' waits for reads of records, and of queues."""
         files = Disk(kernel, self.choices.stream("disk"), timing=SyncTiming(0, 0)).mount(self.machine)
         self.system = StorageSystem(
             kernel.create_machine("storage"),
@@ -47,6 +49,7 @@ class TimedMachine:
             setup.memory,
             room_blocks=0 if setup.packed else ROOM_BLOCKS,
             read_ahead=self._read_ahead,
+            sorts_requests=setup.sorts_requests,
         )
         self.files = TimedFiles(files, self.system, self._bytes_ahead)
         self.tasks = HostTasks(self.machine, host, self.processor, self.choices.stream("handovers"))
@@ -106,7 +109,9 @@ class TimedMachine:
 
     def _wait_for_read(self, path: str, start: int, end: int) -> None:
         if self._charges_reads:
+            begun_ns = self.kernel.now_ns
             self.system.read(self.kernel.current.name, path, start, end)
+            self.read_wait_ns["/consumequeue/" in path] += self.kernel.now_ns - begun_ns
 
 
 def run_timed(setup: TopicsSetup, host: HostCosts, model: DeviceModel, body: Callable[[TimedMachine], T]) -> T:

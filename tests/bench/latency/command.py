@@ -1,6 +1,5 @@
 """`python -m tests.bench.latency`: this store and the real one in turns, in one picture and one table."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -42,5 +41,5 @@ def latency(
         raise typer.BadParameter(str(missing)) from missing
     plan = TurnPlan(conditions, producers or [4], turns, seconds, sources=sources, seconds_max=60 * minutes)
     if model:
-        plan = plan._replace(extra=partial(MachineModel, plan))
+        plan = plan._replace(extra=MachineModel)
     measure_conditions(plan, directory, out, json_file)

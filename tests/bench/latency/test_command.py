@@ -11,7 +11,7 @@ from tests.bench.latency.real_source import VERSION, real_store_program
 from tests.conformance.maven import JavaMissing, JavaProgram
 from tornlog.command_line import application_of
 from tornlog.reports.studies.latency.real.memory_limit import MemoryLimitUnavailable, limited
-from tornlog.reports.studies.latency.real.turns import OWN_SOURCE
+from tornlog.reports.studies.latency.real.turns import MODEL_SOURCE, OWN_SOURCE
 
 
 def invoke(*arguments: object) -> tuple[int, str]:
@@ -39,9 +39,10 @@ def test_both_stores_are_measured_in_turns_with_free_and_with_short_memory(
     modes = [("sync", "0"), ("async", "0"), ("async", "1"), ("pool", "0")]
     assert [(row["source"], row["memory_mib"], row["load_mib_per_s"], row["flush"], row["warmed"]) for row in rows] == [
         (source, memory, load, *mode)
+        for sources in ((OWN_SOURCE, VERSION), (MODEL_SOURCE,))
         for load in ("", "4")
         for memory in ("", "256")
-        for source in (OWN_SOURCE, VERSION)
+        for source in sources
         for mode in modes
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]  # stores and the neighbour's files are gone

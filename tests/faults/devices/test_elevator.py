@@ -39,6 +39,21 @@ def test_the_elevator_ascends_and_then_restarts_at_the_lowest_block(run_timed: R
     assert notebook.commands[1] == ("write", [(FAR + block, 1) for block in (60, 70, 10, 20)])
 
 
+def test_without_sorting_requests_are_issued_in_order_of_arrival(run_timed: RunTimed, notebook: Any) -> None:
+    def body(timed: Any) -> None:
+        elevator = timed.system.elevator
+        first = elevator.write([(FAR + 50, 1)])
+        timed.sleep(0.01)
+        rest = [elevator.write([(FAR + block, 1)]) for block in (70, 10)]
+        rest += [elevator.read([(FAR + 30, 1)]), elevator.write([(FAR + 11, 1)])]
+        for request in (first, *rest):
+            elevator.wait(request)
+
+    run_timed(body, sorts_requests=False)
+
+    assert notebook.commands[1:] == [("write", [(FAR + 70, 1), (FAR + 10, 2)]), ("read", [(FAR + 30, 1)])]
+
+
 def test_write_batches_are_limited_and_a_request_ends_with_its_last_run(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> float:
         elevator = timed.system.elevator

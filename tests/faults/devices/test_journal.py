@@ -11,7 +11,7 @@ def test_a_journal_commit_writes_data_then_flushes_then_writes_the_commit_block(
     run_timed: RunTimed, notebook: Any
 ) -> None:
     def body(timed: Any) -> float:
-        return timed.took_us(timed.system.write_back.sync_names)
+        return timed.took_us(timed.system.metadata.sync_names)
 
     assert run_timed(body) == COMMIT_US
     assert [kind for kind, _ in notebook.commands] == ["write", "flush", "write", "flush"]
@@ -23,10 +23,10 @@ def test_syncs_during_a_journal_commit_share_the_next_commit(run_timed: RunTimed
     def body(timed: Any) -> tuple[float, int]:
         def later() -> None:
             timed.sleep(0.05)
-            timed.system.write_back.sync_names()
+            timed.system.metadata.sync_names()
 
-        took_us = timed.took_us(lambda: timed.at_once(timed.system.write_back.sync_names, *[later] * 10))
-        return took_us, timed.system.journal.commits
+        took_us = timed.took_us(lambda: timed.at_once(timed.system.metadata.sync_names, *[later] * 10))
+        return took_us, timed.system.metadata.commits
 
     assert run_timed(body) == (2 * COMMIT_US, 2)
 
@@ -34,15 +34,15 @@ def test_syncs_during_a_journal_commit_share_the_next_commit(run_timed: RunTimed
 def test_consecutive_syncs_of_one_task_need_a_commit_each(run_timed: RunTimed) -> None:
     def body(timed: Any) -> int:
         for _ in range(5):
-            timed.system.write_back.sync_names()
-        return timed.system.journal.commits
+            timed.system.metadata.sync_names()
+        return timed.system.metadata.commits
 
     assert run_timed(body) == 5
 
 
 def test_a_change_is_committed_once_and_after_five_seconds_at_the_latest(run_timed: RunTimed) -> None:
     def body(timed: Any) -> list[int]:
-        journal, found = timed.system.journal, []
+        journal, found = timed.system.metadata, []
         for changes in (0, 3, 0):
             for number in range(changes):
                 journal.record_change(timed.system.file(f"/{number}"))
@@ -56,7 +56,7 @@ def test_a_change_is_committed_once_and_after_five_seconds_at_the_latest(run_tim
 
 def test_a_commit_waits_for_open_handles_and_locks_out_new_ones(run_timed: RunTimed) -> None:
     def body(timed: Any) -> tuple[float, float]:
-        journal, one, other = timed.system.journal, timed.system.file("/a/1"), timed.system.file("/b/1")
+        journal, one, other = timed.system.metadata, timed.system.file("/a/1"), timed.system.file("/b/1")
         journal.start_handle(one)
 
         def stop_later() -> None:
@@ -81,7 +81,7 @@ def test_a_commit_waits_for_open_handles_and_locks_out_new_ones(run_timed: RunTi
 
 def test_a_change_waits_while_the_journal_writes_the_block_of_its_inode(run_timed: RunTimed) -> None:
     def body(timed: Any) -> list[float]:
-        journal, found = timed.system.journal, {}
+        journal, found = timed.system.metadata, {}
         journal.record_change(timed.system.file("/d/1"))
 
         def change(path: str) -> Callable[[], None]:
@@ -116,7 +116,7 @@ def test_a_commit_waits_for_data_of_files_with_new_blocks_if_data_is_ordered(
 
         def commit_during_the_read() -> None:
             timed.sleep(0.02)
-            system.write_back.sync_names()
+            system.metadata.sync_names()
 
         timed.at_once(lambda: system.read("r", "/old", 0, 1), sync_during_the_read, commit_during_the_read)
 
@@ -129,7 +129,7 @@ def test_a_commit_waits_for_data_of_files_with_new_blocks_if_data_is_ordered(
 def test_journal_writes_wrap_around_at_the_end_of_the_journal(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         for _ in range(32_768 // 3 + 1):
-            timed.system.write_back.sync_names()
+            timed.system.metadata.sync_names()
 
     run_timed(body)
     firsts = [runs[0][0] for kind, runs in notebook.commands if kind == "write"]

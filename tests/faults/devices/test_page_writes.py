@@ -61,7 +61,7 @@ def test_a_fault_waits_for_the_journal_and_a_store_to_a_dirty_page_does_not(run_
         timed.system.allocate_ahead("/a", 4 * PAGE)
         store(timed, 1)
         timed.sleep(10)  # the inode's time changes once in a tick
-        timed.machine.tasks.spawn("commit", lambda: timed.system.journal.wait_for_commit(1))
+        timed.machine.tasks.spawn("commit", lambda: timed.system.metadata.wait_for_commit(1))
         timed.sleep(0.05)
         return [store(timed, page) for page in (1, 0)]
 

@@ -64,7 +64,7 @@ def test_a_sync_writes_dirty_pages_of_its_range_and_commits(run_timed: RunTimed,
         dirty_pages(timed, "/b", range(3))
         timed.system.write_back.sync(timed.system.file("/a"), 2, 4)
         assert timed.system.file("/a").dirty == {0, 1, *range(5, 10)}
-        return timed.system.journal.commits
+        return timed.system.metadata.commits
 
     assert run_timed(body) == 1
     assert [kind for kind, _ in notebook.commands] == ["write", "write", "flush", "write", "flush"]
@@ -89,7 +89,7 @@ def test_a_sync_of_data_in_place_needs_no_commit_unless_it_covers_timestamps(run
         for data_only in (True, True, False):
             dirty_pages(timed, "/a", range(1))
             timed.system.write_back.sync(file, 0, 0, data_only=data_only)
-            commits.append(timed.system.journal.commits)
+            commits.append(timed.system.metadata.commits)
             timed.sleep(10)  # the inode's time changes once in a tick
         return commits
 
@@ -104,7 +104,7 @@ def test_the_first_write_back_of_a_preallocated_page_changes_metadata(run_timed:
         for path, page in (("/old", 0), ("/new", 0), ("/new", 0), ("/new", 1)):
             dirty_pages(timed, path, range(page, page + 1))
             timed.system.write_back.sync(timed.system.file(path), page, page)
-            commits.append(timed.system.journal.commits)
+            commits.append(timed.system.metadata.commits)
         return commits
 
     assert run_timed(body) == [0, 1, 1, 2]
@@ -117,8 +117,8 @@ def test_a_commit_waits_while_the_flusher_waits_for_the_queue_within_a_handle(ru
             timed.system.writes.write(timed.system.file("/grown"), 0, 2_048 * PAGE)
             timed.system.write_back.wake_flusher()
             timed.sleep(0.1)
-            journal = timed.system.journal
-            timed.machine.tasks.spawn("sync", timed.system.write_back.sync_names)
+            journal = timed.system.metadata
+            timed.machine.tasks.spawn("sync", timed.system.metadata.sync_names)
             timed.sleep(0.1)
             return float(timed.took_us(lambda: journal.record_change(timed.system.file("/other/file"))))
 
@@ -137,7 +137,7 @@ def test_a_sync_waits_for_pages_that_the_flusher_is_writing(run_timed: RunTimed,
         timed.sleep(0.01)
         assert len(file.writing) == 11
         timed.system.write_back.sync(file, 0, 20)
-        return not file.writing and timed.system.journal.commits > 0
+        return not file.writing and timed.system.metadata.commits > 0
 
     assert run_timed(body, memory=memory)
     assert sum(count for _, count in notebook.of("write")) == 11  # once
@@ -153,7 +153,7 @@ def test_syncs_of_many_files_at_once_are_sorted_and_share_commits(run_timed: Run
             return sync
 
         timed.at_once(*(synced(number) for number in range(16)))
-        return timed.system.journal.commits
+        return timed.system.metadata.commits
 
     assert run_timed(body, room_blocks=100) <= 3
     assert len([runs for kind, runs in notebook.commands if kind == "write" and runs[0][0] >= 32_768]) <= 2
@@ -179,7 +179,7 @@ def test_the_end_of_a_write_within_a_handle_does_not_wait_for_the_commit_that_wa
         dirty_pages(timed, "/a", range(2_048))
         timed.system.write_back.wake_flusher()
         timed.sleep(0.3)  # the flusher waits for the end of its first request, within a handle
-        timed.system.write_back.sync_names()
-        return timed.system.journal.commits
+        timed.system.metadata.sync_names()
+        return timed.system.metadata.commits
 
     assert run_timed(body, memory=PageCacheLimits(memory_bytes=64 << 20, expire_ns=0)) == 1

@@ -13,10 +13,11 @@ import typer
 
 from ....cli.console import OUT, print_paths, with_progress
 from ....cli.options import EXIT_HELD, ResultFiles, results_written, write_json
+from .file_system import measure_syncs
 from .memory_limit import MemoryLimitUnavailable
 from .paired import paired_differences
 from .process import StoreProcessFailed
-from .tables import HEADER, PAIRED_HEADER, by_cell, cell_rows, notes, paired_rows, print_turns
+from .tables import HEADER, PAIRED_HEADER, by_cell, cell_rows, notes, paired_rows, print_turns, sync_notes
 from .turns import TurnPlan, measure_turns
 
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -39,15 +40,17 @@ def measure_conditions(plan: TurnPlan, directory: Path | None, out: Path, json_f
     total = None if plan.extra else plan.turns * len(plan.cells())
     try:
         with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
+            plan = plan._replace(syncs=measure_syncs(Path(place)))
             turns = list(with_progress("measuring this machine", measure_turns(plan, Path(place)), total))
     except (MemoryLimitUnavailable, StoreProcessFailed) as error:
         raise typer.BadParameter(str(error), param_hint="--memory") from error
     order = plan.cells()  # then the model's, in their order
     turns.sort(key=lambda turn: order.index(turn.cell) if turn.cell in order else len(order))
     cells, differences = by_cell(turns), list(paired_differences(turns))
+    found_notes = [*sync_notes(plan.syncs), *notes(cells)]
     files, written = list[Path](), ResultFiles()
     with written.writing(), results_written("--out"):
-        files += write_turns_files(cells, differences, out)
+        files += write_turns_files(cells, differences, plan.syncs, out)
     with written.writing():
         write_json(
             json_file,
@@ -55,11 +58,13 @@ def measure_conditions(plan: TurnPlan, directory: Path | None, out: Path, json_f
                 "format": "tornlog-latency-turns/1",
                 "rows": [dict(zip(HEADER, row, strict=True)) for row in cell_rows(cells)],
                 "paired": [dict(zip(PAIRED_HEADER, row, strict=True)) for row in paired_rows(differences)],
-                "notes": notes(cells),
+                "notes": found_notes,
                 "files": [str(path) for path in files],
             },
         )
     if json_file != "-":
         print_turns(OUT, cells, differences)
+        for note in found_notes:
+            OUT.print(note, soft_wrap=True)
         print_paths(files)
     written.exit(EXIT_HELD)

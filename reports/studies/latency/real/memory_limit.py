@@ -90,6 +90,14 @@ def _counts(path: Path) -> dict[str, int]:
     return {name: int(count) for name, count in map(str.split, path.read_text().splitlines())}
 
 
+def has_own_dirty_limits() -> bool:
+    """Return whether the dirty limits of a limited process follow from its memory, as only in version 2 (writeback)."""
+    try:
+        return _hierarchy_of("self").version == 2
+    except MemoryLimitUnavailable:
+        return True  # a scope of systemd
+
+
 @contextmanager
 def limited(command: Sequence[str], limit_bytes: int) -> Iterator[list[str]]:
     """Yield a command that runs the given one under the limit, with the same process id.

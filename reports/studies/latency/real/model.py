@@ -1,23 +1,29 @@
 """Model of this machine: simulates the cells of a turn on the disk and with the host costs measured in that turn.
 
-The simulated memory of a limited process is the limit; the machine's dirty limits then follow from it, as for a cgroup
-of version 2 (Documentation/admin-guide/cgroup-v2.rst, writeback).
+The simulated memory of a limited process is the limit. The dirty limits follow from it for a cgroup of version 2
+(Documentation/admin-guide/cgroup-v2.rst, writeback); with version 1 they are those of the whole machine.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
-from ..here import measure_here
+from .....faults.devices.unjournaled import MetadataWrites
 from ..machine import Neighbour, SystemConfig
 from ..simulated import simulate
-from .device import DeviceFile, MeasuredDevice
-from .memory_limit import NO_PRESSURE
+from ..traffic import Setup, arrivals
+from .device import DeviceProbe, MeasuredDevice
+from .memory_limit import NO_PRESSURE, has_own_dirty_limits
+from .neighbour import SETTLE_SECONDS, dirty_limit_bytes
+from .parts import Parts
 from .puts import MeasuredPuts
-from .turns import MODEL_SOURCE, WARM_UP_TURNS, MachineCondition, MeasuredTurn, TurnPlan
+from .turns import MODEL_SOURCE, RATES, WARM_UP_TURNS, MachineCondition, MeasuredTurn, TurnPlan
 
-_FLUSHES = 150
+_PROBES = Setup("sync", 1, RATES["sync"], 200)
+"""The pace of the disk's probes in a turn, for each condition without a neighbour."""
 _SYNC_AT_END_ONLY_MS = 3_600_000
 _PROCESS_BYTES = 48 << 20  # of CPython with this package
 
@@ -28,31 +34,45 @@ class MachineModel:
     def __init__(self, plan: TurnPlan, directory: Path, stack: ExitStack) -> None:
         """stack: its exit ends the measurement."""
         self._seconds = plan.seconds
+        self._unjournaled = None if plan.syncs is None else plan.syncs.unjournaled()
+        self._writes = 1 if plan.syncs is None else plan.syncs.preallocated.writes
         source = next(iter(plan.sources))
         self._cells = [cell for cell in plan.cells() if cell.source == source]
-        place = directory / "parts"
-        place.mkdir()
-        self._device = DeviceFile(directory)
-        stack.callback(self._device.close)
-        self._parts = {number: measure_here(f"{place}/{number}", [number], 1 << 30) for number in plan.producers}
-        for parts in self._parts.values():
-            stack.callback(parts.close)
+        self._probe = DeviceProbe(directory, stack)
+        self._parts = Parts(plan, directory, stack)
+        self._device: MeasuredDevice | None = None
 
-    def __call__(self, number: int) -> Iterator[MeasuredTurn]:
+    def measure_parts(self, condition: MachineCondition, number: int) -> None:
+        self._parts.measure(condition, number)
+        if condition.load_bytes is None:
+            found = self._probe.measure(arrivals(replace(_PROBES, seed=number))[0], self._writes)
+            self._device = found if self._device is None else self._device.joined(found)
+
+    def turns(self, number: int) -> Iterator[MeasuredTurn]:
         """Yield a simulated turn for each cell, at the same arrivals as the measured ones."""
-        device = self._device.measure(_FLUSHES)
-        costs = {producers: next(parts).host_costs() for producers, parts in self._parts.items()}
+        device, self._device = self._device, None
+        assert device is not None, "a turn has a condition without a neighbour"
         for cell in self._cells:
             series = simulate(
                 cell.setup(self._seconds, number + WARM_UP_TURNS),
-                costs[cell.producers],
-                system_of(cell.condition, device),
+                self._parts.costs(cell),
+                system_of(cell.condition, device, self._unjournaled),
+                lead_ns=_lead_ns(cell.condition, number),
             )
             puts = MeasuredPuts(series.latencies_ns, series.answered_ns)
-            yield MeasuredTurn(cell._replace(source=MODEL_SOURCE), number, puts, NO_PRESSURE, None, os.getloadavg()[0])
+            mine = cell._replace(source=MODEL_SOURCE)
+            yield MeasuredTurn(mine, number, puts, NO_PRESSURE, None, os.getloadavg()[0], series.slowest)
 
 
-def system_of(condition: MachineCondition, device: MeasuredDevice) -> SystemConfig:
+def _lead_ns(condition: MachineCondition, turn: int) -> int:
+    """Return for how long the neighbour runs before the first arrival: to another part of its file in each turn."""
+    if condition.load_bytes is None:
+        return 0
+    file_ns = Neighbour().file_bytes * 1_000_000_000 // condition.load_bytes
+    return round(SETTLE_SECONDS * 1e9) + round(Random(turn).random() * file_ns)
+
+
+def system_of(condition: MachineCondition, device: MeasuredDevice, unjournaled: MetadataWrites | None) -> SystemConfig:
     """Return the simulated system of a condition on a measured disk."""
     memory_bytes = condition.memory_bytes
     physical_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -60,7 +80,9 @@ def system_of(condition: MachineCondition, device: MeasuredDevice) -> SystemConf
         "here",
         physical_bytes if memory_bytes is None else memory_bytes,
         Neighbour(condition.load_bytes or 0, sync_ms=_SYNC_AT_END_ONLY_MS),
+        dirty_bytes_max=0 if has_own_dirty_limits() else dirty_limit_bytes(),
         device=device.drive,
+        unjournaled=unjournaled,
         process_bytes=_PROCESS_BYTES,
         is_full=memory_bytes is not None,
     )

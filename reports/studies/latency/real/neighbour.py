@@ -48,9 +48,14 @@ def dirty_share(counts: Mapping[str, int]) -> float:
     return (counts["nr_dirty"] + counts["nr_writeback"]) / max(pausing, 1)
 
 
-def _dirty_share_now() -> float:
+def dirty_limit_bytes() -> int:
+    """Return the limit of dirty bytes of the whole system."""
+    return _vmstat()["nr_dirty_threshold"] * os.sysconf("SC_PAGE_SIZE")
+
+
+def _vmstat() -> dict[str, int]:
     lines = Path("/proc/vmstat").read_text().splitlines()
-    return dirty_share({name: int(count) for name, count in map(str.split, lines)})
+    return {name: int(count) for name, count in map(str.split, lines)}
 
 
 class Writer:
@@ -79,7 +84,7 @@ class Writer:
             self._slowest_sync = max(self._slowest_sync, _seconds_of(lambda: os.fsync(self._descriptor)))
         if time.monotonic() - self._sampled > _SAMPLE_SECONDS:
             self._sampled = time.monotonic()
-            self._dirty_share = max(self._dirty_share, _dirty_share_now())
+            self._dirty_share = max(self._dirty_share, dirty_share(_vmstat()))
 
     def _open_next_file(self) -> None:
         self.close()

@@ -1,48 +1,56 @@
-"""Program of a store process with this package's store. Arguments: its directory, and the fields of a Setup as JSON."""
+"""Program of a store process with this package's store.
+
+Arguments: its directory, the fields of a Setup as JSON, and for a store without a disk the duration of the sleep that
+replaces a sync. Such a store answers with the durations of its puts instead of latencies, without these sleeps.
+"""
 
 import json
 import sys
 from array import array
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .....store.message_store import MessageStore
 from .....store.real.world import real_world
+from .....store.world import Files
+from ..here import ClockedFiles, timed_call, without_syncs
 from ..traffic import Setup, checked_put, message_of
-from .process import PATIENCE_MS, little_endian
-from .puts import measure, running_store
+from .process import PATIENCE_MS, little_endian, serve, write_stopped
+from .puts import MeasuredPuts, measure, running_store
 
 
-def main(root: str, setup: str) -> None:
+def main(root: str, setup: str, sleep_seconds: str = "") -> None:
     chosen = Setup(**json.loads(setup))
     patience = {"os_page_cache_busy_time_out_ms": PATIENCE_MS, "sync_flush_timeout_ms": PATIENCE_MS}
-    with running_store(real_world(), chosen, root, **patience) as store:
-        _answer({"ready": True})
-        for line in sys.stdin:
-            request = json.loads(line)
-            if request["do"] == "stop":
-                break
-            try:
-                _answer(_put(store, chosen, request))
-            except Exception as error:
-                _answer({"error": f"{type(error).__name__}: {error}"})
-    _answer({"stopped": True})
+    files = ClockedFiles(float(sleep_seconds)) if sleep_seconds else None
+    world = real_world() if files is None else replace(real_world(), files=cast(Files, files))
+    with running_store(world, chosen, root, **patience) as store:
+        serve(lambda request: _put(store, chosen, request, files))
+    write_stopped()
 
 
-def _answer(fields: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(fields) + "\n")
-    sys.stdout.flush()
-
-
-def _put(store: MessageStore, setup: Setup, request: dict[str, Any]) -> dict[str, Any]:
+def _put(store: MessageStore, setup: Setup, request: dict[str, Any], files: ClockedFiles | None) -> dict[str, Any]:
     arrivals = array("q", little_endian(array("q", Path(request["arrivals"]).read_bytes())))
     gaps_ns, start = [], 0
     for count in request["counts"]:
         gaps_ns.append(arrivals[start : start + count])
         start += count
-    found = measure(gaps_ns, checked_put(store, message_of(setup)))
+    put = checked_put(store, message_of(setup))
+    found = measure(gaps_ns, put) if files is None else _measure_without_disk(gaps_ns, put, setup, files)
     Path(request["answers"]).write_bytes(b"".join(map(little_endian, found)))
     return {"puts": start}
+
+
+def _measure_without_disk(
+    gaps_ns: "list[array[int]]", put: Callable[[], None], setup: Setup, files: ClockedFiles
+) -> MeasuredPuts:
+    """With sync flush there is one producer, so that each put has a sync of its own."""
+    took_ns, slept_ns = array("q"), files.log_syncs_ns
+    files.use_measured_syncs()
+    found = measure(gaps_ns, timed_call(put, took_ns))
+    return found._replace(latencies_ns=without_syncs(took_ns, slept_ns) if setup.flush == "sync" else took_ns)
 
 
 if __name__ == "__main__":

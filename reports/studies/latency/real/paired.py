@@ -9,7 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ....quantities import LATENCY_COLUMNS, percentiles_us
-from ..claims import median_interval
+from ...claims import median_interval
 from .turns import MachineCondition, MeasuredCell, MeasuredTurn, Mode
 
 _RATIOS_MIN = 6

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -115,6 +115,28 @@ class StoreProcess:
         return f"the store's process ended with {code}{killed}: {lines[-1]}"
 
 
+def serve(handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer the requests of the parent process until it asks to stop. handle: returns the fields of an answer."""
+    _write_answer({"ready": True})
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["do"] == "stop":
+            return
+        try:
+            _write_answer(handle(request))
+        except Exception as error:
+            _write_answer({"error": f"{type(error).__name__}: {error}"})
+
+
+def write_stopped() -> None:
+    _write_answer({"stopped": True})
+
+
+def _write_answer(fields: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()
+
+
 def little_endian(numbers: "array[int]") -> bytes:
     if sys.byteorder == "big":
         numbers.byteswap()
@@ -142,6 +164,7 @@ def store_process(command: Sequence[str], scratch: Path, memory_bytes: int | Non
             process.close()
 
 
-def own_store_command(root: Path, setup: Setup) -> list[str]:
-    """Return the command of a process with this package's store."""
-    return [sys.executable, "-m", f"{__package__}.own_store", str(root), json.dumps(asdict(setup))]
+def own_store_command(root: Path, setup: Setup, sleep_seconds: float | None = None) -> list[str]:
+    """Return the command of a process with this package's store. sleep_seconds: sleep that replaces a sync."""
+    command = [sys.executable, "-m", f"{__package__}.own_store", str(root), json.dumps(asdict(setup))]
+    return command if sleep_seconds is None else [*command, str(sleep_seconds)]

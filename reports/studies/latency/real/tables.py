@@ -8,6 +8,8 @@ from rich.table import Table
 
 from ....cli.console import plain_table
 from ....quantities import count_text, duration_text
+from ..tables import curve_of
+from .file_system import SyncCosts
 from .memory_limit import Pressure
 from .paired import MedianRatio, PairedDifference
 from .puts import INTERVAL_NS, TAIL_COLUMNS, joined
@@ -23,6 +25,8 @@ HEADER = (
 """One row per cell. Percentiles without a slower put, and figures of absent limits and neighbours, are empty."""
 INTERVAL_HEADER = (*_CELL, "turn", "start_s", "puts_per_s", "slowest_us", "pause_us")
 """One row per 100 ms of each turn."""
+CURVE_HEADER = (*_CELL, "latency_us", "share_slower")
+"""One row per point of a curve."""
 PAIRED_HEADER = (
     *("claim", "source", "memory_mib", "load_mib_per_s", "producers", "percentile", "turns"),
     *("median_ratio", "low", "high", "verdict"),
@@ -89,6 +93,13 @@ def _cell_fields(cell: MeasuredCell) -> Row:
     return cell.source, "here", cell.mode.flush, int(cell.mode.warm), memory_mib, load_mib, cell.producers
 
 
+def curve_rows(cells: Iterable[CellTurns]) -> Iterator[Row]:
+    for one in cells:
+        curve = curve_of(joined([turn.puts for turn in one.turns]).latencies_ns)
+        for us, share in zip(curve.us, curve.share, strict=True):
+            yield *_cell_fields(one.cell), us, round(share, 6)
+
+
 def interval_rows(cells: Iterable[CellTurns]) -> Iterator[Row]:
     for one in cells:
         for turn in one.turns:
@@ -134,6 +145,18 @@ def notes(cells: Sequence[CellTurns]) -> list[str]:
     return found
 
 
+def sync_notes(costs: SyncCosts | None) -> list[str]:
+    """Return the costs of syncs in sentences."""
+    if costs is None:
+        return ["the system does not count the disk's requests; the model assumes a file system with a journal"]
+    kinds = "; ".join(
+        f"{one.kind} {count_text(one.writes, 'write')}, {count_text(one.flushes, 'flush', 'flushes')}, "
+        f"{duration_text(one.us)}"
+        for one in costs
+    )
+    return [f"a sync of one page: {kinds}; the file system has {'a' if costs.has_journal else 'no'} journal"]
+
+
 def _neighbour_note(one: CellTurns, load_bytes: int) -> str:
     rate, share = one.load_rate() or 0.0, one.dirty_share() or 0.0
     less = "" if rate >= _RATE_REACHED * load_bytes else f" of the {load_bytes / _MIB:.0f} MiB/s allowed"
@@ -159,8 +182,6 @@ def print_turns(console: Console, cells: Sequence[CellTurns], differences: Seque
         mine = [one for one in differences if (one.condition, one.producers) == (condition, producers)]
         if mine:
             console.print(_paired_table(mine))
-    for note in notes(cells):
-        console.print(note, soft_wrap=True)
 
 
 def _paired_table(differences: Sequence[PairedDifference]) -> Table:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from ..simulated import SlowPut
 from ..traffic import Setup, arrivals
+from .file_system import SyncCosts
 from .memory_limit import NO_PRESSURE, Pressure, limited, pressure_of
-from .neighbour import NeighbourReport, neighbour
+from .neighbour import SETTLE_SECONDS, NeighbourReport, neighbour
 from .process import StoreProcess, own_store_command, store_process
 from .puts import MeasuredPuts
 
@@ -93,10 +95,8 @@ class MeasuredTurn(NamedTuple):
     load: NeighbourReport | None
     load_average: float
     """The system's load average of the last minute."""
-
-
-ExtraTurns = Callable[[Path, ExitStack], Callable[[int], Iterable[MeasuredTurn]]]
-"""Called with a directory and the stack of the measurement; returns a function of the turn's number."""
+    slowest: tuple[SlowPut, ...] = ()
+    """The slowest puts of a simulation, with their causes."""
 
 
 class TurnPlan(NamedTuple):
@@ -109,8 +109,10 @@ class TurnPlan(NamedTuple):
     """Duration of the arrivals of one cell in one turn."""
     sources: Mapping[str, Source] = OWN_SOURCES
     modes: Sequence[Mode] = MODES
-    extra: "ExtraTurns | None" = None
-    """Adds turns that are computed, such as those of a model."""
+    syncs: SyncCosts | None = None
+    """What syncs cost on the measured disk, if the system counts requests."""
+    extra: "Callable[[TurnPlan, Path, ExitStack], ExtraTurns] | None" = None
+    """Creates a model below a directory. The stack's exit ends the measurement."""
     seconds_max: float = 1_100.0
     """Time for all turns. A slow machine measures fewer turns."""
 
@@ -124,6 +126,16 @@ class TurnPlan(NamedTuple):
         ]
 
 
+class ExtraTurns(Protocol):
+    """Turns that are computed from measured parts."""
+
+    def measure_parts(self, condition: MachineCondition, number: int) -> None:
+        """Called once in each turn while the condition holds."""
+
+    def turns(self, number: int) -> Iterable[MeasuredTurn]:
+        """Called at the end of a turn."""
+
+
 def measure_turns(plan: TurnPlan, directory: Path) -> Iterator[MeasuredTurn]:
     """Yield each measured turn. Raises MemoryLimitUnavailable or StoreProcessFailed."""
     for memory_bytes in {one.memory_bytes for one in plan.conditions if one.memory_bytes is not None}:
@@ -131,15 +143,15 @@ def measure_turns(plan: TurnPlan, directory: Path) -> Iterator[MeasuredTurn]:
             pass
     with ExitStack() as stack:
         processes = _Processes(plan, directory, stack)
-        extra = plan.extra(directory, stack) if plan.extra else None
+        extra = plan.extra(plan, directory, stack) if plan.extra else None
         longest, until = 0.0, time.monotonic() + plan.seconds_max
         for number in range(-WARM_UP_TURNS, plan.turns):
             began = time.monotonic()
             if number > 0 and began + longest > until:
                 return
-            found = list(processes.turn(number))
+            found = list(processes.turn(number, extra))
             if extra is not None:
-                found += extra(number)
+                found += extra.turns(number)
             longest = max(longest, time.monotonic() - began)
             if number >= 0:
                 yield from found
@@ -163,16 +175,25 @@ class _Processes:
                     process.put([_WARM_UP_GAPS] * _WARM_UP_PRODUCERS)
                 self._processes[key] = process
 
-    def turn(self, number: int) -> Iterator[MeasuredTurn]:
-        """Measure each cell once. Cells with the same neighbour follow each other."""
-        cells = self._plan.cells()
-        Random(number).shuffle(cells)
-        for load_bytes in dict.fromkeys(cell.condition.load_bytes for cell in cells):
-            mine = [cell for cell in cells if cell.condition.load_bytes == load_bytes]
+    def turn(self, number: int, extra: ExtraTurns | None) -> Iterator[MeasuredTurn]:
+        """Measure each cell once, and the parts of each condition. Those with the same neighbour follow each other."""
+        steps: list[MeasuredCell | MachineCondition] = list(self._plan.cells())
+        if extra is not None:
+            steps += self._plan.conditions
+        Random(number).shuffle(steps)
+        for load_bytes in dict.fromkeys(map(_load_of, steps)):
+            mine = [step for step in steps if _load_of(step) == load_bytes]
+            found = []
             with nullcontext() if load_bytes is None else neighbour(self._directory, load_bytes) as running:
-                found = [self._measure(cell, number) for cell in mine]
+                for step in mine:
+                    if isinstance(step, MeasuredCell):
+                        found.append(self._measure(step, number))
+                    elif extra is not None:
+                        extra.measure_parts(step, number)
             for one in found:
                 yield one if running is None else one._replace(load=running.report)
+            if load_bytes is not None:
+                time.sleep(SETTLE_SECONDS)  # the disk has the neighbour's last blocks to write and its files to remove
 
     def _measure(self, cell: MeasuredCell, number: int) -> MeasuredTurn:
         memory_bytes = cell.condition.memory_bytes
@@ -183,3 +204,7 @@ class _Processes:
             puts = process.put(gaps_ns)
             after = NO_PRESSURE if memory_bytes is None else pressure_of(process.pid)
         return MeasuredTurn(cell, number, puts, after.since(before), None, os.getloadavg()[0])
+
+
+def _load_of(step: MeasuredCell | MachineCondition) -> int | None:
+    return (step.condition if isinstance(step, MeasuredCell) else step).load_bytes

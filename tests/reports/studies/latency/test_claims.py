@@ -3,7 +3,8 @@ from math import comb
 
 import pytest
 
-from tornlog.reports.studies.latency.claims import COMPARISONS, SeedCase, median_interval
+from tornlog.reports.studies.claims import median_interval
+from tornlog.reports.studies.latency.claims import COMPARISONS, SeedCase
 
 
 def test_the_interval_of_a_median_has_the_ranks_of_the_sign_test() -> None:

@@ -4,12 +4,27 @@ from pathlib import Path
 
 import pytest
 
+from tornlog.faults.devices.unjournaled import MetadataWrites
 from tornlog.reports.studies.latency.real.device import DeviceFile, MeasuredDevice
+from tornlog.reports.studies.latency.real.file_system import SyncCosts, SyncRequests, measure_syncs
 from tornlog.reports.studies.latency.real.model import MachineModel, system_of
+from tornlog.reports.studies.latency.real.tables import sync_notes
 from tornlog.reports.studies.latency.real.turns import MachineCondition, Mode, TurnPlan
 from tornlog.sim.choices import Choices
 
 MIB = 1 << 20
+BLOCK_NS, FLUSH_NS = 20_000, 5_000
+BULK_NS = 8_192 * 1_000 + FLUSH_NS
+
+
+def ns(*durations: int) -> "array[int]":
+    return array("q", durations)
+
+
+def costs_of(overwritten: tuple[int, int], preallocated: tuple[int, int]) -> SyncCosts:
+    """Counts are writes and flushes."""
+    kinds = {"overwritten": overwritten, "preallocated": preallocated, "appended": preallocated}
+    return SyncCosts(*(SyncRequests(kind, *counts, 120.0) for kind, counts in kinds.items()))
 
 
 @pytest.fixture
@@ -20,30 +35,75 @@ def device_file(tmp_path: Path) -> DeviceFile:
         pytest.skip(f"no O_DIRECT here: {error}")
 
 
-def test_a_measured_drive_takes_the_measured_times() -> None:
-    drive = MeasuredDevice(20_000, 4_096_000_000, array("q", [700_000])).drive(Choices("").stream("drive"))
-    written_ns = drive.write(0, [(5, 4)])
+def test_a_measured_drive_takes_the_measured_times_in_their_order() -> None:
+    drive = MeasuredDevice(ns(BLOCK_NS, 90_000), ns(700_000, FLUSH_NS), ns(BULK_NS)).drive(Choices("").stream("drive"))
+    ended_ns, took_ns = 0, []
+    for _ in range(3):
+        for call in (lambda at_ns: drive.write(at_ns, [(5, 4)]), drive.flush):
+            begun_ns, ended_ns = ended_ns, call(ended_ns)
+            took_ns.append(ended_ns - begun_ns)
 
-    assert written_ns == 20_000 + 4 * 1_000
-    assert drive.flush(written_ns) == written_ns + 700_000
+    transfer_ns = 4 * 1_000  # 8,192 blocks in 8.192 ms
+    assert took_ns == [BLOCK_NS + transfer_ns, 700_000, 90_000 + transfer_ns, FLUSH_NS, BLOCK_NS + transfer_ns, 700_000]
 
 
-def test_the_disk_under_a_directory_is_measured_and_the_file_removed(device_file: DeviceFile, tmp_path: Path) -> None:
-    found = device_file.measure(8)
+def test_the_disk_under_a_directory_is_probed_and_the_files_removed(device_file: DeviceFile, tmp_path: Path) -> None:
+    found = device_file.measure([0] * 8, writes=3)
     device_file.close()
 
-    assert len(found.flush_ns) == 8
-    assert min(found.command_ns, found.bytes_per_second, *found.flush_ns) > 0
+    assert (len(found.write_ns), len(found.flush_ns)) == (24, 8)
+    assert min(*found.write_ns, *found.flush_ns, *found.bulk_ns) > 0
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("overwritten", "preallocated", "metadata"),
+    [
+        ((1, 1), (3, 2), None),  # ext4: the journal's blocks, a flush, the commit block, a flush
+        ((1, 1), (3, 1), None),  # the same with FUA
+        ((1, 0), (3, 0), None),  # a disk without a cache
+        ((2, 1), (3, 1), MetadataWrites(1, 2)),
+        ((1, 1), (2, 1), MetadataWrites(0, 1)),
+    ],
+)
+def test_a_journal_is_found_by_the_requests_of_a_sync_that_changes_metadata(
+    overwritten: tuple[int, int], preallocated: tuple[int, int], metadata: MetadataWrites | None
+) -> None:
+    costs = costs_of(overwritten, preallocated)
+
+    assert costs.has_journal is (metadata is None)
+    assert costs.unjournaled() == metadata
+
+
+def test_the_costs_of_syncs_are_reported_in_a_sentence() -> None:
+    assert sync_notes(costs_of((2, 1), (3, 1))) == [
+        "a sync of one page: overwritten 2 writes, 1 flush, 120 µs; preallocated 3 writes, 1 flush, 120 µs; appended "
+        "3 writes, 1 flush, 120 µs; the file system has no journal"
+    ]
+    assert "assumes a file system with a journal" in sync_notes(None)[0]
+
+
+def test_the_requests_of_syncs_are_counted_if_the_system_counts_them(tmp_path: Path) -> None:
+    found = measure_syncs(tmp_path)
+
+    assert list(tmp_path.iterdir()) == []
+    if found is not None:  # a virtual file system has no disk
+        assert [one.kind for one in found] == ["overwritten", "preallocated", "appended"]
+        assert min(one.writes for one in found) > 0
+        assert found.preallocated.writes >= found.overwritten.writes
+
+
 def test_a_condition_sets_the_memory_and_the_neighbour_of_the_model() -> None:
-    device = MeasuredDevice(1, 1, array("q", [1]))
-    free, short = (system_of(one, device) for one in (MachineCondition(), MachineCondition(256 * MIB, 50 * MIB)))
+    device = MeasuredDevice(ns(1), ns(1), ns(1))
+    free, short = (
+        system_of(one, device, MetadataWrites(1, 2))
+        for one in (MachineCondition(), MachineCondition(256 * MIB, 50 * MIB))
+    )
 
     assert (short.memory_bytes, short.is_full, short.neighbour.write_bytes_per_s) == (256 * MIB, True, 50 * MIB)
     assert free.memory_bytes > 256 * MIB
     assert (free.is_full, free.neighbour.write_bytes_per_s) == (False, 0)
+    assert free.unjournaled == MetadataWrites(1, 2)
 
 
 @pytest.mark.slow
@@ -51,9 +111,12 @@ def test_the_model_simulates_each_cell_of_a_turn_at_its_arrivals(device_file: De
     device_file.close()
     plan = TurnPlan([MachineCondition()], [2], seconds=0.1, modes=(Mode("sync"), Mode("pool")))
     with ExitStack() as stack:
-        found = list(MachineModel(plan, tmp_path, stack)(0))
+        model = MachineModel(plan, tmp_path, stack)
+        model.measure_parts(MachineCondition(), 0)
+        found = list(model.turns(0))
 
     assert [(one.cell.source, one.cell.mode.flush, len(one.puts.latencies_ns)) for one in found] == [
         ("simulated", "sync", 40),
         ("simulated", "pool", 200),
     ]
+    assert all(one.slowest for one in found)

@@ -1,0 +1,65 @@
+"""Parts of puts: computing and hand-over without a disk, measured in processes of their own under each condition.
+
+The syncs of these stores sleep for a known time, which is subtracted. Each mode and memory limit has a process, which
+is suspended outside its measurement, and each condition is measured beside the same neighbour as the stores with a
+disk, because a neighbour takes processor time too.
+"""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+
+from ..here import STAND_IN_SECONDS, costs_of
+from ..host import HostCosts
+from ..traffic import Setup, arrivals
+from .process import StoreProcess, own_store_command, store_process
+from .puts import MeasuredPuts
+from .turns import RATES, MachineCondition, MeasuredCell, Mode, TurnPlan
+
+_SYNCED, _PLAIN = Mode("sync"), Mode("async")
+_SYNCED_SECONDS, _ALONE_SECONDS, _SECONDS = 0.25, 0.15, 0.5
+
+
+class Parts:
+    """The stores without a disk. Invariant: `_found` has the last measurement of each part."""
+
+    def __init__(self, plan: TurnPlan, directory: Path, stack: ExitStack) -> None:
+        """stack: its exit ends the processes."""
+        self._modes = list(dict.fromkeys((_SYNCED, _PLAIN, *plan.modes)))
+        self._producers = plan.producers
+        self._processes: dict[tuple[Mode, int | None], StoreProcess] = {}
+        self._found: dict[tuple[MachineCondition, Mode, int], MeasuredPuts] = {}
+        for memory_bytes in dict.fromkeys(condition.memory_bytes for condition in plan.conditions):
+            for mode in self._modes:
+                name = f"part-{len(self._processes)}"
+                command = own_store_command(directory / name, _setup_of(mode, 1, 1.0, 0), STAND_IN_SECONDS)
+                process = store_process(command, directory / f"{name}-scratch", memory_bytes)
+                self._processes[mode, memory_bytes] = stack.enter_context(process)
+
+    def measure(self, condition: MachineCondition, turn: int) -> None:
+        """Measure all parts under a condition that holds now."""
+        for mode, producers, seconds in self._plan():
+            process = self._processes[mode, condition.memory_bytes]
+            with process.resumed():
+                self._found[condition, mode, producers] = process.put(
+                    arrivals(_setup_of(mode, producers, seconds, turn))
+                )
+
+    def costs(self, cell: MeasuredCell) -> HostCosts:
+        """Return the costs of a cell, as last measured under its condition."""
+        mode = _PLAIN if cell.mode == _SYNCED else cell.mode
+        parts = ((_PLAIN, 1), (mode, cell.producers), (_SYNCED, 1))
+        return costs_of(*(self._found[cell.condition, *part].latencies_ns for part in parts))
+
+    def _plan(self) -> Iterable[tuple[Mode, int, float]]:
+        yield _SYNCED, 1, _SYNCED_SECONDS
+        yield _PLAIN, 1, _ALONE_SECONDS
+        for mode in self._modes:
+            for producers in self._producers:
+                if mode != _SYNCED and (mode, producers) != (_PLAIN, 1):
+                    yield mode, producers, _SECONDS
+
+
+def _setup_of(mode: Mode, producers: int, seconds: float, turn: int) -> Setup:
+    rate = RATES[mode.flush]
+    return Setup(mode.flush, producers, rate, round(rate * seconds), warm=mode.warm, seed=turn)
