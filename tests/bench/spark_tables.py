@@ -107,13 +107,15 @@ def rows_by_hand(segment: Path, *, only_topic: bool) -> list[tuple[str, int]]:
         columns["body"] = [bytes(view[one + 88 : top]) for one, top in zip(starts, topics_at.tolist(), strict=True)]
         sizes = number(np.array(ends), ">u2").tolist()
         texts = [str(view[e + 2 : e + 2 + size], "utf-8") for e, size in zip(ends, sizes, strict=True)]
-        pairs = [[tuple(one.split("\x01", 1)) for one in text.split("\x02") if one] for text in texts]
+        splits = [[one.partition("\x01") for one in text.split("\x02") if one] for text in texts]
+        pairs = [[(key, value) for key, _, value in some] for some in splits]
         columns["properties"] = pa.array(pairs, pa.map_(pa.string(), pa.string()))
         columns["tags"] = [dict(some).get("TAGS") for some in pairs]
         columns["keys"] = [dict(some).get("KEYS", "").split() for some in pairs]
     messages = pa.table(columns)  # duckdb finds the table by the name of this variable
     assert messages.num_rows == len(starts)
-    return duckdb.sql("SELECT topic, count(*) FROM messages GROUP BY topic").fetchall()
+    rows: list[tuple[str, int]] = duckdb.sql("SELECT topic, count(*) FROM messages GROUP BY topic").fetchall()
+    return rows
 
 
 def by_hand(pool: ProcessPoolExecutor, directory: Path, *, only_topic: bool) -> int:
