@@ -1,6 +1,6 @@
 """Device measurement: times the requests of syncs on the disk under a directory, past the page cache.
 
-A probe sends what a sync sends: writes of one block (O_DIRECT), one after the other, and a flush. Probes come at the
+A probe sends the requests of a sync: writes of one block (O_DIRECT), one after the other, and a flush. Probes come at the
 pace of syncs, because a pause of the disk hits as many of them as there are in its time, and the first request after
 a rest is slower. A flush is a sync of a file that has not changed: there is nothing to write, but Linux flushes the
 disk, and with it the blocks of the other file (fs/ext4/fsync.c, needs_barrier; fs/xfs/xfs_file.c, xfs_file_fsync). A
