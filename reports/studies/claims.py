@@ -16,7 +16,7 @@ SEEDS = 20
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Case(Protocol, Generic[T_co]):
+class ClaimCase(Protocol, Generic[T_co]):
     """One simulation. Its fields determine the result."""
 
     def measure(self) -> T_co: ...
@@ -34,7 +34,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     return ordered[first], ordered[count - 1 - first]
 
 
-def measure_groups(cases: Iterable[Case[T_co]], group: int, jobs: int) -> Iterator[list[T_co]]:
+def measure_groups(cases: Iterable[ClaimCase[T_co]], group: int, jobs: int) -> Iterator[list[T_co]]:
     """Yield the results of each `group` consecutive cases, in order. `jobs` does not affect them."""
     found: list[T_co] = []
     with interruptible() as interruption:

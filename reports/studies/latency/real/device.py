@@ -1,10 +1,10 @@
 """Device measurement: times the requests of syncs on the disk under a directory, past the page cache.
 
-A probe sends what a sync sends: writes of one block (O_DIRECT), one after the other, and a flush. Probes come at the
-pace of syncs, because a pause of the disk hits as many of them as there are in its time, and the first request after
-a rest is slower. A flush is a sync of a file that has not changed: there is nothing to write, but Linux flushes the
-disk, and with it the blocks of the other file (fs/ext4/fsync.c, needs_barrier; fs/xfs/xfs_file.c, xfs_file_fsync). A
-sync of the written file would write its inode too. The rate is that of write-back: a sync of many dirty pages.
+A probe sends the requests of a sync: writes of one block (O_DIRECT), one after the other, and a flush. Probes come at
+the pace of syncs, because a pause of the disk hits as many of them as there are in its time, and the first request
+after a rest is slower. A flush is a sync of a file that has not changed: there is nothing to write, but Linux flushes
+the disk, and with it the blocks of the other file (fs/ext4/fsync.c, needs_barrier; fs/xfs/xfs_file.c, xfs_file_fsync).
+A sync of the written file would write its inode too. The rate is that of write-back: a sync of many dirty pages.
 
 This module is also the program of a process that probes on request, because the system favours a process that has
 rested: the parent process has just simulated, while a store has been suspended. Its argument is the directory.
