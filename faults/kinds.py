@@ -533,10 +533,10 @@ class FaultKind(StrEnum):
     )._replace(by_scenarios=True)
     SEGMENT_MADE_AHEAD = _rest(
         "segment made ahead",
-        "an empty segment of the log was behind a missing or an unfinished one at a restart",
-        "RocketMQ makes segments ahead and never syncs their directory, so a power cut can lose the earlier one",
+        "an empty segment of the log came after a missing or an unfinished one at a restart",
+        "a store may make segments ahead and never sync their directory, so a power cut can lose the earlier one",
         "empty segments are added to the image of a stopped store; the next start removes them",
-        "RocketMQ 4.9, AllocateMappedFileService",
+        "Pillai et al., All File Systems Are Not Created Equal, OSDI 2014 (order of directory operations)",
     )._replace(by_scenarios=True)
     LOST_SECTOR = _rest(
         "lost sector",

@@ -179,7 +179,7 @@ class AccessModel:
         self._under_way = None
 
     def begin_damage(self, now_ns: int) -> None:
-        """Record that the file is about to become invalid. Nobody else changes it until `end_damage`."""
+        """Record that the file is about to become invalid. No other task changes it until `end_damage`."""
         self._forget_old_rules(now_ns)
         self.is_damaged = True
 

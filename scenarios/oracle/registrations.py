@@ -1,4 +1,4 @@
-"""Registrations: the routes that one name server must give, by what brokers and operators told it (QUIET).
+"""Registrations: the routes that a name server must return after all requests so far (QUIET).
 
     brokers       each is listed from the answer to its newest registration until it unregisters, the connection of
                   that registration ends, or 120 s have passed
@@ -7,7 +7,7 @@
     topics        a topic that an operator deleted is in no route until a broker registers it again
 
 The end of an earlier connection changes nothing, whenever the name server notices it. If two requests about a broker
-overlap, it is open which of them is the newest.
+overlap, either may be the newest.
 Source: RocketMQ RouteInfoManager.registerBroker, onChannelDestroy (brokerLiveTable), operateWritePermOfBroker.
 """
 

@@ -1,4 +1,4 @@
-"""Slave tables: what a slave copies from its master beside the log (REP, META).
+"""Slave tables: the tables that a slave copies from its master, apart from the log (REP, META).
 
     successful copy   every table in memory and in its file is the master's at some time of the copy
     failed copy       every table in memory is unchanged, or the master's at some time of the copy

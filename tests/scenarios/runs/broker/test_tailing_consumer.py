@@ -76,7 +76,9 @@ class Asked:
                 fields = {"minOffset": "0", "nextBeginOffset": high, "maxOffset": high}
                 return RemotingCommand(asked._pulled, 0, remark=status, ext_fields=fields), sent_ns
 
-        return Answering(world, [], self.account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"))
+        return Answering(
+            world, [], self.account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"), report=self._report
+        )
 
 
 @pytest.fixture
