@@ -24,7 +24,7 @@ TIER := not slow and not ci
 QUICK := tests/packaging/test_imports.py tests/packaging/test_vocabulary.py tests/sim tests/faults tests/store/formats \
 	tests/store/log tests/store/queues $(wildcard tests/store/test_golden_*.py)
 
-check: $(DEV) lint  ## before a change is shown: style, types, the quick tests, 200 seeds
+check: $(DEV) lint  ## before a change is shown: style, types, the quick tests, 5 seeds of each scenario
 	$(TESTS) -m "$(TIER)" $(QUICK)
 	$(BIN)/tornlog run --jobs $(JOBS) --seeds 5
 
