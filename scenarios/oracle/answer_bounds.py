@@ -163,7 +163,8 @@ PULLS = (
         " GetMessageStatus.OFFSET_FOUND_NULL, ResponseCode.PULL_NOT_FOUND",
         "there is no message at or after the offset; the next offset is the same, or that of the next file",
         "after `suspendTimeoutMillis` of the pull (`shortPollingTimeMills` without `longPollingEnable`), at most a"
-        " few syncs and round trips later without faults; a broker that stops answers at once",
+        " few syncs and round trips later without faults; a broker that stops answers at once, and `OFFSET_FOUND_NULL`"
+        " may come at once",
         "LIVE",
         "hold-ends-early",
         "short_polling_time_ms",

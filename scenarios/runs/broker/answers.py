@@ -135,8 +135,25 @@ class TimedPull(NamedTuple):
         asking = self.queue, self.position, self.host
         yield from times.check_pull_time(*asking, sent_ns=self.sent_ns, now_ns=now_ns, body_bytes=body_bytes)
         if response.code == ResponseCode.PULL_NOT_FOUND:
-            held = self.queue, self.host, self.suspend_ms
-            yield from times.check_hold_time(*held, began_ns=self.began_ns, sent_ns=self.sent_ns, now_ns=now_ns)
+            yield from times.check_hold_time(
+                self.queue,
+                self.host,
+                self.suspend_ms,
+                began_ns=self.began_ns,
+                sent_ns=self.sent_ns,
+                now_ns=now_ns,
+                may_be_early=not is_due_answer(response),
+            )
+
+
+def is_due_answer(response: RemotingCommand) -> bool:
+    """Return whether a broker sends this answer to a held pull only at the end of its time.
+
+    With OFFSET_FOUND_NULL, the file of the requested offset has expired, but the queue goes on after it. A broker runs
+    a held pull again as soon as the queue goes on, and answers even if it then finds no message.
+    """
+    found_null = GetMessageStatus.OFFSET_FOUND_NULL.value
+    return response.code == ResponseCode.PULL_NOT_FOUND and response.remark != found_null
 
 
 def check_pull(

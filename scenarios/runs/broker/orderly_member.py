@@ -16,7 +16,7 @@ from ...oracle.given import ReceivedMessages
 from ...oracle.invariants import consumers, delivery
 from ...oracle.reader import ReadRecord
 from .account import BrokerAccount
-from .answers import PULLED, TimedPull, check_pull
+from .answers import PULLED, TimedPull, check_pull, is_due_answer
 from .broker_user import Reply, RunOfUsers
 from .commands import lock_command, pull_command, pulled_records, query_offset_command, update_offset_command
 from .consumer import BrokerQueue
@@ -194,7 +194,7 @@ class OrderlyMember(GroupMember):
     def _permitted_since_ns(self, reply: Reply, readings: Sequence[ReadRecord], account: BrokerAccount) -> int:
         """Return a time before the broker's last look at the permission, when it last looked for messages, too."""
         since_ns = reply.asked_ns
-        if reply.response.code == ResponseCode.PULL_NOT_FOUND:
+        if is_due_answer(reply.response):
             times = account.pull_times
             since_ns = times.last_look_ns(self._suspend_ms, began_ns=since_ns, now_ns=reply.answered_ns)
         puts = [account.ledger.put_seen_in(record) for record, _ in readings]

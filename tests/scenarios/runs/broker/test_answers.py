@@ -4,15 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.invariants.lookups import QueueBounds
 from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.pull_times import PullTimes
 from tornlog.scenarios.oracle.put_entry import PLAIN, ProducerKnowledge, PutEntry
 from tornlog.scenarios.runs.broker.account import BrokerAccount
-from tornlog.scenarios.runs.broker.answers import check_pull, note_answer
+from tornlog.scenarios.runs.broker.answers import TimedPull, check_pull, note_answer
 from tornlog.scenarios.runs.broker.message_options import EVERYTHING
 from tornlog.store.broker.requests import ResponseCode
 from tornlog.store.formats.host import Host, encode_message_id
-from tornlog.store.formats.messages import PutMessageStatus
+from tornlog.store.formats.messages import GetMessageStatus, PutMessageStatus
 from tornlog.store.formats.remoting.command import RemotingCommand
 
 STORED = {"msgId": encode_message_id(Host(*PLAIN.store_host), 500), "queueId": "0", "queueOffset": "3"}
@@ -113,3 +115,22 @@ def test_the_code_of_a_pull_follows_from_its_status(code: ResponseCode, *, is_wr
     account = BrokerAccount(Ledger(), sync_flush=False)
     found = [each.field for each in check_pull(account, ("T0", 0), 0, response, QueueBounds(0, 0), EVERYTHING)]
     assert found == ["code"] * is_wrong
+
+
+@pytest.mark.parametrize(
+    ("status", "is_wrong_after"),
+    [
+        (GetMessageStatus.OFFSET_OVERFLOW_ONE, {12: True, 100: False, 20_000: True}),
+        (GetMessageStatus.OFFSET_FOUND_NULL, {12: False, 100: False, 20_000: True}),
+    ],
+)
+def test_a_pull_whose_file_has_expired_may_be_answered_at_once_but_not_late(
+    quiet_plan: Plan, status: GetMessageStatus, is_wrong_after: dict[int, bool]
+) -> None:
+    plan = quiet_plan.replace(broker={"serves": True})
+    account = BrokerAccount(Ledger(), False, pull_times=PullTimes(plan))
+    pull = TimedPull(("T0", 0), 6, "10.0.0.30", suspend_ms=100, began_ns=0, sent_ns=0)
+    response = RemotingCommand(ResponseCode.PULL_NOT_FOUND, 0, remark=status.value)
+
+    found = {ms: bool(list(pull.check_times(account, response, ms * 1_000_000))) for ms in is_wrong_after}
+    assert found == is_wrong_after
