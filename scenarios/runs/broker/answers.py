@@ -142,11 +142,17 @@ class TimedPull(NamedTuple):
                 began_ns=self.began_ns,
                 sent_ns=self.sent_ns,
                 now_ns=now_ns,
-                may_be_early=not is_due_answer(response),
+                may_be_early=not _is_due_answer(response),
             )
 
+    def last_look_ns(self, account: BrokerAccount, response: RemotingCommand, now_ns: int) -> int:
+        """Return a time before the broker's last look at the queue and its permission."""
+        if not _is_due_answer(response):
+            return self.began_ns
+        return account.pull_times.last_look_ns(self.suspend_ms, began_ns=self.began_ns, now_ns=now_ns)
 
-def is_due_answer(response: RemotingCommand) -> bool:
+
+def _is_due_answer(response: RemotingCommand) -> bool:
     """Return whether a broker sends this answer to a held pull only at the end of its time.
 
     With OFFSET_FOUND_NULL, the file of the requested offset has expired, but the queue goes on after it. A broker runs

@@ -16,7 +16,7 @@ from ...oracle.given import ReceivedMessages
 from ...oracle.invariants import consumers, delivery
 from ...oracle.reader import ReadRecord
 from .account import BrokerAccount
-from .answers import PULLED, TimedPull, check_pull, is_due_answer
+from .answers import PULLED, TimedPull, check_pull
 from .broker_user import Reply, RunOfUsers
 from .commands import lock_command, pull_command, pulled_records, query_offset_command, update_offset_command
 from .consumer import BrokerQueue
@@ -169,12 +169,13 @@ class OrderlyMember(GroupMember):
             return None
         readings = list(pulled_records(reply.response.body)) if reply.is_success else []
         if reply.is_of_this_life:
-            asked = queue.queue, position, self.machine.host, self._suspend_ms, reply.asked_ns, reply.sent_ns
-            self.run.report(TimedPull(*asked).check_times(account, reply.response, reply.answered_ns))
+            times_ns = reply.asked_ns, reply.sent_ns
+            pull = TimedPull(queue.queue, position, self.machine.host, self._suspend_ms, *times_ns)
+            self.run.report(pull.check_times(account, reply.response, reply.answered_ns))
             given = [record.queue_offset for record, _ in readings]
             self.run.report(check_pull(account, queue.queue, position, reply.response, before, EVERYTHING, given, most))
             refused = reply.response.code == ResponseCode.NO_PERMISSION
-            done, since_ns = reply.response.code in PULLED, self._permitted_since_ns(reply, readings, account)
+            done, since_ns = reply.response.code in PULLED, _permitted_since_ns(pull, reply, readings, account)
             self.run.report(account.tables.check_pull(queue.topic, is_refused=refused, is_done=done, asked_ns=since_ns))
         if reply.response.code in PULLED:
             account.ledger.groups.add(GROUP)
@@ -190,15 +191,6 @@ class OrderlyMember(GroupMember):
         self.machine.die_by_chance("with messages of a locked queue")
         self.world.tasks.sleep(self.stream.choice(_WORK_MS, "ms of work"))
         return self._commit(queue, bounds.next_begin_offset) if self._holds_lock(queue) else None
-
-    def _permitted_since_ns(self, reply: Reply, readings: Sequence[ReadRecord], account: BrokerAccount) -> int:
-        """Return a time before the broker's last look at the permission, when it last looked for messages, too."""
-        since_ns = reply.asked_ns
-        if is_due_answer(reply.response):
-            times = account.pull_times
-            since_ns = times.last_look_ns(self._suspend_ms, began_ns=since_ns, now_ns=reply.answered_ns)
-        puts = [account.ledger.put_seen_in(record) for record, _ in readings]
-        return max([since_ns, *(put.asked_ns for put in puts if put is not None)])
 
     def _commit(self, queue: BrokerQueue, offset: int) -> int:
         account, group = self.run.accounts[queue.broker], (GROUP, *queue.queue)
@@ -218,3 +210,10 @@ class OrderlyMember(GroupMember):
             if done < end:
                 return f"{queue} of {GROUP} {done} of {end}"
         return ""
+
+
+def _permitted_since_ns(pull: TimedPull, reply: Reply, readings: Sequence[ReadRecord], account: BrokerAccount) -> int:
+    """Return a time before the broker's last look at the permission: it looks again when it reads a message."""
+    puts = [account.ledger.put_seen_in(record) for record, _ in readings]
+    since_ns = pull.last_look_ns(account, reply.response, reply.answered_ns)
+    return max([since_ns, *(put.asked_ns for put in puts if put is not None)])

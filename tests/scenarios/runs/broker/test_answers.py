@@ -134,3 +134,5 @@ def test_a_pull_whose_file_has_expired_may_be_answered_at_once_but_not_late(
 
     found = {ms: bool(list(pull.check_times(account, response, ms * 1_000_000))) for ms in is_wrong_after}
     assert found == is_wrong_after
+    is_held = status is GetMessageStatus.OFFSET_OVERFLOW_ONE
+    assert pull.last_look_ns(account, response, 100_000_000) == 100_000_000 * is_held
