@@ -65,12 +65,16 @@ def test_a_retry_record_must_keep_the_fields_and_count_the_retry(
 def test_the_retry_of_a_committed_message_keeps_the_wait_property_of_its_half_message(
     evidence: Evidence, make_returned_record: Callable[[str], FoundRecord]
 ) -> None:
-    found, put = make_returned_record(RETRY).record, evidence.ledger.by_name["m0"]
-    found = found._replace(properties=found.properties + b"\2WAIT\1false")
-    assert evidence.ledger.put_returned_in(found) is None
+    found, put = make_returned_record(RETRY), evidence.ledger.by_name["m0"]
+    found.record = found.record._replace(properties=found.record.properties + b"\2WAIT\1false")
+    evidence.store.records.append(found)
+    evidence.ledger.returned.kept.add("m0")
+    assert evidence.ledger.put_returned_in(found.record) is None
+    assert "returned message" in violated_fields(dur.check_durable_puts, evidence)
 
     put.detour, put.wait = WaitingPlace((HALF_TOPIC, 0), None), False
-    assert evidence.ledger.put_returned_in(found) is put
+    assert evidence.ledger.put_returned_in(found.record) is put
+    assert "returned message" not in violated_fields(dur.check_durable_puts, evidence)
 
 
 def test_a_record_with_other_properties_is_not_the_retry_record(
