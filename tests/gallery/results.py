@@ -75,8 +75,13 @@ class RowResult(msgspec.Struct, frozen=True):
 
 def outcome_text(setting: Setting, disk: str, found: DiskResult) -> str:
     """Return the outcome of a setting on a disk, as the table shows it."""
-    kinds = ", ".join(KIND_WORDS[kind] for kind in found.kinds) or "kept"
-    return kinds if setting.promises_on(disk) else f"{kinds} (not promised)"
+    broken = setting.broken_by(disk, found.kinds)
+    promised = ", ".join(KIND_WORDS[kind] for kind in found.kinds if kind in broken)
+    if setting.promises_on(disk):
+        return promised or "kept"
+    other = ", ".join(KIND_WORDS[kind] for kind in found.kinds if kind not in broken)
+    more = f"{other or 'kept'} (not promised)" if other or not promised else ""
+    return "; ".join(words for words in (promised, more) if words)
 
 
 def _today() -> str:

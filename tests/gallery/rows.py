@@ -4,7 +4,7 @@ A row has a program, its settings with promises and expected findings, and its f
 explains each field and how to add a row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +17,9 @@ KINDS = (LOST, PART, UNUSABLE, WRONG)
 KIND_WORDS = {LOST: "data lost", PART: "partial transaction", UNUSABLE: "cannot open", WRONG: "wrong data"}
 """The words for kinds of breach in tables."""
 POWER_CUT, PROCESS_KILL, NOTHING = "power cut", "kill", "nothing"
+DEFAULT, STRICTEST = LEVELS = ("default", "strictest")
+CRASHES = {KILL: "a kill", EXT4: "a power cut on ext4", STRICT: "a power cut on strict POSIX"}
+"""The words for crashes on each disk, from the mildest to the strictest."""
 GALLERY = Path(__file__).resolve().parents[2] / "docs" / "gallery"
 COMMON = GALLERY / "common"
 _DECLARATION = "row.toml"
@@ -61,6 +64,10 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     why: _Words
     """The property of the program that causes the findings."""
     is_made: bool = False
+    levels: tuple[Literal["default", "strictest"], ...] = ()
+    """Whether a user gets this without an option, and whether no other setting promises more."""
+    leaves: Literal["", "prefix", "whole file"] = ""
+    """A weaker promise: late commits may be missing, but the rest, or the old file, is intact after any crash."""
 
     @property
     def name(self) -> str:
@@ -80,6 +87,12 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return whether committed data is promised to survive on a disk."""
         return self.promise == POWER_CUT or (self.promise == PROCESS_KILL and disk == KILL)
 
+    def broken_by(self, disk: str, kinds: Iterable[str]) -> frozenset[str]:
+        """Return those of the found kinds of breach that break a promise."""
+        if self.promises_on(disk):
+            return frozenset(kinds)
+        return frozenset(kinds) - {LOST} if self.leaves else frozenset()
+
 
 class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A broken promise.
@@ -96,6 +109,8 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A script in the folder. Exit code 0: it has reproduced the finding; 77: it cannot run on this machine."""
     known: str = ""
     """An earlier report, if there was one."""
+    on_real_ext4: bool = False
+    """Whether power cuts of a real ext4 have shown it. The row's report has the number."""
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -152,6 +167,10 @@ def read_row(folder: Path) -> Row:
         odd = [word for words in setting.found.values() for word in words if word.removesuffix("?") not in KINDS]
         if odd:
             raise RowError(f"{place}: expected some of {', '.join(KINDS)}, found {', '.join(odd)}")
+    for level in LEVELS:
+        promised = {(setting.promise, setting.leaves) for setting in row.settings if level in setting.levels}
+        if len(promised) > 1:
+            raise RowError(f"{file}: settings: expected one promise at the level {level!r}, found {sorted(promised)}")
     names = [setting.name for setting in row.settings]
     if len(set(names)) < len(names):
         raise RowError(f"{file}: settings: expected different names, found {', '.join(names)}")

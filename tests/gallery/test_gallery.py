@@ -89,7 +89,7 @@ def test_each_gallery_setting_with_a_breach_has_a_finding_or_shares_its_reason(r
         (setting.name, disk)
         for setting in row.settings
         for disk in DISKS
-        if setting.promises_on(disk) and setting.expected(disk).always
+        if setting.broken_by(disk, setting.expected(disk).always)
     }
 
     assert not broken or row.findings, broken
