@@ -11,7 +11,7 @@ CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.[ch] faults/probe/tracing/native/*.[ch])
 
-.PHONY: run check test test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real calibrate conformance soak dist release docs pictures hooks clean
+.PHONY: run check test test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real gallery-page calibrate conformance soak dist release docs pictures hooks clean
 
 run: $(CORE)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --first-seed 0 --out out
@@ -99,6 +99,9 @@ gallery-confirm: $(DEV)  ## its findings confirmed without tornlog, by scripts t
 gallery-real: $(DEV)  ## its programs cut on a real ext4, compared with the model; needs root and loop devices
 	COLUMNS=200 $(BIN)/python -m tests.gallery.real $(ONLY)
 
+gallery-page: $(DEV)  ## docs/what-breaks.md and its picture, from the stored results
+	$(BIN)/python -m tests.gallery.overview
+
 calibrate: $(DEV)  ## known databases, each setting recorded and cut, expected and found results; apt has redis-server and golang
 	$(GALLERY) sqlite lmdb leveldb rocksdb redis git bbolt badger
 
@@ -128,7 +131,7 @@ hooks:  ## a check of commit titles before each commit: `component: do this`, at
 
 LOST := segment-rollover-crash-dur-record
 
-pictures: $(DEV)  ## the pictures of docs/commands.md; the second needs Chromium
+pictures: gallery-page  ## the pictures of docs/commands.md and docs/what-breaks.md; the timeline needs Chromium
 	$(BIN)/tornlog plot latency --out out
 	-$(BIN)/tornlog run segment-rollover-crash --mutant no-dir-fsync-on-rollover --seeds 50 --out out
 	-$(BIN)/tornlog replay --original out/failures/$(LOST).json --timeline out/lost.html

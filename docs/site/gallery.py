@@ -15,11 +15,8 @@ import msgspec
 _ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(_ROOT))  # the runner of the gallery is not in the package
 from tests.gallery.results import FORMAT, DiskResult, RowResult, SettingResult, outcome_text, read_result  # noqa: E402
-from tests.gallery.rows import EXT4, KILL, KIND_WORDS, POWER_CUT, STRICT, Finding, Row, Setting, all_rows  # noqa: E402
+from tests.gallery.rows import CRASHES, KIND_WORDS, POWER_CUT, Finding, Row, Setting, all_rows  # noqa: E402
 
-_SHOWN = (KILL, EXT4, STRICT)
-"""Disk models in the table, from the mildest to the strictest."""
-_DISK_TITLES = {KILL: "a kill", EXT4: "a power cut on ext4", STRICT: "a power cut on strict POSIX"}
 _PROMISES = ("power cut", "kill", "nothing")
 _CLIENTS = {"python": "pip install", "node": "npm install", "java": "mvn dependency:get"}
 _BUILDS = {"go": "go build", "rust": "cargo build --release"}
@@ -34,6 +31,7 @@ Every row was measured by `tornlog probe`: a small program commits three transac
 is there. Its system calls, and its stores through memory maps, are recorded. Then it is killed at each step, and the
 power is cut at each step, on two kinds of disk. In every state that is left the program's own recovery runs, and a
 check looks for what was promised. `make gallery` measures all of it again, `make gallery ONLY=lmdb` one program.
+[What breaks, and how to see it](what-breaks.md) has the broken promises, one line each.
 """
 _OUTRO = """
 ## The crashes
@@ -60,8 +58,9 @@ _LEGEND = """
 | wrong data | data is there that was never stored |
 
 Numbers are broken states of all states. *Not promised*: the program does not promise to survive this crash with this
-setting. *Existing data*: the program starts with durable data instead of an empty directory. Each cell links to the
-reason in the program and to the smallest example.
+setting. *Prefix*: late commits may be lost, no more. *Whole file*: the old or the new one is left. *Existing data*: the
+program starts with durable data instead of an empty directory. Each cell links to the reason in the program and to the
+smallest example.
 """
 _STYLE = """<style>
 .gallery-filters { display: flex; flex-wrap: wrap; gap: .4rem 1.2rem; margin: 1rem 0; font-size: .7rem; }
@@ -139,7 +138,7 @@ def table_page(measured: Sequence[Measured]) -> str:
     settings = sum(len(row.settings) for row, _ in there)
     counts = f"{len(there)} programs in {len(languages)} languages, {settings} settings"
     facts = f'{counts}. <a href="gallery.json">All results as JSON</a>.'
-    head = "".join(f'<th data-disk="{disk}">after {_DISK_TITLES[disk]}</th>' for disk in _SHOWN)
+    head = "".join(f'<th data-disk="{disk}">after {CRASHES[disk]}</th>' for disk in CRASHES)
     body = "\n".join(line for row, result in there for line in _table_lines(row, result))
     missing = [f"- {row.title}: not measured yet" for row, result in measured if result is None]
     table = (
@@ -148,7 +147,7 @@ def table_page(measured: Sequence[Measured]) -> str:
     )
     filters = "\n".join(
         [
-            _filter("disk", "after", "every disk", {disk: _DISK_TITLES[disk] for disk in _SHOWN}),
+            _filter("disk", "after", "every disk", CRASHES),
             _filter("promise", "promises to survive", "any", {name: name for name in _PROMISES}),
             _filter(
                 "outcome",
@@ -172,25 +171,29 @@ def _table_lines(row: Row, result: RowResult) -> Iterator[str]:
     link = f"gallery/{row.name}/index.html"
     for setting in row.settings:
         found = result.setting(setting.name)
+        promise = f"{setting.promise}, {setting.leaves}" if setting.leaves else setting.promise
         cells = [
-            f'<td data-disk="{disk}" data-title="after {_DISK_TITLES[disk]}" '
+            f'<td data-disk="{disk}" data-title="after {CRASHES[disk]}" '
             f'class="{_class(setting, disk, found.disks[disk])}">'
             f'<a href="{link}#{_anchor(setting)}">{_cell(setting, disk, found.disks[disk])}</a></td>'
-            for disk in _SHOWN
+            for disk in CRASHES
         ]
         yield (
             f'<tr data-program="{row.name}" data-language="{escape(row.language)}" data-promise="{setting.promise}">'
             f'<td><span class="program"><a href="{link}">{escape(row.title)}</a> '
             f'<span class="language">{escape(row.language)}</span></span></td>'
             f'<td data-title="setting">{escape(setting.title)}</td>'
-            f'<td data-title="promises to survive">{setting.promise}</td>{"".join(cells)}</tr>'
+            f'<td data-title="promises to survive">{promise}</td>'
+            f"{''.join(cells)}</tr>"
         )
 
 
 def _class(setting: Setting, disk: str, found: DiskResult) -> str:
     """Return the style and filter value of an outcome."""
+    if setting.broken_by(disk, found.kinds):
+        return "broken"
     if setting.promises_on(disk):
-        return "broken" if found.broken else "kept"
+        return "kept"
     return "unpromised" if found.broken else "lucky"
 
 
@@ -231,7 +234,7 @@ def _finding(row: Row, finding: Finding, result: RowResult | None) -> str:
     lines = [f"### {finding.title}", f"{finding.source}"]
     setting = row.setting(finding.setting)
     shown_by = f"[{setting.title}](#{_anchor(setting)})"
-    facts = [f"Shown by: {shown_by}, by {_DISK_TITLES[finding.disk]}"]
+    facts = [f"Shown by: {shown_by}, by {CRASHES[finding.disk]}"]
     facts += [f"Known before: {finding.known}"] if finding.known else []
     if finding.confirm:
         run = None if result is None else result.confirmed.get(finding.confirm)
@@ -254,13 +257,13 @@ def _setting(setting: Setting, found: SettingResult | None) -> Iterator[str]:
     if found is None:
         return
     lines = ["| after | outcome | states | broken |", "| --- | --- | ---: | ---: |"]
-    for disk in _SHOWN:
+    for disk in CRASHES:
         one = found.disks[disk]
-        lines.append(f"| {_DISK_TITLES[disk]} | {outcome_text(setting, disk, one)} | {one.states:,} | {one.broken:,} |")
+        lines.append(f"| {CRASHES[disk]} | {outcome_text(setting, disk, one)} | {one.states:,} | {one.broken:,} |")
     yield "\n".join(lines)
     yield f"{setting.why} ({found.steps:,} steps, {found.promises:,} promises, {found.checked:,} states checked.)"
     for story in found.stories:
-        title = f"{KIND_WORDS[story.kind]}, after {_DISK_TITLES[story.disk]}"
+        title = f"{KIND_WORDS[story.kind]}, after {CRASHES[story.disk]}"
         yield f'<details markdown="1"><summary>Smallest example: {title}</summary>'
         yield _code(story.text)
         yield "</details>"
