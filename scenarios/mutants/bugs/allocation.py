@@ -176,3 +176,24 @@ def unlock_first(self: SegmentWarmUp) -> int | None:
     self._due = [*self._due, *rest]
     bit(left_ms is None and bool(rest))
     return left_ms
+
+
+# apache/kafka PR 10405 (KAFKA-3968). SQLite ignores these errors, because some systems cannot sync directories.
+@bug("failed-name-sync-ignored", AllocateMappedFileService, "make_durable", found_by=("DUR", "PREFIX"))
+@needs(
+    sync_flush=(True,),
+    faults={"failed_directory_sync_chance": (0.3,)},
+    disk=("strict-posix",),
+    commit_log_bytes=(2048,),
+    messages={"body_bytes_max": (300,)},
+    messages_each=(16,),
+    lives=(2,),
+    endings=("crash in traffic", "crash at rest"),
+)
+def sync_name_if_possible(self: AllocateMappedFileService, path: str) -> None:
+    """A new segment is used although the sync of its directory failed, so a power cut removes the segment."""
+    self.world.files.sync(path)
+    try:
+        self.world.files.sync_directory(directory_of(path))
+    except OSError:
+        bit()

@@ -11,6 +11,7 @@ from ....store.log.flush import FlushCommitLogService
 from ....store.queues.flush_queues import FlushConsumeQueueService
 from ....store.recovery import recovery
 from ....store.recovery.recovery import Recovery
+from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
@@ -124,3 +125,12 @@ def trust_up_to_newest_segment(vouched_ms: int, first_times_ms: Iterable[tuple[i
     newest = next((number for number, first_ms in times_ms if first_ms), 0) if vouched_ms else 0
     bit(newest != trust_up_to_newest_segment.original(vouched_ms, times_ms))
     return newest
+
+
+# apache/kafka PR 9364. The next crash leaves the old queue time with queues that lack entries.
+@bug("queue-time-reset-in-memory", StoreCheckpoint, "reset_queue_time", found_by=("CKPT", "CQ-COMPLETE"))
+@needs(SCENARIOS["crash-in-load"].ranges)
+def reset_in_memory(self: StoreCheckpoint) -> None:
+    """Before a load removes queue entries, the queue time of the checkpoint is reset in memory only."""
+    bit(self.logics_msg_timestamp_ms > 0)
+    self.logics_msg_timestamp_ms = 0

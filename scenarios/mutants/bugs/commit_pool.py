@@ -105,3 +105,27 @@ def commit_or_pass_over(self: BufferedSegment, least_pages: int) -> int:
         bit(self.committed.get() < wrote)
         self.committed.set(wrote)
         raise
+
+
+# RocketMQ 4.x calls MappedFileQueue.commit ten times at a stop.
+@bug("commit-ends-with-segment", BufferedSegmentQueue, "commit", found_by=("LIVE", "DUR", "QUIET"))
+@needs(
+    sync_flush=(False,),
+    memory={"transient_pool": (True,)},
+    commit_log_bytes=(1024,),
+    messages={"body_bytes_max": (300, 900)},
+    producers=(3,),
+    messages_each=(16, 24),
+    endings=("stop in traffic", "stop"),
+    faults={"slow_io_chance": (0.5,)},
+)
+def commit_one_segment(self: BufferedSegmentQueue, least_pages: int = 0) -> int:
+    """A commit ends after one segment, also the last one of a stop."""
+    where = self.committed_where
+    segment = self.find(where)
+    if segment is None:
+        return where
+    committed = segment.base_offset + segment.commit(least_pages)
+    following = self.find(committed)
+    bit(following is not None and following is not segment and following.wrote.get() > 0)
+    return committed

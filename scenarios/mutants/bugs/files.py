@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterable
 
 from ....store.config import StoreConfig
 from ....store.directories import directory_of
+from ....store.formats.consume_queue import ENTRY_BYTES, decode_entry, is_valid
 from ....store.index.index_service import IndexFiles
 from ....store.log.allocate import AllocateMappedFileService
 from ....store.log.commit_log import CommitLog
-from ....store.log.segment import segment_name
+from ....store.log.segment import Segment, segment_name
 from ....store.log.segment_queue import SegmentDirectories, SegmentQueue
 from ....store.queues.consume_queue import ConsumeQueue
+from ....store.recovery import segment_times
 from ....store.recovery.recovery import Recovery, RecoveryReport
 from ....store.recovery.segment_times import SegmentTimes
 from ...claims.catalogue import SCENARIOS
@@ -137,3 +139,24 @@ def writable_directories(self: SegmentDirectories) -> list[str]:
     found = writable_directories.original(self)
     bit(any(each not in self.writable for each in found))
     return [each for each in found if each in self.writable]
+
+
+# ROCKETMQ-239. A search by time reads the times of queue files.
+@bug("rebuilt-queue-dated-by-first", segment_times, "_last_stored_ms", found_by=("FILES",))
+@needs(
+    disk=("strict-posix",),
+    pauses={"chance": (0.5,), "ms_max": (3000,)},
+    endings=("crash at rest", "crash in traffic"),
+    lives=(1, 2),
+    messages_each=(8, 16),
+)
+def first_stored_ms(commit_log: CommitLog, segment: Segment) -> int | None:
+    """A queue file that recovery builds has the time of its first message instead of that of its last."""
+    entries = (
+        decode_entry(segment.file.view(at, at + ENTRY_BYTES), 0) for at in range(0, segment.wrote.get(), ENTRY_BYTES)
+    )
+    first = next(filter(is_valid, entries), None)
+    record = None if first is None else commit_log.record_at(first.physical_offset, commit_log.queue.max_offset)
+    found = None if record is None else record.store_timestamp_ms
+    bit(found != first_stored_ms.original(commit_log, segment))
+    return found

@@ -1,5 +1,7 @@
 """Bugs of flushing: group commit, failed syncs, and the flushed position."""
 
+from collections.abc import Callable
+
 from ....store.log.flush import FlushCommitLogService, GroupCommitRequest, GroupCommitService
 from ....store.log.segment import Segment
 from ....store.log.segment_queue import SegmentQueue
@@ -192,3 +194,17 @@ def set_flushed_to_zero(self: Recovery, trusted: int) -> None:
 @set_flushed_to_zero.also(SegmentQueue, "segment_at_or_after")
 def _find_exactly(self: SegmentQueue, offset: int) -> Segment | None:
     return self.find(offset)
+
+
+# RocketMQ wakes the service for such puts, too (CommitLog.handleDiskFlush).
+@bug(
+    "put-without-wait-unsynced", GroupCommitService, "start_durability_wait", found_by=("QUIET", "TX", "LIVE", "SCHED")
+)
+@needs(sync_flush=(True,), messages={"no_wait_chance": (0.2,)}, heals=(True,))
+def start_wait_only(
+    self: GroupCommitService, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
+) -> GroupCommitRequest | None:
+    """A message that need not wait for the disk stays invisible until another put starts a sync."""
+    if bit(not wait):
+        return None
+    return start_wait_only.original(self, end_offset, wait=wait, on_known=on_known)

@@ -16,6 +16,7 @@ from ....store.recovery import index_recovery
 from ....store.recovery.index_recovery import IndexRecovery, Place
 from ....store.recovery.queue_replay import EarlierEntriesMissing
 from ....store.recovery.recovery import Recovery
+from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
@@ -217,3 +218,33 @@ def start_in_last_segment(self: IndexRecovery) -> int:
         assert last is not None
         return last.base_offset
     return offset
+
+
+# apache/rocketmq issue 10859: IndexService.buildIndex drops the key.
+@bug("key-lost-with-failed-file", IndexService, "_make_file_with_room", found_by=("IDX", "SCAN", "LIVE"))
+@needs(SCENARIOS["dispatch-retry-count"].ranges)
+def make_or_go_on(self: IndexService) -> IndexFile | None:
+    """If the next index file cannot be created, the index goes on without the key."""
+    try:
+        return make_or_go_on.original(self)
+    except OSError:
+        bit()
+        return None
+
+
+# apache/rocketmq issue 9379.
+@bug("index-file-expires-with-first", IndexFiles, "delete_expired", found_by=("IDX", "SCAN"))
+@needs(
+    retention={"deletes_segments": (True,)},
+    index={"slots": (5,), "entries": (5, 12)},
+    commit_log_bytes=(1024,),
+    messages={"body_bytes_max": (300,), "property_bytes_max": (0,)},
+    messages_each=(16, 24),
+    endings=("stop",),
+)
+def delete_begun_before(self: IndexFiles, log_min_offset: int) -> int:
+    """Retention removes an index file as soon as its first message has expired."""
+    begun = [file for file in self.files[:-1] if file.header.begin_physical_offset < log_min_offset]
+    bit(any(file.end_physical_offset >= log_min_offset for file in begun))
+    ends = [file.end_physical_offset + 1 for file in begun]
+    return delete_begun_before.original(self, max(ends, default=log_min_offset))

@@ -134,3 +134,14 @@ def route_of_last_table(self: NameServer, topic: str, *, quoted_keys: bool) -> d
     wrong = [queues.get(each["brokerName"], each) for each in found["queueDatas"]]
     bit(wrong != found["queueDatas"])
     return {**found, "queueDatas": wrong}
+
+
+# apache/rocketmq issues 288, 7052 and 7884.
+@bug("deleted-topic-stays-in-routes", NameServer, "register", found_by=("QUIET", "META"))
+@needs(_ROUTES, broker={"operators": (1,)})
+def register_and_add(self: NameServer, broker: RegisteredBroker) -> RegisteredBroker | None:
+    """A registration adds topics of a broker, but removes none, so producers still get the route to a deleted topic."""
+    known = self._others.get((broker.name, broker.broker_id))
+    if known is not None and bit(bool(known.topics.keys() - broker.topics.keys())):
+        broker = replace(broker, topics={**known.topics, **broker.topics})
+    return register_and_add.original(self, broker)

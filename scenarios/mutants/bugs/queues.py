@@ -318,3 +318,23 @@ def append_batch_at_early_offset(self: CommitLog, encoded: EncodedPut) -> Append
         if bit(is_batch and early < self.topic_queue_table.get(key, 0)):
             self.topic_queue_table[key] = early
     return append_batch_at_early_offset.original(self, encoded)
+
+
+# Apache Kafka KAFKA-2063 (KIP-74).
+@bug("first-message-over-limit", QueuePuller, "_is_result_full", found_by=("READ", "LIVE"))
+@needs(
+    settings={
+        "max_transfer_bytes_on_message_in_memory": (700,),
+        "max_transfer_bytes_on_message_in_disk": (400,),
+        "physical_memory_bytes": (4_000,),
+    },
+    messages={"body_bytes_max": (900,)},
+    consumers=(1,),
+)
+def is_full_with_first(self: QueuePuller, count: int, end_bytes: int, max_messages: int, *, in_disk: bool) -> bool:
+    """A consumer never gets past a message that is longer than the size limit of a pull."""
+    if count > 0:
+        return is_full_with_first.original(self, count, end_bytes, max_messages, in_disk=in_disk)
+    config = self._config
+    disk_max, memory_max = config.max_transfer_bytes_on_message_in_disk, config.max_transfer_bytes_on_message_in_memory
+    return bit(end_bytes > (disk_max if in_disk else memory_max))

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from ....store.errors import CorruptFileError, InvalidMessageError
+from ....store.formats import redirect
 from ....store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records, join_properties
 from ....store.formats.host import Host
-from ....store.formats.message import BLANK_BYTES, MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES
+from ....store.formats.message import BLANK_BYTES, MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, MessageRecord
 from ....store.formats.messages import Message, MessageBatch, PutMessageStatus
 from ....store.formats.redirect import DELAY_MARK
 from ....store.log import put_encoder
@@ -163,3 +164,13 @@ def encode_batch_as_it_fits(
     fitting = [unit._replace(properties=unit.properties[:MAX_PROPERTIES_BYTES]) for unit in joined]
     bit(fitting != joined)
     return encode_batch_records(encode_batch(fitting), shared_properties=b"", **given)
+
+
+# apache/rocketmq issue 6163. Such a message never becomes a dead letter.
+@bug("delivered-copy-uncounted", redirect, "copy_message", found_by=("PREFIX", "READ", "REDEL"))
+@needs(delay={"chance": (0.5,)}, topics=(1,), messages_each=(8,))
+def copy_without_times(record: MessageRecord, topic: str, queue_id: int, properties: str) -> Message:
+    """The delivered copy of a delayed message has reconsumeTimes 0."""
+    made = copy_without_times.original(record, topic, queue_id, properties)
+    bit(made.reconsume_times > 0)
+    return replace(made, reconsume_times=0)

@@ -210,3 +210,22 @@ def sync_newest_directory(self: SegmentQueue, first: int) -> None:
     bit(len({directory_of(segment.file.path) for segment in self.segments}) > 1)
     for segment in self.segments[-1:]:
         self._world.files.sync_directory(directory_of(segment.file.path))
+
+
+# apache/kafka PR 8812 (KAFKA-10101). After a failed sync, Linux marks pages as clean that are not on the disk.
+@bug("last-segment-written-again", Recovery, "write_again", found_by=("POS", "DUR", "PREFIX", "CKPT"))
+@needs(
+    disk=("process-kill", "strict-posix"),
+    commit_log_bytes=(1024, 2048),
+    messages={"body_bytes_max": (300,)},
+    messages_each=(16,),
+    faults={"failed_sync_chance": (0.1,), "failed_write_back_chance": (0.1,)},
+    lives=(3,),
+    endings=("crash in traffic", "crash at rest", "stop"),
+)
+def write_last_again(self: Recovery) -> None:
+    """Recovery writes bytes that may not be durable again only in the newest segment."""
+    starts = [(segment, max(self._unvouched_offset - segment.base_offset, 0)) for segment in self._log.segments]
+    bit(any(start < segment.wrote.get() for segment, start in starts[:-1]))
+    for segment, start in starts[-1:]:
+        segment.write_again(start, segment.wrote.get())

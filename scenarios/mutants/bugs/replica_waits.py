@@ -1,5 +1,7 @@
 """Bugs of group transfer: which puts wait for a slave, for which slave, and whom a report wakes."""
 
+from collections.abc import Callable
+
 from ....store.formats.messages import PutMessageStatus
 from ....store.log.group_transfer import GroupTransfer, GroupTransferRequest, Replica
 from ....store.replication.ha_service import HAConnection
@@ -173,3 +175,32 @@ def has_later_range(self: HAConnection, start_offset: int, end_offset: int) -> b
     """No report confirms the put with which a slave's stream begins."""
     found = has_later_range.original(self, start_offset, end_offset)
     return found and not bit(found and self._began.get() == start_offset)
+
+
+# apache/rocketmq issue 1372. A pause of the put's task is long enough for the report.
+@bug("put-listed-after-look-at-slaves", GroupTransfer, "submit", found_by=("REP",))
+@needs(
+    _WAITING,
+    attribute_points=(True,),
+    sync_flush=(False,),
+    producers=(1,),
+    messages_each=(16,),
+    pauses={"chance": (1.0,), "ms_max": (2000,)},
+    cluster={"slaves": (1,), "slave_timeout_ms": (3000,)},
+    network=None,
+    disturbances={"paused_task_chance": (1.0,), "paused_task_ms_max": (500,)},
+    settings={"ha_send_heartbeat_interval_ms": (5000,)},
+)
+def submit_without_lock(
+    self: GroupTransfer, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
+) -> GroupTransferRequest:
+    """A put waits for the next report although a slave reported its bytes just before the put was listed."""
+    request = GroupTransferRequest(self._world, start_offset, end_offset, self._config.slave_timeout_ms, on_known)
+    status = self._status_of(request)
+    if status is not None:
+        request.complete(status)
+        return request
+    with self._lock:
+        bit(self._status_of(request) is PutMessageStatus.PUT_OK)
+        self._requests.append(request)
+    return request

@@ -13,7 +13,7 @@ from ....store.recovery.recovery import RecoveryReport
 from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAConnection
 from ....store.replication.replica_log import ReplicaLog
-from ...claims.catalogue.clusters import CLUSTER, TROUBLED
+from ...claims.catalogue.clusters import CLUSTER, RECONNECTS, TROUBLED
 from ..mutant import bit, bug, needs
 
 
@@ -187,3 +187,15 @@ def send_blank_at_end(self: HAConnection) -> bool:
     self._sent.set(end)
     self._send_bytes(encode_frame_header(at, len(data)) + data)
     return True
+
+
+# RocketMQ 4.x resets dispatchPosition and byteBufferRead in HAClient.closeMaster.
+@bug("half-record-kept", ReplicaLog, "start_stream", found_by=("REP",))
+@needs(RECONNECTS)
+def start_with_rest(self: ReplicaLog, kept_offset: int) -> int:
+    """If a connection ends within a record, the slave keeps the first part, and stops for good in the next stream."""
+    pending, padding = self._pending, self._padding
+    requested = start_with_rest.original(self, kept_offset)
+    if bit(len(pending) > padding):
+        self._pending, self._padding = pending, padding
+    return requested

@@ -1,6 +1,7 @@
 """Bugs of a broker's slaves: copied tables, redirects of consumers, routes, and lookups."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.name_server import NameServer
@@ -8,7 +9,7 @@ from ....store.broker.outer_api import SlaveSynchronize
 from ....store.broker.parts import BrokerParts
 from ....store.broker.processors import pull
 from ....store.broker.processors.pull import PullMessageProcessor
-from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.broker.requests import ExtFields, RequestCode, ResponseCode
 from ....store.broker.router import Channel
 from ....store.broker.topics import SubscriptionGroupConfig
 from ....store.broker.versioned_table import VersionedTable
@@ -218,3 +219,19 @@ def take_over_higher(self: ScheduleMessageService, offsets: Mapping[int, int]) -
     higher = {level: max(self.offsets.get(level, 0), offsets.get(level, 0)) for level in levels}
     bit(higher != offsets)
     take_over_higher.original(self, higher)
+
+
+# apache/rocketmq issue 2181.
+@bug("slave-without-queue-moves-consumer", PullMessageProcessor, "_pull", found_by=("READ",))
+@needs(_READS)
+def pull_from_empty_queue(
+    self: PullMessageProcessor, request: RemotingCommand, channel: Channel, *, may_hold: bool
+) -> RemotingCommand | None:
+    """A slave that has no message of a queue yet sends the consumer to offset 0."""
+    response = pull_from_empty_queue.original(self, request, channel, may_hold=may_hold)
+    fields = ExtFields(request.ext_fields)
+    topic, queue_id, offset = fields.text("topic"), fields.int32("queueId"), fields.int64("queueOffset")
+    is_empty = self._parts.is_slave and self._parts.store.get_max_offset_in_queue(topic, queue_id) == 0
+    if response is None or not bit(is_empty and offset > 0 and "nextBeginOffset" in response.ext_fields):
+        return response
+    return replace(response, ext_fields={**response.ext_fields, "nextBeginOffset": "0"})

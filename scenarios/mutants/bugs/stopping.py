@@ -161,3 +161,22 @@ def close_spares_until_failure(self: AllocateMappedFileService) -> None:
         except OSError:
             bit(request is not made[0])
             return
+
+
+# Of the kind of apache/rocketmq issue 467. A start after a clean stop does not dispatch again.
+@bug(
+    "failed-queue-sync-is-clean", MessageStore, "is_clean", found_by=("IDX", "CQ-COMPLETE", "CQ-VALID", "READ", "CKPT")
+)
+@needs(
+    faults={"failed_write_back_chance": (0.1,)},
+    recover_whole_log=(False,),
+    messages_each=(8, 16),
+    lives=(2,),
+    endings=("stop",),
+)
+def is_log_clean(self: MessageStore) -> bool:
+    """A stop counts as clean although a sync of a queue failed."""
+    if not bit(self.flush_queues.last_error is not None):
+        return is_log_clean.original(self)
+    is_durable = self.log.flushed_where.get() == self.log.put_offset
+    return not self.flags.has_failed and is_durable and self.dispatch.behind_bytes == 0

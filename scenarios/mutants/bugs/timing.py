@@ -5,6 +5,7 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from ....store.delivery.schedule import ScheduleMessageService
+from ....store.formats.consume_queue import QueueEntry
 from ....store.formats.messages import AppendMessageResult, PutMessageStatus
 from ....store.log.commit_log import CommitLog
 from ....store.log.flush import FlushRealTimeService, GroupCommitRequest, GroupCommitService
@@ -17,6 +18,7 @@ from ....store.retention.cleaning import RetentionService
 from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ....store.services.transaction_check import TransactionalMessageCheckService
 from ....store.world import World
+from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.clusters import TROUBLED
 from ..mutant import bit, bug, needs
 
@@ -237,3 +239,28 @@ def submit_without_slave(
 def _forget_but_once(self: GroupTransfer, request: GroupTransferRequest) -> None:
     _forget_but_once.original(self, request)
     _without_slave_to[self] = request.end_offset
+
+
+# apache/rocketmq issue 577. Each pass but the thorough one flushes whole pages only.
+@bug("thorough-flush-postponed", FlushRealTimeService, "run_once", found_by=("QUIET",))
+@needs(sync_flush=(False,), heals=(True,))
+def flush_and_postpone(self: FlushRealTimeService) -> None:
+    """Under async flush, each pass postpones the thorough flush, so the last messages are never flushed."""
+    since_ns = self._thorough_ns
+    flush_and_postpone.original(self)
+    if self._thorough_ns == since_ns:
+        self._thorough_ns = self.world.clock.monotonic_ns()
+        bit(self.queue.flushed_where.get() < self.queue.max_offset)
+
+
+# apache/rocketmq issue 2620. Log time does not go back with the wall clock.
+@bug("delivery-by-wall-clock", ScheduleMessageService, "_deliver_entry", found_by=("SCHED",))
+@needs(SCENARIOS["pauses-and-clock-steps"].ranges, delay={"chance": (0.8,)})
+def deliver_by_wall_clock(self: ScheduleMessageService, level: int, entry: QueueEntry) -> int:
+    """A delayed message is delivered too early after the wall clock was set back."""
+    wall_ms, log_ms, due_ms = self.world.clock.now_ms(), self._commit_log.time.now_ms(), entry.tags_code
+    if due_ms >= 0:  # else it is an address in the extension
+        delay_ms = self._delays_ms[level]
+        bit((wall_ms < due_ms <= wall_ms + delay_ms) != (log_ms < due_ms <= log_ms + delay_ms))
+        entry = entry._replace(tags_code=max(due_ms + log_ms - wall_ms, 0))
+    return deliver_by_wall_clock.original(self, level, entry)

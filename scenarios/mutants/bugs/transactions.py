@@ -2,14 +2,19 @@
 
 from dataclasses import replace
 
+from ....store.errors import StoreError
 from ....store.formats import half_message
-from ....store.formats.half_message import HalfMessage
+from ....store.formats.half_message import EndTransaction, HalfMessage, committed_message_of
 from ....store.formats.host import Host
-from ....store.formats.messages import Message
+from ....store.formats.messages import Message, PutMessageStatus
 from ....store.services import transaction_check, transaction_service
 from ....store.services.transaction_check import TransactionalMessageCheckService
 from ....store.services.transaction_queues import OpQueue
-from ....store.services.transaction_service import TransactionalMessageService
+from ....store.services.transaction_service import (
+    EndTransactionResult,
+    EndTransactionStatus,
+    TransactionalMessageService,
+)
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
@@ -90,3 +95,30 @@ def end_of_reads(self: OpQueue) -> int:
     """The stored progress in the op queue covers ops of half messages that the check has not reached."""
     bit(bool(self._ops))
     return self._read_to
+
+
+# RocketMQ's EndTransactionProcessor accepts FLUSH_DISK_TIMEOUT and FLUSH_SLAVE_TIMEOUT, too.
+@bug("late-commit-undecided", TransactionalMessageService, "commit", found_by=("TX",))
+@needs(
+    sync_flush=(True,),
+    transactions={"chance": (0.5,)},
+    messages_each=(5, 10),
+    flush={"sync_timeout_ms": (1000,)},
+    faults={"slow_sync_chance": (0.3,)},
+)
+def commit_if_in_time(self: TransactionalMessageService, request: EndTransaction) -> EndTransactionResult:
+    """If the sync of a committed message is late, the message is delivered, and again after the next check."""
+    half = self._claim_half_message(request)
+    if isinstance(half, EndTransactionStatus):
+        return EndTransactionResult(half)
+    message = committed_message_of(half)
+    try:
+        put = None if message is None else self._store.put_message(message)
+    except StoreError:
+        self._decisions.release_claim(half)
+        raise
+    if put is None or put.status is not PutMessageStatus.PUT_OK:
+        bit(put is not None and put.is_stored)
+        self._decisions.release_claim(half)
+        return EndTransactionResult(EndTransactionStatus.PUT_FAILED, put)
+    return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._put_ops(half))
