@@ -386,6 +386,7 @@ _READS = "reads directories for operators; no run uses it"
 NOT_MUTATED: Mapping[str, str] = {
     "broker.acl": "permissions of accounts, as pure functions of an access list",
     "broker.broker_config": _SETTINGS,
+    "broker.health": _FIGURES,
     "broker.hooks": "calls functions of a program that embeds a broker",
     "broker.kv_config": "strings for programs; no promise depends on them",
     "broker.limits": "protects a server from too many clients; the soak test exceeds the limits",
