@@ -6,7 +6,7 @@
     permissions   an operator's change lasts until the next one, or until no broker of the name is left
     topics        a topic that an operator deleted is in no route until a broker registers it again
 
-The end of an earlier connection changes nothing, whenever the name server notices it. If two requests about a broker
+The end of an earlier connection has no effect, also if the name server notices it late. If two requests about a broker
 overlap, either may be the newest.
 Source: RocketMQ RouteInfoManager.registerBroker, onChannelDestroy (brokerLiveTable), operateWritePermOfBroker.
 """
@@ -44,7 +44,7 @@ class Registration(NamedTuple):
 
 
 class KnownRoutes(NamedTuple):
-    """What is certain about a name server at one time."""
+    """The certain facts about a name server at one time."""
 
     brokers: Mapping[Key, Registration]
     closed: Mapping[str, bool | None]
@@ -146,7 +146,7 @@ class Registrations:
             self.end_request(broker, after, each)
 
     def known_routes(self, now_ns: int) -> KnownRoutes:
-        """Return what a route must show. Call this before the name server looks."""
+        """Return the required content of a route. Call this before the name server reads its tables."""
         brokers = {key: each for key, each in self._newest.items() if now_ns - each.begin_ns < _LISTED_NS}
         return KnownRoutes(brokers, dict(self.closed))
 

@@ -35,7 +35,7 @@ _PASSED_MAX = 4
 
 @dataclass(slots=True, eq=False)
 class PooledRequest:
-    """A request in a pool. Nothing changes it; `frozen` would make its creation three times as slow."""
+    """A request in a pool. It does not change; `frozen` would make its creation three times as slow."""
 
     command: RemotingCommand
     session: Session

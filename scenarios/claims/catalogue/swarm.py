@@ -224,7 +224,7 @@ _BROKER_RETENTION: Mapping[str, Any] = {
 }
 """While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave.
 
-An operator would remove queues without messages, whose offsets then restart at 0.
+An operator would remove queues without messages, and their offsets would restart at 0.
 """
 _WITHOUT_LOSSES: Mapping[str, Any] = {
     "network": {knob: (0.0,) for knob in brokers.TROUBLED if knob.endswith("_chance")},
