@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import pytest
@@ -77,6 +78,28 @@ def test_scenarios_alternate_and_broker_scenarios_run_in_every_second_round(
         *((name, 1) for name in dear),
     ]
     assert (result.found, result.seeds, result.reached) == (False, 2 * len(SCENARIOS), 2 * len(SCENARIOS))
+
+
+def test_under_a_time_limit_scenarios_run_as_often_as_they_reach_the_mutated_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def held(scenario: Any, seed: int, **_: object) -> SeedResult:
+        asked.append((scenario.name, seed))
+        return SeedResult(scenario.name, seed, "held", reached=int(scenario is PLAIN))
+
+    monkeypatch.setattr(mutation_run, "run_seed", held)
+    monkeypatch.setattr(mutation_run, "process_time", count().__next__)  # one second per run
+    scenarios = (OTHER, PLAIN)
+    result = run_mutant(
+        MUTANTS["ack-before-flush"], MutationSettings(MutationLimits(core_seconds=43), scenarios=scenarios)
+    )
+
+    # Waits of 2, 3, 4, ... rounds: after the 8th run, in round 36, the next run would be in round 45.
+    assert [seed for name, seed in asked if name == PLAIN.name] == list(range(35))
+    assert [seed for name, seed in asked if name == OTHER.name] == list(range(8))
+    assert (result.seeds, result.reached) == (43, 35)
 
 
 def test_a_found_mutant_names_scenario_invariant_and_cost() -> None:
