@@ -41,10 +41,11 @@ lowest: $(DEV)  ## quick tests with the lowest versions that pyproject.toml allo
 	rm -rf $(LOWEST)
 	$(BIN)/uv venv --quiet --python $(BIN)/python $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[test]'
-	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python pytest-timeout trustme
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python pytest-timeout pytest-xdist trustme
 	$(LOWEST)/bin/tornlog run segment-rollover-crash --seeds 2
-	$(LOWEST)/bin/python -m pytest -p no:cacheprovider -m "$(TIER)" tests/test_command_line.py tests/sim \
-		tests/store/formats tests/faults/simulation tests/scenarios/claims tests/scenarios/testing/strategies
+	$(LOWEST)/bin/python -m pytest -p no:cacheprovider --numprocesses $(JOBS) -m "$(TIER)" \
+		tests/test_command_line.py tests/sim tests/store/formats tests/faults/simulation tests/scenarios/claims \
+		tests/scenarios/testing/strategies
 
 # Under Python 3.11 a thread can die in its first line while another one is traced; the code is not at fault.
 coverage: $(DEV)  ## the tests of store/ and faults/ with the line coverage of both, in three times as long
