@@ -39,7 +39,7 @@ _SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
 """The reported percentiles of the cost per mutant (nearest-rank method)."""
 _ROUNDS_PER_TURN = 2
 """A scenario with expensive runs runs once in this number of rounds, other scenarios in each round."""
-_WAIT_ROUNDS_MAX = 32
+_WAIT_ROUNDS_MAX = 128
 """The longest wait of a scenario whose runs do not execute the mutated code; a later seed may."""
 _COMPARED_MAX = 40
 """If a mutant does not report differences, this number of seeds is also run without the mutant."""
@@ -249,12 +249,12 @@ class _MutantSearch:
                 return
 
     def _turns_until_next(self, name: str, runs: int) -> int:
-        """Return 1 if all runs of a scenario executed the mutated code, more if fewer did."""
+        """Return more, the fewer runs of a scenario executed the mutated code; doubled while none did."""
         if not self._mutant.has_reach:
             return 1
         reaching = self._runs_reaching[name]
         assert reaching <= runs, (name, reaching, runs)
-        return min(_WAIT_ROUNDS_MAX, ceil((runs + 1) / (reaching + 1)))
+        return min(_WAIT_ROUNDS_MAX, ceil(runs / reaching) if reaching else 2**runs)
 
     def _run_seed(self, scenario: Scenario, seed: int) -> SeedResult:
         began = process_time()
