@@ -8,17 +8,18 @@ A broker examines the messages of its answer and at most one more. Its log must 
 Source: RocketMQ DefaultMessageStore.getMessage, PullMessageProcessor.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
+from ....store.formats.remoting.command import RemotingCommand
 from ....store.message_store import MessageStore
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation, record_tried
 from ...oracle.group_delivery import Queue
 from ...oracle.ledger import Ledger
-from ...oracle.reader import LogRecord
+from ...oracle.reader import LogRecord, ReadRecord
 from .routes import BrokerAddress
 
 _FIRST_SLAVE = 1
@@ -48,6 +49,13 @@ class PullAnswer(NamedTuple):
     max_offset: int
     last: LogRecord | None
     """The last message of the answer."""
+
+    @classmethod
+    def of(cls, position: int, response: RemotingCommand, readings: Sequence[ReadRecord]) -> "PullAnswer":
+        names = ("suggestWhichBrokerId", "nextBeginOffset", "maxOffset")
+        suggested_id, following, max_offset = (int(response.ext_fields[name]) for name in names)
+        last = readings[-1].record if readings else None
+        return cls(response.code, suggested_id, position, following, max_offset, last)
 
 
 class Redirects:
