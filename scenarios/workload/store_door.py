@@ -148,8 +148,8 @@ class StoreSender:
         if self.on_answer is not None:
             self.report(self.on_answer(first, result))
         paused_ms = -(-self.paused_ns(first.asked_ns) // 1_000_000)
-        late = live.check_answer_time(live.answer_ms_max(plan), first, made * live.segment_ms_max(plan) + paused_ms)
-        if late:
+        more_ms = made * live.segment_ms_max(plan) + paused_ms
+        if late := list(live.check_answer_time(live.answer_ms_max(plan), first, more_ms)):
             detail = services_text(self.store, self.store.flush.name)
             self.report([replace(each, detail=detail) for each in late])
         if not self.is_stopping:
