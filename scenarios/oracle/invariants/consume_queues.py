@@ -190,8 +190,8 @@ def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
         put = put_of(properties) or ledger.put_of(found.record)
         if put is not None and put.queue_offset not in (None, queue_offset) and not is_torn:
             summary = f"{put.name} has another queue offset than its producer was answered"
-            place, answered = (found.file, found.position + 20), str(put.queue_offset)
-            yield _misnumbered(summary, *place, "queueOffset", answered, str(queue_offset))
+            at, answered = found.position + 20, str(put.queue_offset)
+            yield _misnumbered(summary, found.file, at, "queueOffset", answered, str(queue_offset))
 
 
 def check_answered_place(

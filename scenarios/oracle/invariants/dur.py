@@ -44,8 +44,8 @@ def _check_puts(evidence: Evidence) -> Iterator[Violation]:
             summary = f"{put.name} was promised and is gone"
             yield _broken(summary, "commitlog", put.physical_offset, "record", put.name, state)
         elif evidence.ledger.put_of(found.record) is not put or found.body != put.body:
-            summary, there = f"{put.name} was promised and is not what was put", found.record.properties
-            shown = there.decode(errors="replace")
+            summary = f"{put.name} was promised and is not what was put"
+            shown = found.record.properties.decode(errors="replace")
             yield _broken(summary, found.file, found.position, "record", put.name, shown)
         elif not put.has_expected_head(found.record) or put.stored_ms != found.record.store_timestamp_ms:
             for offset, field, expected, there in put.differences(found.record, tears=evidence.ledger.tears):

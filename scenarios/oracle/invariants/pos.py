@@ -41,8 +41,11 @@ def check_positions(store: MessageStore, disk: Disk, ledger: Ledger | None = Non
         elif not disk.is_durable(file, 0, flushed):
             summary = "flushed bytes that are not durable"
             yield _broken(summary, file, flushed, "flushed", "a durable position", str(flushed))
-        is_buffered = isinstance(segment, BufferedSegment) and flushed < committed
-        if is_buffered and not allowances.has_reverted_data(disk, file):
+        if (
+            isinstance(segment, BufferedSegment)
+            and flushed < committed
+            and not allowances.has_reverted_data(disk, file)
+        ):
             yield from _check_committed(segment, disk)
         below = min(where - segment.base_offset, wrote)
         if flushed < below and not disk.is_durable(file, 0, below):
