@@ -211,27 +211,15 @@ class Execution(ABC):
         room: the capacity of a limited disk. on_answer: an additional check of answers to puts.
         """
         plan, manager, transactions = self._plan, self._progress.manager, None
+        seat = plan, store, disk, self._ledger, self._judge.report
         if manager is not None and plan.transactions.chance:
             # A master that waits for slaves has no time limit for a put.
             is_calm = plan.is_alone and (number == len(plan.lives) or live.is_calm(plan))
-            report = self._judge.report
-            transactions = TransactionTraffic(plan, store, manager, disk, self._ledger, report, is_calm=is_calm)
+            transactions = TransactionTraffic(*seat, manager, is_calm)
             transactions.start()
-        return Traffic(
-            plan,
-            number,
-            self._kernel,
-            store,
-            disk,
-            self._ledger,
-            self._judge.report,
-            self._choices.stream,
-            manager if plan.consuming.commits_offsets else None,
-            transactions,
-            room,
-            self._disturbances.paused_ns,
-            on_answer,
-        )
+        progress = manager if plan.consuming.commits_offsets else None
+        after_put = room, self._disturbances.paused_ns, on_answer
+        return Traffic(*seat, number, self._choices.stream, progress, transactions, *after_put)
 
     def _await_users_settled(self, store: MessageStore, disk: Disk, traffic: Traffic) -> None:
         transactions = traffic.transactions
