@@ -275,14 +275,8 @@ class Judge:
             if isinstance(store.log, BufferedSegmentQueue):
                 committed_where = store.log.committed_where
         cache_is_whole = not allowances.has_reverted_data(disk)
-        guarantees.note_crash(
-            self._ledger,
-            self._plan,
-            profile,
-            flushed_where,
-            committed_where,
-            cache_is_whole=cache_is_whole,
-        )
+        ends = flushed_where, committed_where
+        guarantees.note_crash(self._ledger, self._plan, profile, *ends, cache_is_whole=cache_is_whole)
 
     def judge_unclean_stop(self, store: MessageStore, disk: Disk, *, has_room: bool) -> None:
         """Check an unclean stop, which needs a fault as a reason.

@@ -172,17 +172,8 @@ class Execution(ABC):
             progress.extend(load_progress())
 
         with self._timed_step("a load", store) if disk.capacity_bytes is None else nullcontext():
-            load_judged(
-                self._kernel,
-                self._plan,
-                self._judge,
-                machine,
-                disk,
-                store.config,
-                load,
-                load_progress_files,
-                awaits_room=True,
-            )
+            place = self._kernel, self._plan, self._judge, machine, disk, store.config
+            load_judged(*place, load, load_progress_files, awaits_room=True)
         self._judge.report(progress)
 
     def _timed_step(self, name: str, store: MessageStore) -> AbstractContextManager[None]:

@@ -141,14 +141,9 @@ class TimedPull(NamedTuple):
         asking = self.queue, self.position, self.host
         yield from times.check_pull_time(*asking, sent_ns=self.sent_ns, now_ns=now_ns, body_bytes=body_bytes)
         if response.code == ResponseCode.PULL_NOT_FOUND:
+            asked, early = (self.queue, self.host, self.suspend_ms), not _is_due_answer(response)
             yield from times.check_hold_time(
-                self.queue,
-                self.host,
-                self.suspend_ms,
-                began_ns=self.began_ns,
-                sent_ns=self.sent_ns,
-                now_ns=now_ns,
-                may_be_early=not _is_due_answer(response),
+                *asked, began_ns=self.began_ns, sent_ns=self.sent_ns, now_ns=now_ns, may_be_early=early
             )
 
     def check_answer(

@@ -85,13 +85,9 @@ class Redirects:
         expected = self._expected_ids(ledger, queue, answer, before, after)
         if answer.suggested_id not in expected:
             known = f"messages up to {answer.last}, the log {before} and then {after}"
-            yield Violation(
-                "READ",
-                "a pull is answered with the wrong broker for the next one",
-                field="suggestWhichBrokerId",
-                expected=str(expected),
-                found=f"{answer.suggested_id}: {known}",
-            )
+            summary = "a pull is answered with the wrong broker for the next one"
+            found = f"{answer.suggested_id}: {known}"
+            yield Violation("READ", summary, field="suggestWhichBrokerId", expected=str(expected), found=found)
 
     def _expected_ids(
         self, ledger: Ledger, queue: Queue, answer: PullAnswer, before: LogState | None, after: LogState | None
