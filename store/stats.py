@@ -203,13 +203,8 @@ class StoreStats:
                 self._samples.append(self._sample_totals())
 
     def _sample_totals(self) -> _StatsSample:
-        return _StatsSample(
-            self._clock.monotonic_ns() // _NS_PER_MS,
-            self.put_messages_total,
-            self.gets_found,
-            self.gets_missed,
-            self.messages_transferred,
-        )
+        now_ms, puts = self._clock.monotonic_ns() // _NS_PER_MS, self.put_messages_total
+        return _StatsSample(now_ms, puts, self.gets_found, self.gets_missed, self.messages_transferred)
 
     def rates(self, seconds: int) -> StoreRates | None:
         """Return the rates over the last seconds; None if the samples cover less time."""

@@ -3,13 +3,12 @@
 import argparse
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from math import comb
 from operator import methodcaller
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from ...scenarios.campaigns.worker_pool import run_in_processes
+from ...scenarios.campaigns.worker_pool import run_jobs
 from ...sim.interruption import interruptible
 
 SEEDS = 20
@@ -38,9 +37,7 @@ def measure_groups(cases: Iterable[ClaimCase[T_co]], group: int, jobs: int) -> I
     """Yield the results of each `group` consecutive cases, in order. `jobs` does not affect them."""
     found: list[T_co] = []
     with interruptible() as interruption:
-        for _, result in run_in_processes(methodcaller("measure"), cases, jobs, interruption):
-            if isinstance(result, BrokenProcessPool):
-                raise result
+        for _, result in run_jobs(methodcaller("measure"), cases, jobs, interruption):
             found.append(result)
             if len(found) == group:
                 yield found

@@ -8,7 +8,6 @@ result is a proof: without a bug, the run may fail earlier or may not reach the 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,7 +18,7 @@ from ..mutants.versions import VERSIONS
 from .failures.failure import Failure, RunRecord
 from .failures.parts import violates
 from .runner import Tally
-from .worker_pool import run_in_processes
+from .worker_pool import run_jobs
 
 FAILURES_TRIED = 5
 """Maximum number of replayed failures of each violation."""
@@ -125,14 +124,8 @@ def violation_kinds_with_causes(
     After an interruption, the remaining violations are yielded without causes.
     """
     explain, interruption = partial(_with_likeliest_causes, version=version), interruption or Interruption()
-    if jobs == 1:
-        for row in rows:
-            yield interruption.result_unless_requested(partial(explain, row)) or row
-        return
     left = {(row.promise, row.kind): row for row in rows}
-    for row, found in run_in_processes(explain, rows, jobs, interruption):
-        if isinstance(found, BrokenProcessPool):
-            raise found
+    for row, found in run_jobs(explain, rows, jobs, interruption):
         del left[row.promise, row.kind]
         yield found
     yield from left.values()

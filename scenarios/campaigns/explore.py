@@ -12,7 +12,6 @@ repeated from its beginning for each crash state, which takes longer. `limit` is
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
@@ -41,7 +40,7 @@ from .explore_store import StoreRunExplorer, run_lives, situation_of_load
 from .failures.failure import FailingRun, Failure, RunRecord
 from .failures.replay import failing_run_of, replay, run_plan, verified_run
 from .seeds import draw_plan_of_seed
-from .worker_pool import run_in_processes
+from .worker_pool import run_jobs
 
 NEST_SAMPLES = 4
 """The number of images at each depth whose recovery also crashes."""
@@ -181,18 +180,10 @@ def _operation_chunks(situation: Situation[Plan]) -> list[_Chunk]:
 def _explored_chunks(
     chunks: list[_Chunk], done: Exploration, jobs: int, interruption: Interruption
 ) -> Iterator[tuple[_Chunk, ExplorationCounts[Plan]]]:
-    """Yield the chunks of operations in order, each with its counts. With one process, the counts are cumulative."""
-    explore = partial(explore_operations, settings=done.settings, mutant=done.mutant)
-    if jobs == 1:
-        for chunk in chunks:
-            if interruption.result_unless_requested(partial(explore, chunk, found=done.found)) is None:
-                return
-            yield chunk, done.found
-        return
-    for chunk, found in run_in_processes(explore, chunks, jobs, interruption):
-        if isinstance(found, BrokenProcessPool):
-            raise found
-        yield chunk, found
+    """Explore chunks of operations in order, each with its counts. With one process, the counts are cumulative."""
+    shared = done.found if jobs == 1 else None
+    explore = partial(explore_operations, settings=done.settings, mutant=done.mutant, found=shared)
+    return run_jobs(explore, chunks, jobs, interruption)
 
 
 def explore_operations(

@@ -14,7 +14,6 @@ if sorted by finds of other mutants per core-second.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import count
@@ -32,7 +31,7 @@ from ..mutants.mutant import Mutant
 from .failures.failure import Failure
 from .failures.shrink import shrink_failure
 from .seeds import SeedResult, run_seed
-from .worker_pool import run_in_processes
+from .worker_pool import run_jobs
 
 SIZES_SHOWN = ("messages", "preemptions", "sectors")
 _SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
@@ -323,23 +322,12 @@ def _with_shrunk_find(mutant_result: MutantResult, failure: Failure, seconds_max
 def run_mutants(
     names: Sequence[str], settings: MutationSettings, *, jobs: int = 1, interruption: Interruption | None = None
 ) -> Iterator[MutantResult]:
-    """Run the mutants in a process pool, and yield the results in the order of `names`.
+    """Run the mutants in a process pool, and return the results in the order of `names`.
 
     After an interruption, unfinished mutants have no result.
     """
     run_one = partial(_run_named_mutant, settings=settings)
-    interruption = interruption or Interruption()
-    if jobs > 1:
-        for _, found in run_in_processes(run_one, names, jobs, interruption):
-            if isinstance(found, BrokenProcessPool):
-                raise found
-            yield found
-        return
-    for name in names:
-        mutant_result = interruption.result_unless_requested(partial(run_one, name))
-        if mutant_result is None:
-            return
-        yield mutant_result
+    return (found for _, found in run_jobs(run_one, names, jobs, interruption or Interruption()))
 
 
 def _run_named_mutant(name: str, settings: MutationSettings) -> MutantResult:

@@ -38,6 +38,26 @@ def is_stop_wanted() -> bool:
     return _Worker.stop is not None and _Worker.stop.is_set()
 
 
+def run_jobs(
+    work: Callable[[_Job], _Result], jobs: Iterable[_Job], processes: int, interruption: Interruption
+) -> Iterator[tuple[_Job, _Result]]:
+    """Run jobs in several processes, or in this process if `processes` is 1. Yield each job with its result, in order.
+
+    After an interruption, unfinished jobs have no result. Raises BrokenProcessPool if a process dies.
+    """
+    if processes > 1:
+        for job, found in run_in_processes(work, jobs, processes, interruption):
+            if isinstance(found, BrokenProcessPool):
+                raise found
+            yield job, found
+        return
+    for job in jobs:
+        result = interruption.result_unless_requested(partial(work, job))
+        if result is None:
+            return
+        yield job, result
+
+
 def run_in_processes(
     work: Callable[[_Job], _Result], jobs: Iterable[_Job], processes: int, interruption: Interruption
 ) -> Iterator[tuple[_Job, _Result | BrokenProcessPool]]:

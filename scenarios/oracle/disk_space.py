@@ -1,6 +1,7 @@
 """Disk space: limits a disk during traffic and checks what retention removes."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from ...faults.disk.disk import Disk
@@ -89,28 +90,21 @@ class RemovalObserver(Protocol):
     def record_queue_end(self, place: tuple[str, int]) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class WatchedRemovals:
     """The files of a running store. Checks and records each file removal before it happens.
 
     `check_durable_puts` and `check_log_prefix` check removals during a recovery.
     """
 
-    def __init__(
-        self,
-        files: Any,
-        disk: Disk,
-        room: DiskRoom,
-        ledger: RemovalObserver,
-        report: Callable[[Iterable[Violation]], None],
-    ) -> None:
-        self.store: MessageStore | None = None
-        self._files = files
-        self._disk = disk
-        self._room = room
-        self._ledger = ledger
-        self._report = report
-        self._forced = 0
-        """The number of unexpired segments that retention may still remove because the disk is full."""
+    _files: Any
+    _disk: Disk
+    _room: DiskRoom
+    _ledger: RemovalObserver
+    _report: Callable[[Iterable[Violation]], None]
+    store: MessageStore | None = field(default=None, init=False)
+    _forced: int = field(default=0, init=False)
+    """The number of unexpired segments that retention may still remove because the disk is full."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._files, name)

@@ -130,7 +130,7 @@ class Judge:
             work_ms = max(work_ms, live.work_ms_max(plan, store))
         took_ms = (self._kernel.now_ns - began_ns) // 1_000_000
         limit_ms = work_ms + live.calm_answer_ms_max(plan) + live.buffered_copies_ms_max(plan)
-        self.report(live.check_step_time(name, limit_ms, took_ms))
+        self.report(live.check_time(f"{name} takes too long", took_ms, limit_ms, "time"))
 
     def judge_recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:
         """Check the latest recovery, and record its result in the ledger."""
@@ -275,14 +275,8 @@ class Judge:
             if isinstance(store.log, BufferedSegmentQueue):
                 committed_where = store.log.committed_where
         cache_is_whole = not allowances.has_reverted_data(disk)
-        guarantees.note_crash(
-            self._ledger,
-            self._plan,
-            profile,
-            flushed_where,
-            committed_where,
-            cache_is_whole=cache_is_whole,
-        )
+        ends = flushed_where, committed_where
+        guarantees.note_crash(self._ledger, self._plan, profile, *ends, cache_is_whole=cache_is_whole)
 
     def judge_unclean_stop(self, store: MessageStore, disk: Disk, *, has_room: bool) -> None:
         """Check an unclean stop, which needs a fault as a reason.

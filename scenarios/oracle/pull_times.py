@@ -57,13 +57,9 @@ class PullTimes:
         there_ns = [each.at_ns for each in self._answered.get(queue, ()) if each.queue_offset >= position]
         if not there_ns:
             return
-        record_tried("LIVE")
         late_ms = (now_ns - max(sent_ns, min(there_ns), self._held_up_until_ns(host))) // 1_000_000
-        limit_ms = late_ms_max(self._plan, body_bytes)
-        if late_ms > limit_ms:
-            summary = f"a pull of {queue[0]}/{queue[1]} waits although there is a message for it"
-            expected, found = f"<= {limit_ms} ms", f"{late_ms} ms"
-            yield Violation("LIVE", summary, "", -1, "answer time", expected, found)
+        summary = f"a pull of {queue[0]}/{queue[1]} waits although there is a message for it"
+        yield from live.check_time(summary, late_ms, late_ms_max(self._plan, body_bytes))
 
     def check_hold_time(
         self,

@@ -85,16 +85,8 @@ class PutContent(NamedTuple):
     """The sysFlag without the bits for hosts and transactions."""
 
     def head(self, body: bytes) -> RecordHead:
-        return RecordHead(
-            MAGIC,
-            body_crc(body),
-            self.flag,
-            self.born_timestamp_ms,
-            _host_bytes(self.born_host),
-            _host_bytes(self.store_host),
-            self.reconsume_times,
-            0,
-        )
+        born, hosts = self.born_timestamp_ms, (_host_bytes(self.born_host), _host_bytes(self.store_host))
+        return RecordHead(MAGIC, body_crc(body), self.flag, born, *hosts, self.reconsume_times, 0)
 
     def with_port_of(self, record: LogRecord) -> "PutContent":
         address, _ = self.born_host

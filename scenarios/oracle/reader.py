@@ -124,12 +124,10 @@ def read_records(
             return
         reading = read(view, at, end, file=file, physical_offset=base_offset + at)
         if check_crc and body_crc(reading.body) != reading.record.head.body_crc:
-            raise UnreadableError(
-                file, at + 8, "bodyCRC", f"{body_crc(reading.body):08x}", f"{reading.record.head.body_crc:08x}"
-            )
-        if (
-            known is not None and 0 not in reading.record.properties
-        ):  # otherwise the result would depend on sector boundaries
+            wanted, found = body_crc(reading.body), reading.record.head.body_crc
+            raise UnreadableError(file, at + 8, "bodyCRC", f"{wanted:08x}", f"{found:08x}")
+        # With a zero in its properties, the result depends on sector boundaries.
+        if known is not None and 0 not in reading.record.properties:
             if len(known) >= _KNOWN_MAX:
                 known.clear()
             known[raw] = reading
@@ -155,37 +153,21 @@ def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_off
 
     if end - at < _RECORD_BYTES_MIN:
         raise wrong(at, "totalSize", f"{_RECORD_BYTES_MIN} bytes at least", f"{end - at} bytes")
-    size_bytes, magic = (
-        int.from_bytes(view[at : at + 4], "big", signed=True),
-        int.from_bytes(view[at + 4 : at + 8], "big"),
-    )
+    size_bytes = int.from_bytes(view[at : at + 4], "big", signed=True)
+    magic = int.from_bytes(view[at + 4 : at + 8], "big")
     topic_length_bytes = _TOPIC_LENGTH_BYTES.get(magic)
     if topic_length_bytes is None:
         raise wrong(at + 4, "magicCode", "daa320a7 or daa320ab", f"{magic:08x}")
     if not _RECORD_BYTES_MIN <= size_bytes <= end - at:
         raise wrong(at, "totalSize", f"{_RECORD_BYTES_MIN} to {end - at}", size_bytes)
     record_end = at + size_bytes
-    head = _HEADS[view[at + _SYS_FLAG_AT + 3] & (_BORN_V6 | _STORE_V6)]
-    body_at = at + head.size
+    layout = _HEADS[view[at + _SYS_FLAG_AT + 3] & (_BORN_V6 | _STORE_V6)]
+    body_at = at + layout.size
     if body_at > record_end:
-        raise wrong(at, "totalSize", f"{head.size} at least", size_bytes)
-    (
-        _,
-        _,
-        crc,
-        queue_id,
-        flag,
-        queue_offset,
-        said_offset,
-        sys_flag,
-        born_ms,
-        born_host,
-        stored_ms,
-        store_host,
-        reconsume_times,
-        prepared_offset,
-        body_bytes,
-    ) = head.unpack_from(view, at)
+        raise wrong(at, "totalSize", f"{layout.size} at least", size_bytes)
+    fields = layout.unpack_from(view, at)
+    crc, queue_id, flag, queue_offset, said_offset, sys_flag, born_ms = fields[2:9]
+    born_host, stored_ms, store_host, reconsume_times, prepared_offset, body_bytes = fields[9:]
     if physical_offset is not None and said_offset != physical_offset:
         raise wrong(at + 28, "physicalOffset", physical_offset, said_offset)
     body_end = body_at + body_bytes
@@ -209,20 +191,10 @@ def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_off
     topic = _shared_name(raw_topic)
     if topic is None:
         raise wrong(topic_at, "topic", "UTF-8", raw_topic.hex())
-    return ReadRecord(
-        LogRecord(
-            said_offset,
-            size_bytes,
-            topic,
-            queue_id,
-            queue_offset,
-            sys_flag,
-            stored_ms,
-            properties,
-            RecordHead(magic, crc, flag, born_ms, born_host, store_host, reconsume_times, prepared_offset),
-        ),
-        bytes(view[body_at:body_end]),
-    )
+    head = RecordHead(magic, crc, flag, born_ms, born_host, store_host, reconsume_times, prepared_offset)
+    queue = topic, queue_id, queue_offset
+    record = LogRecord(said_offset, size_bytes, *queue, sys_flag, stored_ms, properties, head)
+    return ReadRecord(record, bytes(view[body_at:body_end]))
 
 
 def valid_record_at_position(view: memoryview | bytes, at: int, end: int, physical_offset: int) -> ReadRecord | None:

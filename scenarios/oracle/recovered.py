@@ -128,15 +128,10 @@ def read_store(
     for queue in store.queues.all_queues():
         segments = queue.queue.segments
         raw = b"".join(bytes(segment.file.view(0, segment.wrote.get())) for segment in segments)
-        found.queues[queue.topic, queue.queue_id] = FoundQueue(
-            queue.topic,
-            queue.queue_id,
-            segments[0].base_offset // ENTRY_BYTES if segments else 0,
-            queue.min_offset,
-            queue.max_offset,
-            queue.queue.directory,
-            DecodedEntries(raw if queue.ext is None else _with_tags_of_units(raw, queue.ext, found.by_offset)),
-        )
+        entries = DecodedEntries(raw if queue.ext is None else _with_tags_of_units(raw, queue.ext, found.by_offset))
+        begin = segments[0].base_offset // ENTRY_BYTES if segments else 0
+        bounds, key = (begin, queue.min_offset, queue.max_offset), (queue.topic, queue.queue_id)
+        found.queues[key] = FoundQueue(*key, *bounds, queue.queue.directory, entries)
     found.index = read_index(store)
     return found
 

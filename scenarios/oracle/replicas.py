@@ -51,9 +51,8 @@ class Replicas:
     def record_report(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
         log = store.log
         if offset > log.max_offset:
-            yield Violation(
-                "REP", f"{host} reports what it does not have", "commitlog", offset, "report", str(log.max_offset)
-            )
+            summary = f"{host} reports what it does not have"
+            yield Violation("REP", summary, "commitlog", offset, "report", str(log.max_offset))
             return
         held = self.held.setdefault(host, ReportedRange())
         if not held.data:
@@ -63,15 +62,8 @@ class Replicas:
             for segment in log.segments:
                 end = min(offset - segment.base_offset, segment.size_bytes)
                 if end > 0 and not disk.is_durable(segment.file.path, 0, end):
-                    yield Violation(
-                        "REP",
-                        f"{host} reports what is not durable there",
-                        segment.file.path,
-                        end,
-                        "report",
-                        "after the sync",
-                        "before it",
-                    )
+                    summary, place = f"{host} reports what is not durable there", (segment.file.path, end)
+                    yield Violation("REP", summary, *place, "report", "after the sync", "before it")
 
     def record_slave_crash(self, host: str, *, keeps_all: bool, flushed_where: int) -> None:
         """keeps_all: whether data in the page cache survives."""

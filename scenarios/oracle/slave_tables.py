@@ -153,6 +153,4 @@ def _shown(entries: Mapping[str, object]) -> str:
 
 
 def _violation(summary: str, expected: str, found: str) -> Violation:
-    return Violation(
-        "REP", f"{summary} is not its master's after a copy", field="table", expected=expected, found=found
-    )
+    return Violation("REP", f"{summary} is not its master's after a copy", "", -1, "table", expected, found)

@@ -172,17 +172,8 @@ class Execution(ABC):
             progress.extend(load_progress())
 
         with self._timed_step("a load", store) if disk.capacity_bytes is None else nullcontext():
-            load_judged(
-                self._kernel,
-                self._plan,
-                self._judge,
-                machine,
-                disk,
-                store.config,
-                load,
-                load_progress_files,
-                awaits_room=True,
-            )
+            place = self._kernel, self._plan, self._judge, machine, disk, store.config
+            load_judged(*place, load, load_progress_files, awaits_room=True)
         self._judge.report(progress)
 
     def _timed_step(self, name: str, store: MessageStore) -> AbstractContextManager[None]:
@@ -211,27 +202,15 @@ class Execution(ABC):
         room: the capacity of a limited disk. on_answer: an additional check of answers to puts.
         """
         plan, manager, transactions = self._plan, self._progress.manager, None
+        seat = plan, store, disk, self._ledger, self._judge.report
         if manager is not None and plan.transactions.chance:
             # A master that waits for slaves has no time limit for a put.
             is_calm = plan.is_alone and (number == len(plan.lives) or live.is_calm(plan))
-            report = self._judge.report
-            transactions = TransactionTraffic(plan, store, manager, disk, self._ledger, report, is_calm=is_calm)
+            transactions = TransactionTraffic(*seat, manager, is_calm)
             transactions.start()
-        return Traffic(
-            plan,
-            number,
-            self._kernel,
-            store,
-            disk,
-            self._ledger,
-            self._judge.report,
-            self._choices.stream,
-            manager if plan.consuming.commits_offsets else None,
-            transactions,
-            room,
-            self._disturbances.paused_ns,
-            on_answer,
-        )
+        progress = manager if plan.consuming.commits_offsets else None
+        after_put = room, self._disturbances.paused_ns, on_answer
+        return Traffic(*seat, number, self._choices.stream, progress, transactions, *after_put)
 
     def _await_users_settled(self, store: MessageStore, disk: Disk, traffic: Traffic) -> None:
         transactions = traffic.transactions

@@ -1,19 +1,15 @@
 """Store consumer: reads one queue from its group's offset on, and checks each answer."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
-from ...sim.kernel import Kernel
 from ...store.formats.messages import GetMessageResult, GetMessageStatus
-from ...store.message_store import MessageStore
 from ...store.services.consumer_offsets import ConsumerOffsetManager
-from ..claims.plan import Plan
 from ..oracle import allowances
-from ..oracle.evidence import Violation
 from ..oracle.given import ReceivedMessages
 from ..oracle.invariants import consumers
-from ..oracle.ledger import Ledger, Pull
+from ..oracle.ledger import Pull
 from ..oracle.reader import ReadRecord, UnreadableError, read
 from . import options
 
@@ -31,26 +27,20 @@ _REMOVED = (
 """After one of these answers to a pull of removed messages, the consumer continues at another offset."""
 
 
-class Consumer:
+@dataclass(slots=True, eq=False)
+class Consumer(options.StoreUser):
     """One consumer of a random queue."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        kernel: Kernel,
-        store: MessageStore,
-        disk: Disk,
-        ledger: Ledger,
-        stream: Stream,
-        report: Callable[[Iterable[Violation]], None],
-        group: str,
-    ) -> None:
-        self._kernel = kernel
-        self._store = store
-        self._disk = disk
-        self._ledger = ledger
-        self._stream = stream
-        self._report = report
+    stream: Stream
+    group: str
+    _pull: Pull = field(init=False)
+    _given: ReceivedMessages = field(init=False)
+    _place: tuple[str, str, int] = field(init=False)
+    _queue_ends: int = field(init=False)
+    _idle_ms: int = field(default=_IDLE_MS_MIN, init=False)
+
+    def __post_init__(self) -> None:
+        plan, ledger, kernel, stream = self.plan, self.ledger, self.disk.kernel, self.stream
         topic = f"T{stream.randbelow(plan.topics, 'topic')}"
         queue_id = stream.randbelow(plan.queues_per_topic, "queue")
         topic, queue_id = options.draw_queue(stream, plan, (topic, queue_id))
@@ -61,15 +51,14 @@ class Consumer:
         wanted = consumers.wanted_tags(tags)
         self._given = ReceivedMessages(
             ledger,
-            report,
+            self.report,
             lambda: kernel.now_ns,
             lambda put: wanted is None or put.tags in wanted,
             tags or "*",
             not plan.disturbances.clock_step_chance,
         )
-        self._group = (group, topic, queue_id)
+        self._place = (self.group, topic, queue_id)
         self._queue_ends = ledger.queue_ends[topic, queue_id]
-        self._idle_ms = _IDLE_MS_MIN
 
     def walk_queue(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
         """Pull to the end of the queue, and wait there for messages while goes_on returns True; commit to progress.
@@ -78,24 +67,24 @@ class Consumer:
         """
         pull = self._pull
         if progress is not None:
-            pull.begin_offset = pull.end_offset = max(progress.query_offset(*self._group), 0)
-        self._ledger.pulls.append(pull)
+            pull.begin_offset = pull.end_offset = max(progress.query_offset(*self._place), 0)
+        self.ledger.pulls.append(pull)
         while self._pull_once(pull) or goes_on() or self._must_restart:
             if progress is not None:
                 self._maybe_commit(progress, pull.end_offset)
         pull.is_over = True
-        self._report(consumers.check_pull_after_end(self._store, pull.topic, pull.queue_id))
+        self.report(consumers.check_pull_after_end(self.store, pull.topic, pull.queue_id))
 
     @property
     def _must_restart(self) -> bool:
-        ledger = self._ledger
-        return ledger.queues_going > 0 or ledger.queue_ends[self._group[1:]] != self._queue_ends
+        ledger = self.ledger
+        return ledger.queues_going > 0 or ledger.queue_ends[self._place[1:]] != self._queue_ends
 
     def _maybe_commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
-        said = self._ledger.commits.at.get(self._group, -1)
-        if offset != said and not progress.is_stopping and self._stream.chance(_COMMIT_CHANCE, "commit"):
-            with self._ledger.commits.committing(self._group, offset, lambda: self._kernel.now_ns) as commit:
-                progress.commit_offset(*self._group, offset)
+        said = self.ledger.commits.at.get(self._place, -1)
+        if offset != said and not progress.is_stopping and self.stream.chance(_COMMIT_CHANCE, "commit"):
+            with self.ledger.commits.committing(self._place, offset, lambda: self.disk.kernel.now_ns) as commit:
+                progress.commit_offset(*self._place, offset)
                 commit.is_answered = True
 
     def _pull_once(self, pull: Pull) -> bool:
@@ -105,18 +94,18 @@ class Consumer:
         reused.
         """
         try:
-            with self._disk.with_page_ins():
-                result = self._store.get_message(pull.topic, pull.queue_id, pull.end_offset, tags=pull.tags)
+            with self.disk.with_page_ins():
+                result = self.store.get_message(pull.topic, pull.queue_id, pull.end_offset, tags=pull.tags)
         except OSError:
-            if not allowances.count_errors(self._disk):
+            if not allowances.count_errors(self.disk):
                 raise
-            self._store.world.tasks.sleep(_FAILED_MS)
+            self.store.world.tasks.sleep(_FAILED_MS)
             # Data that a failed fsync may have dropped does not reappear before a restart.
-            return self._restart_if_removed(pull) or not allowances.count_sync_errors(self._disk)
+            return self._restart_if_removed(pull) or not allowances.count_sync_errors(self.disk)
         if self._restart_if_removed(pull):
             return True
         bounds = consumers.PullBounds(result.min_offset, result.next_begin_offset, result.max_offset)
-        self._report(consumers.check_offsets(self._group[1:], pull.end_offset, result.status, bounds))
+        self.report(consumers.check_offsets(self._place[1:], pull.end_offset, result.status, bounds))
         if result.records:
             self._judge_messages(pull, result, bounds)
         found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
@@ -124,12 +113,12 @@ class Consumer:
             pull.end_offset = result.next_begin_offset
             self._idle_ms = _IDLE_MS_MIN
         else:
-            self._store.world.tasks.sleep(self._idle_ms)
+            self.store.world.tasks.sleep(self._idle_ms)
             self._idle_ms = min(2 * self._idle_ms, _IDLE_MS_MAX)
         return found
 
     def _restart_if_removed(self, pull: Pull) -> bool:
-        ends = self._ledger.queue_ends[pull.topic, pull.queue_id]
+        ends = self.ledger.queue_ends[pull.topic, pull.queue_id]
         if ends == self._queue_ends:
             return False
         self._queue_ends = ends
@@ -141,11 +130,11 @@ class Consumer:
         for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
             # A record that the test damaged is read as before the damage.
             place = int.from_bytes(raw[28:36], "big")
-            whole = self._ledger.known_damage.view_before_damage(memoryview(raw), place)
+            whole = self.ledger.known_damage.view_before_damage(memoryview(raw), place)
             try:
                 answered.append((queue_offset, read(whole, 0, len(raw), file="answer to a pull")))
             except UnreadableError:
-                self._report([consumers.unknown_record_violation(raw[-60:].decode(errors="replace"))])
-        queue, life = (pull.topic, pull.queue_id), self._ledger.life
+                self.report([consumers.unknown_record_violation(raw[-60:].decode(errors="replace"))])
+        queue, life = (pull.topic, pull.queue_id), self.ledger.life
         given = self._given.judge_answer(queue, pull.end_offset, answered, bounds, life)
         pull.puts += [put for put in given.values() if put is not None]

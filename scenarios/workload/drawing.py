@@ -109,18 +109,13 @@ class Draft:
 
     def _reasons_to_refuse(self, puts: Sequence[PutEntry], plan: Plan) -> Iterator[str]:
         """Yield each reason, except the length of the properties, for which no record can hold the puts."""
-        limit_bytes, segment_bytes, number = (
-            plan.messages.limit_bytes,
-            plan.commit_log_bytes,
-            self.given.reconsume_times,
-        )
-        if not self.is_legal:
-            topic = (
-                "has a '/'" if "/" in self.topic else f"has {len(self.topic.encode())} bytes, at most {MAX_TOPIC_BYTES}"
-            )
-            yield (
-                f"reconsumeTimes {number} has more than 32 bits" if number in ILLEGAL_NUMBERS else f"its topic {topic}"
-            )
+        limit_bytes, segment_bytes = plan.messages.limit_bytes, plan.commit_log_bytes
+        if not self.is_legal and self.given.reconsume_times in ILLEGAL_NUMBERS:
+            yield f"reconsumeTimes {self.given.reconsume_times} has more than 32 bits"
+        elif not self.is_legal:
+            topic_bytes = len(self.topic.encode())
+            fault = "a '/'" if "/" in self.topic else f"{topic_bytes} bytes, at most {MAX_TOPIC_BYTES}"
+            yield f"its topic has {fault}"
         if self.behaviour is not None:
             if plan.broker_settings.reject_transaction_message:
                 yield "the broker rejects transactions"

@@ -224,17 +224,28 @@ def draw_keys(stream: Stream, plan: Plan, name: str, skew: Skew) -> tuple[list[s
     return shared, stream.choice(("", name, *UNIQUE_KEYS), "unique key")
 
 
-@dataclass(frozen=True, slots=True)
-class KeySearcher:
-    """A user that looks up as many messages as a producer puts, and checks the answers."""
+@dataclass(slots=True, eq=False)
+class StoreUser:
+    """A user of a store between a start and a stop. It reports wrong answers of the store."""
 
     plan: Plan
-    life: int
     store: MessageStore
     disk: Disk
     ledger: Ledger
-    stream: Stream
     report: Callable[[Iterable[Violation]], None]
+
+    @property
+    def seat(self) -> tuple[Plan, MessageStore, Disk, Ledger, Callable[[Iterable[Violation]], None]]:
+        """The fields of all users of this store."""
+        return self.plan, self.store, self.disk, self.ledger, self.report
+
+
+@dataclass(slots=True, eq=False)
+class KeySearcher(StoreUser):
+    """A user that looks up as many messages as a producer puts, and checks the answers."""
+
+    life: int
+    stream: Stream
 
     def seek(self, messages_each: int) -> None:
         for _ in range(messages_each):

@@ -3,17 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
-from ...sim.kernel import Kernel
 from ...store.formats.messages import MessageBatch, PutMessageResult, PutMessageStatus
-from ...store.message_store import MessageStore
 from ...store.world import Signal
-from ..claims.plan import Plan
 from ..oracle.disk_space import DiskRoom
 from ..oracle.evidence import Violation, services_text
 from ..oracle.invariants import live, status
-from ..oracle.ledger import Ledger
 from ..oracle.put_entry import PutEntry
 from . import options
 from .drawing import Draft, Drawing
@@ -39,16 +34,10 @@ class PutCountdown:
             self.signal.notify()
 
 
-@dataclass(slots=True)
-class StoreSender:
-    """The interface of all users to a store between a start and a stop."""
+@dataclass(slots=True, eq=False)
+class StoreSender(options.StoreUser):
+    """The interface of all producers to a store between a start and a stop."""
 
-    plan: Plan
-    kernel: Kernel
-    store: MessageStore
-    disk: Disk
-    ledger: Ledger
-    report: Callable[[Iterable[Violation]], None]
     drawing: Drawing
     transactions: TransactionTraffic | None = None
     room: DiskRoom | None = None
@@ -64,7 +53,7 @@ class StoreSender:
     def draw(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> Draft:
         if self.stop is not None:
             self.stop.count_put()
-        with self.kernel.without_scheduling_points():
+        with self.disk.kernel.without_scheduling_points():
             busy = status.check_busy_state(self.store)
             log_end, allocation = self.store.log.put_offset, status.allocation_of(self.store)
         self.report(busy)
@@ -74,19 +63,11 @@ class StoreSender:
 
     def put(self, draft: Draft) -> bool:
         """Put a message or a batch once, record the answer in the ledger, and check it."""
-        puts = [
-            draft.put(
-                each,
-                each.name,
-                each.properties(each.name, *draft.shared).encode(),
-                self.kernel.now_ns,
-                draft.queue_id,
-                each.given,
-            )
-            for each in draft.messages
-        ]
-        for put in puts:
-            self.ledger.record_request(put)
+        puts, now_ns = [], self.disk.kernel.now_ns
+        for each in draft.messages:
+            properties = each.properties(each.name, *draft.shared).encode()
+            puts.append(draft.put(each, each.name, properties, now_ns, draft.queue_id, each.given))
+            self.ledger.record_request(puts[-1])
         first, refusal = puts[0], draft.refusal(puts, self.plan)
         if draft.behaviour is not None:
             assert self.transactions is not None, "half messages are sent"
@@ -100,8 +81,8 @@ class StoreSender:
             batch = MessageBatch(head, draft.batch_body(put.name for put in puts))
             result = self.store.put_messages(batch)
         else:
-            properties = first.properties.decode()
-            message = options.message_of(place[0], first.body, place[1], properties, given, wait=draft.wait)
+            text = first.properties.decode()
+            message = options.message_of(place[0], first.body, place[1], text, given, wait=draft.wait)
             result = self.store.put_message(message)
         self._record_answer(puts, result, refusal, draft)
         return True
@@ -118,7 +99,7 @@ class StoreSender:
         assert append is None or len(append.record_starts) == len(puts), puts[0].name
         if append is not None and plan.producers == 1:
             self.drawing.log_end = append.wrote_offset + append.wrote_bytes
-        now_ns = self.kernel.now_ns
+        now_ns = self.disk.kernel.now_ns
         for number, put in enumerate(puts):
             put.answered_ns = now_ns
             put.status = answer
@@ -128,18 +109,11 @@ class StoreSender:
                 put.stored_ms = append.store_timestamp_ms
                 if put.light_names:
                     put.wrote_bytes = append.wrote_bytes
-        first = puts[0]
-        with self.kernel.without_scheduling_points():
+        first, place = puts[0], (plan, self.store, self.disk)
+        with self.disk.kernel.without_scheduling_points():
+            expired_to, stopping = self.ledger.expired_to, self.is_stopping
             untrue = status.check_put_status(
-                plan,
-                self.store,
-                self.disk,
-                first,
-                result,
-                refusal=refusal,
-                room=self.room,
-                expired_to=self.ledger.expired_to,
-                stopping=self.is_stopping,
+                *place, first, result, refusal=refusal, room=self.room, expired_to=expired_to, stopping=stopping
             )
             untrue = untrue or status.check_allocation(plan, self.store, first, answer, draft.allocation)
             made = self.store.log.put_offset // plan.commit_log_bytes - draft.log_end // plan.commit_log_bytes
@@ -148,8 +122,8 @@ class StoreSender:
         if self.on_answer is not None:
             self.report(self.on_answer(first, result))
         paused_ms = -(-self.paused_ns(first.asked_ns) // 1_000_000)
-        late = live.check_answer_time(live.answer_ms_max(plan), first, made * live.segment_ms_max(plan) + paused_ms)
-        if late:
+        more_ms = made * live.segment_ms_max(plan) + paused_ms
+        if late := list(live.check_answer_time(live.answer_ms_max(plan), first, more_ms)):
             detail = services_text(self.store, self.store.flush.name)
             self.report([replace(each, detail=detail) for each in late])
         if not self.is_stopping:

@@ -4,11 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
-from ...sim.kernel import Kernel
 from ...store.errors import StoreNotReadableError
-from ...store.message_store import MessageStore
 from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ...store.world import Task
 from ..claims.plan import Plan
@@ -16,7 +13,6 @@ from ..oracle import allowances
 from ..oracle.disk_space import DiskRoom
 from ..oracle.evidence import Violation
 from ..oracle.invariants import iso
-from ..oracle.ledger import Ledger
 from . import operators, options
 from .consuming import Consumer
 from .drawing import Drawing, topic_of_users
@@ -27,20 +23,13 @@ from .transaction_traffic import TransactionTraffic, draw_behaviour
 
 _LOOK_MS = 50
 _SECOND_START_MS_MAX = 100
-Report = Callable[[Iterable[Violation]], None]
 
 
-@dataclass(slots=True)
-class Traffic:
+@dataclass(slots=True, eq=False)
+class Traffic(options.StoreUser):
     """The users of a store until its next stop. Each user has its own stream of random choices."""
 
-    plan: Plan
     life: int
-    kernel: Kernel
-    store: MessageStore
-    disk: Disk
-    ledger: Ledger
-    report: Report
     streams: Callable[[str], Stream]
     progress: ConsumerOffsetManager | None = None
     """None: consumers do not commit."""
@@ -56,19 +45,9 @@ class Traffic:
     def __post_init__(self) -> None:
         self._skew = draw_skew(self._stream("skew"), self.plan)
         draw = None if self.transactions is None else draw_behaviour
-        self._door = StoreSender(
-            self.plan,
-            self.kernel,
-            self.store,
-            self.disk,
-            self.ledger,
-            self.report,
-            Drawing(self.plan, self.streams, self._skew, draw),
-            self.transactions,
-            self.room,
-            self.paused_ns,
-            self.on_answer,
-        )
+        drawing = Drawing(self.plan, self.streams, self._skew, draw)
+        after_put = self.room, self.paused_ns, self.on_answer
+        self._door = StoreSender(*self.seat, drawing, self.transactions, *after_put)
 
     def _stream(self, name: str) -> Stream:
         return self.streams(f"life-{self.life}/{name}")
@@ -87,7 +66,7 @@ class Traffic:
         due.signal.wait(None)
         due.has_begun = True
         clean = stop()
-        due.ended_ns = self.kernel.now_ns
+        due.ended_ns = self.disk.kernel.now_ns
         for user in users:
             user.join(None)
         return clean
@@ -124,7 +103,7 @@ class Traffic:
             users.append(spawn("producer-group", self._decide_earlier_transactions))
         for number in range(plan.index.seekers):
             stream = self._stream(f"seeker-{number}")
-            seeker = options.KeySearcher(plan, self.life, store, self.disk, self.ledger, stream, self.report)
+            seeker = options.KeySearcher(*self.seat, self.life, stream)
             users.append(spawn(f"seeker-{number}", partial(seeker.seek, messages_each)))
         return users
 
@@ -199,9 +178,7 @@ class Traffic:
 
     def _consumer_task(self, number: int) -> Callable[[], None]:
         stream = self._stream(f"consumer-{number}")
-        consumer = Consumer(
-            self.plan, self.kernel, self.store, self.disk, self.ledger, stream, self.report, f"G{number}"
-        )
+        consumer = Consumer(*self.seat, stream, f"G{number}")
 
         def consume() -> None:
             try:

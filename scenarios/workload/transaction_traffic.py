@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
 from ...store.errors import StoreError
 from ...store.formats.half_message import EndTransaction, HalfMessage
 from ...store.formats.message import BLANK_BYTES, TRANSACTION_PREPARED, MessageRecord
 from ...store.formats.messages import PutMessageResult, PutMessageStatus
 from ...store.formats.properties import decode_properties
-from ...store.message_store import MessageStore
 from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ...store.services.transaction_service import EndTransactionStatus, TransactionalMessageService
 from ...store.world import Task
@@ -27,11 +25,11 @@ from ..oracle import allowances
 from ..oracle.evidence import Violation
 from ..oracle.invariants import live, quiescence, status, tx
 from ..oracle.invariants.quiescence import Cursor
-from ..oracle.ledger import GIVEN_UP_TOPIC, HALF_TOPIC, Ledger
+from ..oracle.ledger import GIVEN_UP_TOPIC, HALF_TOPIC
 from ..oracle.put_entry import PutEntry
 from ..oracle.recovered import read_store
 from ..oracle.transactions import GROUP, Transaction, TransactionBehaviour, TransactionDecision
-from .options import message_of
+from .options import StoreUser, message_of
 
 _PUT_BACK_BYTES = len("\2TRANSACTION_CHECK_TIMES\1") + 10 + len("\2TRAN_PREPARED_QUEUE_OFFSET\1") + 19
 _NEVER = 1_000
@@ -66,16 +64,11 @@ def fits_segment(put: PutEntry, plan: Plan) -> bool:
     return put.record_bytes + longer_topic + _PUT_BACK_BYTES + BLANK_BYTES <= plan.commit_log_bytes
 
 
-@dataclass(slots=True)
-class TransactionTraffic:
+@dataclass(slots=True, eq=False)
+class TransactionTraffic(StoreUser):
     """The transaction service between a start and a stop, and its users."""
 
-    plan: Plan
-    store: MessageStore
     offsets: ConsumerOffsetManager
-    disk: Disk
-    ledger: Ledger
-    report: Callable[[Iterable[Violation]], None]
     is_calm: bool = False
     service: TransactionalMessageService = field(init=False)
     _earlier: dict[str, int] = field(init=False)

@@ -92,11 +92,8 @@ def _store_metrics(broker: Broker) -> Iterator[Metric]:
         "dispatch_behind_bytes", "Bytes of the log that are not dispatched yet.", store.dispatch_behind_bytes
     )
     passed_over = store.dispatch.passed_over_count
-    yield _counter_metric(
-        "dispatch_passed_over_total",
-        "Records that dispatch skipped because of an impossible queue offset.",
-        passed_over,
-    )
+    about = "Records that dispatch skipped because of an impossible queue offset."
+    yield _counter_metric("dispatch_passed_over_total", about, passed_over)
     yield _gauge_metric("store_refusals", "Reasons why the store refuses messages, as bits; 0: none.", store.flags.bits)
     yield _gauge_metric(
         "services_failed", "Services of the store that have ended with an error.", len(store.flags.failures)
@@ -150,29 +147,20 @@ def _topic_and_group_metrics(broker: Broker) -> Iterator[Metric]:
     totals = list(broker.own_store.stats.totals_by_topic.items())[:KEYS_MAX]
     messages = {topic: float(put.messages) for topic, put in totals}
     size_bytes = {topic: float(put.size_bytes) for topic, put in totals}
-    yield _labelled_metric(
-        "topic_messages_put_total", "Messages stored in a topic.", MetricType.COUNTER, "topic", messages
-    )
-    yield _labelled_metric(
-        "topic_put_bytes_total",
-        "Bytes of log written for the messages of a topic.",
-        MetricType.COUNTER,
-        "topic",
-        size_bytes,
-    )
+    about = "Messages stored in a topic."
+    yield _labelled_metric("topic_messages_put_total", about, MetricType.COUNTER, "topic", messages)
+    about = "Bytes of log written for the messages of a topic."
+    yield _labelled_metric("topic_put_bytes_total", about, MetricType.COUNTER, "topic", size_bytes)
     given = broker.statistics.delivered_totals()
     split = {key: (key.rpartition("@")[0], key.rpartition("@")[2]) for key in given}
     numbers = {split[key]: float(count) for key, (count, _) in given.items()}
-    yield _group_labelled_metric(
-        "group_messages_given_total", "Messages delivered to a group.", MetricType.COUNTER, numbers
-    )
+    about = "Messages delivered to a group."
+    yield _group_labelled_metric("group_messages_given_total", about, MetricType.COUNTER, numbers)
     sizes = {split[key]: float(size) for key, (_, size) in given.items()}
-    yield _group_labelled_metric(
-        "group_given_bytes_total", "Bytes of the records delivered to a group.", MetricType.COUNTER, sizes
-    )
-    yield _group_labelled_metric(
-        "group_lag_messages", "Messages that a group has not consumed yet.", MetricType.GAUGE, _consumer_lag(broker)
-    )
+    about = "Bytes of the records delivered to a group."
+    yield _group_labelled_metric("group_given_bytes_total", about, MetricType.COUNTER, sizes)
+    about = "Messages that a group has not consumed yet."
+    yield _group_labelled_metric("group_lag_messages", about, MetricType.GAUGE, _consumer_lag(broker))
     members = {name: float(size) for name, size in broker.consumers.member_count_by_group().items()}
     yield _labelled_metric("group_members", "Connected consumers of a group.", MetricType.GAUGE, "group", members)
 
@@ -195,23 +183,13 @@ def _replication_metrics(broker: Broker) -> Iterator[Metric]:
         behind = {
             each.remote_address: float(end - each.reported_offset) for each in slaves if each.reported_offset >= 0
         }
-        yield _labelled_metric(
-            "slave_behind_bytes",
-            "Bytes of the log that a slave has not reported yet.",
-            MetricType.GAUGE,
-            "slave",
-            behind,
-        )
+        about = "Bytes of the log that a slave has not reported yet."
+        yield _labelled_metric("slave_behind_bytes", about, MetricType.GAUGE, "slave", behind)
         if ha.client is not None:
             now = ha.client.state
             states = {state: float(state == now) for state in STATES}
-            yield _labelled_metric(
-                "replication_state",
-                "1 for the current replication state of the slave, else 0.",
-                MetricType.GAUGE,
-                "state",
-                states,
-            )
+            about = "1 for the current replication state of the slave, else 0."
+            yield _labelled_metric("replication_state", about, MetricType.GAUGE, "state", states)
     registered = {each.address: float(each.registered) for each in broker.registrations}
     label = "name_server"
     yield _labelled_metric(

@@ -119,16 +119,9 @@ class NameServer:
         config, topics = self._config, self._topics
         if config is None or topics is None:
             return None
-        return RegisteredBroker(
-            config.broker_name,
-            config.broker_cluster_name,
-            config.broker_id,
-            config.address,
-            self.ha_address,
-            topics.table,
-            self._clock.monotonic_ns(),
-            topics.version,
-        )
+        identity = config.broker_name, config.broker_cluster_name, config.broker_id, config.address
+        now_ns = self._clock.monotonic_ns()
+        return RegisteredBroker(*identity, self.ha_address, topics.table, now_ns, topics.version)
 
     def version_of(self, name: str, broker_id: int) -> DataVersion | None:
         """Return the version of the broker's topics. The query restarts the broker's expiry."""

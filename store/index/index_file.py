@@ -78,14 +78,11 @@ class IndexFile:
 
     @property
     def header(self) -> IndexHeader:
-        return IndexHeader(
-            self.begin_timestamp_ms,
-            self.end_timestamp_ms,
-            self._begin_offset,
-            self.end_physical_offset,
-            self._used_slots,
-            self.count.get(),
-        )
+        return self._header_with(self.count.get())
+
+    def _header_with(self, next_entry: int) -> IndexHeader:
+        times = self.begin_timestamp_ms, self.end_timestamp_ms
+        return IndexHeader(*times, self._begin_offset, self.end_physical_offset, self._used_slots, next_entry)
 
     def entry(self, number: int) -> IndexEntry:
         """Return the entry with a number from 1 to `count` - 1."""
@@ -188,17 +185,7 @@ class IndexFile:
 
     def _store_header(self, number: int) -> None:
         """Write the header, which is in one sector, so that a crash cannot split it."""
-        self.file.store(
-            0,
-            HEADER.pack(
-                self.begin_timestamp_ms,
-                self.end_timestamp_ms,
-                self._begin_offset,
-                self.end_physical_offset,
-                self._used_slots,
-                number if number > 1 else 0,
-            ),
-        )
+        self.file.store(0, HEADER.pack(*self._header_with(number if number > 1 else 0)))
 
     def flush(self) -> None:
         """Sync the file, but not its name."""

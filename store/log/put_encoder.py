@@ -171,15 +171,9 @@ class PutEncoder:
     ) -> EncodedPut | PutMessageStatus:
         if len(buffer) + record_format.BLANK_BYTES > self._config.mapped_file_size_commit_log:
             return PutMessageStatus.MESSAGE_ILLEGAL  # the batch is larger than any segment
-        return EncodedPut(
-            buffer,
-            starts,
-            head.topic,
-            head.queue_id,
-            head.store_host,
-            bool(sys_flag & record_format.BORN_HOST_V6),
-            sys_flag & record_format.TRANSACTION_MASK not in _UNCOUNTED,
-        )
+        is_v6 = bool(sys_flag & record_format.BORN_HOST_V6)
+        is_counted = sys_flag & record_format.TRANSACTION_MASK not in _UNCOUNTED
+        return EncodedPut(buffer, starts, head.topic, head.queue_id, head.store_host, is_v6, is_counted)
 
 
 def _host_sys_flags(message: Message) -> int:

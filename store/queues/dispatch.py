@@ -202,14 +202,8 @@ class DispatchService(Service):
                 return
 
     def _scan_segment_records(self, segment: Segment, begin: int, end: int) -> Iterator[ScannedRecord]:
-        return scan_records(
-            segment.file.view(0, segment.size_bytes),
-            begin,
-            end,
-            file=segment.file.path,
-            base_offset=segment.base_offset,
-            check_crc=False,
-        )
+        view, file, base_offset = segment.file.view(0, segment.size_bytes), segment.file.path, segment.base_offset
+        return scan_records(view, begin, end, file=file, base_offset=base_offset, check_crc=False)
 
     def _dispatch_record(
         self,
@@ -273,12 +267,8 @@ class DispatchService(Service):
         if not is_queued(record):
             return
         queue = self._queues.find_or_create(record.topic, record.queue_id)
-        queue.put(
-            record.physical_offset,
-            record.size_bytes,
-            entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, self._delays_ms),
-            record.queue_offset,
-        )
+        code = entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, self._delays_ms)
+        queue.put(record.physical_offset, record.size_bytes, code, record.queue_offset)
 
     def _put_runs(self, plain: PlainRecords) -> None:
         for queue, (_, queue_offset, entries, _) in zip(self._run_queues, plain.runs(), strict=True):
@@ -394,14 +384,9 @@ class ArrivalNotifier:
         if not self._config.long_polling_enable:
             return
         properties = decode_properties(record.properties.decode(errors="surrogateescape"))
-        arrival = MessageArrival(
-            record.topic,
-            record.queue_id,
-            record.queue_offset + 1,
-            record_tags_code(record, self._delays_ms),
-            record.store_timestamp_ms,
-            properties,
-        )
+        place = record.topic, record.queue_id, record.queue_offset + 1
+        code = record_tags_code(record, self._delays_ms)
+        arrival = MessageArrival(*place, code, record.store_timestamp_ms, properties)
         arrivals = [arrival]
         if self._config.enable_multi_dispatch:
             arrivals += [

@@ -11,6 +11,7 @@ It also skips files that contain no entries or only expired ones.
 
 import errno
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ..config import StoreConfig
 from ..filters.message_filter import MessageFilter, TagFilter
@@ -29,20 +30,14 @@ _FAR = 1 << 63
 _GONE = -1
 
 
+@dataclass(slots=True, eq=False)
 class QueuePuller:
     """Reads the messages that consumers pull."""
 
-    def __init__(
-        self,
-        config: StoreConfig,
-        commit_log: CommitLog,
-        readable_limit: Callable[[], int],
-        core: NativeCore | None = None,
-    ) -> None:
-        self._config = config
-        self._core = core
-        self._commit_log = commit_log
-        self._readable_limit = readable_limit
+    _config: StoreConfig
+    _commit_log: CommitLog
+    _readable_limit: Callable[[], int]
+    _core: NativeCore | None = None
 
     def get_message(
         self, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter

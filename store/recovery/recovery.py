@@ -183,14 +183,9 @@ class Recovery:
         return None if first is None else first.store_timestamp_ms
 
     def _scan_segment_records(self, segment: Segment, start: int = 0) -> Iterator[ScannedRecord]:
-        return scan_records(
-            segment.file.view(0, segment.size_bytes),
-            start,
-            segment.size_bytes,
-            file=segment.file.path,
-            base_offset=segment.base_offset,
-            check_crc=self._config.check_crc_on_recover,
-        )
+        view, end, file = segment.file.view(0, segment.size_bytes), segment.size_bytes, segment.file.path
+        base_offset, check_crc = segment.base_offset, self._config.check_crc_on_recover
+        return scan_records(view, start, end, file=file, base_offset=base_offset, check_crc=check_crc)
 
     def _scan_needed_segments(self, trusted: int) -> CorruptFileError | None:
         """Scan the part of the log that queues and index need. Returns the result of `_scan_from`."""

@@ -17,6 +17,7 @@ Source: RocketMQ CleanCommitLogService, isSpaceToDelete, CleanConsumeQueueServic
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..config import StoreConfig
@@ -32,7 +33,7 @@ from ..queues.consume_queue_table import ConsumeQueueTable
 from ..queues.flush_queues import FlushConsumeQueueService
 from ..running_flags import RefusalReason, RunningFlags
 from ..service import Service
-from ..world import Files, World
+from ..world import Cell, Files, World
 
 SEGMENTS_PER_PASS = 10  # RocketMQ MappedFileQueue.DELETE_FILES_BATCH_MAX
 _HOUR_MS = 3_600_000
@@ -90,28 +91,23 @@ class DiskWatermark:
         )
 
 
+@dataclass(slots=True, eq=False)
 class CleanCommitLog:
     """Removes expired segments, oldest first. Each removal is durable before the next one starts."""
 
-    def __init__(
-        self,
-        world: World,
-        config: StoreConfig,
-        log: SegmentQueue,
-        watermark: DiskWatermark,
-        flush_queues: FlushConsumeQueueService,
-        pause: Callable[[int], bool],
-    ) -> None:
-        """`pause` sleeps for the given ms, and returns False if the service is stopping."""
-        self._world = world
-        self._config = config
-        self._log = log
-        self._watermark = watermark
-        self._flush_queues = flush_queues
-        self._pause = pause
-        self._manual = world.tasks.cell("manual deletions")
-        self._stuck: int | None = None
-        self._stuck_since_ns = 0
+    _world: World
+    _config: StoreConfig
+    _log: SegmentQueue
+    _watermark: DiskWatermark
+    _flush_queues: FlushConsumeQueueService
+    _pause: Callable[[int], bool]
+    """Sleeps for the given ms, and returns False if the service is stopping."""
+    _manual: Cell = field(init=False)
+    _stuck: int | None = field(default=None, init=False)
+    _stuck_since_ns: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._manual = self._world.tasks.cell("manual deletions")
 
     def delete_manually(self) -> None:
         self._manual.set(MANUAL_PASSES)
@@ -183,26 +179,19 @@ Expirer = Callable[[int], object]
 """Removes data that refers to log offsets before the argument. May raise OSError."""
 
 
+@dataclass(eq=False)
 class CleanConsumeQueue:
     """Removes expired segments of queues, and on request whole queues."""
 
-    def __init__(
-        self,
-        config: StoreConfig,
-        log: SegmentQueue,
-        commit_log: CommitLog,
-        queues: ConsumeQueueTable,
-        pause: Callable[[int], bool],
-    ) -> None:
-        """`pause`: see `CleanCommitLog`."""
-        self.expirers: list[Expirer] = []
-        """Called after the removal of queue segments, to remove other data that refers to the log."""
-        self._config = config
-        self._log = log
-        self._commit_log = commit_log
-        self._queues = queues
-        self._pause = pause
-        self._cleaned_to = 0
+    _config: StoreConfig
+    _log: SegmentQueue
+    _commit_log: CommitLog
+    _queues: ConsumeQueueTable
+    _pause: Callable[[int], bool]
+    """See `CleanCommitLog`."""
+    expirers: list[Expirer] = field(default_factory=list, init=False)
+    """Called after the removal of queue segments, to remove other data that refers to the log."""
+    _cleaned_to: int = field(default=0, init=False)
 
     def remove_expired(self) -> None:
         """Do one pass if the start of the log has moved since the last complete pass.

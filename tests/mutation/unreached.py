@@ -23,7 +23,7 @@ UNREACHED_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         *("broker.connections:_protocol_hint", "broker.server:RemotingServer.pools"),
         *("broker.request_pool:RequestPool.name", "broker.request_pool:RequestPool.head_request_wait_ms"),
     ),
-    "a request that no simulated user sends: see `request_coverage.NOT_SIMULATED`": (
+    "a request that no simulated user sends: see docs/simulated-requests.md": (
         *("broker.processors.send:*hook*", "broker.processors.send:*reply*", "broker.clients:*.find_channel"),
         *("broker.client_calls:ClientCalls.*", "broker.processors.group_admin:*.consumer_status"),
         *("broker.processors.group_admin:*.forward_to_consumer", "broker.processors.group_admin:*message_directly"),

@@ -4,14 +4,13 @@ The grid combines disks, flush modes and numbers of topics.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from operator import methodcaller
 from typing import NamedTuple, TypeVar
 
 from ....faults.devices.drives import MODELS, DeviceModel
 from ....faults.devices.pages import PageCacheLimits
-from ....scenarios.campaigns.worker_pool import run_in_processes
+from ....scenarios.campaigns.worker_pool import run_jobs
 from ....sim.interruption import interruptible
 from ...quantities import percentiles_us
 from ..latency.host import REFERENCE
@@ -183,13 +182,8 @@ def measure_each(
     cases: Iterable[GridCell | AssumptionCase], jobs: int = 1
 ) -> Iterator[LayoutResult | AssumptionResult]:
     """Measure the cases in `jobs` processes, and yield the results in order. `jobs` does not affect the results."""
-    if jobs == 1:
-        yield from (case.measure() for case in cases)
-        return
     with interruptible() as interruption:
-        for _, found in run_in_processes(methodcaller("measure"), cases, jobs, interruption):
-            if isinstance(found, BrokenProcessPool):
-                raise found
+        for _, found in run_jobs(methodcaller("measure"), cases, jobs, interruption):
             yield found
     if interruption.is_requested:
         raise KeyboardInterrupt

@@ -35,26 +35,17 @@ def check_log_start(evidence: Evidence) -> Iterator[Violation]:
     store, ledger = evidence.store, evidence.ledger
     lost_front = store.min_offset > ledger.expired_to and _has_put_before(ledger, store.min_offset)
     if lost_front or (store.min_offset < 0 < ledger.expired_to):
-        yield _clean_violation(
-            "the log has lost more than retention removed",
-            "commitlog",
-            "minOffset",
-            f"<= {ledger.expired_to}",
-            str(store.min_offset),
-        )
+        summary, expected = "the log has lost more than retention removed", f"<= {ledger.expired_to}"
+        yield _clean_violation(summary, "commitlog", "minOffset", expected, str(store.min_offset))
     if not ledger.expired_to:
         return
     record_tried("CLEAN")
     for (topic, queue_id), queue in store.queues.items():
         for index, (physical_offset, _, _) in enumerate(queue.entries[: queue.min_offset - queue.begin]):
             if physical_offset in store.by_offset and physical_offset >= store.min_offset:
-                yield _clean_violation(
-                    "a queue begins behind a record that is there",
-                    f"consumequeue/{topic}/{queue_id}",
-                    "minOffset",
-                    f"<= {queue.begin + index}",
-                    str(queue.min_offset),
-                )
+                summary, file = "a queue begins behind a record that is there", f"consumequeue/{topic}/{queue_id}"
+                expected, found = f"<= {queue.begin + index}", str(queue.min_offset)
+                yield _clean_violation(summary, file, "minOffset", expected, found)
                 break
         first = queue.min_offset - queue.begin
         for entry in queue.entries[first : first + 1]:
@@ -103,9 +94,8 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
         yield _clean_violation("a segment goes before it is durable", file, "bytes", "durable", "not yet")
     dispatched_to = store.dispatch.reput_from.get()
     if dispatched_to < end_offset:
-        yield _clean_violation(
-            "a segment goes before it is dispatched", file, "dispatched to", f">= {end_offset}", str(dispatched_to)
-        )
+        summary, expected = "a segment goes before it is dispatched", f">= {end_offset}"
+        yield _clean_violation(summary, file, "dispatched to", expected, str(dispatched_to))
 
 
 def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: str | None) -> Iterator[Violation]:
@@ -207,13 +197,9 @@ def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[V
         if not is_valid(newest):
             continue  # the entry fills a skipped queue offset and has no message
         if newest.physical_offset < log_min_offset:
-            yield _clean_violation(
-                "a queue that leads nowhere was not removed",
-                f"consumequeue/{queue.topic}/{queue.queue_id}",
-                "phyOffset",
-                f">= {log_min_offset}",
-                str(newest.physical_offset),
-            )
+            summary, file = "a queue that leads nowhere was not removed", f"consumequeue/{queue.topic}/{queue.queue_id}"
+            expected, found = f">= {log_min_offset}", str(newest.physical_offset)
+            yield _clean_violation(summary, file, "phyOffset", expected, found)
 
 
 def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
@@ -255,13 +241,12 @@ def _check_pull_below(store: MessageStore, queue: ConsumeQueue) -> Iterator[Viol
     if result.min_offset != low:
         return  # the minimum offset has just changed
     if result.status is not GetMessageStatus.OFFSET_TOO_SMALL or result.next_begin_offset != low:
-        yield _clean_violation(
-            "a pull of what was removed is not turned to what is there",
+        summary = "a pull of what was removed is not turned to what is there"
+        file, found = (
             f"consumequeue/{queue.topic}/{queue.queue_id}",
-            "answer",
-            f"OFFSET_TOO_SMALL, {low}",
             f"{result.status.value}, {result.next_begin_offset}",
         )
+        yield _clean_violation(summary, file, "answer", f"OFFSET_TOO_SMALL, {low}", found)
 
 
 def _clean_violation(summary: str, file: str, field: str, expected: str, found: str) -> Violation:

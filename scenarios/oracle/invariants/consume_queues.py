@@ -54,14 +54,9 @@ def _repeated_entries(queues: Mapping[tuple[str, int], FoundQueue]) -> Iterator[
         for physical_offset, count in counts.items():
             if count > 1:
                 _, second, *_ = (at for at, entry in enumerate(queue.entries) if entry[0] == physical_offset)
-                yield _incomplete(
-                    "a record that its queue leads to more than once",
-                    f"consumequeue/{topic}/{queue_id}",
-                    (queue.begin + second) * 20,
-                    "entries",
-                    f"1 for phyOffset {physical_offset}",
-                    str(count),
-                )
+                place = f"consumequeue/{topic}/{queue_id}", (queue.begin + second) * 20
+                summary = "a record that its queue leads to more than once"
+                yield _incomplete(summary, *place, "entries", f"1 for phyOffset {physical_offset}", str(count))
 
 
 def _entry_at(queue: FoundQueue | None, index: int) -> tuple[int, int, int] | None:
@@ -81,14 +76,8 @@ def _check_light_entries(evidence: Evidence, found: FoundRecord) -> Iterator[Vio
     record, queues = found.record, evidence.store.queues
     put = evidence.ledger.put_seen_in(record)
     for topic, queue_id in light_queues_without_offset(record, () if put is None else put.light_names):
-        yield _incomplete(
-            "a record without a place in a light queue that it names",
-            found.file,
-            found.position,
-            "INNER_MULTI_QUEUE_OFFSET",
-            f"a place in {topic}/{queue_id}",
-            "none",
-        )
+        summary, place = "a record without a place in a light queue that it names", (found.file, found.position)
+        yield _incomplete(summary, *place, "INNER_MULTI_QUEUE_OFFSET", f"a place in {topic}/{queue_id}", "none")
     for (topic, queue_id), index in light_places(record).items():
         entry = _entry_at(queues.get((topic, queue_id)), index)
         if entry is None or entry[0] != record.physical_offset:
@@ -129,6 +118,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
         if queue.entries:
             record_tried("CQ-VALID")
         for number, (physical_offset, size_bytes, code) in enumerate(queue.entries, queue.begin):
+            at = number * 20
             if size_bytes in _EMPTY_BYTES and number in holes:
                 continue
             found = found_at(physical_offset)
@@ -137,40 +127,19 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             ):
                 continue
             if found is None:
-                yield _invalid(
-                    "an entry that leads to no record",
-                    file,
-                    number * 20,
-                    "phyOffset",
-                    "a record's",
-                    str(physical_offset),
-                )
+                summary, found_text = "an entry that leads to no record", str(physical_offset)
+                yield _invalid(summary, file, at, "phyOffset", "a record's", found_text)
                 continue
             if physical_offset in unfit:
-                yield _invalid(
-                    "an entry that was made for a damaged record",
-                    file,
-                    number * 20,
-                    "phyOffset",
-                    "a whole record's",
-                    str(physical_offset),
-                )
+                summary, found_text = "an entry that was made for a damaged record", str(physical_offset)
+                yield _invalid(summary, file, at, "phyOffset", "a whole record's", found_text)
             _, record_bytes, record_topic, record_queue_id, _, _, _, properties, _ = found.record
             is_own = record_queue_id == queue_id and record_topic == topic
             if not is_own and (topic, queue_id) not in light_places(found.record):
-                there = f"{record_topic}/{record_queue_id}"
-                yield _invalid(
-                    "an entry that leads to another queue's record",
-                    file,
-                    number * 20,
-                    "queue",
-                    f"{topic}/{queue_id}",
-                    there,
-                )
+                summary, there = "an entry that leads to another queue's record", f"{record_topic}/{record_queue_id}"
+                yield _invalid(summary, file, at, "queue", f"{topic}/{queue_id}", there)
             if record_bytes != size_bytes:
-                yield _invalid(
-                    "an entry of the wrong size", file, number * 20 + 8, "size", str(record_bytes), str(size_bytes)
-                )
+                yield _invalid("an entry of the wrong size", file, at + 8, "size", str(record_bytes), str(size_bytes))
             put = put_of(properties) or ledger.put_seen_in(found.record)
             if put is None:
                 if record_topic == SCHEDULE_TOPIC:
@@ -181,7 +150,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             else:
                 wanted = tag_code(put.tags)
             if code != wanted:
-                yield _invalid("an entry with another tag", file, number * 20 + 12, "tagsCode", str(wanted), str(code))
+                yield _invalid("an entry with another tag", file, at + 12, "tagsCode", str(wanted), str(code))
 
 
 def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
@@ -220,14 +189,9 @@ def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
             expected[key] = place + 1
         put = put_of(properties) or ledger.put_of(found.record)
         if put is not None and put.queue_offset not in (None, queue_offset) and not is_torn:
-            yield _misnumbered(
-                f"{put.name} has another queue offset than its producer was answered",
-                found.file,
-                found.position + 20,
-                "queueOffset",
-                str(put.queue_offset),
-                str(queue_offset),
-            )
+            summary = f"{put.name} has another queue offset than its producer was answered"
+            at, answered = found.position + 20, str(put.queue_offset)
+            yield _misnumbered(summary, found.file, at, "queueOffset", answered, str(queue_offset))
 
 
 def check_answered_place(
@@ -278,12 +242,5 @@ def _least_offsets_after_expired(evidence: Evidence) -> dict[tuple[str, int], in
 def _wrong_offset_violation(
     found: FoundRecord, key: tuple[str, int], position: int, wanted: int, queue_offset: int
 ) -> Violation:
-    topic, queue_id = key
-    return _misnumbered(
-        f"queue offsets of {topic}/{queue_id} do not count up",
-        found.file,
-        position,
-        "queueOffset",
-        str(wanted),
-        str(queue_offset),
-    )
+    summary = f"queue offsets of {key[0]}/{key[1]} do not count up"
+    return _misnumbered(summary, found.file, position, "queueOffset", str(wanted), str(queue_offset))

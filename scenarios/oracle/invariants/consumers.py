@@ -49,16 +49,10 @@ def _wrong_walk_violation(ledger: Ledger, pull: Pull, wanted: list[str], given: 
     place = pull.begin_offset if not offsets or offsets[0] is None else offsets[0]
     why = "the stored progress of its group" if pull.begin_offset else "the first message"
     began = f"the walk began at queue offset {pull.begin_offset}, {why}, and went to {pull.end_offset}"
-    return Violation(
-        "READ",
-        f"a walk over {pull.topic}/{pull.queue_id} for {pull.tags or '*'} is wrong from message {same + 1} on",
-        f"consumequeue/{pull.topic}/{pull.queue_id}",
-        place * 20,
-        "messages",
-        _first_names(wanted[same:]),
-        _first_names(given[same:]),
-        f"{began}; {same} messages before are right",
-    )
+    name, shown = f"{pull.topic}/{pull.queue_id}", (_first_names(wanted[same:]), _first_names(given[same:]))
+    summary = f"a walk over {name} for {pull.tags or '*'} is wrong from message {same + 1} on"
+    detail = f"{began}; {same} messages before are right"
+    return Violation("READ", summary, f"consumequeue/{name}", place * 20, "messages", *shown, detail)
 
 
 def _first_names(names: list[str]) -> str:
@@ -267,12 +261,6 @@ def check_visibility(evidence: Evidence) -> Iterator[Violation]:
             found = store.by_offset.get(queue.entries[index][0])
         if found is None or evidence.ledger.put_seen_in(found.record) is not seen.put:
             other = "nothing" if found is None else found.record.properties.decode(errors="replace")
-            yield Violation(
-                "VIS",
-                f"{seen.put.name} was given to a consumer and is not there any more",
-                f"consumequeue/{seen.topic}/{seen.queue_id}",
-                seen.queue_offset * 20,
-                "message",
-                seen.put.name,
-                other,
-            )
+            summary = f"{seen.put.name} was given to a consumer and is not there any more"
+            place = f"consumequeue/{seen.topic}/{seen.queue_id}", seen.queue_offset * 20
+            yield Violation("VIS", summary, *place, "message", seen.put.name, other)

@@ -95,9 +95,8 @@ def check_all_delivered(evidence: Evidence) -> Iterator[Violation]:
         if put is not None:
             record_tried("SCHED")
             if put.name not in delivered:
-                yield _delivery_violation(
-                    "SCHED", found, f"{put.name} was to be delivered", "delivery", "delivered", "waiting"
-                )
+                summary = f"{put.name} was to be delivered"
+                yield _delivery_violation("SCHED", found, summary, "delivery", "delivered", "waiting")
     if ledger.expired_to:
         return
     again = {
@@ -200,9 +199,8 @@ def check_group_offset(
     elif max(offset, 0) >= low:
         return
     name, topic, queue_id = group
-    yield Violation(
-        invariant, f"{name} in {topic}/{queue_id} {summary}", field="offset", expected=expected, found=str(offset)
-    )
+    summary = f"{name} in {topic}/{queue_id} {summary}"
+    yield Violation(invariant, summary, field="offset", expected=expected, found=str(offset))
 
 
 def check_missing_group_offset(

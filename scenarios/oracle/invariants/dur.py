@@ -41,25 +41,13 @@ def _check_puts(evidence: Evidence) -> Iterator[Violation]:
             if evidence.ledger.has_expired(put.physical_offset, store.min_offset):
                 continue
             state = "nothing" if put.physical_offset >= store.max_offset else "no record"
-            yield _broken(
-                f"{put.name} was promised and is gone", "commitlog", put.physical_offset, "record", put.name, state
-            )
+            summary = f"{put.name} was promised and is gone"
+            yield _broken(summary, "commitlog", put.physical_offset, "record", put.name, state)
         elif evidence.ledger.put_of(found.record) is not put or found.body != put.body:
-            yield _broken(
-                f"{put.name} was promised and is not what was put",
-                found.file,
-                found.position,
-                "record",
-                put.name,
-                found.record.properties.decode(errors="replace"),
-            )
+            summary = f"{put.name} was promised and is not what was put"
+            shown = found.record.properties.decode(errors="replace")
+            yield _broken(summary, found.file, found.position, "record", put.name, shown)
         elif not put.has_expected_head(found.record) or put.stored_ms != found.record.store_timestamp_ms:
             for offset, field, expected, there in put.differences(found.record, tears=evidence.ledger.tears):
-                yield _broken(
-                    f"{put.name} was promised and is not what was put",
-                    found.file,
-                    found.position + offset,
-                    field,
-                    expected,
-                    there,
-                )
+                summary = f"{put.name} was promised and is not what was put"
+                yield _broken(summary, found.file, found.position + offset, field, expected, there)

@@ -55,9 +55,8 @@ def check_index(evidence: Evidence) -> Iterator[Violation]:
         entries = list(_counted_entries(content, index))
         if not entries or (len(entries) + 1 != index.entries_max and number < len(index.files)):
             expected = f"{index.entries_max} in all files but the last, which has an entry"
-            yield _index_violation(
-                "a file that is not full", path, FIELDS_AT["indexCount"], "indexCount", expected, len(entries) + 1
-            )
+            at, summary = FIELDS_AT["indexCount"], "a file that is not full"
+            yield _index_violation(summary, path, at, "indexCount", expected, len(entries) + 1)
         if entries:
             record_tried("IDX")
             header = decode_header(content)
@@ -168,9 +167,8 @@ def check_stopped_index(store: MessageStore, disk: Disk) -> Iterator[Violation]:
     for file in () if store.index is None else store.index.table.files:
         record_tried("IDX")
         if not disk.is_durable(file.file.path, 0, file.file.size_bytes):
-            yield _index_violation(
-                "a clean stop left an index file that is not durable", file.file.path, 0, "file", "durable", "not"
-            )
+            summary = "a clean stop left an index file that is not durable"
+            yield _index_violation(summary, file.file.path, 0, "file", "durable", "not")
 
 
 def _index_violation(summary: str, file: str, offset: int, field: str, expected: object, found: object) -> Violation:
@@ -277,9 +275,7 @@ def _check_record(
 def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, dispatched_to: int) -> set[int]:
     if store.index is None:
         return set()
-    if (
-        store.flags.bits & RefusalReason.WRITE_INDEX_FILE_ERROR
-    ):  # the store could create no more index files, so the index does not grow
+    if store.flags.bits & RefusalReason.WRITE_INDEX_FILE_ERROR:  # the store creates no more index files
         dispatched_to = min(dispatched_to, store.index.last_update[1])
     min_offset = store.min_phy_offset
     return {

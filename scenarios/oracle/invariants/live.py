@@ -3,7 +3,7 @@
 The kernel also reports deadlocks, runs without progress and dead services.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -172,59 +172,44 @@ def segment_ms_max(plan: Plan) -> int:
     return plan.sync_ms_max * _SYNCS_PER_FILE
 
 
-def check_step_time(name: str, limit_ms: int, took_ms: int) -> Iterator[Violation]:
-    """Yield a start or a stop that takes longer than its limit, although nothing is slow."""
+def check_time(summary: str, took_ms: int, limit_ms: int, field: str = "answer time") -> Iterator[Violation]:
+    """Yield a time over its limit."""
     record_tried("LIVE")
     if took_ms > limit_ms:
-        yield Violation("LIVE", f"{name} takes too long", "", -1, "time", f"<= {limit_ms} ms", f"{took_ms} ms")
+        yield Violation("LIVE", summary, "", -1, field, f"<= {limit_ms} ms", f"{took_ms} ms")
 
 
-def check_answer_time(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Sequence[Violation]:
-    if limit_ms is None or put.answered_ns is None:
-        return ()
-    record_tried("LIVE")
-    took_ms = (put.answered_ns - put.asked_ns) // 1_000_000
-    limit_ms += more_ms
-    if took_ms <= limit_ms:
-        return ()
-    summary = f"{put.name} waited although nothing was wrong"
-    return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
+def check_answer_time(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Iterator[Violation]:
+    if limit_ms is not None and put.answered_ns is not None:
+        took_ms = (put.answered_ns - put.asked_ns) // 1_000_000
+        yield from check_time(f"{put.name} waited although nothing was wrong", took_ms, limit_ms + more_ms)
 
 
-def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms: int) -> Sequence[Violation]:
-    """Return a violation if a put, just answered, waited for its flush longer than the timeout, also on a slow disk.
+def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms: int) -> Iterator[Violation]:
+    """Yield a violation if a put, just answered, waited for its flush longer than the timeout, also on a slow disk.
 
     Runs with clock steps are not checked, and neither are puts that open a segment, because they wait twice.
     now_ms: the wall clock without pauses.
     """
     append = result.append
     if append is None or not put.wait or not plan.sync_flush or plan.disturbances.clock_step_chance:
-        return ()
-    if append.wrote_offset % plan.commit_log_bytes == 0:
-        return ()
-    record_tried("LIVE")
-    took_ms = now_ms - append.store_timestamp_ms
-    limit_ms = plan.flush.sync_timeout_ms + _slave_ms_max(plan) + _MOMENT_MS
-    if took_ms <= limit_ms:
-        return ()
-    summary = f"{put.name} waited for its flush beyond syncFlushTimeout"
-    return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
+        return
+    if append.wrote_offset % plan.commit_log_bytes:
+        limit_ms = plan.flush.sync_timeout_ms + _slave_ms_max(plan) + _MOMENT_MS
+        summary = f"{put.name} waited for its flush beyond syncFlushTimeout"
+        yield from check_time(summary, now_ms - append.store_timestamp_ms, limit_ms)
 
 
-def check_left_over_put(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Violation]:
-    """Return a violation if a put, just answered, waited too long after the store had stopped.
+def check_left_over_put(plan: Plan, put: PutEntry, stopped_ns: int) -> Iterator[Violation]:
+    """Yield a violation if a put, just answered, waited too long after the store had stopped.
 
     stopped_ns: the end of the stop. No pause began after the stop, but an earlier pause may have continued.
     """
     if may_slow_operations(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
-        return ()
-    record_tried("LIVE")
+        return
     limit_ms = paused_ms_max(plan) + _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1)
-    took_ms = (put.answered_ns - stopped_ns) // 1_000_000
-    if took_ms <= limit_ms:
-        return ()
     summary = f"{put.name} was left waiting by a store that had stopped"
-    return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
+    yield from check_time(summary, (put.answered_ns - stopped_ns) // 1_000_000, limit_ms)
 
 
 def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:
@@ -234,11 +219,7 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
     """
     limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + request_ms_max(plan)
     for each_ns in asked_ns:
-        record_tried("LIVE")
-        waited_ms = (now_ns - each_ns) // 1_000_000
-        if waited_ms > limit_ms:
-            expected, found = f"<= {limit_ms} ms", f"{waited_ms} ms"
-            yield Violation("LIVE", "a send is not answered", field="answer time", expected=expected, found=found)
+        yield from check_time("a send is not answered", (now_ns - each_ns) // 1_000_000, limit_ms)
 
 
 def check_send_time(plan: Plan, waited_ms: int, made: int, paused_ms: int) -> Iterator[Violation]:
@@ -249,12 +230,9 @@ def check_send_time(plan: Plan, waited_ms: int, made: int, paused_ms: int) -> It
     limit_ms = answer_ms_max(plan)
     if limit_ms is None or plan.capacity_bytes:
         return
-    record_tried("LIVE")
     # Other services of the broker write their files meanwhile, as a store does at its start.
     limit_ms += start_ms_max(plan) + made * segment_ms_max(plan) + paused_ms
-    if waited_ms > limit_ms:
-        expected, found = f"<= {limit_ms} ms", f"{waited_ms} ms"
-        yield Violation("LIVE", "a send is answered late", field="answer time", expected=expected, found=found)
+    yield from check_time("a send is answered late", waited_ms, limit_ms)
 
 
 def check_queued_requests(plan: Plan, queued: Iterable[tuple[str, int]], now_ns: int) -> Iterator[Violation]:
@@ -266,11 +244,8 @@ def check_queued_requests(plan: Plan, queued: Iterable[tuple[str, int]], now_ns:
         return
     limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + request_ms_max(plan)
     for name, arrived_ns in queued:
-        record_tried("LIVE")
         waited_ms = (now_ns - arrived_ns) // 1_000_000
-        if waited_ms > limit_ms:
-            expected, found = f"<= {limit_ms} ms", f"{waited_ms} ms"
-            yield Violation("LIVE", f"a request of {name} gets no task", "", -1, "wait in queue", expected, found)
+        yield from check_time(f"a request of {name} gets no task", waited_ms, limit_ms, "wait in queue")
 
 
 def check_held_until(plan: Plan, pulls: Iterable[tuple[int, int]], now_ns: int) -> Iterator[Violation]:
@@ -279,11 +254,8 @@ def check_held_until(plan: Plan, pulls: Iterable[tuple[int, int]], now_ns: int) 
     pulls: arrivals in ns, with hold times in ms. now_ns: a time at which the broker was running.
     """
     for asked_ns, hold_ms in pulls:
-        record_tried("LIVE")
-        waited_ms, limit_ms = (now_ns - asked_ns) // 1_000_000, hold_ms + request_ms_max(plan)
-        if waited_ms > limit_ms:
-            expected, found = f"<= {limit_ms} ms", f"{waited_ms} ms"
-            yield Violation("LIVE", "a held pull is not answered", field="hold time", expected=expected, found=found)
+        waited_ms = (now_ns - asked_ns) // 1_000_000
+        yield from check_time("a held pull is not answered", waited_ms, hold_ms + request_ms_max(plan), "hold time")
 
 
 def violation_of_time_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
@@ -351,13 +323,8 @@ def check_members(plan: Plan, ended_ns: Iterable[int], now_ns: int) -> Iterator[
     """
     limit_ms = request_ms_max(plan)
     for each_ns in ended_ns:
-        record_tried("LIVE")
-        since_ms = (now_ns - each_ns) // 1_000_000
-        if since_ms > limit_ms:
-            summary = "a client is a member though its connection has ended"
-            yield Violation(
-                "LIVE", summary, "", -1, "members", f"gone after {limit_ms} ms", f"there after {since_ms} ms"
-            )
+        summary = "a client is a member though its connection has ended"
+        yield from check_time(summary, (now_ns - each_ns) // 1_000_000, limit_ms, "members")
 
 
 def check_pending_requests(
@@ -374,10 +341,6 @@ def check_pending_requests(
         record_tried("LIVE")
         since_ms = (now_ns - since_ns) // 1_000_000
         if counted_bytes and since_ms >= limit_ms:
-            summary, expected = (
-                f"requests of {address} that have ended count as pending",
-                f"0 bytes after {limit_ms} ms",
-            )
-            yield Violation(
-                "LIVE", summary, "", -1, "pending requests", expected, f"{counted_bytes} bytes after {since_ms} ms"
-            )
+            summary = f"requests of {address} that have ended count as pending"
+            expected, found = f"0 bytes after {limit_ms} ms", f"{counted_bytes} bytes after {since_ms} ms"
+            yield Violation("LIVE", summary, "", -1, "pending requests", expected, found)

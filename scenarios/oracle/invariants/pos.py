@@ -35,18 +35,12 @@ def check_positions(store: MessageStore, disk: Disk, ledger: Ledger | None = Non
             continue
         record_tried("POS")
         if not 0 <= flushed <= readable <= committed <= wrote <= segment.size_bytes:
-            yield _broken(
-                "positions out of order",
-                file,
-                flushed,
-                "positions",
-                "flushed <= readable <= committed <= wrote <= size",
-                f"{flushed}, {readable}, {committed}, {wrote}",
-            )
+            order = "flushed <= readable <= committed <= wrote <= size"
+            found = f"{flushed}, {readable}, {committed}, {wrote}"
+            yield _broken("positions out of order", file, flushed, "positions", order, found)
         elif not disk.is_durable(file, 0, flushed):
-            yield _broken(
-                "flushed bytes that are not durable", file, flushed, "flushed", "a durable position", str(flushed)
-            )
+            summary = "flushed bytes that are not durable"
+            yield _broken(summary, file, flushed, "flushed", "a durable position", str(flushed))
         if (
             isinstance(segment, BufferedSegment)
             and flushed < committed
@@ -55,14 +49,9 @@ def check_positions(store: MessageStore, disk: Disk, ledger: Ledger | None = Non
             yield from _check_committed(segment, disk)
         below = min(where - segment.base_offset, wrote)
         if flushed < below and not disk.is_durable(file, 0, below):
-            yield _broken(
-                "bytes below flushedWhere that are not durable",
-                file,
-                flushed,
-                "flushedWhere",
-                f"<= {segment.base_offset + flushed}",
-                str(segment.base_offset + below),
-            )
+            expected, found = f"<= {segment.base_offset + flushed}", str(segment.base_offset + below)
+            summary = "bytes below flushedWhere that are not durable"
+            yield _broken(summary, file, flushed, "flushedWhere", expected, found)
         if expected_base not in (None, segment.base_offset) and not _is_known_gap(ledger, expected_base, segment):
             yield _broken("a gap between segments", file, 0, "base", str(expected_base), str(segment.base_offset))
         expected_base = segment.end_offset
@@ -114,11 +103,5 @@ def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation
         for _ in read_records(content, committed, file=file, base_offset=segment.base_offset, check_crc=True):
             pass
     except UnreadableError as error:
-        yield _broken(
-            "committed bytes that are not in the page cache",
-            file,
-            error.offset,
-            "committed",
-            f"records up to {committed}",
-            f"{error.field}: {error.found}",
-        )
+        summary, found = "committed bytes that are not in the page cache", f"{error.field}: {error.found}"
+        yield _broken(summary, file, error.offset, "committed", f"records up to {committed}", found)

@@ -41,15 +41,11 @@ def check_log_prefix(evidence: Evidence) -> Iterator[Violation]:
         if put is None and (copied := ledger.put_copied_by(found.record)) is not None and copied.body == found.body:
             is_committed = copied.delay_ms is None
             if is_committed or not copied.has_expected_head(found.record):
-                yield from _changed_record_violations(
-                    found, copied.differences(found.record, is_committed=is_committed, tears=ledger.tears)
-                )
+                wrong = copied.differences(found.record, is_committed=is_committed, tears=ledger.tears)
+                yield from _changed_record_violations(found, wrong)
             continue
-        if (
-            put is None
-            and (returned := ledger.put_returned_in(found.record)) is not None
-            and returned.body == found.body
-        ):
+        returned = ledger.put_returned_in(found.record) if put is None else None
+        if returned is not None and returned.body == found.body:
             yield from _changed_record_violations(found, _differences_of_returned(evidence, returned, found))
             continue
         is_elsewhere = put is not None and put.place != (topic, queue_id) and not _may_be_misfiled(evidence, put, found)
@@ -64,14 +60,8 @@ def check_log_prefix(evidence: Evidence) -> Iterator[Violation]:
         if not at_home and (put.name in elsewhere or _is_at_answered_offset(evidence, put)):
             yield _broken("a put that is there twice", found.file, found.position, "record", "once", put.name)
         if put.name in gone and found.record.physical_offset >= ledger.expired_to:
-            yield _broken(
-                "a record that had been cut came back",
-                found.file,
-                found.position,
-                "resurrected record",
-                "none",
-                put.name,
-            )
+            summary, place = "a record that had been cut came back", (found.file, found.position)
+            yield _broken(summary, *place, "resurrected record", "none", put.name)
         if put.status is not PutMessageStatus.PUT_OK and put.knowledge is ProducerKnowledge.REFUSED:
             yield _broken("a refused put is there", found.file, found.position, "refused put", "none", put.name)
         if not at_home:
@@ -115,9 +105,8 @@ def _differences_of_returned(evidence: Evidence, put: PutEntry, found: FoundReco
 
 def _changed_record_violations(found: FoundRecord, differences: Iterable[FieldDifference]) -> Iterator[Violation]:
     for offset, field, expected, there in differences:
-        yield _broken(
-            "a record that is not as it was handed in", found.file, found.position + offset, field, expected, there
-        )
+        summary, position = "a record that is not as it was handed in", found.position + offset
+        yield _broken(summary, found.file, position, field, expected, there)
 
 
 def _is_at_answered_offset(evidence: Evidence, put: PutEntry) -> bool:

@@ -202,9 +202,7 @@ def check_reconnect(host: str, since_ns: int | None, late_ns: int) -> Iterator[V
     """
     record_tried("REP")
     if since_ns is None:
-        yield _broken(
-            f"{host} connects while its last connection is open", field="connections", expected="1", found="2"
-        )
+        yield _broken(f"{host} connects while its last connection is open", "", -1, "connections", "1", "2")
     elif not RECONNECT_MS * _NS_PER_MS <= since_ns <= RECONNECT_MS * _NS_PER_MS + late_ns:
         summary, found = f"{host} connects again too soon or too late", f"{since_ns / _NS_PER_MS:g} ms"
         yield _broken(summary, field="back-off", expected=f"{RECONNECT_MS} ms", found=found)

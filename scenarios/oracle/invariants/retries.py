@@ -117,9 +117,8 @@ def _check_copy(
         yield _broken("REDEL", found, summary, "copies", f"<= {most}", retries.copies[life])
     early_ms = first_ms - found.record.store_timestamp_ms
     if early_ms > 0 and not ledger.has_clock_read(first_ms):
-        yield _broken(
-            "SCHED", found, f"a retry of {name} was delivered early", "delivery", "when due", f"-{early_ms} ms"
-        )
+        summary = f"a retry of {name} was delivered early"
+        yield _broken("SCHED", found, summary, "delivery", "when due", f"-{early_ms} ms")
     yield from check_late_copy(ledger, found, f"a retry of {name}", max(retries.due_ms), stored_ms)
 
 

@@ -72,15 +72,9 @@ def check_version(versions: Versions) -> Iterator[Violation]:
     if versions.durable is not None:
         record_tried("META")
     if versions.loaded != versions.durable and versions.loaded not in versions.begun:
-        yield Violation(
-            "META",
-            f"a version that was durable is not what the next start found, {len(versions.begun)} were begun after it",
-            versions.path,
-            0,
-            "version",
-            _shown_text(versions.durable),
-            _shown_text(versions.loaded),
-        )
+        later, shown = len(versions.begun), (_shown_text(versions.durable), _shown_text(versions.loaded))
+        summary = f"a version that was durable is not what the next start found, {later} were begun after it"
+        yield Violation("META", summary, versions.path, 0, "version", *shown)
 
 
 def _shown_text(content: bytes | None) -> str:
@@ -113,15 +107,8 @@ def check_delay_levels(store: MessageStore) -> Iterator[Violation]:
         queue = store.queues.find(SCHEDULE_TOPIC, level - 1)
         least, most = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
         if not least <= offset <= most:
-            yield Violation(
-                "META",
-                f"progress of delay level {level} leads out of its queue",
-                store.schedule.file.path,
-                0,
-                "level",
-                f"{least} to {most}",
-                str(offset),
-            )
+            summary, path = f"progress of delay level {level} leads out of its queue", store.schedule.file.path
+            yield Violation("META", summary, path, 0, "level", f"{least} to {most}", str(offset))
 
 
 def check_started_delivery(store: MessageStore, disk: Disk) -> Iterator[Violation]:
@@ -168,16 +155,9 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
     if any(claimed):
         record_tried("CKPT")
     for number, path, end in _undurable_claims(store, disk, ledger, claimed):
-        yield Violation(
-            "CKPT",
-            "the checkpoint speaks for bytes that are not durable",
-            path,
-            end,
-            _TIME_NAMES[number],
-            "a time before theirs",
-            str(claimed[number]),
-            _text_of_times(store, in_file),
-        )
+        summary, texts = "the checkpoint speaks for bytes that are not durable", _text_of_times(store, in_file)
+        facts = _TIME_NAMES[number], "a time before theirs", str(claimed[number]), texts
+        yield Violation("CKPT", summary, path, end, *facts)
 
 
 def _undurable_claims(

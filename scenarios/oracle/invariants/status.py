@@ -80,9 +80,8 @@ def check_put_status(
         return ()  # no write buffer was free
     elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.count_delays(disk, plan):
         if _waited_ms(put) < ALLOCATE_WAIT_MS:
-            return _wrong_status_violation(
-                put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status
-            )
+            summary = f"no segment after {_waited_ms(put)} ms"
+            return _wrong_status_violation(put, summary, f"{ALLOCATE_WAIT_MS} ms", status)
     elif status is PutMessageStatus.OS_PAGECACHE_BUSY and allowances.count_delays(disk, plan):
         return ()  # an earlier put waits for a segment on the slow disk
     else:

@@ -276,13 +276,8 @@ def unsettled_transactions(ledger: Ledger, store: RecoveredStore) -> list[str]:
 def unsettled_violations(names: list[str], waited_ms: int) -> Iterator[Violation]:
     """Yield transactions that are neither decided nor given up in time."""
     for name in names:
-        yield Violation(
-            "TX",
-            f"{name} is undecided, and nobody asks about it",
-            field="transaction",
-            expected="decided, or given up",
-            found=f"neither after {waited_ms} ms",
-        )
+        summary, found = f"{name} is undecided, and nobody asks about it", f"neither after {waited_ms} ms"
+        yield Violation("TX", summary, field="transaction", expected="decided, or given up", found=found)
 
 
 def check_committed(evidence: Evidence, *, resumed: bool) -> Iterator[Violation]:

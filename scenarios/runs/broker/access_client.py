@@ -29,12 +29,14 @@ from .answers import note_answer
 from .broker_user import BrokerUser, Reply, RunOfUsers
 from .commands import (
     consumer_heartbeat,
+    make_request,
     max_offset_command,
     member_list_command,
     pull_command,
     query_offset_command,
     route_command,
     send_command,
+    topic_command,
     update_offset_command,
 )
 from .message_options import EVERYTHING
@@ -183,12 +185,9 @@ class AccessClient(BrokerUser):
         """Change a topic. The table must keep its settings if the request is refused."""
         table = self.run.accounts[broker].tables.topics
         perm = self.stream.choice(_PERM_TEXTS, "perm")
-        fields = {"topic": _TOPIC, "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1"}
-        fields |= {"perm": str(perm), "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
-        command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, 0, ext_fields=fields)
         access = self._draw_access(broker, "a change of a topic", admin=True)
         change = table.record_request(_TOPIC, (1, 1, perm, False))
-        reply = self._ask_signed(broker, access, command)
+        reply = self._ask_signed(broker, access, topic_command(_TOPIC, perm=perm))
         if reply is not None and _is_refused(reply):
             table.record_refusal(_TOPIC, change)
         elif reply is not None and reply.is_success and reply.is_of_this_life:
@@ -252,13 +251,11 @@ class AccessClient(BrokerUser):
         stream, old = self.stream, rules.accounts.get(key)
         if old is not None and stream.chance(0.3, "deletes"):
             others = {name: each for name, each in rules.accounts.items() if name != key}
-            fields = {"accessKey": key}
-            return replace(rules, accounts=others), RemotingCommand(RequestCode.DELETE_ACL_CONFIG, 0, ext_fields=fields)
+            return replace(rules, accounts=others), make_request(RequestCode.DELETE_ACL_CONFIG, accessKey=key)
         if stream.chance(0.2, "changes the white list"):
             white = (OTHERS, *(("10.0.0.150",) if stream.chance(0.3, "is in the list") else ()))
-            fields = {"globalWhiteAddrs": ",".join(white)}
             code = RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG
-            return replace(rules, white=white), RemotingCommand(code, 0, ext_fields=fields)
+            return replace(rules, white=white), make_request(code, globalWhiteAddrs=",".join(white))
         new = _merged(old, draw_account(stream, self.plan.topics))
         fields = {"accessKey": key, "secretKey": new.secret_key, "admin": str(new.admin).lower()}
         fields |= {"whiteRemoteAddress": new.white} if new.white else {}
@@ -266,7 +263,7 @@ class AccessClient(BrokerUser):
         for kind in ("topic", "group"):
             listed = [f"{name[6:]}={perm}" for name, perm in new.perms.items() if name.startswith(kind)]
             fields |= {f"{kind}Perms": ",".join(listed)} if listed else {}
-        command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, 0, ext_fields=fields)
+        command = make_request(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, **fields)
         return replace(rules, accounts={**rules.accounts, key: new}), command
 
 

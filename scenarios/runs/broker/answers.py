@@ -117,6 +117,10 @@ def _status_or_unknown(code: int) -> PutMessageStatus:
     return put_status_of_response(code) if code in known else PutMessageStatus.UNKNOWN_ERROR
 
 
+def bounds_of_pull(response: RemotingCommand) -> PullBounds:
+    return PullBounds(*(int(response.ext_fields[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
+
+
 class TimedPull(NamedTuple):
     """A pull, and its times in virtual ns."""
 
@@ -124,6 +128,8 @@ class TimedPull(NamedTuple):
     position: int
     host: str
     suspend_ms: int
+    before: QueueBounds
+    """As for `PullAnswers.check_answer`."""
     began_ns: int
     """Before the request."""
     sent_ns: int
@@ -135,15 +141,42 @@ class TimedPull(NamedTuple):
         asking = self.queue, self.position, self.host
         yield from times.check_pull_time(*asking, sent_ns=self.sent_ns, now_ns=now_ns, body_bytes=body_bytes)
         if response.code == ResponseCode.PULL_NOT_FOUND:
+            asked, early = (self.queue, self.host, self.suspend_ms), not _is_due_answer(response)
             yield from times.check_hold_time(
-                self.queue,
-                self.host,
-                self.suspend_ms,
-                began_ns=self.began_ns,
-                sent_ns=self.sent_ns,
-                now_ns=now_ns,
-                may_be_early=not _is_due_answer(response),
+                *asked, began_ns=self.began_ns, sent_ns=self.sent_ns, now_ns=now_ns, may_be_early=early
             )
+
+    def check_answer(
+        self,
+        account: BrokerAccount,
+        response: RemotingCommand,
+        now_ns: int,
+        wanted: Subscription,
+        given: Collection[int] | None = None,
+        most: int | None = None,
+    ) -> Iterator[Violation]:
+        """As `check_times`, and yield each error in the code, status and offsets.
+
+        For given see `PullAnswers.check_answer`. most: maxMsgNums of the pull; None: not checked.
+        """
+        yield from self.check_times(account, response, now_ns)
+        if response.code not in PULLED:
+            return
+        queue, position = self.queue, self.position
+        if given is not None and most is not None and len(given) > most:
+            summary = f"a pull of {queue[0]}/{queue[1]} gets more messages than it asked for"
+            yield Violation("READ", summary, field="messages", expected=f"<= {most}", found=str(len(given)))
+        name = f"a pull of {queue[0]}/{queue[1]} at {position}"
+        found = _STATUS_OF_REMARK.get(response.remark)
+        if found is None:
+            yield Violation("READ", f"{name} has no status", field="remark", expected="one", found=str(response.remark))
+            return
+        code = PULL_CODES.get(found, _EMPTY[position == 0])
+        if code != response.code:
+            summary = f"{name} with status {found.value} has another code"
+            yield Violation("READ", summary, field="code", expected=str(code), found=str(response.code))
+        bounds, wants = bounds_of_pull(response), wanted.wants
+        yield from account.pulls.check_answer(queue, position, found, bounds, self.before, wants=wants, given=given)
 
     def last_look_ns(self, account: BrokerAccount, response: RemotingCommand, now_ns: int) -> int:
         """Return a time before the broker's last look at the queue and its permission."""
@@ -160,35 +193,3 @@ def _is_due_answer(response: RemotingCommand) -> bool:
     """
     found_null = GetMessageStatus.OFFSET_FOUND_NULL.value
     return response.code == ResponseCode.PULL_NOT_FOUND and response.remark != found_null
-
-
-def check_pull(
-    account: BrokerAccount,
-    queue: Queue,
-    position: int,
-    response: RemotingCommand,
-    before: QueueBounds,
-    wanted: Subscription,
-    given: Collection[int] | None = None,
-    most: int | None = None,
-) -> Iterator[Violation]:
-    """Yield each error in the code, status and offsets of a master's answer to a pull since its last start.
-
-    For before and given see `PullAnswers.check_answer`. most: maxMsgNums of the pull; None: not checked.
-    """
-    if response.code not in PULLED:
-        return
-    if given is not None and most is not None and len(given) > most:
-        summary = f"a pull of {queue[0]}/{queue[1]} gets more messages than it asked for"
-        yield Violation("READ", summary, field="messages", expected=f"<= {most}", found=str(len(given)))
-    name, fields = f"a pull of {queue[0]}/{queue[1]} at {position}", response.ext_fields
-    found = _STATUS_OF_REMARK.get(response.remark)
-    if found is None:
-        yield Violation("READ", f"{name} has no status", field="remark", expected="one", found=str(response.remark))
-        return
-    code = PULL_CODES.get(found, _EMPTY[position == 0])
-    if code != response.code:
-        summary = f"{name} with status {found.value} has another code"
-        yield Violation("READ", summary, field="code", expected=str(code), found=str(response.code))
-    bounds = PullBounds(*(int(fields[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
-    yield from account.pulls.check_answer(queue, position, found, bounds, before, wants=wanted.wants, given=given)

@@ -1,7 +1,6 @@
-"""Broker user: the base of clients and operators with a machine of their own, beside producers and consumers.
+"""Broker user: the base of all clients and operators. Each has a machine of its own, and outlives its machines.
 
-A user outlives its machines, as a producer does. Only lookup clients send requests to slaves, because a slave's answer
-may be older than the ledger.
+A slave's answer may be older than the ledger.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,17 +16,21 @@ from ....store.message_store import MessageStore
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
+from ...oracle.given import ReceivedMessages
 from ...oracle.group_delivery import Queue
 from ...oracle.invariants import live
 from ...oracle.queue_locks import QueueLocks
+from ...oracle.reader import ReadRecord
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
+from .answers import PULLED, TimedPull
 from .client_machine import ClientMachine
-from .commands import lock_command
+from .commands import lock_command, pull_command, pulled_records
+from .message_options import EVERYTHING, Subscription
 from .routes import BrokerAddress, Routes
 
 ANSWER_MS = 3_000
-"""The time limit for an answer, as in RocketMQ's clients."""
+"""The time limit for an answer, as in RocketMQ's clients, in addition to the time for which a pull is held."""
 _REST_STEP_MS = 1_000
 
 
@@ -119,21 +122,71 @@ class BrokerUser:
         while not self.insists and (left_ns := due_ns - self.now_ns) > 0:
             self.world.tasks.sleep(min(_REST_STEP_MS, -(-left_ns // 1_000_000)))
 
+    def received_messages(self, wanted: Subscription = EVERYTHING) -> dict[str, ReceivedMessages]:
+        """Return the messages that the user receives, by broker."""
+        return {
+            name: ReceivedMessages(
+                account.ledger,
+                self.run.report,
+                self.run.now_ns,
+                lambda put: wanted.wants(put.properties),
+                wanted.text,
+                account.has_steady_clock,
+                account.sync_flush,
+                may_skip=wanted is not EVERYTHING,
+            )
+            for name, account in self.run.accounts.items()
+        }
+
+    def send(
+        self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int = ANSWER_MS
+    ) -> tuple[RemotingCommand | None, int]:
+        """Return a broker's answer, None if there is none, and the time in ns at which the request was sent."""
+        insisted = self.insists
+        if broker is None:
+            return None, 0
+        try:
+            return self.routes.send_request(broker, command, timeout_ms)
+        except OSError as error:
+            if insisted:
+                self.run.report(live.violation_of_time_out(timeout_ms, error))
+            return None, 0
+
     def ask(self, broker: str, command: RemotingCommand, timeout_ms: int = ANSWER_MS) -> Reply | None:
         """Return the answer of a master, or None without an answer in time."""
-        account, insisted = self.run.accounts[broker], self.insists
+        account = self.run.accounts[broker]
         asked_in, asked_ns = account.ledger.life, self.now_ns
         asked = self.routes.broker_for_offsets(broker, self.run.topics[0])
         if asked is None or asked.is_slave:
             return None
-        try:
-            response, sent_ns = self.routes.send_request(asked, command, timeout_ms)
-        except OSError as error:
+        response, sent_ns = self.send(asked, command, timeout_ms)
+        if response is None:
             account.members.record_failed_request(self.client_id, asked_ns)
-            if insisted:
-                self.run.report(live.violation_of_time_out(timeout_ms, error))
             return None
         return Reply(response, asked_ns, sent_ns, self.now_ns, asked_in == account.ledger.life)
+
+    def pull(
+        self, broker: str, queue: Queue, position: int, suspend_ms: int, group: str
+    ) -> tuple[TimedPull, Reply, list[ReadRecord]] | None:
+        """Pull messages with any properties from a master, and check the answer if the broker has not restarted.
+
+        Return None without an answer in time.
+        """
+        account, most = self.run.accounts[broker], self.plan.broker.pull_messages_max
+        command = pull_command(*queue, position, EVERYTHING, most=most, suspend_ms=suspend_ms, group=group)
+        before = account.pulls.known_bounds(queue)
+        reply = self.ask(broker, command, suspend_ms + ANSWER_MS)
+        if reply is None:
+            return None
+        pull = TimedPull(queue, position, self.machine.host, suspend_ms, before, reply.asked_ns, reply.sent_ns)
+        readings = list(pulled_records(reply.response.body)) if reply.is_success else []
+        if reply.is_of_this_life:
+            given = [record.queue_offset for record, _ in readings]
+            checked = pull.check_answer(account, reply.response, reply.answered_ns, EVERYTHING, given, most)
+            self.run.report(checked)
+        if reply.response.code in PULLED:
+            account.ledger.groups.add(group)
+        return pull, reply, readings
 
     def ask_name_server(self, name_server: BrokerAddress, command: RemotingCommand) -> bool:
         """Return whether the name server has executed a request."""

@@ -41,10 +41,7 @@ from .route_watcher import RouteWatcher
 from .routes import BrokerAddress, Routes
 from .settings_operator import SettingsOperator, settings_at_start
 from .slave_lives import SlaveLives
-from .tailing_consumer import TailingConsumer, tailing_group
-
-PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
-"""The last byte of the address of the first client of each kind."""
+from .tailing_consumer import TailingConsumer
 
 
 class BrokersAndClients(NetworkRun):
@@ -123,34 +120,9 @@ class BrokersAndClients(NetworkRun):
         outcome.put_us = Counter(us for producer in self._producers for us in producer.answered_us)
 
     def _start_clients(self) -> None:
-        plan, report = self._plan, self._judge.report
-        for number in range(plan.producers):
-            machine = self._make_client_machine(f"producer-{number}", PRODUCERS_NET + number)
-            streams = self._choices.stream
-            producer = ProducerClient(plan, number, machine, self._make_routes, self._accounts, streams, report)
-            self._producers.append(producer)
-        topics, ids = map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)
-        queues = [BrokerQueue(*queue) for queue in product(self._accounts, topics, ids)]
-        for number in range(plan.consumers):
-            own = queues[number :: plan.consumers]
-            machine = self._make_client_machine(f"consumer-{number}", CONSUMERS_NET + number)
-            stream = self._choices.stream(f"consumer-{number}/sent back")
-            consumer = BrokerConsumer(
-                plan, machine, self._make_routes, self._accounts, own, stream, report, self._store_at
-            )
-            machine.on_death = partial(self._hand_over_queues, consumer)
-            self._consumers.append(consumer)
-        for number in range(plan.broker.tailing_consumers):
-            name = tailing_group(number)
-            queue = self._choices.stream(name).choice(queues, "queue")
-            machine = self._make_client_machine(name, TAILING_NET + number)
-            TailingConsumer(plan, machine, self._make_routes, self._accounts[queue.broker], queue, name, report)
-
-        self._start_users(queues)
-
-    def _start_users(self, queues: list[BrokerQueue]) -> None:
+        plan = self._plan
         run = RunOfUsers(
-            self._plan,
+            plan,
             self._accounts,
             self._make_client_machine,
             self._make_routes,
@@ -160,6 +132,18 @@ class BrokersAndClients(NetworkRun):
             self._store_at,
             lambda: self._kernel.now_ns,
         )
+        self._producers += [ProducerClient(run, number) for number in range(plan.producers)]
+        topics, ids = map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)
+        queues = [BrokerQueue(*queue) for queue in product(self._accounts, topics, ids)]
+        for number in range(plan.consumers):
+            consumer = BrokerConsumer(run, number, queues[number :: plan.consumers])
+            consumer.machine.on_death = partial(self._hand_over_queues, consumer)
+            self._consumers.append(consumer)
+        for number in range(plan.broker.tailing_consumers):
+            TailingConsumer(run, number, queues)
+        self._start_users(run, queues)
+
+    def _start_users(self, run: RunOfUsers, queues: list[BrokerQueue]) -> None:
         addresses = [each.address for each in self._identities]
         if self._plan.broker.operators:
             self._users.append(OperatorClient(run, queues, addresses))

@@ -32,6 +32,12 @@ _INTEGER = re.compile("0|-?[1-9][0-9]*")
 _BOOLEANS = {"true": True, "false": False}
 
 
+def make_request(code: RequestCode, body: bytes = b"", /, **fields: object) -> RemotingCommand:
+    """Return a request. A field is sent as its text, a boolean as `true` or `false`."""
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in fields.items()}
+    return RemotingCommand(code, 0, ext_fields=texts, body=body)
+
+
 def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> RemotingCommand:
     """queues: the number of queues if the broker creates the topic."""
     given, names = draft.given, [put.name for put in puts]
@@ -40,22 +46,10 @@ def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> Remotin
         body, properties = draft.batch_body(names), wait
     else:
         body, properties = puts[0].body, f"{wait}\2{sent_properties(draft, names[0])}"
-    fields = {
-        "a": PRODUCER_GROUP,
-        "b": draft.topic,
-        "c": AUTO_CREATE_TOPIC,
-        "d": str(queues),
-        "e": str(puts[0].queue_id),
-        "f": str(given.sys_flag),
-        "g": str(given.born_timestamp_ms),
-        "h": str(given.flag),
-        "i": f"{properties}\2",
-        "j": str(given.reconsume_times),
-        "k": "false",
-        "m": "true" if draft.in_batch else "false",
-    }
     code = RequestCode.SEND_BATCH_MESSAGE if draft.in_batch else RequestCode.SEND_MESSAGE_V2
-    return RemotingCommand(code, 0, ext_fields=fields, body=body)
+    fields = {"a": PRODUCER_GROUP, "b": draft.topic, "c": AUTO_CREATE_TOPIC, "d": queues, "e": puts[0].queue_id}
+    fields |= {"f": given.sys_flag, "g": given.born_timestamp_ms, "h": given.flag, "i": f"{properties}\2"}
+    return make_request(code, body, **fields, j=given.reconsume_times, k=False, m=draft.in_batch)
 
 
 def waits_for_durability(send: RemotingCommand) -> bool:
@@ -71,16 +65,16 @@ def sent_properties(draft: Draft, name: str) -> str:
 def end_transaction_command(
     name: str, queue_offset: int, log_offset: int, decision: int, *, asked: bool
 ) -> RemotingCommand:
-    fields = {
-        "producerGroup": PRODUCER_GROUP,
-        "tranStateTableOffset": str(queue_offset),
-        "commitLogOffset": str(log_offset),
-        "commitOrRollback": str(decision),
-        "fromTransactionCheck": "true" if asked else "false",
-        "msgId": name,
-        "transactionId": name,
-    }
-    return RemotingCommand(RequestCode.END_TRANSACTION, 0, ext_fields=fields)
+    return make_request(
+        RequestCode.END_TRANSACTION,
+        producerGroup=PRODUCER_GROUP,
+        tranStateTableOffset=queue_offset,
+        commitLogOffset=log_offset,
+        commitOrRollback=decision,
+        fromTransactionCheck=asked,
+        msgId=name,
+        transactionId=name,
+    )
 
 
 def producer_heartbeat(client_id: str) -> RemotingCommand:
@@ -101,12 +95,11 @@ def consumer_heartbeat(
 
 
 def unregister_command(client_id: str, group: str) -> RemotingCommand:
-    fields = {"clientID": client_id, "consumerGroup": group}
-    return RemotingCommand(RequestCode.UNREGISTER_CLIENT, 0, ext_fields=fields)
+    return make_request(RequestCode.UNREGISTER_CLIENT, clientID=client_id, consumerGroup=group)
 
 
 def member_list_command(group: str) -> RemotingCommand:
-    return RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, 0, ext_fields={"consumerGroup": group})
+    return make_request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=group)
 
 
 def lock_command(
@@ -136,20 +129,20 @@ def pull_command(
     commit: bool = False,
     group: str = CONSUMER_GROUP,
 ) -> RemotingCommand:
-    fields = {
-        "consumerGroup": group,
-        "topic": topic,
-        "queueId": str(queue_id),
-        "queueOffset": str(offset),
-        "maxMsgNums": str(most),
-        "sysFlag": str((_SUSPEND if suspend_ms else 0) | _SUBSCRIPTION | (_COMMIT_OFFSET if commit else 0)),
-        "commitOffset": str(offset if commit else 0),
-        "suspendTimeoutMillis": str(suspend_ms),
-        "subscription": wanted.text,
-        "subVersion": "0",
-        "expressionType": wanted.kind,
-    }
-    return RemotingCommand(RequestCode.PULL_MESSAGE, 0, ext_fields=fields)
+    return make_request(
+        RequestCode.PULL_MESSAGE,
+        consumerGroup=group,
+        topic=topic,
+        queueId=queue_id,
+        queueOffset=offset,
+        maxMsgNums=most,
+        sysFlag=(_SUSPEND if suspend_ms else 0) | _SUBSCRIPTION | (_COMMIT_OFFSET if commit else 0),
+        commitOffset=offset if commit else 0,
+        suspendTimeoutMillis=suspend_ms,
+        subscription=wanted.text,
+        subVersion=0,
+        expressionType=wanted.kind,
+    )
 
 
 def without_expression(pull: RemotingCommand) -> RemotingCommand:
@@ -160,30 +153,25 @@ def without_expression(pull: RemotingCommand) -> RemotingCommand:
 
 
 def max_offset_command(topic: str, queue_id: int) -> RemotingCommand:
-    return RemotingCommand(RequestCode.GET_MAX_OFFSET, 0, ext_fields={"topic": topic, "queueId": str(queue_id)})
+    return make_request(RequestCode.GET_MAX_OFFSET, topic=topic, queueId=queue_id)
 
 
 def query_offset_command(topic: str, queue_id: int, group: str = CONSUMER_GROUP) -> RemotingCommand:
-    return RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, 0, ext_fields=_group_fields(topic, queue_id, group))
+    return make_request(RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup=group, topic=topic, queueId=queue_id)
 
 
 def update_offset_command(topic: str, queue_id: int, offset: int, group: str = CONSUMER_GROUP) -> RemotingCommand:
-    fields = {**_group_fields(topic, queue_id, group), "commitOffset": str(offset)}
-    return RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, 0, ext_fields=fields)
+    fields = {"consumerGroup": group, "topic": topic, "queueId": queue_id, "commitOffset": offset}
+    return make_request(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
 
 
 def send_back_command(topic: str, log_offset: int, request: SendBackRequest, *, version: int = 0) -> RemotingCommand:
     """version: of the client. From 3.4.9 on, it may send its maximum of retries, which replaces the group's."""
-    fields = {
-        "group": request.group,
-        "offset": str(log_offset),
-        "delayLevel": str(request.delay_level),
-        "originTopic": topic,
-        "unitMode": "false",
-    }
+    fields = {"group": request.group, "offset": log_offset, "delayLevel": request.delay_level}
+    fields |= {"originTopic": topic, "unitMode": False}
     if version and request.names_maximum:
-        fields["maxReconsumeTimes"] = str(request.retries_max)
-    return RemotingCommand(RequestCode.CONSUMER_SEND_MSG_BACK, 0, version=version, ext_fields=fields)
+        fields["maxReconsumeTimes"] = request.retries_max
+    return replace(make_request(RequestCode.CONSUMER_SEND_MSG_BACK, **fields), version=version)
 
 
 def retry_send_command(send: RetrySend, queue_id: int, reading: ReadRecord, *, version: int) -> RemotingCommand:
@@ -198,17 +186,30 @@ def retry_send_command(send: RetrySend, queue_id: int, reading: ReadRecord, *, v
     counts = {"RECONSUME_TIME": str(send.times), "MAX_RECONSUME_TIMES": str(send.retries_max)}
     properties = {**first, **properties_of(record.properties), **counts, "DELAY": str(send.delay_level)}
     properties.pop("WAIT", None)
-    fields = {"a": "CLIENT_INNER_PRODUCER", "b": f"%RETRY%{send.group}", "c": AUTO_CREATE_TOPIC, "d": "4"}
-    fields |= {"e": str(queue_id), "f": "0", "g": str(send.born[0]), "h": str(record.head.flag), "j": str(send.times)}
-    fields |= {"i": "".join(f"{name}\1{text}\2" for name, text in properties.items()), "k": "false", "m": "false"}
+    fields: dict[str, object] = {
+        "a": "CLIENT_INNER_PRODUCER",
+        "b": f"%RETRY%{send.group}",
+        "c": AUTO_CREATE_TOPIC,
+        "d": "4",
+    }
+    fields |= {"e": queue_id, "f": 0, "g": send.born[0], "h": record.head.flag, "j": send.times}
+    fields |= {"i": "".join(f"{name}\1{text}\2" for name, text in properties.items()), "k": False, "m": False}
     if version:
-        fields["l"] = str(send.retries_max)
-    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, 0, version=version, ext_fields=fields, body=body)
+        fields["l"] = send.retries_max
+    return replace(make_request(RequestCode.SEND_MESSAGE_V2, body, **fields), version=version)
 
 
 def route_command(topic: str) -> RemotingCommand:
-    fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-    return RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext_fields=fields)
+    return make_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic, acceptStandardJsonOnly=True)
+
+
+def topic_command(
+    topic: str, *, reads: int = 1, writes: int = 1, perm: int = 6, order: bool = False
+) -> RemotingCommand:
+    """Return a request that creates or changes a topic. reads, writes: numbers of queues."""
+    fields = {"topic": topic, "defaultTopic": AUTO_CREATE_TOPIC, "readQueueNums": reads, "writeQueueNums": writes}
+    fields |= {"perm": perm, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": order}
+    return make_request(RequestCode.UPDATE_AND_CREATE_TOPIC, **fields)
 
 
 def pulled_records(body: bytes) -> Iterator[ReadRecord]:
@@ -218,10 +219,6 @@ def pulled_records(body: bytes) -> Iterator[ReadRecord]:
         reading = read(body, at, len(body), file="answer to a pull")
         yield reading
         at += reading.record.size_bytes
-
-
-def _group_fields(topic: str, queue_id: int, group: str) -> dict[str, str]:
-    return {"consumerGroup": group, "topic": topic, "queueId": str(queue_id)}
 
 
 def cpp_frame(command: RemotingCommand) -> bytes:

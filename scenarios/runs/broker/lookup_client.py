@@ -19,7 +19,7 @@ from ...oracle.invariants.lookups import ENTRY_BYTES, QueueBounds
 from ...oracle.put_entry import PutEntry
 from ...workload.options import SHARED_KEYS, UNIQUE_KEYS
 from .broker_user import ANSWER_MS, BrokerUser, Reply, RunOfUsers
-from .commands import pull_command, pulled_records
+from .commands import make_request, pull_command, pulled_records
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
 from .routes import BrokerAddress
@@ -112,11 +112,11 @@ class LookupClient(BrokerUser):
         if stream.chance(_WINDOW_CHANCE, "window"):
             ago_ms, now_ms = stream.randbelow(_AGO_MS_MAX, "begins ms ago"), self.world.clock.now_ms()
             window_ms = now_ms - ago_ms, now_ms - stream.randbelow(ago_ms + 1, "ends ms ago")
-        fields = {"topic": topic, "key": key, "maxNum": str(most)}
-        fields |= {"beginTimestamp": str(window_ms[0]), "endTimestamp": str(window_ms[1])}
-        fields |= {"_UNIQUE_KEY_QUERY": "true"} if is_unique else {}
+        fields = {"topic": topic, "key": key, "maxNum": most}
+        fields |= {"beginTimestamp": window_ms[0], "endTimestamp": window_ms[1]}
+        fields |= {"_UNIQUE_KEY_QUERY": True} if is_unique else {}
         dispatched_to = self._dispatched_to(broker)
-        reply = self.ask(broker, RemotingCommand(RequestCode.QUERY_MESSAGE, 0, ext_fields=fields))
+        reply = self.ask(broker, make_request(RequestCode.QUERY_MESSAGE, **fields))
         store = self._store_of(broker)
         if reply is None or store is None or not reply.is_of_this_life:
             return
@@ -140,8 +140,7 @@ class LookupClient(BrokerUser):
         is_there = put.name not in ledger.gone and offset == put.physical_offset
         must_be_there = is_there and offset + put.record_bytes <= self._dispatched_to(broker)
         must_be_there &= self._begin_of_log(broker) <= offset
-        fields = {"offset": str(offset)}
-        reply = self.ask(broker, RemotingCommand(RequestCode.VIEW_MESSAGE_BY_ID, 0, ext_fields=fields))
+        reply = self.ask(broker, make_request(RequestCode.VIEW_MESSAGE_BY_ID, offset=offset))
         if reply is None or not reply.is_of_this_life:
             return
         if reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
@@ -182,9 +181,7 @@ class LookupClient(BrokerUser):
 
     def _ask_about_queue(self, code: RequestCode, queue: BrokerQueue, field: str, **more: object) -> int | None:
         """Return a number from the answer, None without an answer since the broker's last start."""
-        fields = {"topic": queue.topic, "queueId": str(queue.queue_id)}
-        fields |= {name: str(value) for name, value in more.items()}
-        reply = self.ask(queue.broker, RemotingCommand(code, 0, ext_fields=fields))
+        reply = self.ask(queue.broker, make_request(code, topic=queue.topic, queueId=queue.queue_id, **more))
         return reply.field(field) if reply is not None and reply.is_success and reply.is_of_this_life else None
 
     def _search_by_time(self, queue: BrokerQueue, bounds: QueueBounds) -> None:

@@ -24,7 +24,7 @@ from ...oracle.evidence import Violation
 from ...oracle.operator_tables import OperatorTable, Settings
 from .answers import PULLED
 from .broker_user import BrokerUser, Reply, RunOfUsers
-from .commands import PRODUCER_GROUP, pull_command, query_offset_command, route_command
+from .commands import PRODUCER_GROUP, make_request, pull_command, query_offset_command, route_command, topic_command
 from .consumer import BrokerQueue
 from .group_member import GROUP
 from .message_options import EVERYTHING
@@ -141,17 +141,14 @@ class OperatorClient(BrokerUser):
             self.world.tasks.sleep(_PAUSES_MS[1])
 
     def _put_topic(self, broker: str, topic: str, reads: int, writes: int, perm: int, *, order: bool) -> Reply | None:
-        fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(reads), "writeQueueNums": str(writes)}
-        fields |= {"perm": str(perm), "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": str(order).lower()}
-        command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, 0, ext_fields=fields)
+        command = topic_command(topic, reads=reads, writes=writes, perm=perm, order=order)
         table = self.run.accounts[broker].tables.topics
         return self._change(table, broker, topic, (reads, writes, perm, order), command)
 
     def _change_own_topic(self, broker: str) -> None:
         topic, stream = self.stream.choice(_OWN_TOPICS, "own topic"), self.stream
         if stream.chance(_DELETE_CHANCE, "deletes"):
-            fields = {"topic": topic}
-            command = RemotingCommand(RequestCode.DELETE_TOPIC_IN_BROKER, 0, ext_fields=fields)
+            command = make_request(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
             self._change(self.run.accounts[broker].tables.topics, broker, topic, None, command)
             return
         queues = stream.randint(1, 4, "read queues"), stream.randint(1, 4, "write queues")
@@ -183,7 +180,7 @@ class OperatorClient(BrokerUser):
             code, is_made, what, done = ResponseCode.TOPIC_NOT_EXIST, False, "topic", (ResponseCode.SUCCESS,)
             fields = {"a": PRODUCER_GROUP, "b": _MISSING, "c": AUTO_CREATE_TOPIC, "d": "1", "e": "0", "f": "0"}
             fields |= {"g": str(self.world.clock.now_ms()), "h": "0", "i": "", "j": "0", "k": "false", "m": "false"}
-            command = RemotingCommand(RequestCode.SEND_MESSAGE_V2, 0, ext_fields=fields, body=b"nothing")
+            command = make_request(RequestCode.SEND_MESSAGE_V2, b"nothing", **fields)
         reply = self.ask(broker, command)
         if reply is None or not reply.is_of_this_life:
             return
@@ -198,8 +195,7 @@ class OperatorClient(BrokerUser):
         group, stream, account = self.stream.choice(_OWN_GROUPS, "group"), self.stream, self.run.accounts[broker]
         table = account.tables.groups
         if stream.chance(_DELETE_CHANCE, "deletes"):
-            fields = {"groupName": group, "removeOffset": "true"}
-            command = RemotingCommand(RequestCode.DELETE_SUBSCRIPTIONGROUP, 0, ext_fields=fields)
+            command = make_request(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName=group, removeOffset=True)
             self._change(table, broker, group, None, command)
             return
         settings = (
@@ -297,8 +293,8 @@ class OperatorClient(BrokerUser):
         account, queue = self.run.accounts[broker], self._draw_queue(broker)
         time_ms = self.world.clock.now_ms() - self.stream.randbelow(_AGO_MS_MAX, "ms ago")
         before = self._offset_at(queue, time_ms)
-        fields = {"topic": queue.topic, "group": GROUP, "timestamp": str(time_ms), "isForce": "false"}
-        reply = self.ask(broker, RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, 0, ext_fields=fields))
+        fields = {"topic": queue.topic, "group": GROUP, "timestamp": time_ms, "isForce": False}
+        reply = self.ask(broker, make_request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **fields))
         if reply is None or not reply.is_success or not reply.is_of_this_life:
             return
         account.members.record_reset(reply.response.body, reply.asked_ns, reply.answered_ns)
@@ -317,17 +313,16 @@ class OperatorClient(BrokerUser):
         return self.stream.choice([queue for queue in self._queues if queue.broker == broker], "queue")
 
     def _offset_at(self, queue: BrokerQueue, time_ms: int) -> int | None:
-        fields = {"topic": queue.topic, "queueId": str(queue.queue_id), "timestamp": str(time_ms)}
-        command = RemotingCommand(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, 0, ext_fields=fields)
-        reply = self.ask(queue.broker, command)
+        fields = {"topic": queue.topic, "queueId": queue.queue_id, "timestamp": time_ms}
+        reply = self.ask(queue.broker, make_request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, **fields))
         return reply.field("offset") if reply is not None and reply.is_success and reply.is_of_this_life else None
 
     def _clone_offsets(self, broker: str) -> None:
         """Copy the group's offsets to another group. Without commits meanwhile, both groups have equal offsets."""
         queue = self._draw_queue(broker)
         before = self._offset_of(queue, GROUP)
-        fields = {"srcGroup": GROUP, "destGroup": _CLONE, "topic": queue.topic, "offline": "false"}
-        reply = self.ask(broker, RemotingCommand(RequestCode.CLONE_GROUP_OFFSET, 0, ext_fields=fields))
+        fields = {"srcGroup": GROUP, "destGroup": _CLONE, "topic": queue.topic, "offline": False}
+        reply = self.ask(broker, make_request(RequestCode.CLONE_GROUP_OFFSET, **fields))
         cloned, after = self._offset_of(queue, _CLONE), self._offset_of(queue, GROUP)
         if reply is None or not reply.is_success or not reply.is_of_this_life or before is None or cloned is None:
             return
@@ -347,8 +342,7 @@ class OperatorClient(BrokerUser):
         self.ask_for_locks(broker, "operators", self.run.accounts[broker].locks_of_operators, queues)
 
     def _list_connections(self, broker: str) -> None:
-        fields = {"consumerGroup": GROUP}
-        reply = self.ask(broker, RemotingCommand(RequestCode.GET_CONSUMER_CONNECTION_LIST, 0, ext_fields=fields))
+        reply = self.ask(broker, make_request(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=GROUP))
         if reply is not None and reply.is_of_this_life:
             self._judge_connections(broker, reply)
 

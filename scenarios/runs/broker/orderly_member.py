@@ -12,16 +12,14 @@ from functools import partial
 from ....store.broker.requests import RequestCode, ResponseCode
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import decode_queue_offsets
-from ...oracle.given import ReceivedMessages
-from ...oracle.invariants import consumers, delivery
+from ...oracle.invariants import delivery
 from ...oracle.reader import ReadRecord
 from .account import BrokerAccount
-from .answers import PULLED, TimedPull, check_pull
+from .answers import PULLED, TimedPull, bounds_of_pull
 from .broker_user import Reply, RunOfUsers
-from .commands import lock_command, pull_command, pulled_records, query_offset_command, update_offset_command
+from .commands import lock_command, query_offset_command, update_offset_command
 from .consumer import BrokerQueue
 from .group_member import GROUP, GroupMember
-from .message_options import EVERYTHING
 
 LOCK_MS = 20_000
 """RocketMQ's rebalanceLockInterval."""
@@ -41,19 +39,7 @@ class OrderlyMember(GroupMember):
 
     def __init__(self, run: RunOfUsers, number: int, queues: Sequence[BrokerQueue]) -> None:
         super().__init__(run, number, queues)
-        self._given = {
-            name: ReceivedMessages(
-                account.ledger,
-                run.report,
-                lambda: self.now_ns,
-                lambda _: True,
-                "*",
-                account.has_steady_clock,
-                account.sync_flush,
-                may_skip=False,
-            )
-            for name, account in run.accounts.items()
-        }
+        self._given = self.received_messages()
         self._suspend_ms = _OPERATED_SUSPEND_MS if run.plan.broker.operators else _SUSPEND_MS
         self.machine.switch_on()
 
@@ -160,33 +146,23 @@ class OrderlyMember(GroupMember):
 
     def _pull_once(self, queue: BrokerQueue, position: int) -> int | None:
         """Pull, process and commit. Return the next offset, None if the committed offset must be queried."""
-        account, most = self.run.accounts[queue.broker], self.plan.broker.pull_messages_max
+        account = self.run.accounts[queue.broker]
         asked_in = account.ledger.life
-        command = pull_command(*queue.queue, position, EVERYTHING, most=most, suspend_ms=self._suspend_ms, group=GROUP)
-        before = account.pulls.known_bounds(queue.queue)
-        reply = self.ask(queue.broker, command, self._suspend_ms + 3_000)
-        if reply is None:
+        pulled = self.pull(queue.broker, queue.queue, position, self._suspend_ms, GROUP)
+        if pulled is None:
             return None
-        readings = list(pulled_records(reply.response.body)) if reply.is_success else []
+        pull, reply, readings = pulled
         if reply.is_of_this_life:
-            times_ns = reply.asked_ns, reply.sent_ns
-            pull = TimedPull(queue.queue, position, self.machine.host, self._suspend_ms, *times_ns)
-            self.run.report(pull.check_times(account, reply.response, reply.answered_ns))
-            given = [record.queue_offset for record, _ in readings]
-            self.run.report(check_pull(account, queue.queue, position, reply.response, before, EVERYTHING, given, most))
             refused = reply.response.code == ResponseCode.NO_PERMISSION
             done, since_ns = reply.response.code in PULLED, _permitted_since_ns(pull, reply, readings, account)
             self.run.report(account.tables.check_pull(queue.topic, is_refused=refused, is_done=done, asked_ns=since_ns))
-        if reply.response.code in PULLED:
-            account.ledger.groups.add(GROUP)
         if reply.response.code == ResponseCode.PULL_NOT_FOUND:
             return position
         if reply.response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
             return reply.field("nextBeginOffset")
         if not reply.is_success or not self._holds_lock(queue):
             return None
-        bounds = consumers.PullBounds(*(reply.field(name) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
-        answered = [(None, reading) for reading in readings]
+        bounds, answered = bounds_of_pull(reply.response), [(None, reading) for reading in readings]
         self._given[queue.broker].judge_answer(queue.queue, position, answered, bounds, asked_in)
         self.machine.die_by_chance("with messages of a locked queue")
         self.world.tasks.sleep(self.stream.choice(_WORK_MS, "ms of work"))

@@ -8,17 +8,18 @@ A broker examines the messages of its answer and at most one more. Its log must 
 Source: RocketMQ DefaultMessageStore.getMessage, PullMessageProcessor.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
+from ....store.formats.remoting.command import RemotingCommand
 from ....store.message_store import MessageStore
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation, record_tried
 from ...oracle.group_delivery import Queue
 from ...oracle.ledger import Ledger
-from ...oracle.reader import LogRecord
+from ...oracle.reader import LogRecord, ReadRecord
 from .routes import BrokerAddress
 
 _FIRST_SLAVE = 1
@@ -49,6 +50,13 @@ class PullAnswer(NamedTuple):
     last: LogRecord | None
     """The last message of the answer."""
 
+    @classmethod
+    def of(cls, position: int, response: RemotingCommand, readings: Sequence[ReadRecord]) -> "PullAnswer":
+        names = ("suggestWhichBrokerId", "nextBeginOffset", "maxOffset")
+        suggested_id, following, max_offset = (int(response.ext_fields[name]) for name in names)
+        last = readings[-1].record if readings else None
+        return cls(response.code, suggested_id, position, following, max_offset, last)
+
 
 class Redirects:
     """The redirects of one consumer."""
@@ -77,13 +85,9 @@ class Redirects:
         expected = self._expected_ids(ledger, queue, answer, before, after)
         if answer.suggested_id not in expected:
             known = f"messages up to {answer.last}, the log {before} and then {after}"
-            yield Violation(
-                "READ",
-                "a pull is answered with the wrong broker for the next one",
-                field="suggestWhichBrokerId",
-                expected=str(expected),
-                found=f"{answer.suggested_id}: {known}",
-            )
+            summary = "a pull is answered with the wrong broker for the next one"
+            found = f"{answer.suggested_id}: {known}"
+            yield Violation("READ", summary, field="suggestWhichBrokerId", expected=str(expected), found=found)
 
     def _expected_ids(
         self, ledger: Ledger, queue: Queue, answer: PullAnswer, before: LogState | None, after: LogState | None

@@ -6,6 +6,7 @@ EndTransactionProcessor, TopicValidator.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from ....store.broker.requests import RequestCode as Code
@@ -20,8 +21,10 @@ from ...oracle.returned import SendBackRequest
 from .commands import (
     CONSUMER_GROUP,
     end_transaction_command,
+    make_request,
     pull_command,
     send_back_command,
+    topic_command,
     update_offset_command,
     without_expression,
 )
@@ -122,20 +125,19 @@ def _changes(topic: str, *, keeps_system_topics: bool) -> Iterator[_Row]:
         yield f"a topic with {field} {value}", _topic(topic, **{field: value}), error
     if keeps_system_topics:
         yield "a change of a system's topic", _topic(AUTO_CREATE_TOPIC), error
-        deletion = RemotingCommand(Code.DELETE_TOPIC_IN_BROKER, 0, ext_fields={"topic": AUTO_CREATE_TOPIC})
+        deletion = make_request(Code.DELETE_TOPIC_IN_BROKER, topic=AUTO_CREATE_TOPIC)
         yield "a deletion of a system's topic", deletion, error
     body = b'{"groupName": "%s", "retryQueueNums": -1}' % _MISSING.encode()
     group = RemotingCommand(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=body)
     yield "a group with a negative number of queues", group, error
-    fields = {"topic": _MISSING, "group": _MISSING, "timestamp": "0", "isForce": "true"}
-    reset = RemotingCommand(Code.INVOKE_BROKER_TO_RESET_OFFSET, 0, ext_fields=fields)
+    reset = make_request(Code.INVOKE_BROKER_TO_RESET_OFFSET, topic=_MISSING, group=_MISSING, timestamp=0, isForce=True)
     yield "a reset of offsets in a missing topic", reset, error
 
 
 def _send(topic: str, code: Code = Code.SEND_MESSAGE_V2, **changed: str) -> RemotingCommand:
     fields = {"a": _MISSING, "b": topic, "c": AUTO_CREATE_TOPIC, "d": "1", "e": "0", "f": "0", "g": "0", "h": "0"}
     fields |= {"i": "", "j": "0", "k": "false", "m": "false", **changed}
-    return RemotingCommand(code, 0, ext_fields=fields, body=b"refused")
+    return make_request(code, b"refused", **fields)
 
 
 def _pull(topic: str, queue_id: int, wanted: Subscription = EVERYTHING) -> RemotingCommand:
@@ -143,9 +145,8 @@ def _pull(topic: str, queue_id: int, wanted: Subscription = EVERYTHING) -> Remot
 
 
 def _topic(topic: str, /, **changed: str) -> RemotingCommand:
-    fields = {"topic": topic, "defaultTopic": AUTO_CREATE_TOPIC, "readQueueNums": "1", "writeQueueNums": "1"}
-    fields |= {"perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false", **changed}
-    return RemotingCommand(Code.UPDATE_AND_CREATE_TOPIC, 0, ext_fields=fields)
+    command = topic_command(topic)
+    return replace(command, ext_fields={**command.ext_fields, **changed})
 
 
 _BY_DEFAULT = refused_requests("", BrokerSettingsPlan())

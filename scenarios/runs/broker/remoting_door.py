@@ -4,27 +4,21 @@ Each send is a put with its own name. The broker stores properties in the order 
 WAIT from a message that is not in a batch.
 """
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ....sim.choices import Stream
 from ....store.broker.requests import ResponseCode
 from ....store.formats.host import Host, decode_message_id
-from ....store.world import World
-from ...claims.plan import Plan
-from ...oracle.evidence import Violation
 from ...oracle.put_entry import PutEntry
 from ...oracle.reader import in_java_map_order, properties_of
 from ...oracle.transactions import TransactionBehaviour
 from ...workload.drawing import Draft, Drawing, DrawnMessage
 from ...workload.producer import Producer
 from ...workload.skew import EVEN
-from .account import BrokerAccount
 from .answers import note_answer
-from .client_machine import ClientMachine
+from .broker_user import BrokerUser
 from .commands import send_command, sent_properties
 from .message_options import put_name
-from .routes import Routes
 from .transaction_listener import TransactionListener
 
 _CLUSTER = {"CLUSTER": "DefaultCluster"}
@@ -53,54 +47,49 @@ class SentState:
 class RemotingSender:
     """Sends the messages of one producer from one machine."""
 
-    plan: Plan
+    user: BrokerUser
     producer: Producer
     drawing: Drawing
     state: SentState
-    world: World
-    machine: ClientMachine
-    routes: Routes
-    accounts: Mapping[str, BrokerAccount]
     listener: TransactionListener | None
-    report: Callable[[Iterable[Violation]], None]
     answered_us: list[int]
 
     def draw(self, stream: Stream, name: str) -> Draft:
-        return self.drawing.draw(stream, name, self.world.clock.now_ms())
+        return self.drawing.draw(stream, name, self.user.world.clock.now_ms())
 
     def put(self, draft: Draft) -> bool:
         """Send a draft once, to its queue or to the next queue in rotation; return False if it must be sent again."""
-        clock, state = self.world.clock, self.state
-        broker = self.routes.broker_to_send_to(draft.topic, state.turn, state.failed)
+        user, state = self.user, self.state
+        broker = user.routes.broker_to_send_to(draft.topic, state.turn, state.failed)
         if broker is None:
             return False
-        account = self.accounts[broker.broker]
+        account = user.run.accounts[broker.broker]
         account.hits["sent to another broker"] += state.failed not in ("", broker.broker)
         state.failed = broker.broker
         queue_id = draft.queue_id
         if self.drawing.skew == EVEN:
-            queue_id, state.turn = state.turn % self.plan.queues_per_topic, state.turn + 1
+            queue_id, state.turn = state.turn % user.plan.queues_per_topic, state.turn + 1
         draft.sends += 1
-        began_ns = clock.monotonic_ns()
-        hosts = Host.of_address(f"{self.machine.host}:0"), Host.of_address(broker.address)
+        began_ns = user.now_ns
+        hosts = Host.of_address(f"{user.machine.host}:0"), Host.of_address(broker.address)
         puts = [self._make_put(draft, each, queue_id, began_ns, hosts) for each in draft.messages]
-        ledger, refusal = account.ledger, draft.refusal(puts, self.plan)
+        ledger, refusal = account.ledger, draft.refusal(puts, user.plan)
         for put in puts:
             ledger.record_request(put)
         if draft.behaviour is not None:
             ledger.transactions.add_transaction(puts[0].name, draft.behaviour).is_insisted_on = self.producer.insists
         asked_in = ledger.life
         try:
-            self.machine.die_by_chance("in a send")
-            command = send_command(draft, puts, self.plan.queues_per_topic)
-            response = self.routes.client(broker).invoke(command, self.plan.broker.send_timeout_ms)
+            user.machine.die_by_chance("in a send")
+            command = send_command(draft, puts, user.plan.queues_per_topic)
+            response = user.routes.client(broker).invoke(command, user.plan.broker.send_timeout_ms)
         except OSError:
             return False
         finally:
             for put in puts:
                 put.over_in = ledger.life
-        now_ns = clock.monotonic_ns()
-        self.report(note_answer(account, puts, response, refusal, asked_in=asked_in, now_ns=now_ns))
+        now_ns = user.now_ns
+        user.run.report(note_answer(account, puts, response, refusal, asked_in=asked_in, now_ns=now_ns))
         if refusal is not None and response.code in (ResponseCode.MESSAGE_ILLEGAL, ResponseCode.NO_PERMISSION):
             account.hits["refused for good"] += 1
             return True

@@ -16,16 +16,8 @@ from ....store.formats.host import Host
 from ...claims.machine import DELAYS_MS
 from ...oracle.reader import LogRecord, ReadRecord
 from ...oracle.returned import FIRST_LEVEL, RetrySend, SendBackRequest
-from .answers import PULLED, TimedPull, check_pull
 from .broker_user import BrokerUser, RunOfUsers
-from .commands import (
-    HEARTBEAT_MS,
-    consumer_heartbeat,
-    pull_command,
-    pulled_records,
-    retry_send_command,
-    send_back_command,
-)
+from .commands import HEARTBEAT_MS, consumer_heartbeat, retry_send_command, send_back_command
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
 
@@ -80,20 +72,10 @@ class RetryConsumer(BrokerUser):
 
     def _pull_once(self, queue: BrokerQueue, position: int) -> int:
         """Pull and process messages. Return the next offset."""
-        account, most = self.run.accounts[queue.broker], self.plan.broker.pull_messages_max
-        command = pull_command(*queue.queue, position, EVERYTHING, most=most, suspend_ms=_SUSPEND_MS, group=GROUP)
-        before = account.pulls.known_bounds(queue.queue)
-        reply = self.ask(queue.broker, command, _SUSPEND_MS + 3_000)
-        if reply is None:
+        pulled = self.pull(queue.broker, queue.queue, position, _SUSPEND_MS, GROUP)
+        if pulled is None:
             return position
-        readings = list(pulled_records(reply.response.body)) if reply.is_success else []
-        if reply.is_of_this_life:
-            asked = queue.queue, position, self.machine.host, _SUSPEND_MS, reply.asked_ns, reply.sent_ns
-            self.run.report(TimedPull(*asked).check_times(account, reply.response, reply.answered_ns))
-            given = [record.queue_offset for record, _ in readings]
-            self.run.report(check_pull(account, queue.queue, position, reply.response, before, EVERYTHING, given, most))
-        if reply.response.code in PULLED:
-            account.ledger.groups.add(GROUP)
+        _, reply, readings = pulled
         if reply.response.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
             return reply.field("nextBeginOffset")
         if not reply.is_success:

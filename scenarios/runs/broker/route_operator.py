@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from ....store.broker.requests import RequestCode
 from ....store.broker.topic_names import AUTO_CREATE_TOPIC
-from ....store.formats.remoting.command import RemotingCommand
 from .broker_user import BrokerUser, RunOfUsers
-from .commands import route_command
+from .commands import make_request, route_command
 from .routes import BrokerAddress
 
 ROUTE_OPERATORS_NET = 116
@@ -53,20 +52,16 @@ class RouteOperator(BrokerUser):
                 self._set_writeable(name_server, broker, writeable=True)
             elif stream.chance(_DELETE_CHANCE, "deletes a topic"):
                 topic = stream.choice(self.run.topics, "topic")
-                fields = {"topic": topic}
-                self.ask_name_server(
-                    name_server, RemotingCommand(RequestCode.DELETE_TOPIC_IN_NAMESRV, 0, ext_fields=fields)
-                )
+                self.ask_name_server(name_server, make_request(RequestCode.DELETE_TOPIC_IN_NAMESRV, topic=topic))
             else:
                 self._set_writeable(name_server, stream.choice(sorted(self.run.accounts), "broker"), writeable=False)
             for _ in range(_LOOKS):
-                self.ask_name_server(
-                    name_server, route_command(stream.choice((*self.run.topics, AUTO_CREATE_TOPIC), "route"))
-                )
+                topic = stream.choice((*self.run.topics, AUTO_CREATE_TOPIC), "route")
+                self.ask_name_server(name_server, route_command(topic))
                 self.rest(stream.choice(_PAUSES_MS, "pause before a look"))
 
     def _set_writeable(self, name_server: BrokerAddress, broker: str, *, writeable: bool) -> None:
         self._closed[name_server, broker] = None
         code = RequestCode.ADD_WRITE_PERM_OF_BROKER if writeable else RequestCode.WIPE_WRITE_PERM_OF_BROKER
-        if self.ask_name_server(name_server, RemotingCommand(code, 0, ext_fields={"brokerName": broker})) and writeable:
+        if self.ask_name_server(name_server, make_request(code, brokerName=broker)) and writeable:
             del self._closed[name_server, broker]

@@ -24,8 +24,8 @@ from ..execution import HEAL, HEAL_MESSAGES_EACH
 from ..machines import OFF
 from .broker_node import BrokerNode
 from .broker_settings import REGISTER_MS
+from .broker_user import ANSWER_MS
 from .brokers_and_clients import BrokersAndClients
-from .consumer import PATIENCE_MS
 from .group_member import SETTLE_MS as MEMBERS_SETTLE_MS
 from .routes import NAME_SERVER_MS, ROUTES_MS
 
@@ -42,7 +42,7 @@ def _step_ms_max(plan: Plan) -> int:
     timeout. The next request needs a new connection, and may wait for a flush.
     """
     broker, pauses = plan.broker, plan.pauses
-    patience_ms = max(broker.send_timeout_ms, broker.suspend_ms + PATIENCE_MS) + CONNECT_MS
+    patience_ms = max(broker.send_timeout_ms, broker.suspend_ms + ANSWER_MS) + CONNECT_MS
     step_ms = (pauses.ms_max if pauses.chance else 0) + 2 * patience_ms
     if plan.cluster.slaves or plan.broker.masters > 1:  # the time until routes contain all brokers again
         step_ms += REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS
@@ -254,9 +254,7 @@ class BrokerRun(BrokersAndClients):
             client_machine.stop_deaths()
         for producer in self._producers:
             producer.insist()
-        for consumer in self._consumers:
-            consumer.insists = True
-        for user in self._users:
+        for user in (*self._consumers, *self._users):
             user.insists = True
 
     def _needs_restart(self, node: BrokerNode) -> bool:

@@ -8,6 +8,7 @@ processor into an answer, so unexpected exceptions are reported here. `watched_r
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 
 from ....faults.disk.disk import Disk
@@ -31,40 +32,32 @@ _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEN
 _FORESEEN = (RequestRefusedError, StoreError, OSError)
 
 
+@dataclass(slots=True, eq=False)
 class WatchedRequests:
     """The requests since the broker's last start. Invariant: `_waiting` has the sends with a pending late answer."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        kernel: Kernel,
-        store: MessageStore,
-        disk: Disk,
-        report: Callable[[Iterable[Violation]], None],
-        expired_to: Callable[[], int],
-        paused_ns: Callable[[int], int],
-        own: OwnBroker,
-        find_tables: FindTables,
-    ) -> None:
-        """paused_ns: returns the sum of all pauses since a time. own, find_tables: as for `WatchedRoutes`."""
-        self._paused_ns = paused_ns
-        self._kernel = kernel
-        self._store = store
-        self._disk = disk
-        self._report = report
-        self._expired_to = expired_to
-        self._own = own
-        self._find_tables = find_tables
-        self._plan = plan
-        after_ms = plan.broker_settings.accepts_sends_after_ms
-        self._begin_ms = kernel.wall_start_ms + after_ms if after_ms else 0
+    _plan: Plan
+    _kernel: Kernel
+    _store: MessageStore
+    _disk: Disk
+    _report: Callable[[Iterable[Violation]], None]
+    _expired_to: Callable[[], int]
+    _paused_ns: Callable[[int], int]
+    """Returns the sum of all pauses since a time."""
+    _own: OwnBroker
+    _find_tables: FindTables
+    _waiting: dict[LateResponse, int] = field(default_factory=dict, init=False)
+    """Pending answer -> arrival of its request, in virtual time."""
+    _pulls: dict[tuple[Channel, int], tuple[int, int]] = field(default_factory=dict, init=False)
+    """Connection and number of an unanswered pull -> its arrival in virtual ns, and the hold time in ms."""
+    _of_host: Counter[str] = field(default_factory=Counter, init=False)
+    """Host -> number of requests that pools with a limit per host process for it."""
+
+    @property
+    def _begin_ms(self) -> int:
         """startAcceptSendRequestTimeStamp."""
-        self._waiting: dict[LateResponse, int] = {}
-        """Pending answer -> arrival of its request, in virtual time."""
-        self._pulls: dict[tuple[Channel, int], tuple[int, int]] = {}
-        """Connection and number of an unanswered pull -> its arrival in virtual ns, and the hold time in ms."""
-        self._of_host: Counter[str] = Counter()
-        """Host -> number of requests that pools with a limit per host process for it."""
+        after_ms = self._plan.broker_settings.accepts_sends_after_ms
+        return self._kernel.wall_start_ms + after_ms if after_ms else 0
 
     def judged_routes(self, routes: Routes, held: PullRequestHoldService) -> Routes:
         answer = held.answer

@@ -1,6 +1,7 @@
 """Watched routes: checks a name server's answers against the requests of brokers and operators that it has executed."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, TypeGuard
 
@@ -32,31 +33,26 @@ class OwnBroker(NamedTuple):
     has_topic: Callable[[str], bool]
 
 
+@dataclass(slots=True, eq=False)
 class WatchedRoutes:
     """The registrations at one name server since its start, and its answers about routes.
 
     process: executes a request. report: takes violations in a task of a processor. own: the broker that contains the
-    name server. registered_ms: the time limit until a broker's change is registered, None without
-    one.
+    name server. registered_ms: the time limit until a broker's change is registered, None without one.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        now_ns: Callable[[], int],
-        report: Callable[[list[Violation]], None],
-        own: OwnBroker,
-        find_tables: FindTables,
-        registered_ms: int | None,
-    ) -> None:
-        self._process = process
-        self._now_ns = now_ns
-        self._report = report
-        self._find_tables = find_tables
-        self._registered_ms = registered_ms
-        self._own = own
-        self._registrations = Registrations(own.name)
-        self.judges: dict[int, Process] = {
+    _process: Process
+    _now_ns: Callable[[], int]
+    _report: Callable[[list[Violation]], None]
+    _own: OwnBroker
+    _find_tables: FindTables
+    _registered_ms: int | None
+    _registrations: Registrations = field(init=False)
+    judges: dict[int, Process] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._registrations = Registrations(self._own.name)
+        self.judges = {
             RequestCode.REGISTER_BROKER: partial(self._process_change, registers=True),
             RequestCode.UNREGISTER_BROKER: partial(self._process_change, registers=False),
             RequestCode.WIPE_WRITE_PERM_OF_BROKER: partial(self._process_permission, closes=True),

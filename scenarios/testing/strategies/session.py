@@ -131,10 +131,8 @@ class StoreSession:
         stream = self._choices.stream(f"life-{self.lives - 1}/consumer-0")
 
         def pull() -> None:
-            assert self._disk is not None, "it is running"
-            store, report = self._opened_store(), self._judge.report
-            consumer = Consumer(self._plan, self._kernel, store, self._disk, self.ledger, stream, report, "G0")
-            consumer.walk_queue(None, lambda: False)
+            assert self._traffic is not None, "it is running"
+            Consumer(*self._traffic.seat, stream, "G0").walk_queue(None, lambda: False)
 
         return self._run_step(pull)
 
@@ -149,11 +147,8 @@ class StoreSession:
         life, stream = self.lives - 1, self._choices.stream(f"life-{self.lives - 1}/seeker-0")
 
         def query() -> None:
-            assert self._disk is not None, "it is running"
-            seeker = KeySearcher(
-                self._plan, life, self._opened_store(), self._disk, self.ledger, stream, self._judge.report
-            )
-            seeker.search_once(max(self._puts, 1))
+            assert self._traffic is not None, "it is running"
+            KeySearcher(*self._traffic.seat, life, stream).search_once(max(self._puts, 1))
 
         return self._run_step(query)
 
@@ -219,9 +214,8 @@ class StoreSession:
             self._judge.report_and_stop("START", text, "load", "", "", detail=f"raised in {place_of(error)}")
         self._store = store
         self._judge.judge_recovery(store, disk)
-        self._traffic = Traffic(
-            self._plan, self.lives - 1, self._kernel, store, disk, self.ledger, self._judge.report, self._choices.stream
-        )
+        seat = self._plan, store, disk, self.ledger, self._judge.report
+        self._traffic = Traffic(*seat, self.lives - 1, self._choices.stream)
         store.start()
 
     def _opened_store(self) -> MessageStore:

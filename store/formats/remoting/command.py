@@ -191,13 +191,8 @@ def _decode_fields(raw: bytes, at: int, file: str, offset: int) -> dict[str, str
     while at < len(raw):
         key_at = at + _KEY_LENGTH.size
         if key_at + _LENGTH.size > len(raw):
-            raise CorruptFileError(
-                file,
-                offset + at,
-                "keyLength",
-                f"a field, {_KEY_LENGTH.size + _LENGTH.size} bytes or more",
-                f"{len(raw) - at} bytes",
-            )
+            least, found = _KEY_LENGTH.size + _LENGTH.size, f"{len(raw) - at} bytes"
+            raise CorruptFileError(file, offset + at, "keyLength", f"a field, {least} bytes or more", found)
         (key_bytes,) = _KEY_LENGTH.unpack_from(raw, at)
         key_end = _length_prefixed_end(raw, at, _LENGTH.size, key_bytes, "keyLength", file, offset, _KEY_LENGTH.size)
         (value_bytes,) = _LENGTH.unpack_from(raw, key_end)
@@ -269,17 +264,8 @@ def _decode_plain_json(raw: bytes, body: bytes) -> RemotingCommand | None:
     numbers = header.code, header.opaque, header.flag or 0, header.version or 0
     if min(numbers) < _INT_MIN or max(numbers) > _INT_MAX:
         return None
-    return RemotingCommand(
-        header.code,
-        header.opaque,
-        header.flag or 0,
-        _LANGUAGE_CODES[language],
-        header.version or 0,
-        header.remark,
-        fields,
-        body,
-        _JSON,
-    )
+    code, opaque, flag, version = numbers
+    return RemotingCommand(code, opaque, flag, _LANGUAGE_CODES[language], version, header.remark, fields, body, _JSON)
 
 
 def _decode_any_json(raw: bytes, body: bytes, file: str, offset: int) -> RemotingCommand:

@@ -39,7 +39,7 @@ def traffic_of(plan: Plan, seed: str = "1", messages_each: int = 20) -> tuple[Le
             store = MessageStore(world_of(machine, disk), config_of(plan))
             store.load()
             store.start()
-            Traffic(plan, 0, kernel, store, disk, ledger, report, choices.stream).run(messages_each)
+            Traffic(plan, store, disk, ledger, report, 0, choices.stream).run(messages_each)
             store.shutdown()
 
         kernel.run(machine, body, time_limit_ns=3600 * 10**9)

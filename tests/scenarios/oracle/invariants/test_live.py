@@ -234,7 +234,7 @@ def test_a_put_that_does_not_wait_for_the_flush_has_no_flush_timeout(
     assert flush_wait_violations(short_timeout_plan.replace(sync_flush=False), put, 9_000) == []
     assert flush_wait_violations(short_timeout_plan, replace(put, wait=False), 9_000) == []
     refused = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-    assert live.check_flush_wait(short_timeout_plan, put, refused, 9_000) == ()
+    assert list(live.check_flush_wait(short_timeout_plan, put, refused, 9_000)) == []
 
 
 def test_flush_waits_are_not_judged_in_runs_with_clock_steps(short_timeout_plan: Plan, evidence: Evidence) -> None:

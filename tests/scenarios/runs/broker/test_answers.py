@@ -10,7 +10,7 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.pull_times import PullTimes
 from tornlog.scenarios.oracle.put_entry import PLAIN, ProducerKnowledge, PutEntry
 from tornlog.scenarios.runs.broker.account import BrokerAccount
-from tornlog.scenarios.runs.broker.answers import TimedPull, check_pull, note_answer
+from tornlog.scenarios.runs.broker.answers import TimedPull, note_answer
 from tornlog.scenarios.runs.broker.message_options import EVERYTHING
 from tornlog.store.broker.requests import ResponseCode
 from tornlog.store.formats.host import Host, encode_message_id
@@ -113,7 +113,8 @@ def test_the_code_of_a_pull_follows_from_its_status(code: ResponseCode, *, is_wr
     fields = {"minOffset": "0", "nextBeginOffset": "0", "maxOffset": "0"}
     response = RemotingCommand(code, 0, remark="NO_MESSAGE_IN_QUEUE", ext_fields=fields)
     account = BrokerAccount(Ledger(), sync_flush=False)
-    found = [each.field for each in check_pull(account, ("T0", 0), 0, response, QueueBounds(0, 0), EVERYTHING)]
+    pull = TimedPull(("T0", 0), 0, "10.0.0.30", 0, QueueBounds(0, 0), began_ns=0, sent_ns=0)
+    found = [each.field for each in pull.check_answer(account, response, 0, EVERYTHING)]
     assert found == ["code"] * is_wrong
 
 
@@ -129,7 +130,7 @@ def test_a_pull_whose_file_has_expired_may_be_answered_at_once_but_not_late(
 ) -> None:
     plan = quiet_plan.replace(broker={"serves": True})
     account = BrokerAccount(Ledger(), False, pull_times=PullTimes(plan))
-    pull = TimedPull(("T0", 0), 6, "10.0.0.30", suspend_ms=100, began_ns=0, sent_ns=0)
+    pull = TimedPull(("T0", 0), 6, "10.0.0.30", 100, QueueBounds(0, 0), began_ns=0, sent_ns=0)
     response = RemotingCommand(ResponseCode.PULL_NOT_FOUND, 0, remark=status.value)
 
     found = {ms: bool(list(pull.check_times(account, response, ms * 1_000_000))) for ms in is_wrong_after}

@@ -13,6 +13,7 @@ from tornlog.scenarios.oracle.put_entry import PLAIN
 from tornlog.scenarios.oracle.reader import LogRecord, ReadRecord
 from tornlog.scenarios.oracle.recovered import RecoveredStore
 from tornlog.scenarios.runs.broker.account import BrokerAccount
+from tornlog.scenarios.runs.broker.broker_user import ANSWER_MS, RunOfUsers
 from tornlog.scenarios.runs.broker.client_machine import ClientMachine
 from tornlog.scenarios.runs.broker.consumer import BrokerConsumer, BrokerQueue
 from tornlog.scenarios.runs.broker.message_options import Subscription
@@ -40,27 +41,29 @@ def run_consumer(
     choices, reported = Choices("a consumer"), list[Violation]()
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     director, network = kernel.create_machine("director"), SimNetwork(kernel)
-    machine = ClientMachine(
-        kernel, director, network, choices.stream("machine"), name="consumer-0", host="10.0.0.30", death_chance=0.0
-    )
+
+    def make_machine(name: str, number: int) -> ClientMachine:
+        stream, host = choices.stream("machine"), f"10.0.0.{number}"
+        return ClientMachine(kernel, director, network, stream, name=name, host=host, death_chance=0.0)
 
     def routes(world: World) -> Routes:
         return Routes(world, [], account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"), report=reported.extend)
 
     class Answered(BrokerConsumer):
-        def _send_timed_request(
-            self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
+        def send(
+            self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int = ANSWER_MS
         ) -> tuple[RemotingCommand | None, int]:
             return answer(command), 0
 
     def report(violations: Iterable[Violation]) -> None:
         reported.extend(violations)
 
-    def no_store(_: BrokerAddress) -> None:
+    def no_store(_: object) -> None:
         return None
 
     def conduct() -> None:
-        look(Answered(plan, machine, routes, {BROKER: account}, [QUEUE], choices.stream("sent back"), report, no_store))
+        accounts, at = {BROKER: account}, (choices.stream, report, no_store, no_store, lambda: kernel.now_ns)
+        look(Answered(RunOfUsers(plan, accounts, make_machine, routes, *at), 0, [QUEUE]))
         director.tasks.sleep(conduct_ms)
 
     kernel.run(director, conduct, time_limit_ns=3600 * 10**9)

@@ -9,6 +9,7 @@ from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.pull_times import PullTimes, late_ms_max
 from tornlog.scenarios.runs.broker.account import BrokerAccount
+from tornlog.scenarios.runs.broker.broker_user import RunOfUsers
 from tornlog.scenarios.runs.broker.client_machine import ClientMachine
 from tornlog.scenarios.runs.broker.consumer import BrokerQueue
 from tornlog.scenarios.runs.broker.message_options import EVERYTHING
@@ -45,11 +46,20 @@ class Asked:
         choices = Choices("tailing")
         kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
         director, network = kernel.create_machine("director"), SimNetwork(kernel)
-        stream = choices.stream("machine")
-        machine = ClientMachine(kernel, director, network, stream, name="tail", host="10.0.0.50", death_chance=0.0)
+
+        def make_machine(name: str, number: int) -> ClientMachine:
+            stream, host = choices.stream("machine"), f"10.0.0.{number}"
+            return ClientMachine(kernel, director, network, stream, name=name, host=host, death_chance=0.0)
+
+        def no_store(_: object) -> None:
+            return None
 
         def conduct() -> None:
-            TailingConsumer(self._plan, machine, self._routes, self.account, QUEUE, "watchers", self._report)
+            accounts, streams, stores = {BROKER: self.account}, choices.stream, (no_store, no_store)
+            run = RunOfUsers(
+                self._plan, accounts, make_machine, self._routes, streams, self._report, *stores, lambda: kernel.now_ns
+            )
+            TailingConsumer(run, 0, [QUEUE])
             director.tasks.sleep(conduct_ms)
 
         kernel.run(director, conduct, time_limit_ns=3600 * 10**9)
@@ -91,7 +101,7 @@ def test_a_tailing_consumer_starts_at_the_end_and_continues_after_its_messages(p
     asked.run(4)
 
     assert asked.pulls[:3] == ["7", "8", "9"]
-    assert asked.account.ledger.groups == {"watchers"}
+    assert asked.account.ledger.groups == {"tailing-0"}
     assert not asked.reported
 
 
