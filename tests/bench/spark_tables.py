@@ -158,7 +158,7 @@ def queries(spark: SparkSession, pool: ProcessPoolExecutor) -> dict[str, Callabl
         "all columns" + _BY_HAND: partial(by_hand, pool, only_topic=False),
         "topic": lambda log: by_topic(table(log, columns="topic")),
         "topic" + _BY_HAND: partial(by_hand, pool, only_topic=True),
-        "select topic": lambda log: by_topic(table(log).select("topic")),
+        "a selected column": lambda log: by_topic(table(log).select("topic")),
         "count()": lambda log: table(log).count(),
         "count(), one column": lambda log: table(log, columns="physical_offset").count(),
         "one queue": lambda log: by_topic(table(log, where=one_queue)) * _TOPICS,
