@@ -171,15 +171,16 @@ def _scan_entries(
     for first, behind in pairwise([0, *cuts.tolist(), len(starts)]):
         at, stop = int(starts[first]), int(stops[behind - 1])
         while at < stop:
-            some, at, error = scanner.scan(view[:stop], at, stop, segment.base_offset + origin)
-            if error is not None or not len(some):
+            scan = scanner.scan(view[:stop], at, stop, segment.base_offset + origin)
+            if scan.error is not None or not len(scan.starts):
                 raise ContradictedError
-            found.append(some)
+            at = scan.end
+            found.append(scan.starts)
     there = np.concatenate(found)
     if not np.array_equal(there[np.isin(there, starts, assume_unique=True)], starts):
         raise ContradictedError
     for some in pieces_of(starts, _PIECE_BYTES):
-        yield SegmentSlice(segment, view, origin, some, is_proven=True)
+        yield SegmentSlice(segment, view, origin, starts[some], is_proven=True)
 
 
 def _scan_gap(directory: StoreDirectory, gap: LogRange, *, is_at_end: bool) -> Iterator[SegmentSlice]:

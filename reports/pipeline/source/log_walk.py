@@ -150,11 +150,11 @@ class LogWalk:
         scanner, windows = RecordScanner(segment.path), RecordWindows(self._directory, segment)
         while position < segment.size_bytes:
             view, origin = windows.at(position, WINDOW_BYTES)
-            starts, behind, _ = scanner.scan(view, position - origin, len(view), segment.base_offset + origin)
-            if not len(starts):
+            scan = scanner.scan(view, position - origin, len(view), segment.base_offset + origin)
+            if not len(scan.starts):
                 return
-            yield SegmentSlice(segment, view, origin, starts, is_proven=True)
-            position = origin + behind
+            yield SegmentSlice(segment, view, origin, scan.starts, is_proven=True)
+            position = origin + scan.end
 
     def undamaged_records_between(self, low: int, high: int, *, is_boundary: bool) -> Iterator[SegmentSlice]:
         """Yield the undamaged records between two log offsets. The last record ends at `high`.

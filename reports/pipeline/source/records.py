@@ -6,8 +6,10 @@ contain such bytes; an entry in the record's queue proves that they are a record
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from ....store.errors import CorruptFileError
 from ....store.formats.columns import ROWS_MAX, PlainRecords
@@ -17,9 +19,24 @@ from ....store.real.native import load_core
 from .columns import LOOKS_MAX, Reason, pause_for_writes
 from .directory import NEAR_BYTES, WINDOW_BYTES, StoreDirectory, StoreFile
 from .log_ranges import LogRange, RangeStart, RecordWindows, next_candidate, whole_record_at
-from .segment_slice import Array, SegmentSlice, pieces_of
+from .segment_slice import Array, ScannedTopics, SegmentSlice, pieces_of
 
 _QUEUES_MAX = 1 << 16
+_NO_QUEUE = -1
+_NAMES_MAX = 1 << 10
+"""With more queues, users of the topics would spend more time on topics that a slice does not have."""
+
+
+class RecordScan(NamedTuple):
+    """The records that one scan found."""
+
+    starts: Array
+    end: int
+    """The position after the last record."""
+    error: CorruptFileError | None
+    """The error that ended the scan."""
+    topics: ScannedTopics | None
+    """None if a record has no queue, or without the compiled core."""
 
 
 class RecordScanner:
@@ -29,34 +46,49 @@ class RecordScanner:
         core = load_core()
         self._file = file
         self._plain = None if core is None else PlainRecords(core)
+        self._names = pa.array([], pa.string())
+        """The topic of each registered queue, or of the first of them."""
 
-    def scan(
-        self, view: memoryview, at: int, stop: int, base_offset: int
-    ) -> tuple[Array, int, CorruptFileError | None]:
-        """Return the starts of the next records, the position after the last record, and the error that ended the scan.
+    def scan(self, view: memoryview, at: int, stop: int, base_offset: int) -> RecordScan:
+        """Find the next records.
 
         A scan returns at most about ROWS_MAX records that start before `stop`. A record that extends past the view is
         an error only if it is the first record. base_offset: log offset of the first byte of the view.
         """
-        found, rows, error = list[Array](), 0, None
+        found, queues, rows, error, plain = list[Array](), list[Array](), 0, None, self._plain
+        if plain is not None and len(plain.queues) >= _QUEUES_MAX:
+            plain.forget_queues()
+            self._names = self._names[:0]
         while at < stop and rows < ROWS_MAX and error is None:
-            plain = self._plain
             if plain is not None and plain.scan(view[:stop], at, base_offset, check_crc=True):
                 some = np.array(plain.column("physical_offset")) - base_offset
+                queues.append(np.array(plain.column("queue")))
                 behind = plain.end
             else:
-                some, behind, error = self._scan_in_python(view, at, stop, base_offset)
+                some, behind, error = self._scan_in_python(view, at, stop, base_offset, queues)
                 if not len(some):
                     break
             found.append(some)
             rows += len(some)
             at = behind
-        return np.concatenate(found) if found else np.empty(0, np.int64), at, error
+        starts = np.concatenate(found) if found else np.empty(0, np.int64)
+        return RecordScan(starts, at, error, self._topics_of(queues))
+
+    def _topics_of(self, queues: list[Array]) -> ScannedTopics | None:
+        plain = self._plain
+        if plain is None or not queues or len(plain.queues) > _NAMES_MAX:
+            return None
+        codes = np.concatenate(queues)
+        if (codes == _NO_QUEUE).any():
+            return None
+        if len(self._names) < len(plain.queues):
+            self._names = pa.array([topic for topic, _ in plain.queues], pa.string())
+        return ScannedTopics(codes, self._names)
 
     def _scan_in_python(
-        self, view: memoryview, at: int, stop: int, base_offset: int
+        self, view: memoryview, at: int, stop: int, base_offset: int, queues: list[Array]
     ) -> tuple[Array, int, CorruptFileError | None]:
-        """If the compiled core is installed, scan only one record; the core scans the next ones."""
+        """If the compiled core is installed, scan only one record, and add its queue; the core scans the next ones."""
         starts, behind, plain = list[int](), at, self._plain
         scan = scan_records(view, at, len(view), file=self._file, base_offset=base_offset, check_crc=True)
         try:
@@ -64,9 +96,8 @@ class RecordScanner:
                 starts.append(behind)
                 behind += record.size_bytes
                 if plain is not None:
-                    if len(plain.queues) >= _QUEUES_MAX:
-                        plain.forget_queues()
-                    plain.register_queue(record.topic, record.queue_id)
+                    number = plain.register_queue(record.topic, record.queue_id)
+                    queues.append(np.array([_NO_QUEUE if number is None else number]))
                 if plain is not None or behind >= stop or len(starts) == ROWS_MAX:
                     break
         except CorruptFileError as found:
@@ -117,16 +148,19 @@ class RangeReader:
             window_bytes = min(self._window_bytes, self._range.end - self.position)
             view, origin = self._windows.at(self.position, window_bytes)
             stop, base_offset = self._range.end - origin, self._segment.base_offset + origin
-            starts, behind, error = self._scanner.scan(view, self.position - origin, stop, base_offset)
-            if len(starts):
-                assert self.position < origin + behind, (self.position, origin + behind)
-                self.position = origin + behind
+            scan = self._scanner.scan(view, self.position - origin, stop, base_offset)
+            if len(scan.starts):
+                assert self.position < origin + scan.end, (self.position, origin + scan.end)
+                self.position = origin + scan.end
                 self._window_bytes = min(2 * self._window_bytes, WINDOW_BYTES)
-                for some in pieces_of(starts, _PIECE_BYTES):
-                    yield SegmentSlice(self._segment, view, origin, some, self._is_proven)
-            elif error is not None:
-                if self._is_settled(Reason.from_error(error)):
-                    yield from self._skip_damage(view, origin, error)
+                whole = SegmentSlice(
+                    self._segment, view, origin, scan.starts, self._is_proven, scanned_topics=scan.topics
+                )
+                for some in pieces_of(scan.starts, _PIECE_BYTES):
+                    yield whole.where(some)
+            elif scan.error is not None:
+                if self._is_settled(Reason.from_error(scan.error)):
+                    yield from self._skip_damage(view, origin, scan.error)
             else:
                 if is_closed_at(view, self.position - origin, self._segment.size_bytes - origin):
                     return

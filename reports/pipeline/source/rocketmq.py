@@ -3,8 +3,10 @@
 Sessions of `pipeline.spark` register the source. For other sessions call `spark.dataSource.register(RocketMQSource)`.
 """
 
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -88,6 +90,7 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:
             return  # Spark passes an empty partition if `partitions` returns none
+        _freeze_modules()
         yield from make_table(self._options).batches(partition.value, self._conditions)
 
 
@@ -97,6 +100,17 @@ class AdvisingReader(TableReader):
     def pushFilters(self, filters: "list[Filter]") -> "list[Filter]":  # noqa: N802
         print_advice_once(filters, self._options, make_table(self._options).condition_columns)
         return filters
+
+
+@cache
+def _freeze_modules() -> None:
+    """Exclude all objects that exist now from garbage collections, once per process.
+
+    Spark's worker collects garbage after each task. Visiting the objects of all modules would take longer than reading
+    a few MiB of the log.
+    """
+    gc.collect()  # otherwise present garbage would stay
+    gc.freeze()
 
 
 def make_table(options: SourceOptions) -> StoresTable:

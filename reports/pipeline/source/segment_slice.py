@@ -53,6 +53,15 @@ class Spans(NamedTuple):
     ends: Array
 
 
+class ScannedTopics(NamedTuple):
+    """The topics of records that a scan found."""
+
+    codes: Array
+    """Index of each record's topic in `names`."""
+    names: pa.Array
+    """Topics, possibly repeated."""
+
+
 class PropertyEntries(NamedTuple):
     """The properties of all records, in log order."""
 
@@ -75,13 +84,17 @@ class SegmentSlice:
     is_proven: bool
     damage: Reason | None = None
     """The damage, if the slice consists of one damaged record."""
+    scanned_topics: ScannedTopics | None = None
+    """Saves reading the topics again; None if the scan does not know them."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    def where(self, mask: Array) -> "SegmentSlice":
-        """Return the records that a mask or an index array selects."""
-        return replace(self, starts=self.starts[mask])
+    def where(self, mask: Array | slice) -> "SegmentSlice":
+        """Return the records that a mask, an index array or a slice selects."""
+        known = self.scanned_topics
+        known = None if known is None else known._replace(codes=known.codes[mask])
+        return replace(self, starts=self.starts[mask], scanned_topics=known)
 
     def number(self, name: str) -> Array:
         """Return a header field as int64."""
@@ -110,6 +123,9 @@ class SegmentSlice:
     @cached_property
     def topics(self) -> pa.DictionaryArray:
         """All topics are UTF-8, because a record with another topic counts as damage."""
+        if self.scanned_topics is not None:
+            assert len(self.scanned_topics.codes) == len(self), "columns of one table"
+            return pa.DictionaryArray.from_arrays(pa.array(self.scanned_topics.codes), self.scanned_topics.names)
         return self.bytes_of(self._topic_spans).cast(pa.string()).dictionary_encode()
 
     @cached_property
@@ -223,10 +239,10 @@ def _decode_properties(joined: pa.Array) -> PropertyEntries:
     return PropertyEntries(rows, names, pa.array([value for one in found for value in one.values()], pa.string()))
 
 
-def pieces_of(starts: Array, bytes_max: int) -> list[Array]:
+def pieces_of(starts: Array, bytes_max: int) -> list[slice]:
     """Divide starts into groups. A group spans at most `bytes_max` bytes or has a single start."""
     cuts = [0]
     while cuts[-1] < len(starts):
         first = cuts[-1]
         cuts.append(max(int(np.searchsorted(starts, starts[first] + bytes_max)), first + 1))
-    return [starts[begin:end] for begin, end in pairwise(cuts)]
+    return [slice(begin, end) for begin, end in pairwise(cuts)]
