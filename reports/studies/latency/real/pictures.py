@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from ....plotting import INK, KINDS, save_figure, save_table
 from ....quantities import count_text
-from ..pictures import distribution_axes
+from ..pictures import distribution_axes, write_at_curve
 from ..tables import Curve, curve_of
 from .file_system import SyncCosts, SyncRequests
 from .paired import PairedDifference
@@ -152,14 +152,7 @@ def _write_cause_at_knee(axes: Axes, one: CellTurns, curve: Curve, colour: str) 
         return
     cause = max(sorted(total), key=lambda name: total[name])
     axes.plot([curve.us[place]], [curve.share[place]], "o", color=colour, ms=4)
-    axes.annotate(
-        _CAUSE_TEXTS.get(cause, cause),
-        (curve.us[place], curve.share[place]),
-        xytext=(8, 4),
-        textcoords="offset points",
-        fontsize=8,
-        color=colour,
-    )
+    write_at_curve(axes, curve, place, _CAUSE_TEXTS.get(cause, cause), colour, (8, 4))
 
 
 def _draw_throughput(axes: Axes, cells: Sequence[CellTurns]) -> None:
