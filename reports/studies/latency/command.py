@@ -30,7 +30,7 @@ from .here import LatencyComparison, compare_turns, measure_here
 from .real.command import measure_conditions, size_named
 from .real.turns import TurnPlan, conditions_with
 from .simulated import DISKS, PRODUCERS, LatencySeries, grid_cells, group_commit, measure_grid, rollover, slow_syncs
-from .tables import HEADER, grid_rows, here_rows, print_here, print_rows
+from .tables import HEADER, grid_rows, here_rows, print_here, print_rows, slowest_text
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -99,6 +99,8 @@ def latency(
         write_json(json_file, _document(rows, comparisons, files))
     if json_file != "-":
         print_rows(OUT, grid_rows(measured))
+        if measured:
+            OUT.print(slowest_text(measured), soft_wrap=True)
         print_here(OUT, comparisons)
         print_paths(files)
     written.exit(EXIT_HELD)

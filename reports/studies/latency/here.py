@@ -40,10 +40,13 @@ class ClockedFiles:
     log_syncs_ns: durations of the commit log's syncs, in order. stalls: delayed writes to memory-mapped files.
     """
 
-    def __init__(self, sleep_seconds: float | None = None) -> None:
-        """sleep_seconds: duration of the sleep that replaces a sync; None: real syncs."""
+    def __init__(self, sleep_seconds: float | None = None, *, times_stores: bool = True) -> None:
+        """sleep_seconds: duration of the sleep that replaces a sync; None: real syncs. times_stores: whether stores may
+        be timed. If not, the store's core in C appends to the log by itself, as it does with plain files.
+        """
         self._files = RealFiles()
         self.sleep_seconds = sleep_seconds
+        self.times_stores = times_stores
         self.log_syncs_ns = array("q")
         self.stalls = FileStalls()
 
@@ -84,6 +87,8 @@ class ClockedMappedFile:
         names = ["view", "readable", "pwrite", "mlock", "munlock", "advise_will_need", "advise_dont_need", "close"]
         if files.sleep_seconds is not None:
             names.append("store")  # two looks at the clock would slow down a put by a third, and its stalls are unused
+        if not files.times_stores:
+            names.append("pages")
         for name in names:
             setattr(self, name, getattr(mapped, name))  # bound once, because __getattr__ would slow down calls
 

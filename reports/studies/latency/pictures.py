@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from ...plotting import KINDS, label_durations, save_figure, save_table
@@ -155,17 +157,32 @@ def conditions_figure(measured: Sequence[LatencySeries]) -> Figure:
 
 
 def _write_cause(axes: Axes, one: LatencySeries, curve: Curve) -> None:
-    """Write the cause for which the slowest puts waited longest beside the end of their curve."""
+    """Write the cause for which the slowest puts waited longest left of the end of their curve."""
     if curve.us[-1] > _EXPLAINED_US:
-        axes.annotate(
-            main_cause(one.series),
-            (curve.us[-1], curve.share[-1]),
-            xytext=(-7, 3),
-            textcoords="offset points",
-            ha="right",
-            fontsize=8,
-            color=_COLOURS[one.setup.flush],
-        )
+        write_at_curve(axes, curve, -1, main_cause(one.series), _COLOURS[one.setup.flush], (-7, 3), ha="right")
+
+
+def write_at_curve(
+    axes: Axes,
+    curve: Curve,
+    place: int,
+    text: str,
+    colour: str,
+    offset: tuple[int, int],
+    *,
+    ha: Literal["left", "right"] = "left",
+) -> None:
+    """Write a text near a point of a curve, with a white edge, because other curves may cross it."""
+    axes.annotate(
+        text,
+        (curve.us[place], curve.share[place]),
+        xytext=offset,
+        textcoords="offset points",
+        fontsize=8,
+        color=colour,
+        path_effects=[withStroke(linewidth=2.5, foreground="white")],
+        ha=ha,
+    )
 
 
 def _offered_rate_text(mine: Sequence[LatencySeries]) -> str:

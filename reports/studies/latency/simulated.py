@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ....faults.devices.drives import MODELS
 from ....sim.machine import WaitReason
 from ....sim.policies.random_walk import RoundRobin
+from ....sim.process import collect_garbage_at_end
 from ....store.message_store import MessageStore
 from .conditions import (
     CONDITIONS,
@@ -95,7 +96,7 @@ def simulate(
     runs before the first arrival. The same arguments give the same series.
     """
     kernel = RecordingKernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60)
-    with kernel:
+    with collect_garbage_at_end(), kernel:
         run = _SimulatedSeries(setup, LatencyMachine(kernel, host, storage, setup.seed), faults)
         return kernel.run(
             run.on.machine, lambda: run.body(prepare, on_traffic, stalls, lead_ns), time_limit_ns=_TIME_LIMIT_NS

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from ...cli.console import plain_table
-from ...quantities import LATENCY_COLUMNS, duration_text, percentiles_us
+from ...quantities import LATENCY_COLUMNS, count_text, duration_text, percentiles_us
 from .here import LatencyComparison
 from .simulated import EffectSeries, LatencySeries, Series
 
@@ -51,6 +51,16 @@ def slowest_rows(measured: Iterable[LatencySeries]) -> Iterator[Row]:
             place = one.disk, one.condition, one.setup.flush, one.setup.producers
             for cause, ns in put.causes.items():
                 yield *place, round(put.arrived_ns / 1e6, 3), put.latency_ns / 1_000, cause, ns / 1_000
+
+
+def slowest_text(measured: Iterable[LatencySeries]) -> str:
+    """Return a sentence about the slowest put of all series and the causes of its latency."""
+    one = max(measured, key=lambda one: one.series.slowest[0].latency_ns)
+    put, setup = one.series.slowest[0], one.setup
+    place = f"{one.disk}, {one.condition}, {setup.flush}, {count_text(setup.producers, 'producer')}"
+    causes = ", ".join(f"{cause} {duration_text(ns / 1_000)}" for cause, ns in put.causes.items())
+    after, took = duration_text(put.arrived_ns / 1_000), duration_text(put.latency_ns / 1_000)
+    return f"the slowest put ({place}) arrived after {after} and took {took}: {causes}"
 
 
 def main_cause(series: Series) -> str:

@@ -15,6 +15,7 @@ from ....sim.choices import Choices
 from ....sim.kernel import Kernel
 from ....sim.machine import SimProcessor, WaitReason
 from ....sim.policies.random_walk import RoundRobin
+from ....sim.process import collect_garbage_at_end
 from ....store.message_store import MessageStore
 from ....store.world import Files, World
 from ..latency.host import HostCosts, HostTasks, PageFaultFiles
@@ -115,7 +116,7 @@ class TimedMachine:
 
 
 def run_timed(setup: TopicsSetup, host: HostCosts, model: DeviceModel, body: Callable[[TimedMachine], T]) -> T:
-    with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
+    with collect_garbage_at_end(), Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         machine = TimedMachine(setup, host, model, kernel)
         return kernel.run(machine.machine, lambda: body(machine), time_limit_ns=_TIME_LIMIT_NS)
 

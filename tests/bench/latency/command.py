@@ -6,11 +6,13 @@ from typing import Annotated
 import typer
 
 from tests.conformance.maven import JavaMissing
+from tornlog.reports.cli.console import with_progress
 from tornlog.reports.cli.options import JsonFile, PicturesDir
-from tornlog.reports.studies.latency.real.command import measure_conditions, size_named
-from tornlog.reports.studies.latency.real.model import MachineModel
+from tornlog.reports.studies.latency.real.command import measured_plan, report_turns, size_named
+from tornlog.reports.studies.latency.real.model import MachineModel, simulated_turns
 from tornlog.reports.studies.latency.real.turns import OWN_SOURCES, Source, TurnPlan, conditions_with
 
+from .measurement import MEASUREMENT_NAME, read_measurement, write_measurement
 from .real_source import VERSION, RealSource, real_store_program
 
 
@@ -27,6 +29,12 @@ def latency(
         Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Measure in DIR.")
     ] = None,
     model: Annotated[bool, typer.Option(help="Also simulate each turn on the disk measured in it.")] = True,
+    again: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Measure nothing: simulate and report this earlier measurement."
+        ),
+    ] = None,
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
@@ -34,6 +42,14 @@ def latency(
 
     The stores, their flush modes and all conditions alternate in short turns, over the same arrivals.
     """
+    if again is not None:
+        try:
+            plan, found, parts = read_measurement(again)
+        except (OSError, ValueError) as error:
+            raise typer.BadParameter(str(error), param_hint="--again") from error
+        simulated = (turn for each in parts.items() for turn in simulated_turns(plan, *each))
+        found += with_progress("simulating", simulated, len(parts) * len(plan.cells()) // len(plan.sources))
+        report_turns(plan, found, out, json_file)
     conditions = conditions_with(size_named(memory, "--memory"), size_named(load, "--load"))
     try:
         sources: dict[str, Source] = {**OWN_SOURCES, VERSION: RealSource(real_store_program())}
@@ -42,4 +58,6 @@ def latency(
     plan = TurnPlan(conditions, producers or [4], turns, seconds, sources=sources, seconds_max=60 * minutes)
     if model:
         plan = plan._replace(extra=MachineModel)
-    measure_conditions(plan, directory, out, json_file)
+    plan, found = measured_plan(plan, directory)
+    write_measurement(plan, found, out / MEASUREMENT_NAME)
+    report_turns(plan, found, out, json_file)

@@ -18,7 +18,7 @@ from .memory_limit import MemoryLimitUnavailable
 from .paired import paired_differences
 from .process import StoreProcessFailed
 from .tables import HEADER, PAIRED_HEADER, by_cell, cell_rows, notes, paired_rows, print_turns, sync_notes
-from .turns import TurnPlan, measure_turns
+from .turns import MeasuredTurn, TurnPlan, measure_turns
 
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
@@ -35,15 +35,24 @@ def size_named(text: str | None, option: str) -> int | None:
 
 def measure_conditions(plan: TurnPlan, directory: Path | None, out: Path, json_file: str | None) -> NoReturn:
     """Measure and report a plan below a directory, and exit."""
-    from .pictures import write_turns_files  # needs matplotlib
+    report_turns(*measured_plan(plan, directory), out, json_file)
 
+
+def measured_plan(plan: TurnPlan, directory: Path | None) -> tuple[TurnPlan, list[MeasuredTurn]]:
+    """Measure a plan below a directory. Return it with the costs of syncs, and the turns."""
     total = None if plan.extra else plan.turns * len(plan.cells())
     try:
         with TemporaryDirectory(prefix="tornlog-latency-", dir=directory) as place:
             plan = plan._replace(syncs=measure_syncs(Path(place)))
-            turns = list(with_progress("measuring this machine", measure_turns(plan, Path(place)), total))
+            return plan, list(with_progress("measuring this machine", measure_turns(plan, Path(place)), total))
     except (MemoryLimitUnavailable, StoreProcessFailed) as error:
         raise typer.BadParameter(str(error), param_hint="--memory") from error
+
+
+def report_turns(plan: TurnPlan, turns: list[MeasuredTurn], out: Path, json_file: str | None) -> NoReturn:
+    """Write and print the turns of a plan, and exit."""
+    from .pictures import write_turns_files  # needs matplotlib
+
     order = plan.cells()  # then the model's, in their order
     turns.sort(key=lambda turn: order.index(turn.cell) if turn.cell in order else len(order))
     cells, differences = by_cell(turns), list(paired_differences(turns))

@@ -1,9 +1,10 @@
-"""File system measurement: counts the requests that a sync sends to the disk, and so tells whether there is a journal.
+"""File system measurement: counts the blocks and flushes of a sync, to find out whether there is a journal.
 
-Linux counts the finished writes and flushes of each disk (Documentation/block/stat.rst; flushes from Linux 5.5 on). A
-sync of a page with a block needs the page's write and a flush. A sync that changes metadata needs on top of it, with a
-journal, the journal's blocks, a commit block and without FUA a second flush (fs/jbd2/commit.c); without a journal at
-most the inode's block (fs/ext4/fsync.c).
+Linux counts the written sectors and the flushes of each disk (Documentation/block/stat.rst; flushes from Linux 5.5 on).
+It counts writes too, but a flush without data is one of them (block/blk-flush.c: the request that contains the flush is
+accounted). A sync of a page with a block needs the page's write and a flush. A sync that changes metadata needs on top
+of it, with a journal, the journal's blocks, a commit block and without FUA a second flush (fs/jbd2/commit.c); without
+a journal the inode's block, or few blocks (fs/ext4/fsync.c).
 
 Requests of other processes are counted too, so a count is the lower decile of many syncs; a duration is the median.
 """
@@ -20,9 +21,10 @@ from .....faults.devices.unjournaled import MetadataWrites
 
 _PAGE_BYTES = mmap.PAGESIZE
 _SYNCS = 31
-_WRITES_FIELD, _FLUSHES_FIELD = 4, 15  # of /sys/block/*/stat, from 0
-_JOURNAL_WRITES = 2
-"""Writes of a commit: the journal's blocks, which are adjacent, and the commit block."""
+_SECTORS_FIELD, _FLUSHES_FIELD = 6, 15  # of /sys/block/*/stat, from 0
+_SECTOR_BYTES = 512
+_COMMIT_BLOCKS = 3
+"""Blocks of the smallest commit: a descriptor, a block of metadata, the commit block."""
 
 
 class SyncRequests(NamedTuple):
@@ -30,6 +32,7 @@ class SyncRequests(NamedTuple):
 
     kind: str
     writes: int
+    """Written blocks of one page: of data, metadata and the journal."""
     flushes: int
     us: float
 
@@ -47,7 +50,7 @@ class SyncCosts(NamedTuple):
     @property
     def has_journal(self) -> bool:
         before, after = self.overwritten, self.preallocated
-        return after.flushes > before.flushes or after.writes >= before.writes + _JOURNAL_WRITES
+        return after.flushes > before.flushes or after.writes >= before.writes + _COMMIT_BLOCKS
 
     def unjournaled(self) -> MetadataWrites | None:
         """Return the writes of metadata, or None if there is a journal."""
@@ -61,7 +64,7 @@ def measure_syncs(directory: Path) -> SyncCosts | None:
     path = directory / "synced"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        counts = _counts_of(os.fstat(descriptor).st_dev)
+        counts = counts_of(_stat_of(os.fstat(descriptor).st_dev))
         if counts is None:
             return None
         os.posix_fallocate(descriptor, 0, _SYNCS * _PAGE_BYTES)
@@ -73,8 +76,8 @@ def measure_syncs(directory: Path) -> SyncCosts | None:
                 pages[at] = 1
                 pages.flush(at, _PAGE_BYTES)
 
-            preallocated = _requests_of("preallocated", sync_page, counts)
-            overwritten = _requests_of("overwritten", sync_page, counts)
+            preallocated = requests_of("preallocated", sync_page, counts)
+            overwritten = requests_of("overwritten", sync_page, counts)
 
         def append_page(_: int) -> None:
             os.write(descriptor, bytes(_PAGE_BYTES))
@@ -82,20 +85,21 @@ def measure_syncs(directory: Path) -> SyncCosts | None:
 
         os.ftruncate(descriptor, 0)
         os.fsync(descriptor)
-        return SyncCosts(overwritten, preallocated, _requests_of("appended", append_page, counts))
+        return SyncCosts(overwritten, preallocated, requests_of("appended", append_page, counts))
     finally:
         os.close(descriptor)
         path.unlink()
 
 
-def _requests_of(kind: str, sync: Callable[[int], None], counts: Callable[[], tuple[int, int]]) -> SyncRequests:
+def requests_of(kind: str, sync: Callable[[int], None], counts: Callable[[], tuple[int, int]]) -> SyncRequests:
+    """Repeat a sync. counts: as of `counts_of`."""
     writes, flushes, us = [], [], []
     for number in range(_SYNCS):
         before, begun_ns = counts(), time.perf_counter_ns()
         sync(number)
         us.append((time.perf_counter_ns() - begun_ns) / 1_000)
         after = counts()
-        writes.append(after[0] - before[0])
+        writes.append(-(-(after[0] - before[0]) * _SECTOR_BYTES // _PAGE_BYTES))
         flushes.append(after[1] - before[1])
     return SyncRequests(kind, _lower_decile(writes), _lower_decile(flushes), median_low(us))
 
@@ -104,17 +108,21 @@ def _lower_decile(counts: list[int]) -> int:
     return sorted(counts)[len(counts) // 10]
 
 
-def _counts_of(device: int) -> Callable[[], tuple[int, int]] | None:
-    """Return a function that reads the numbers of writes and flushes of a disk; None if they are not counted."""
+def _stat_of(device: int) -> Path:
+    """Return the path of a disk's counters."""
     place = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
     if (place / "partition").exists():
         place = place.resolve().parent  # flushes are counted for whole disks only
-    stat = place / "stat"
+    return place / "stat"
+
+
+def counts_of(stat: Path) -> Callable[[], tuple[int, int]] | None:
+    """Return a function that reads the numbers of written sectors and flushes of a disk; None: they are not counted."""
     if not stat.exists() or len(stat.read_text().split()) <= _FLUSHES_FIELD:
         return None
 
     def counts() -> tuple[int, int]:
         fields = stat.read_text().split()
-        return int(fields[_WRITES_FIELD]), int(fields[_FLUSHES_FIELD])
+        return int(fields[_SECTORS_FIELD]), int(fields[_FLUSHES_FIELD])
 
     return counts

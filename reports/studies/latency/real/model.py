@@ -18,9 +18,9 @@ from ..traffic import Setup, arrivals
 from .device import DeviceProbe, MeasuredDevice
 from .memory_limit import NO_PRESSURE, has_own_dirty_limits
 from .neighbour import SETTLE_SECONDS, dirty_limit_bytes
-from .parts import Parts
+from .parts import Parts, costs_of_cell
 from .puts import MeasuredPuts
-from .turns import MODEL_SOURCE, RATES, WARM_UP_TURNS, MachineCondition, MeasuredTurn, TurnPlan
+from .turns import MODEL_SOURCE, RATES, WARM_UP_TURNS, MachineCondition, MeasuredTurn, TurnParts, TurnPlan
 
 _PROBES = Setup("sync", 1, RATES["sync"], 200)
 """The pace of the disk's probes in a turn, for each condition without a neighbour."""
@@ -33,11 +33,8 @@ class MachineModel:
 
     def __init__(self, plan: TurnPlan, directory: Path, stack: ExitStack) -> None:
         """stack: its exit ends the measurement."""
-        self._seconds = plan.seconds
-        self._unjournaled = None if plan.syncs is None else plan.syncs.unjournaled()
+        self._plan = plan
         self._writes = 1 if plan.syncs is None else plan.syncs.preallocated.writes
-        source = next(iter(plan.sources))
-        self._cells = [cell for cell in plan.cells() if cell.source == source]
         self._probe = DeviceProbe(directory, stack)
         self._parts = Parts(plan, directory, stack)
         self._device: MeasuredDevice | None = None
@@ -49,19 +46,26 @@ class MachineModel:
             self._device = found if self._device is None else self._device.joined(found)
 
     def turns(self, number: int) -> Iterator[MeasuredTurn]:
-        """Yield a simulated turn for each cell, at the same arrivals as the measured ones."""
         device, self._device = self._device, None
         assert device is not None, "a turn has a condition without a neighbour"
-        for cell in self._cells:
+        return simulated_turns(self._plan, number, TurnParts(device, self._parts.found(), os.getloadavg()[0]))
+
+
+def simulated_turns(plan: TurnPlan, number: int, parts: TurnParts) -> Iterator[MeasuredTurn]:
+    """Yield a simulated turn for each cell of a store, at the same arrivals as the measured ones."""
+    source = next(iter(plan.sources))
+    unjournaled = None if plan.syncs is None else plan.syncs.unjournaled()
+    for cell in plan.cells():
+        if cell.source == source:
             series = simulate(
-                cell.setup(self._seconds, number + WARM_UP_TURNS),
-                self._parts.costs(cell),
-                system_of(cell.condition, device, self._unjournaled),
+                cell.setup(plan.seconds, number + WARM_UP_TURNS),
+                costs_of_cell(parts.puts_ns, cell),
+                system_of(cell.condition, parts.device, unjournaled),
                 lead_ns=_lead_ns(cell.condition, number),
             )
             puts = MeasuredPuts(series.latencies_ns, series.answered_ns)
             mine = cell._replace(source=MODEL_SOURCE)
-            yield MeasuredTurn(mine, number, puts, NO_PRESSURE, None, os.getloadavg()[0], series.slowest)
+            yield MeasuredTurn(mine, number, puts, NO_PRESSURE, None, parts.load_average, series.slowest, parts)
 
 
 def _lead_ns(condition: MachineCondition, turn: int) -> int:

@@ -24,7 +24,7 @@ from .puts import MeasuredPuts, measure, running_store
 def main(root: str, setup: str, sleep_seconds: str = "") -> None:
     chosen = Setup(**json.loads(setup))
     patience = {"os_page_cache_busy_time_out_ms": PATIENCE_MS, "sync_flush_timeout_ms": PATIENCE_MS}
-    files = ClockedFiles(float(sleep_seconds)) if sleep_seconds else None
+    files = ClockedFiles(float(sleep_seconds), times_stores=False) if sleep_seconds else None
     world = real_world() if files is None else replace(real_world(), files=cast(Files, files))
     with running_store(world, chosen, root, **patience) as store:
         serve(lambda request: _put(store, chosen, request, files))

@@ -5,7 +5,8 @@ is suspended outside its measurement, and each condition is measured beside the 
 disk, because a neighbour takes processor time too.
 """
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,11 +14,10 @@ from ..here import STAND_IN_SECONDS, costs_of
 from ..host import HostCosts
 from ..traffic import Setup, arrivals
 from .process import StoreProcess, own_store_command, store_process
-from .puts import MeasuredPuts
-from .turns import RATES, MachineCondition, MeasuredCell, Mode, TurnPlan
+from .turns import RATES, MachineCondition, MeasuredCell, Mode, PartKey, TurnPlan
 
 _SYNCED, _PLAIN = Mode("sync"), Mode("async")
-_SYNCED_SECONDS, _ALONE_SECONDS, _SECONDS = 0.25, 0.15, 0.5
+_SYNCED_SECONDS, _ALONE_SECONDS, _SECONDS = 0.25, 0.15, 1.0
 
 
 class Parts:
@@ -28,7 +28,7 @@ class Parts:
         self._modes = list(dict.fromkeys((_SYNCED, _PLAIN, *plan.modes)))
         self._producers = plan.producers
         self._processes: dict[tuple[Mode, int | None], StoreProcess] = {}
-        self._found: dict[tuple[MachineCondition, Mode, int], MeasuredPuts] = {}
+        self._found: dict[PartKey, array[int]] = {}
         for memory_bytes in dict.fromkeys(condition.memory_bytes for condition in plan.conditions):
             for mode in self._modes:
                 name = f"part-{len(self._processes)}"
@@ -41,15 +41,12 @@ class Parts:
         for mode, producers, seconds in self._plan():
             process = self._processes[mode, condition.memory_bytes]
             with process.resumed():
-                self._found[condition, mode, producers] = process.put(
-                    arrivals(_setup_of(mode, producers, seconds, turn))
-                )
+                puts = process.put(arrivals(_setup_of(mode, producers, seconds, turn)))
+                self._found[condition, mode, producers] = puts.latencies_ns
 
-    def costs(self, cell: MeasuredCell) -> HostCosts:
-        """Return the costs of a cell, as last measured under its condition."""
-        mode = _PLAIN if cell.mode == _SYNCED else cell.mode
-        parts = ((_PLAIN, 1), (mode, cell.producers), (_SYNCED, 1))
-        return costs_of(*(self._found[cell.condition, *part].latencies_ns for part in parts))
+    def found(self) -> dict[PartKey, "array[int]"]:
+        """Return the durations of the puts of each part, as last measured."""
+        return dict(self._found)
 
     def _plan(self) -> Iterable[tuple[Mode, int, float]]:
         yield _SYNCED, 1, _SYNCED_SECONDS
@@ -58,6 +55,12 @@ class Parts:
             for producers in self._producers:
                 if mode != _SYNCED and (mode, producers) != (_PLAIN, 1):
                     yield mode, producers, _SECONDS
+
+
+def costs_of_cell(parts: Mapping[PartKey, "array[int]"], cell: MeasuredCell) -> HostCosts:
+    """Return the costs of a cell under its condition. parts: as of `Parts.found`."""
+    mode = _PLAIN if cell.mode == _SYNCED else cell.mode
+    return costs_of(*(parts[cell.condition, *part] for part in ((_PLAIN, 1), (mode, cell.producers), (_SYNCED, 1))))
 
 
 def _setup_of(mode: Mode, producers: int, seconds: float, turn: int) -> Setup:

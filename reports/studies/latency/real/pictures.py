@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from ....plotting import INK, KINDS, save_figure, save_table
 from ....quantities import count_text
-from ..pictures import distribution_axes
+from ..pictures import distribution_axes, write_at_curve
 from ..tables import Curve, curve_of
 from .file_system import SyncCosts, SyncRequests
 from .paired import PairedDifference
@@ -42,7 +42,9 @@ _LANE_SHARE = 0.6
 _KNEE_SHARE = 0.5
 """A knee is searched from the median on."""
 _KNEE_MIN = 0.12
-"""Distance of a knee from the straight line between the ends of the curve, as a share of its extent."""
+"""Distance of a knee from the straight line between the ends of its part of the curve, as a share of the extent."""
+_KNEE_EXTENT = log(4)
+"""A part in which a knee is searched has latencies and shares that differ by this factor or more."""
 _CAUSE_TEXTS = {
     "dirty limit": "dirty limit reached",
     "memory reclaim": "no clean page to reclaim",
@@ -123,15 +125,19 @@ def _source_colours(cells: Sequence[CellTurns]) -> dict[str, str]:
 def knee_of(curve: Curve) -> int | None:
     """Return the place at which a curve of a distribution bends most from its median on; None: it hardly bends.
 
-    The place is the one farthest from the straight line between both ends, in the logarithmic scales of the figure.
+    The place is the one farthest from a straight line from the median to a later point, in the logarithmic scales of
+    the figure. Which point is open, because a curve with many long waits falls steeply again after them.
     """
     points = [(log(us), log(share)) for us, share in zip(curve.us, curve.share, strict=True) if share <= _KNEE_SHARE]
-    if len(points) < 3 or points[-1][0] == points[0][0]:
-        return None
-    (left, top), (right, bottom) = points[0], points[-1]
-    distances = [(top - y) / (top - bottom) - (x - left) / (right - left) for x, y in points]
-    farthest = max(range(len(points)), key=lambda number: distances[number])
-    return len(curve.us) - len(points) + farthest if distances[farthest] >= _KNEE_MIN else None
+    farthest, knee = _KNEE_MIN, None
+    for end, (right, bottom) in enumerate(points):
+        left, top = points[0]
+        if min(right - left, top - bottom) >= _KNEE_EXTENT:
+            for place, (x, y) in enumerate(points[:end]):
+                distance = (top - y) / (top - bottom) - (x - left) / (right - left)
+                if distance > farthest:
+                    farthest, knee = distance, len(curve.us) - len(points) + place
+    return knee
 
 
 def _write_cause_at_knee(axes: Axes, one: CellTurns, curve: Curve, colour: str) -> None:
@@ -146,14 +152,7 @@ def _write_cause_at_knee(axes: Axes, one: CellTurns, curve: Curve, colour: str) 
         return
     cause = max(sorted(total), key=lambda name: total[name])
     axes.plot([curve.us[place]], [curve.share[place]], "o", color=colour, ms=4)
-    axes.annotate(
-        _CAUSE_TEXTS.get(cause, cause),
-        (curve.us[place], curve.share[place]),
-        xytext=(8, 4),
-        textcoords="offset points",
-        fontsize=8,
-        color=colour,
-    )
+    write_at_curve(axes, curve, place, _CAUSE_TEXTS.get(cause, cause), colour, (8, 4))
 
 
 def _draw_throughput(axes: Axes, cells: Sequence[CellTurns]) -> None:

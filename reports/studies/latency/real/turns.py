@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from ..simulated import SlowPut
 from ..traffic import Setup, arrivals
+from .device import MeasuredDevice
 from .file_system import SyncCosts
 from .memory_limit import NO_PRESSURE, Pressure, limited, pressure_of
 from .neighbour import SETTLE_SECONDS, NeighbourReport, neighbour
@@ -84,6 +85,19 @@ class MeasuredCell(NamedTuple):
         return Setup(self.mode.flush, self.producers, rate, round(rate * seconds), warm=self.mode.warm, seed=turn)
 
 
+PartKey = tuple[MachineCondition, Mode, int]
+"""Condition, mode and number of producers of a part of puts."""
+
+
+class TurnParts(NamedTuple):
+    """The measurements from which the model computes a turn."""
+
+    device: MeasuredDevice
+    puts_ns: Mapping[PartKey, "array[int]"]
+    """The durations of puts without a disk."""
+    load_average: float
+
+
 class MeasuredTurn(NamedTuple):
     """The measurements of one cell in one turn."""
 
@@ -97,6 +111,8 @@ class MeasuredTurn(NamedTuple):
     """The system's load average of the last minute."""
     slowest: tuple[SlowPut, ...] = ()
     """The slowest puts of a simulation, with their causes."""
+    parts: TurnParts | None = None
+    """The measurements that a simulation used."""
 
 
 class TurnPlan(NamedTuple):

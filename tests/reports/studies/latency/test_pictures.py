@@ -1,11 +1,12 @@
 import pytest
 from matplotlib.figure import Figure
 
+from tornlog.reports.quantities import duration_text
 from tornlog.reports.studies.latency.host import REFERENCE
 from tornlog.reports.studies.latency.machine import SystemConfig
 from tornlog.reports.studies.latency.pictures import conditions_figure, distribution_axes
 from tornlog.reports.studies.latency.simulated import LatencySeries, simulate
-from tornlog.reports.studies.latency.tables import curve_of, main_cause, slowest_rows
+from tornlog.reports.studies.latency.tables import curve_of, main_cause, slowest_rows, slowest_text
 from tornlog.reports.studies.latency.traffic import Setup
 
 
@@ -49,3 +50,6 @@ def test_slow_puts_are_a_timeline_with_a_row_for_each_cause_and_the_picture_name
     assert main_cause(series) in ("journal commit", "device")
     texts = [text.get_text() for text in conditions_figure(measured).axes[0].texts]
     assert texts == [main_cause(series)]
+    slowest = series.slowest[0]
+    assert slowest_text(measured).startswith("the slowest put (hdd, free, sync, 1 producer) arrived after ")
+    assert f"took {duration_text(slowest.latency_ns / 1_000)}: {next(iter(slowest.causes))} " in slowest_text(measured)

@@ -3,6 +3,8 @@ from pathlib import Path
 import pytest
 
 from tornlog.reports.studies.latency.here import ClockedFiles
+from tornlog.store.log.segment import Segment
+from tornlog.store.real.world import real_world
 
 
 def test_sleeping_syncs_record_the_durations_of_log_syncs_only(tmp_path: Path) -> None:
@@ -30,6 +32,13 @@ def test_all_other_file_operations_are_real(tmp_path: Path) -> None:
     mapped.close()
     with pytest.raises(ValueError, match="released"):
         mapped.view(0, 1)
+
+
+def test_stores_that_are_not_timed_leave_appends_to_the_core(tmp_path: Path) -> None:
+    timed, plain = ClockedFiles(0.0), ClockedFiles(0.0, times_stores=False)
+    segments = [Segment(real_world().tasks, files.map(str(tmp_path / "a"), 4096), 0, "") for files in (timed, plain)]
+
+    assert [segment.pages is None for segment in segments] == [True, False]
 
 
 def test_real_syncs_are_executed_and_timed(tmp_path: Path) -> None:

@@ -6,7 +6,13 @@ import pytest
 
 from tornlog.faults.devices.unjournaled import MetadataWrites
 from tornlog.reports.studies.latency.real.device import DeviceFile, MeasuredDevice
-from tornlog.reports.studies.latency.real.file_system import SyncCosts, SyncRequests, measure_syncs
+from tornlog.reports.studies.latency.real.file_system import (
+    SyncCosts,
+    SyncRequests,
+    counts_of,
+    measure_syncs,
+    requests_of,
+)
 from tornlog.reports.studies.latency.real.model import MachineModel, system_of
 from tornlog.reports.studies.latency.real.tables import sync_notes
 from tornlog.reports.studies.latency.real.turns import MachineCondition, Mode, TurnPlan
@@ -59,9 +65,9 @@ def test_the_disk_under_a_directory_is_probed_and_the_files_removed(device_file:
 @pytest.mark.parametrize(
     ("overwritten", "preallocated", "metadata"),
     [
-        ((1, 1), (3, 2), None),  # ext4: the journal's blocks, a flush, the commit block, a flush
-        ((1, 1), (3, 1), None),  # the same with FUA
-        ((1, 0), (3, 0), None),  # a disk without a cache
+        ((1, 1), (4, 2), None),  # ext4: two blocks of the journal, a flush, the commit block, a flush
+        ((1, 1), (4, 1), None),  # the same with FUA
+        ((1, 0), (4, 0), None),  # a disk without a cache
         ((2, 1), (3, 1), MetadataWrites(1, 2)),
         ((1, 1), (2, 1), MetadataWrites(0, 1)),
     ],
@@ -81,6 +87,21 @@ def test_the_costs_of_syncs_are_reported_in_a_sentence() -> None:
         "3 writes, 1 flush, 120 µs; the file system has no journal"
     ]
     assert "assumes a file system with a journal" in sync_notes(None)[0]
+
+
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_a_flush_is_no_written_block_although_linux_counts_it_as_a_write(blocks: int, tmp_path: Path) -> None:
+    stat, fields = tmp_path / "stat", [0] * 17
+
+    def sync(_: int) -> None:
+        for field, count in ((4, blocks + 1), (6, 8 * blocks), (15, 1)):
+            fields[field] += count
+        stat.write_text(" ".join(map(str, fields)))
+
+    sync(0)
+    counts = counts_of(stat)
+    assert counts is not None
+    assert requests_of("", sync, counts)[1:3] == (blocks, 1)
 
 
 def test_the_requests_of_syncs_are_counted_if_the_system_counts_them(tmp_path: Path) -> None:

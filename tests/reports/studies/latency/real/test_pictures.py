@@ -36,6 +36,16 @@ def test_the_knee_of_a_curve_is_where_its_rare_long_waits_begin() -> None:
     assert curve.share[place] == pytest.approx(0.01, rel=0.2)
 
 
+def test_a_curve_that_falls_again_after_many_long_waits_has_its_knee_before_them() -> None:
+    usual = [100_000 + 100 * number for number in range(9_000)]
+    waits = [1_000_000 + 30_000 * number for number in range(1_000)]  # a tenth, up to 31 ms
+    curve = curve_of(usual + waits)
+    place = knee_of(curve)
+
+    assert place is not None
+    assert curve.share[place] == pytest.approx(0.1, rel=0.2)
+
+
 def test_a_straight_curve_has_no_knee() -> None:
     straight = Curve([10.0**number for number in range(5)], [10.0**-number for number in range(5)])
 
