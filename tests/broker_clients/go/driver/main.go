@@ -18,16 +18,16 @@ import (
 
 // given has the options of all commands. Any other option is not offered.
 type given struct {
-	Do, Namesrv, Name, Group, Topic          string
-	Producer, Consumer, Lite                 string
-	Body, Tags, Keys, SQL                    string
-	Properties                               map[string]string
-	Messages                                 []given
-	Key, QueueId, Retries, MaxReconsumeTimes *int
-	Offset                                   int64
-	DelayLevel, TimeoutMs                    int
-	Transactional, Orderly, Broadcasting     bool
-	Stored                                   bool // pull consumers always read and store the offset of their group
+	Do, Namesrv, Name, Group, Topic           string
+	Producer, Consumer, Lite                  string
+	Body, Tags, Keys, SQL                     string
+	Properties                                map[string]string
+	Messages                                  []given
+	Key, QueueId, Retries, MaxReconsumeTimes  *int
+	Offset                                    int64
+	DelayLevel, TimeoutMs, CompressOverBytes  int
+	Transactional, VIP, Orderly, Broadcasting bool
+	Stored                                    bool // pull consumers always read and store the offset of their group
 }
 
 var errNotOffered = errors.New("NotOffered")

@@ -63,7 +63,10 @@ func (c chosen) Select(message *primitive.Message, queues []*primitive.MessageQu
 func startProducer(g given) (interface{}, error) {
 	options := []producer.Option{
 		producer.WithNsResolver(resolver(g.Namesrv)), producer.WithGroupName(g.Group), producer.WithInstanceName(g.Name),
-		producer.WithQueueSelector(chosen{producer.NewRoundRobinQueueSelector()}),
+		producer.WithQueueSelector(chosen{producer.NewRoundRobinQueueSelector()}), producer.WithVIPChannel(g.VIP),
+	}
+	if g.CompressOverBytes > 0 {
+		options = append(options, producer.WithCompressMsgBodyOverHowmuch(g.CompressOverBytes))
 	}
 	if g.TimeoutMs > 0 {
 		options = append(options, producer.WithSendMsgTimeout(time.Duration(g.TimeoutMs)*time.Millisecond))
