@@ -44,6 +44,8 @@ CONF = {
     "defaultTopicQueueNums": str(QUEUES),
     "mapedFileSizeCommitLog": str(16 << 20),
 }
+PATIENT = {"waitTimeMillsInSendQueue": "5000"}
+"""By default a broker on a busy machine refuses a send after 200 ms."""
 _COMMANDS = application()
 
 
@@ -222,7 +224,7 @@ Serve = Callable[..., BrokerProcess]
 def _start_brokers(place: Path, stack: ExitStack) -> Serve:
     def serve(*options: str, **conf: str) -> BrokerProcess:
         kind = BrokerProcess if REAL_BROKER_JARS is None else RealBrokerProcess
-        served = kind(place / f"broker-{len(list(place.iterdir()))}", conf, options)
+        served = kind(place / f"broker-{len(list(place.iterdir()))}", PATIENT | conf, options)
         stack.callback(served.close)
         served.start()
         return served

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.slow  # the default client has none of them
 
 MESSAGE_ILLEGAL = 13
 
