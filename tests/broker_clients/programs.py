@@ -26,7 +26,10 @@ MOVED_IN_5 = {
 }
 """Java packages of 4.9, and where their classes are since 5.1."""
 CPP_PACKAGE = "rocketmq==0.4.4"
-"""A wheel of 2019 with the library of RocketMQ's C++ client 1.2; no package with version 2 was found."""
+"""A wheel of 2019 with the library of RocketMQ's C++ client, which does not tell its version.
+
+`rocketmq-client-python` 2.0.0 is newer, but has no library. Debian has no package.
+"""
 
 
 class ClientMissing(Exception):
@@ -74,7 +77,7 @@ PROGRAMS: dict[str, Callable[[Path], list[str]]] = {
     "Java 5.3.3": partial(_java_client, "5.3.3"),
     "Java 5.5.0": partial(_java_client, "5.5.0"),
     "Go 2.1.2": _go_client,
-    "C++ 1.2": _cpp_client,
+    "C++ (2019)": _cpp_client,
 }
 """Functions that make a client's driver in a directory and return its command. They raise ClientMissing or JavaMissing.
 
