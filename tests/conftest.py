@@ -17,7 +17,8 @@ from hypothesis import settings
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tests.conformance.maven import JavaMissing, JavaProgram
+from tests.broker_clients.programs import ClientMissing
+from tests.conformance.maven import JavaMissing
 
 pytest_plugins = ("tests.fixtures",)
 settings.register_profile("unhurried", deadline=None)  # on a busy machine every example may be slow
@@ -157,13 +158,15 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def fetched() -> Callable[[Callable[[], JavaProgram]], JavaProgram]:
-    """Makes a Java program that uses public jars; skips the test if these cannot be downloaded."""
+def fetched() -> Callable[[Callable[[], Any]], Any]:
+    """Makes a program from packages of registries; without them skips the test, but fails it in CI."""
 
-    def fetch(make: Callable[[], JavaProgram]) -> JavaProgram:
+    def fetch(make: Callable[[], Any]) -> Any:
         try:
             return make()
-        except JavaMissing as missing:
+        except (ClientMissing, JavaMissing) as missing:
+            if os.environ.get("CI"):
+                pytest.fail(str(missing))
             pytest.skip(str(missing))
 
     return fetch

@@ -1,19 +1,23 @@
-"""Broker processes for official clients.
+"""Broker processes, and official clients of them.
 
 The tests can also run against RocketMQ's own broker: set ROCKETMQ_BROKER_JARS to a directory with the jars of
 `rocketmq-broker` and `rocketmq-namesrv` 4.9. That broker listens on every interface, so run it in a separate network
 namespace: `unshare --net sh -c 'ip link set lo up; ROCKETMQ_BROKER_JARS=DIR pytest tests/broker_clients'`.
+
+The client is RocketMQ's Java client 4.9.8, or the one that ROCKETMQ_CLIENT starts (a command of `programs.py` as JSON).
 """
 
+import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,9 +25,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.broker_clients.client import Client, Driver
+from tests.broker_clients.programs import PROGRAMS
 from tornlog.__main__ import application
 
 REAL_BROKER_JARS = os.environ.get("ROCKETMQ_BROKER_JARS")
+CLIENT_COMMAND = os.environ.get("ROCKETMQ_CLIENT")
 REAL_BROKER = (
     *("-cp", f"{REAL_BROKER_JARS}/*"),
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "sun.nio.ch", "jdk.internal.ref")),
@@ -37,6 +44,8 @@ CONF = {
     "defaultTopicQueueNums": str(QUEUES),
     "mapedFileSizeCommitLog": str(16 << 20),
 }
+PATIENT = {"waitTimeMillsInSendQueue": "5000"}
+"""By default a broker on a busy machine refuses a send after 200 ms."""
 _COMMANDS = application()
 
 
@@ -215,7 +224,7 @@ Serve = Callable[..., BrokerProcess]
 def _start_brokers(place: Path, stack: ExitStack) -> Serve:
     def serve(*options: str, **conf: str) -> BrokerProcess:
         kind = BrokerProcess if REAL_BROKER_JARS is None else RealBrokerProcess
-        served = kind(place / f"broker-{len(list(place.iterdir()))}", conf, options)
+        served = kind(place / f"broker-{len(list(place.iterdir()))}", PATIENT | conf, options)
         stack.callback(served.close)
         served.start()
         return served
@@ -235,3 +244,69 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker shared by the tests of a module. Each test has its own topics."""
     with ExitStack() as stack:
         yield _start_brokers(tmp_path_factory.mktemp("brokers"), stack)()
+
+
+@pytest.fixture(scope="session")
+def command(fetched: Callable[..., list[str]], tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
+    """The command that starts the client's driver."""
+    if CLIENT_COMMAND is not None:
+        given: list[str] = json.loads(CLIENT_COMMAND)
+        return given
+    return fetched(lambda: PROGRAMS["Java 4.9.8"](tmp_path_factory.mktemp("client")))
+
+
+@pytest.fixture(scope="session")
+def drivers(command: Sequence[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Driver]]:
+    """One process for each header format of the client, replaced if it does not answer."""
+    started: dict[str, Driver] = {}
+
+    with ExitStack() as stack:
+
+        def driver(header_form: str) -> Driver:
+            if header_form not in started or not started[header_form].is_usable:
+                logs = tmp_path_factory.mktemp("client-logs") / header_form
+                started[header_form] = Driver(command, logs, header_form)
+                stack.callback(started[header_form].close)
+            return started[header_form]
+
+        yield driver
+
+
+@pytest.fixture
+def header_form() -> str:
+    """The header format of the client. Tests of both formats override this fixture by parameters."""
+    return "JSON"
+
+
+@pytest.fixture
+def connect(
+    drivers: Callable[[str], Driver], header_form: str, eventually: Callable[..., Any]
+) -> Iterator[Callable[[Any], Client]]:
+    clients: list[Client] = []
+
+    def client_of(broker: Any) -> Client:
+        clients.append(Client(drivers(header_form), broker, eventually))
+        return clients[-1]
+
+    yield client_of
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(connect: Callable[[Any], Client], broker: Any) -> Client:
+    """A client of the module's broker."""
+    return connect(broker)
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest) -> str:
+    """A consumer group of this test."""
+    return re.sub(r"\W+", "-", request.node.name)[-100:].strip("-")
+
+
+@pytest.fixture
+def topic(client: Client, group: str) -> str:
+    """A topic of this test, with four queues."""
+    client.create_topic(f"topic-{group}")
+    return f"topic-{group}"

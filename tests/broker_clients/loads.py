@@ -21,7 +21,7 @@ from tests.bench.broker import LoadProcess, LoadResult
 from tests.bench.exchanges import QUEUES
 from tests.bench.load_client import LoadKind
 from tests.broker_clients.conftest import REAL_BROKER_JARS, BrokerProcess, RealBrokerProcess
-from tests.broker_clients.mqadmin.test_side_by_side import OF_A_NETWORK, REAL
+from tests.broker_clients.side_by_side import OF_A_NETWORK, REAL
 from tests.conformance.maven import fetched_jars
 from tornlog.reports.cli.console import OUT, plain_table, show_progress
 from tornlog.store.config import FlushDiskType

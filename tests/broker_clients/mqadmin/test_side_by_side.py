@@ -12,15 +12,13 @@ from typing import Any
 import pytest
 
 from tests.broker_clients.mqadmin.command_lines import ACCESS_LINES, ENDLESS, LINES, Agreement, Line, names_of, words_of
+from tests.broker_clients.side_by_side import OF_A_NETWORK, REAL
 from tests.conformance.maven import JavaProgram, fetched_jars, java_program
 
 pytestmark = pytest.mark.slow
 
 DRIVER = Path(__file__).with_name("driver")
 TOOLS = ["org.apache.rocketmq:rocketmq-tools:4.9.8"]
-REAL = ["org.apache.rocketmq:rocketmq-broker:4.9.7", "org.apache.rocketmq:rocketmq-namesrv:4.9.7"]
-"""4.9.7 is the newest version with both artefacts published."""
-OF_A_NETWORK = ("unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 NOT_HERE = {"mapedFileSizeCommitLog"}
 """Keys that RocketMQ prints only if its broker.conf has the same spelling."""
 

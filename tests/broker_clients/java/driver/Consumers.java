@@ -47,6 +47,9 @@ final class Consumers {
         if (given.containsKey("maxReconsumeTimes")) {
             consumer.setMaxReconsumeTimes(given.getIntValue("maxReconsumeTimes"));
         }
+        if (given.getBooleanValue("pop")) {
+            Driver.set(consumer, "setClientRebalance", boolean.class, false);
+        }
         String topic = given.getString("topic");
         if (given.containsKey("sql")) {
             consumer.subscribe(topic, MessageSelector.bySql(given.getString("sql")));

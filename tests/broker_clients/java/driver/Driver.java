@@ -12,7 +12,7 @@ import org.apache.rocketmq.client.exception.MQClientException;
 
 /**
  * Drives the official client: each line of standard input is a command, {"do": NAME, ...}, and is answered by a line on
- * standard output, {"is": ...} or {"error": CLASS, "message": ..., "code": the broker's, if it was the broker's}.
+ * standard output, "> " and {"is": ...} or {"error": CLASS, "message": ..., "code": the broker's, if it was the broker's}.
  */
 public final class Driver {
     interface Command {
@@ -33,7 +33,7 @@ public final class Driver {
 
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            answers.println(JSON.toJSONString(answer(commands, JSON.parseObject(line))));
+            answers.println("> " + JSON.toJSONString(answer(commands, JSON.parseObject(line))));
         }
         System.exit(0); // clients that a test left running have threads of their own
     }
@@ -54,6 +54,15 @@ public final class Driver {
             error.printStackTrace();
         }
         return answer;
+    }
+
+    /** Calls a setter that only newer clients have. */
+    static void set(Object target, String setter, Class<?> type, Object value) throws Exception {
+        try {
+            target.getClass().getMethod(setter, type).invoke(target, value);
+        } catch (NoSuchMethodException older) {
+            throw new UnsupportedOperationException(setter);
+        }
     }
 
     private static Integer code(Throwable error) {

@@ -76,11 +76,14 @@ final class Producers {
         return null;
     }
 
-    static Message message(JSONObject given) {
+    static Message message(JSONObject given) throws Exception {
         byte[] body = given.getString("body").getBytes(StandardCharsets.UTF_8);
         Message message = new Message(given.getString("topic"), given.getString("tags"), given.getString("keys"), body);
         if (given.containsKey("delayLevel")) {
             message.setDelayTimeLevel(given.getIntValue("delayLevel"));
+        }
+        if (given.containsKey("delayMs")) {
+            Driver.set(message, "setDelayTimeMs", long.class, given.getLongValue("delayMs"));
         }
         JSONObject properties = given.getJSONObject("properties");
         if (properties != null) {

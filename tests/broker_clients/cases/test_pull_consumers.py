@@ -7,22 +7,37 @@ import pytest
 pytestmark = pytest.mark.ci
 
 
-@pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
-def test_a_pull_consumer_reads_each_queue_and_continues(client: Any, topic: str, group: str, eventually: Any) -> None:
-    def has_dispatched(*ends: int) -> bool:  # the broker acknowledges a message before it can be pulled
-        beyond = (client.pull("at", topic=topic, group="ends", queueId=queue, offset=1000) for queue in range(4))
-        return tuple(one["max"] for one in beyond) == ends
-
+def send_numbers(client: Any, topic: str, eventually: Any) -> Any:
+    """Send 22 numbers into four queues, wait until they can be pulled, and return the producer."""
     producer = client.producer()
     for number in range(22):
         producer.send(topic, f"{number}", "send.ordered", key=number % 4)
-    eventually(lambda: has_dispatched(6, 6, 5, 5))
-    first = client.pull("all", topic=topic, group=group)
-    assert sorted(int(message["body"]) for message in first["messages"]) == list(range(22))
-    assert first["offsets"] == {"0": 6, "1": 6, "2": 5, "3": 5}
+    wait_for_ends(client, topic, eventually, 6, 6, 5, 5)
+    return producer
+
+
+def wait_for_ends(client: Any, topic: str, eventually: Any, *ends: int) -> None:
+    def has_dispatched() -> bool:  # the broker acknowledges a message before it can be pulled
+        beyond = (client.pull("at", topic=topic, group="ends", queueId=queue, offset=1000) for queue in range(4))
+        return tuple(one["max"] for one in beyond) == ends
+
+    eventually(has_dispatched)
+
+
+def test_a_pull_consumer_reads_each_queue_to_its_end(client: Any, topic: str, group: str, eventually: Any) -> None:
+    send_numbers(client, topic, eventually)
+    read = client.pull("all", topic=topic, group=group)
+    assert sorted(int(message["body"]) for message in read["messages"]) == list(range(22))
+    assert read["offsets"] == {"0": 6, "1": 6, "2": 5, "3": 5}
+
+
+@pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
+def test_a_pull_consumer_continues_at_its_stored_offset(client: Any, topic: str, group: str, eventually: Any) -> None:
+    producer = send_numbers(client, topic, eventually)
+    client.pull("all", topic=topic, group=group, stored=True)
     producer.send(topic, "22", "send.ordered", key=2)
-    eventually(lambda: has_dispatched(6, 6, 6, 5))
-    second = client.pull("all", topic=topic, group=group)
+    wait_for_ends(client, topic, eventually, 6, 6, 6, 5)
+    second = client.pull("all", topic=topic, group=group, stored=True)
     assert [message["body"] for message in second["messages"]] == ["22"]
     assert second["offsets"] == {"0": 6, "1": 6, "2": 6, "3": 5}
 
