@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.store.services.one_life import call_in_one_life
+from tests.one_life import call_in_one_life
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.network.hosts import SimNetwork

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.services.one_life import call_in_one_life
+from tests.one_life import call_in_one_life
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.half_message import HALF_TOPIC, OP_TOPIC, EndTransaction, HalfMessage
 from tornlog.store.formats.message import MessageRecord, decode_record

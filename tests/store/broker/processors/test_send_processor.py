@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.services.one_life import with_settings
+from tests.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.broker.sending import PUT_CODES
 from tornlog.store.broker.topics import TopicConfig
