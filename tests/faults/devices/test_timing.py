@@ -1,6 +1,6 @@
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from tests.faults.rigs import Rig
 from tornlog.faults.devices.storage import Run, StorageTiming
 from tornlog.faults.plan import FaultPlan
 
@@ -23,10 +23,10 @@ class Notes:
         return self.placed - blocks
 
 
-def test_a_sync_writes_the_dirty_blocks_of_its_range_as_runs(make_rig: Callable[..., Any]) -> None:
+def test_a_sync_writes_the_dirty_blocks_of_its_range_as_runs() -> None:
     storage = Notes()
     timing = StorageTiming(storage)
-    rig = make_rig(timing=timing)
+    rig = Rig(timing=timing)
 
     def body() -> int:
         mapped = rig.files.map("/a", 10 * 4096)
@@ -41,9 +41,9 @@ def test_a_sync_writes_the_dirty_blocks_of_its_range_as_runs(make_rig: Callable[
     assert timing.syncs == 1
 
 
-def test_synced_pages_are_not_written_again(make_rig: Callable[..., Any]) -> None:
+def test_synced_pages_are_not_written_again() -> None:
     storage = Notes()
-    rig = make_rig(timing=StorageTiming(storage))
+    rig = Rig(timing=StorageTiming(storage))
 
     def body() -> None:
         first, second = rig.files.map("/a", 3 * 4096), rig.files.map("/b", 4096)
@@ -59,8 +59,8 @@ def test_synced_pages_are_not_written_again(make_rig: Callable[..., Any]) -> Non
     assert storage.synced == [[(FIRST, 1)], [], [(FIRST + 3, 1)], []]
 
 
-def test_a_slow_sync_fault_adds_to_the_device_time(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=StorageTiming(Notes()), faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=80))
+def test_a_slow_sync_fault_adds_to_the_device_time() -> None:
+    rig = Rig(timing=StorageTiming(Notes()), faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=80))
 
     def body() -> int:
         rig.files.map("/a", 4096).msync(0, 4096)

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
@@ -32,8 +33,8 @@ def elapsed_ns(rig: Any, use: Callable[[Any], Any], times: int = 1) -> list[int]
 
 
 @pytest.mark.parametrize("use", USES)
-def test_durations_of_slow_io_are_log_uniform(make_rig: Callable[..., Any], use: str) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0, slow_io_ms_max=1000))
+def test_durations_of_slow_io_are_log_uniform(use: str) -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0, slow_io_ms_max=1000))
     taken = sorted(elapsed_ns(rig, USES[use], 200))
 
     assert rig.injected["slow IO"] == 200
@@ -41,8 +42,8 @@ def test_durations_of_slow_io_are_log_uniform(make_rig: Callable[..., Any], use:
     assert 100 * MS < taken[160] <= taken[-1] <= 1000 * MS
 
 
-def test_a_slow_descriptor_write_waits_before_it_writes(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0))
+def test_a_slow_descriptor_write_waits_before_it_writes() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0))
 
     def body() -> None:
         mapped = rig.files.map("/a", 8192)
@@ -54,16 +55,16 @@ def test_a_slow_descriptor_write_waits_before_it_writes(make_rig: Callable[..., 
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_device_without_faults_adds_no_waits_and_makes_no_draws(make_rig: Callable[..., Any], use: str) -> None:
-    rig = make_rig(image=IMAGE)
+def test_a_device_without_faults_adds_no_waits_and_makes_no_draws(use: str) -> None:
+    rig = Rig(image=IMAGE)
 
     assert elapsed_ns(rig, USES[use], 20) == [0] * 20
     assert not rig.injected
     assert rig.choices.stream("disk").draw_count == 0
 
 
-def test_a_stall_delays_every_operation_until_its_end(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=5000))
+def test_a_stall_delays_every_operation_until_its_end() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=5000))
     ends = []
 
     def body() -> None:
@@ -81,9 +82,9 @@ def test_a_stall_delays_every_operation_until_its_end(make_rig: Callable[..., An
     assert rig.injected["stalled device"] == 1
 
 
-def test_a_sync_during_a_stall_takes_the_stall_and_its_own_duration(make_rig: Callable[..., Any]) -> None:
+def test_a_sync_during_a_stall_takes_the_stall_and_its_own_duration() -> None:
     faults = FaultPlan(stall_chance=1.0, stall_ms_max=100)
-    rig = make_rig(image=IMAGE, faults=faults, timing=SyncTiming(7, 7))
+    rig = Rig(image=IMAGE, faults=faults, timing=SyncTiming(7, 7))
 
     def body() -> None:
         with rig.disk.with_faults(stall_chance=0.0):
@@ -95,16 +96,16 @@ def test_a_sync_during_a_stall_takes_the_stall_and_its_own_duration(make_rig: Ca
     assert rig.kernel.now_ns == 100 * MS + 7
 
 
-def test_the_expected_end_of_slow_operations_includes_stalls(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=100, slow_io_chance=1.0))
+def test_the_expected_end_of_slow_operations_includes_stalls() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=100, slow_io_chance=1.0))
 
     rig.run(lambda: rig.files.read("/a"))
     assert rig.injected["stalled device"] == rig.injected["slow IO"] == 1
     assert rig.disk.slow_until_ns == rig.kernel.now_ns
 
 
-def test_stores_and_views_of_a_map_are_not_delayed_by_the_device(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, slow_io_chance=1.0))
+def test_stores_and_views_of_a_map_are_not_delayed_by_the_device() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, slow_io_chance=1.0))
 
     def body() -> None:
         with rig.disk.with_faults(stall_chance=0.0, slow_io_chance=0.0):
@@ -116,8 +117,8 @@ def test_stores_and_views_of_a_map_are_not_delayed_by_the_device(make_rig: Calla
     assert rig.kernel.now_ns == 0
 
 
-def test_a_machine_can_die_while_it_waits(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0))
+def test_a_machine_can_die_while_it_waits() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0))
 
     def body() -> None:
         rig.machine.tasks.spawn("reader", lambda: rig.files.read("/a"))

@@ -1,11 +1,10 @@
 """Evicted clean pages of a mapped file: an access waits, or fails once."""
 
 import errno
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.plan import FaultPlan
 
@@ -14,8 +13,8 @@ IMAGE = Image({"/a": FileImage(b"a" * 3 * PAGE, 1)}, ())
 FAILING = FaultPlan(failed_page_in_chance=1.0)
 
 
-def test_a_failed_page_in_raises_eio_and_the_next_one_succeeds(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FAILING)
+def test_a_failed_page_in_raises_eio_and_the_next_one_succeeds() -> None:
+    rig = Rig(image=IMAGE, faults=FAILING)
 
     def body() -> None:
         mapped = rig.files.map("/a", 3 * PAGE)
@@ -30,8 +29,8 @@ def test_a_failed_page_in_raises_eio_and_the_next_one_succeeds(make_rig: Callabl
     assert rig.injected == {"failed page-in": 1}
 
 
-def test_a_slow_page_in_shows_stores_made_during_its_wait(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(slow_page_in_chance=1.0))
+def test_a_slow_page_in_shows_stores_made_during_its_wait() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(slow_page_in_chance=1.0))
     seen: list[tuple[bytes, int]] = []
 
     def body() -> None:
@@ -53,8 +52,8 @@ def test_a_slow_page_in_shows_stores_made_during_its_wait(make_rig: Callable[...
     assert rig.injected == {"slow page-in": 1}
 
 
-def test_only_clean_pages_can_be_evicted(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FAILING)
+def test_only_clean_pages_can_be_evicted() -> None:
+    rig = Rig(image=IMAGE, faults=FAILING)
 
     def body() -> None:
         mapped = rig.files.map("/a", 3 * PAGE)
@@ -71,8 +70,8 @@ def test_only_clean_pages_can_be_evicted(make_rig: Callable[..., Any]) -> None:
     rig.run(body)
 
 
-def test_pages_that_were_never_written_need_no_page_in(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FAILING)
+def test_pages_that_were_never_written_need_no_page_in() -> None:
+    rig = Rig(image=IMAGE, faults=FAILING)
 
     def body() -> None:
         mapped = rig.files.map("/new", 2 * PAGE)
@@ -88,8 +87,8 @@ def test_pages_that_were_never_written_need_no_page_in(make_rig: Callable[..., A
 
 
 @pytest.mark.parametrize("name", ["dispatch", "judge"])
-def test_only_tasks_with_the_given_names_have_page_in_faults(make_rig: Callable[..., Any], name: str) -> None:
-    rig = make_rig(image=IMAGE, faults=FAILING)
+def test_only_tasks_with_the_given_names_have_page_in_faults(name: str) -> None:
+    rig = Rig(image=IMAGE, faults=FAILING)
     rig.disk.limit_page_ins_to(("dispatch", "retention"))
 
     def body() -> None:

@@ -1,9 +1,9 @@
 import errno
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
@@ -25,8 +25,8 @@ def map_with_durable_name(rig: Any) -> Any:
     return mapped
 
 
-def test_other_tasks_run_while_a_sync_waits(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=SyncTiming(5 * MS, 5 * MS))
+def test_other_tasks_run_while_a_sync_waits() -> None:
+    rig = Rig(timing=SyncTiming(5 * MS, 5 * MS))
     seen = []
 
     def body() -> None:
@@ -48,8 +48,8 @@ def test_other_tasks_run_while_a_sync_waits(make_rig: Callable[..., Any]) -> Non
 
 
 @pytest.mark.parametrize("how", ["msync", "fdatasync", "sync"])
-def test_a_sync_covers_writes_before_its_submission(make_rig: Callable[..., Any], how: str) -> None:
-    rig = make_rig(timing=SyncTiming(MS, MS))
+def test_a_sync_covers_writes_before_its_submission(how: str) -> None:
+    rig = Rig(timing=SyncTiming(MS, MS))
 
     def body() -> None:
         mapped = map_with_durable_name(rig)
@@ -74,10 +74,10 @@ def test_a_sync_covers_writes_before_its_submission(make_rig: Callable[..., Any]
 
 
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
-def test_only_completed_syncs_survive_a_power_cut(make_rig: Callable[..., Any], moment: str) -> None:
+def test_only_completed_syncs_survive_a_power_cut(moment: str) -> None:
     outcomes = set()
     for seed in range(40):
-        rig = make_rig(seed=str(seed), timing=SyncTiming(MS, 3 * MS))
+        rig = Rig(seed=str(seed), timing=SyncTiming(MS, 3 * MS))
 
         def body(rig: Any = rig) -> None:
             mapped = map_with_durable_name(rig)
@@ -92,8 +92,8 @@ def test_only_completed_syncs_survive_a_power_cut(make_rig: Callable[..., Any], 
     assert outcomes == ({b"data"} if moment == "after" else {b"data", bytes(4)})
 
 
-def test_a_crash_during_a_sync_happens_after_half_of_its_time(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=SyncTiming(8 * MS, 8 * MS))
+def test_a_crash_during_a_sync_happens_after_half_of_its_time() -> None:
+    rig = Rig(timing=SyncTiming(8 * MS, 8 * MS))
 
     def body() -> None:
         mapped = rig.files.map("/log", 10)
@@ -104,8 +104,8 @@ def test_a_crash_during_a_sync_happens_after_half_of_its_time(make_rig: Callable
     assert rig.kernel.now_ns == 4 * MS
 
 
-def test_a_sync_in_flight_has_no_effect_if_the_machine_is_killed(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=SyncTiming(8 * MS, 8 * MS))
+def test_a_sync_in_flight_has_no_effect_if_the_machine_is_killed() -> None:
+    rig = Rig(timing=SyncTiming(8 * MS, 8 * MS))
 
     def body() -> None:
         mapped = rig.files.map("/log", 10)
@@ -122,8 +122,8 @@ def test_a_sync_in_flight_has_no_effect_if_the_machine_is_killed(make_rig: Calla
     assert durable_content(rig) == bytes(10)
 
 
-def test_a_failed_sync_is_reported_once_and_loses_its_data(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
+def test_a_failed_sync_is_reported_once_and_loses_its_data() -> None:
+    rig = Rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = map_with_durable_name(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output error") as failure:
@@ -142,10 +142,10 @@ def test_a_failed_sync_is_reported_once_and_loses_its_data(make_rig: Callable[..
     assert image.files["/log"].content[:6] == bytes(6)
 
 
-def test_the_file_size_can_be_lost_after_a_failed_sync(make_rig: Callable[..., Any]) -> None:
+def test_the_file_size_can_be_lost_after_a_failed_sync() -> None:
     sizes = set()
     for seed in range(30):
-        rig = make_rig(seed=str(seed), faults=FaultPlan(failed_sync_chance=1.0))
+        rig = Rig(seed=str(seed), faults=FaultPlan(failed_sync_chance=1.0))
         mapped = map_with_durable_name(rig)
         with pytest.raises(OSError, match="Input/output"):
             mapped.fdatasync()
@@ -153,8 +153,8 @@ def test_the_file_size_can_be_lost_after_a_failed_sync(make_rig: Callable[..., A
     assert {0, 4096 * 3} < sizes, "and some lengths in between"
 
 
-def test_data_rewritten_after_a_failed_sync_becomes_durable(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
+def test_data_rewritten_after_a_failed_sync_becomes_durable() -> None:
+    rig = Rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = map_with_durable_name(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output"):
@@ -167,8 +167,8 @@ def test_data_rewritten_after_a_failed_sync_becomes_durable(make_rig: Callable[.
     assert rig.cut("strict-posix").files["/log"].content[:6] == b"doomed"
 
 
-def test_a_page_cache_that_survives_a_crash_shows_dropped_data(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
+def test_a_page_cache_that_survives_a_crash_shows_dropped_data() -> None:
+    rig = Rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = map_with_durable_name(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output"):
@@ -195,8 +195,8 @@ def sync_durations_ns(rig: Any, count: int) -> list[int]:
     return took
 
 
-def test_slow_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=SyncTiming(MS, 2 * MS), faults=FaultPlan(slow_sync_chance=0.2))
+def test_slow_syncs_are_injected_and_counted() -> None:
+    rig = Rig(timing=SyncTiming(MS, 2 * MS), faults=FaultPlan(slow_sync_chance=0.2))
     took = sync_durations_ns(rig, 100)
 
     slow = [ns for ns in took if ns > 2 * MS]
@@ -206,16 +206,16 @@ def test_slow_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> No
     assert rig.injected["slow sync"] >= len(slow)
 
 
-def test_without_chances_syncs_neither_fail_nor_are_slow(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=SyncTiming(MS, 2 * MS))
+def test_without_chances_syncs_neither_fail_nor_are_slow() -> None:
+    rig = Rig(timing=SyncTiming(MS, 2 * MS))
     took = sync_durations_ns(rig, 100)
 
     assert all(MS <= ns <= 2 * MS for ns in took)
     assert rig.injected["slow sync"] == rig.injected["failed sync"] == 0
 
 
-def test_failed_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(failed_sync_chance=0.2))
+def test_failed_syncs_are_injected_and_counted() -> None:
+    rig = Rig(faults=FaultPlan(failed_sync_chance=0.2))
     failed = sync_durations_ns(rig, 100).count(-1)
 
     assert 5 < failed < 40
@@ -237,8 +237,8 @@ def test_latencies_lie_within_their_bounds_and_are_drawn_with_a_label(rig: Any) 
     assert not rig.injected
 
 
-def test_a_slow_sync_is_bounded_by_the_plan(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=1))
+def test_a_slow_sync_is_bounded_by_the_plan() -> None:
+    rig = Rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=1))
     slow = [SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(200)]
 
     assert min(slow) >= 20
@@ -246,8 +246,8 @@ def test_a_slow_sync_is_bounded_by_the_plan(make_rig: Callable[..., Any]) -> Non
     assert rig.injected == {"slow sync": 200}
 
 
-def test_slow_sync_durations_are_log_uniform(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=8))
+def test_slow_sync_durations_are_log_uniform() -> None:
+    rig = Rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=8))
     slow = sorted(SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(1000))
 
     assert slow[0] >= 20  # the minimum of any sync

@@ -113,37 +113,30 @@ def test_an_unknown_version_or_a_version_with_a_mutant_is_refused(
 # printed reports
 
 
-@pytest.fixture
-def printed() -> Callable[..., str]:
+def printed(*rows: ViolationKind) -> str:
     """Print the report of one broken promise for a terminal of 80 columns."""
-
-    def to_text(*rows: ViolationKind) -> str:
-        page = StringIO()
-        console = Console(file=page, width=80, force_terminal=True, color_system=None, highlight=False)
-        left = {one.first.signature: FailureLinks(one.first, f"again {one.first.seed}", "") for one in rows}
-        result = run_result(RunResults("", [], 1.0, rows, VERSION, VERSIONS[VERSION], failures=left))
-        for block in result.blocks:
-            if block.on & On.TERMINAL and not block.is_empty:
-                print_block(console, block)
-        return f"{result.headline}\n{page.getvalue()}"
-
-    return to_text
+    page = StringIO()
+    console = Console(file=page, width=80, force_terminal=True, color_system=None, highlight=False)
+    left = {one.first.signature: FailureLinks(one.first, f"again {one.first.seed}", "") for one in rows}
+    result = run_result(RunResults("", [], 1.0, rows, VERSION, VERSIONS[VERSION], failures=left))
+    for block in result.blocks:
+        if block.on & On.TERMINAL and not block.is_empty:
+            print_block(console, block)
+    return f"{result.headline}\n{page.getvalue()}"
 
 
-def test_the_report_of_a_version_without_broken_promises_says_so(printed: Callable[..., str]) -> None:
+def test_the_report_of_a_version_without_broken_promises_says_so() -> None:
     assert "every promise held" in printed()
 
 
-def test_a_broken_promise_without_a_single_cause_is_printed_within_80_columns(
-    printed: Callable[..., str], failure: Failure
-) -> None:
+def test_a_broken_promise_without_a_single_cause_is_printed_within_80_columns(failure: Failure) -> None:
     text = printed(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
     assert "only several together" in text
     assert f"again {failure.seed}" in text
     assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
 
 
-def test_a_promise_that_also_breaks_without_bugs_has_no_cause(printed: Callable[..., str], failure: Failure) -> None:
+def test_a_promise_that_also_breaks_without_bugs_has_no_cause(failure: Failure) -> None:
     text = printed(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,), (), 1))
     assert "none: it breaks without them, too" in text
     assert "also without these bugs: 1" in text

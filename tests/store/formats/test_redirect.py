@@ -143,33 +143,29 @@ def test_a_delivered_copy_keeps_all_fields_except_queue_and_transaction(world: W
         "REAL_TOPIC\x01T\x02REAL_QID\x01²",
     ],
 )
-def test_a_delayed_record_without_a_valid_target_is_not_delivered(record: Any, properties: str) -> None:
+def test_a_delayed_record_without_a_valid_target_is_not_delivered(properties: str) -> None:
     assert message_to_deliver(record(properties)) is None
 
 
-def test_invalid_utf8_in_delayed_properties_is_delivered_as_replacement_characters(record: Any) -> None:
+def test_invalid_utf8_in_delayed_properties_is_delivered_as_replacement_characters() -> None:
     copy = message_to_deliver(record("REAL_TOPIC\x01T\x02REAL_QID\x010\x02K\x01\udcff"))
     assert copy is not None
     assert decode_properties(copy.properties)["K"] == "�"
 
 
-@pytest.fixture
-def record() -> Any:
-    def make(properties: str) -> Any:
-        raw = encode_record(
-            topic=SCHEDULE_TOPIC.encode(),
-            properties=properties.encode(errors="surrogateescape"),
-            body=b"",
-            queue_id=0,
-            flag=0,
-            sys_flag=0,
-            born_timestamp_ms=0,
-            born_host=HOST,
-            store_timestamp_ms=0,
-            store_host=HOST,
-            reconsume_times=0,
-            prepared_transaction_offset=0,
-        )
-        return decode_record(raw, 0, file="commitlog", file_offset=0)
-
-    return make
+def record(properties: str) -> Any:
+    raw = encode_record(
+        topic=SCHEDULE_TOPIC.encode(),
+        properties=properties.encode(errors="surrogateescape"),
+        body=b"",
+        queue_id=0,
+        flag=0,
+        sys_flag=0,
+        born_timestamp_ms=0,
+        born_host=HOST,
+        store_timestamp_ms=0,
+        store_host=HOST,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+    )
+    return decode_record(raw, 0, file="commitlog", file_offset=0)

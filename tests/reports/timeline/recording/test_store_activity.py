@@ -21,15 +21,11 @@ from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 
 
-@pytest.fixture(scope="module")
-def record_plan() -> Callable[[Plan], RunRecording]:
-    def record_plan(plan: Plan) -> RunRecording:
-        recorder = RunRecorder()
-        outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), on_request=recorder.on_request).execute()
-        assert outcome.violations == []
-        return recorder.run_recording(Subject("", "", 1, None), outcome.plan, outcome.digest, outcome.injected)
-
-    return record_plan
+def record_plan(plan: Plan) -> RunRecording:
+    recorder = RunRecorder()
+    outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), on_request=recorder.on_request).execute()
+    assert outcome.violations == []
+    return recorder.run_recording(Subject("", "", 1, None), outcome.plan, outcome.digest, outcome.injected)
 
 
 def position_changes(run: RunRecording, name: str, machine: str = "life-0") -> list[tuple[int, int]]:
@@ -41,9 +37,7 @@ def value_at(changes: list[tuple[int, int]], at: int) -> int:
     return max((value for moment, value in changes if moment <= at), default=0)
 
 
-def test_recorded_log_positions_increase_and_keep_their_order(
-    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
-) -> None:
+def test_recorded_log_positions_increase_and_keep_their_order(quiet_plan: Plan) -> None:
     run = record_plan(quiet_plan)
     wrote, flushed, dispatched = (position_changes(run, name) for name in (WROTE, FLUSHED, DISPATCHED))
     for changes in (wrote, flushed, dispatched):
@@ -57,9 +51,7 @@ def test_recorded_log_positions_increase_and_keep_their_order(
         assert value <= value_at(flushed, at), "under sync flush nobody sees what is not durable"
 
 
-def test_the_flushed_position_moves_only_after_a_sync(
-    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
-) -> None:
+def test_the_flushed_position_moves_only_after_a_sync(quiet_plan: Plan) -> None:
     run = record_plan(quiet_plan)
     syncs = [one for one in run.operations if one.kind == "msync" and "/commitlog/" in one.path]
     moved = [at for at, value in position_changes(run, FLUSHED) if value]
@@ -68,9 +60,7 @@ def test_the_flushed_position_moves_only_after_a_sync(
         assert any(one.end < at and not one.ending for one in syncs)
 
 
-def test_with_a_transient_pool_the_committed_position_is_recorded(
-    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
-) -> None:
+def test_with_a_transient_pool_the_committed_position_is_recorded(quiet_plan: Plan) -> None:
     run = record_plan(quiet_plan.replace(sync_flush=False, memory={"transient_pool": True}))
     wrote, committed = position_changes(run, WROTE), position_changes(run, COMMITTED)
     assert committed[-1][1] == wrote[-1][1] > 0
@@ -80,16 +70,14 @@ def test_with_a_transient_pool_the_committed_position_is_recorded(
     assert not [one for one in record_plan(quiet_plan).positions if one.name == COMMITTED]
 
 
-def test_each_life_starts_with_the_positions_that_recovery_found(
-    record_plan: Callable[[Plan], RunRecording], crash_plan: Plan
-) -> None:
+def test_each_life_starts_with_the_positions_that_recovery_found(crash_plan: Plan) -> None:
     run = record_plan(crash_plan)
     last = position_changes(run, WROTE, "life-0")[-1][1]
     for machine in ("heal", "healed"):
         assert position_changes(run, WROTE, machine)[0][1] == last > 0
 
 
-def test_a_write_of_the_checkpoint_is_recorded(record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan) -> None:
+def test_a_write_of_the_checkpoint_is_recorded(quiet_plan: Plan) -> None:
     run = record_plan(quiet_plan)
     stores = [one for one in run.operations if one.kind == "store" and one.path == "/store/checkpoint"]
     assert len(run.checkpoints) == len(stores) > 0

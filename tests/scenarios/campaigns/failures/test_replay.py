@@ -1,6 +1,5 @@
 """Replay: repeats a record as far as the code allows, and names its missing parts."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -33,16 +32,11 @@ def replay_with_its_mutant(failure: Failure) -> RunReplay:
         return replay(failure.original.record)
 
 
-@pytest.fixture(scope="module")
-def mutant_result() -> Callable[[str], Failure]:
+def mutant_result(mutant: str) -> Failure:
     """Search for a mutant and return the failure of the first seed that finds it."""
-
-    def hunt(mutant: str) -> Failure:
-        scenario = narrowed_scenario(mutant_named(mutant))
-        results = (run_seed(scenario, seed, mutant=mutant) for seed in range(500))
-        return next(result.failure for result in results if result.failure is not None)
-
-    return hunt
+    scenario = narrowed_scenario(mutant_named(mutant))
+    results = (run_seed(scenario, seed, mutant=mutant) for seed in range(500))
+    return next(result.failure for result in results if result.failure is not None)
 
 
 def test_a_replay_gives_the_same_digest_and_violations_every_time(failure: Failure) -> None:
@@ -54,14 +48,12 @@ def test_a_replay_gives_the_same_digest_and_violations_every_time(failure: Failu
 
 
 @pytest.mark.parametrize("mutant", ["stale-tail-after-truncate", "group-commit-lost-wakeup", "props-outside-crc"])
-def test_failures_with_crashes_pauses_and_task_switches_can_be_replayed(
-    mutant_result: Callable[[str], Failure], mutant: str
-) -> None:
+def test_failures_with_crashes_pauses_and_task_switches_can_be_replayed(mutant: str) -> None:
     failure = Failure.from_json(mutant_result(mutant).to_json())
     assert is_same_run(replay_with_its_mutant(failure), failure.original)
 
 
-def test_a_replay_uses_crash_points_instead_of_operation_numbers(mutant_result: Callable[[str], Failure]) -> None:
+def test_a_replay_uses_crash_points_instead_of_operation_numbers() -> None:
     record = mutant_result("reput-past-flushed").original.record
     assert any(crash.point for crash in record.crashes)
     numbers = replace(record.setup, lives=tuple(replace(life, operation=0) for life in record.setup.lives))
@@ -175,9 +167,7 @@ def test_a_run_that_differs_when_repeated_is_refused(quiet_scenario: Scenario) -
 # Sizes
 
 
-def test_the_size_of_a_failure_counts_messages_switches_faults_and_lives(
-    mutant_result: Callable[[str], Failure],
-) -> None:
+def test_the_size_of_a_failure_counts_messages_switches_faults_and_lives() -> None:
     torn = mutant_result("props-outside-crc").original
     size, schedule = torn.size, torn.record.schedule
     assert size.messages > 0
