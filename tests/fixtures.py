@@ -5,9 +5,7 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
@@ -199,17 +197,3 @@ def transaction_plan(quiet_plan: Plan) -> Plan:
     """Transactions only, and three lives that end in stops."""
     life = Life(LifeEnding.STOP, "nothing-lost", -1, "after", 6)
     return quiet_plan.replace(transactions={"chance": 1.0}, lives=(life, life, life))
-
-
-@pytest.fixture(scope="module")
-def tornlog() -> Callable[..., Result]:
-    """Run the command line and raise its exceptions, except exits."""
-    app, runner = application(), CliRunner()
-
-    def run(*arguments: object) -> Result:
-        result = runner.invoke(app, [str(argument) for argument in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run

@@ -4,20 +4,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 
 CheckFile = Callable[[str], Path]
 SAYS_WHERE_IT_IS = 'echo "$$ $PWD" > {said}.new; mv {said}.new {said}; sleep 60'
 
 
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(application(), ["probe", *map(str, arguments)], env={"COLUMNS": "120"})
+invoke = partial(tornlog, "probe", columns=120)
 
 
 @pytest.fixture

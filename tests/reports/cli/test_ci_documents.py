@@ -6,6 +6,7 @@ from xml.etree.ElementTree import Element
 import pytest
 from typer.testing import Result
 
+from tests.command_line import tornlog
 from tornlog.reports.cli.mutation_result import MutationResults, mutation_result
 from tornlog.reports.cli.run_result import RunResults, run_result
 from tornlog.reports.results import model
@@ -56,7 +57,7 @@ def cases(root: Element) -> dict[str, Element]:
     return {str(case.get("name")): case for case in root.iter("testcase")}
 
 
-def test_passing_scenarios_are_passed_test_cases_in_junit(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_passing_scenarios_are_passed_test_cases_in_junit(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "junit.xml"
 
     result = tornlog("run", NAME, OTHER, "--seeds", 3, "--junit", file)
@@ -73,7 +74,7 @@ def test_passing_scenarios_are_passed_test_cases_in_junit(tornlog: Tornlog, tmp_
     assert SCENARIOS[NAME].claim in (cases(root)[NAME].findtext("system-out") or "")
 
 
-def test_a_broken_promise_in_junit_has_the_story_and_the_replay_command(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_broken_promise_in_junit_has_the_story_and_the_replay_command(tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
 
     result = tornlog("run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--junit", file)
@@ -89,7 +90,7 @@ def test_a_broken_promise_in_junit_has_the_story_and_the_replay_command(tornlog:
 
 
 def test_a_harness_error_is_an_error_in_junit(
-    tornlog: Tornlog, broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)
     file = tmp_path / "junit.xml"
@@ -157,7 +158,7 @@ def test_a_mutant_fails_in_junit_if_it_survives_or_the_unmodified_store_fails(tm
     }
 
 
-def test_the_mutants_command_writes_junit_xml(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_mutants_command_writes_junit_xml(tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
 
     assert tornlog("mutants", "ack-before-flush", "--seeds", 20, "--junit", file).exit_code == 0
@@ -176,7 +177,7 @@ def test_the_junit_schema_check_rejects_unknown_elements(tmp_path: Path) -> None
         parse_junit(file)
 
 
-def test_the_summary_is_appended_to_the_file_with_a_row_for_each_scenario(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_summary_is_appended_to_the_file_with_a_row_for_each_scenario(tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
     file.write_text("# Before\n")
 
@@ -193,7 +194,7 @@ def test_the_summary_is_appended_to_the_file_with_a_row_for_each_scenario(tornlo
     assert "What happened" not in file.read_text()
 
 
-def test_the_summary_shows_a_broken_promise_with_story_and_command(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_summary_shows_a_broken_promise_with_story_and_command(tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
 
     done = tornlog("run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--summary", file)
@@ -208,7 +209,7 @@ def test_the_summary_shows_a_broken_promise_with_story_and_command(tornlog: Torn
 
 
 def test_the_summary_shows_harness_errors(
-    tornlog: Tornlog, broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)
     file = tmp_path / "summary.md"

@@ -1,12 +1,14 @@
 import json
 from collections.abc import Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.command_line import tornlog
 from tornlog.__main__ import application
 from tornlog.reports.cli import determinism as command
 from tornlog.scenarios.campaigns.determinism import DeterminismReport, DigestDifference, WitnessError, WitnessProcess
@@ -16,8 +18,7 @@ from tornlog.scenarios.campaigns.interpreters import InterpreterError
 NAME = "crash-in-recovery"
 
 
-def invoke(*arguments: str) -> Any:
-    return CliRunner().invoke(application(), ["run", "--check-determinism", "--processes", "1", *arguments])
+invoke = partial(tornlog, "run", "--check-determinism", "--processes", "1")
 
 
 def run_returning(found: DeterminismReport) -> Any:

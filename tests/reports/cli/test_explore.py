@@ -1,9 +1,11 @@
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
+from tests.command_line import tornlog
 from tornlog.__main__ import application
 from tornlog.reports.cli import exploring as explore_commands
 from tornlog.sim.errors import ReplayDivergedError
@@ -16,8 +18,7 @@ BROKEN = ["segment-rollover-crash", "--disk", "strict-posix", "--mutant", "no-di
 BROKEN_QUICK = ["--messages", "2", "--limit", "6", "--seed", "1"]
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["explore", *arguments], env={"COLUMNS": "100"})
+invoke = partial(tornlog, "explore", columns=100)
 
 
 def test_an_exploration_of_the_unmodified_store_is_reported() -> None:

@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from typer.testing import Result
-
+from tests.command_line import tornlog
 from tornlog.reports.html.render import render_page
 from tornlog.reports.html.sweep_report import SweepResults, sweep_result
 from tornlog.scenarios.claims.catalogue import SCENARIOS
@@ -67,7 +66,7 @@ def test_the_sweep_report_has_latencies_as_a_picture_and_a_table(swept_clean: Pa
     assert "Failures" not in page.text
 
 
-def test_the_sweep_json_names_the_report_page(tornlog: Callable[..., Result], tmp_path: Path) -> None:
+def test_the_sweep_json_names_the_report_page(tmp_path: Path) -> None:
     options = ("--scenario", NAME, "--master", "in-process", "--out", tmp_path / "sweep")
     document = json.loads(tornlog("sweep", "--seeds", 2, *options, "--json", "-").stdout)
     assert document["report"] == str(tmp_path / "sweep" / "report.html")
@@ -75,7 +74,7 @@ def test_the_sweep_json_names_the_report_page(tornlog: Callable[..., Result], tm
     assert document["report"] in tornlog("sweep", "--seeds", 2, *options).stdout.splitlines()
 
 
-def test_the_report_of_a_resumed_sweep_covers_all_rows(tornlog: Callable[..., Result], tmp_path: Path) -> None:
+def test_the_report_of_a_resumed_sweep_covers_all_rows(tmp_path: Path) -> None:
     options = ("--scenario", NAME, "--master", "in-process", "--out", tmp_path / "sweep")
     for _ in range(2):
         tornlog("sweep", "--seeds", 3, *options)

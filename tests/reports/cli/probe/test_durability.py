@@ -4,13 +4,13 @@ import json
 import shlex
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 
 SAVE = """
     import os, sys
@@ -73,8 +73,7 @@ def program(tmp_path: Path) -> Callable[[str, str], Path]:
     return program
 
 
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(application(), ["probe", *map(str, arguments)], env={"COLUMNS": "120"})
+invoke = partial(tornlog, "probe", columns=120)
 
 
 def report(*arguments: object) -> dict:

@@ -3,20 +3,19 @@
 import json
 import shlex
 import socket
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 
 REPLICAS = Path(__file__).parents[4] / "docs" / "examples" / "probe_replicas.py"
 MACHINES = [word for name in ("n1", "n2", "n3") for word in ("--machine", f"{name}={name}")]
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["probe", *arguments], env={"COLUMNS": "200"})
+invoke = partial(tornlog, "probe", columns=200)
 
 
 @pytest.fixture(autouse=True)

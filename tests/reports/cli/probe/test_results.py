@@ -1,15 +1,13 @@
 import json
 import re
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from textwrap import dedent
 from xml.etree import ElementTree
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 
 SAVE = """
     import os, sys
@@ -41,15 +39,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tornlog() -> Callable[..., Result]:
-    def tornlog(*arguments: object) -> Result:
-        return CliRunner().invoke(application(), [str(one) for one in arguments], env={"COLUMNS": "120"})
-
-    return tornlog
-
-
-@pytest.fixture(scope="module")
-def broken(files: Path, tornlog: Callable[..., Result]) -> Path:
+def broken(files: Path) -> Path:
     """The results for a program that loses acknowledged data."""
     options = ("--out", files / "out", "--junit", files / "out.xml", "--summary", files / "out.md", "--jobs", 0)
     more = ("--faults", "failed-write", "--recovery-crashes", 1, "--json", files / "out.json")
@@ -60,7 +50,7 @@ def broken(files: Path, tornlog: Callable[..., Result]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def held(files: Path, tornlog: Callable[..., Result]) -> Path:
+def held(files: Path) -> Path:
     """The results for the same program with syncs."""
     options = ("--out", files / "held", "--junit", files / "held.xml", "--summary", files / "held.md", "--jobs", 0)
     assert tornlog("probe", "--check", files / "check.py", *options, "--", files / "save.py", "sync").exit_code == 0
@@ -128,7 +118,7 @@ def test_a_failure_has_a_timeline_file_beside_the_probe_report(broken: Path) -> 
     assert "rename of new to value undone" in html
 
 
-def test_a_replay_can_write_its_timeline(broken: Path, tornlog: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_replay_can_write_its_timeline(broken: Path, tmp_path: Path) -> None:
     (failure,) = broken.rglob("failure.json")
     drawn, again = tmp_path / "one.html", tmp_path / "two.html"
     first = tornlog("probe", "--replay", failure, "--timeline", drawn, "--json", tmp_path / "replay.json")
@@ -140,9 +130,7 @@ def test_a_replay_can_write_its_timeline(broken: Path, tornlog: Callable[..., Re
     assert str(again) in second.stdout
 
 
-def test_a_replay_of_a_probed_program_has_no_trace_and_no_original(
-    broken: Path, tornlog: Callable[..., Result]
-) -> None:
+def test_a_replay_of_a_probed_program_has_no_trace_and_no_original(broken: Path) -> None:
     (failure,) = broken.rglob("failure.json")
     for option in (("--original",), ("--trace", "trace.json")):
         result = tornlog("replay", failure, *option)
@@ -150,7 +138,7 @@ def test_a_replay_of_a_probed_program_has_no_trace_and_no_original(
         assert "expected none with a failure of a program" in result.stderr
 
 
-def test_the_timeline_option_requires_a_replay(files: Path, tornlog: Callable[..., Result]) -> None:
+def test_the_timeline_option_requires_a_replay(files: Path) -> None:
     result = tornlog("probe", "--timeline", "one.html", "--check", files / "check.py", "--", files / "save.py")
 
     assert result.exit_code == 2

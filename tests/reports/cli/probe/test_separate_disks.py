@@ -1,13 +1,13 @@
 """`tornlog probe --disk-of` and `--machine` without `--restart`: several disks lose data in one crash."""
 
 import json
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 
 STORE = """
     import os
@@ -31,8 +31,7 @@ ORDERED = ["--disk", "ext4-ordered"]
 LOST = "'…' is not in the log"
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["probe", *arguments], env={"COLUMNS": "160"})
+invoke = partial(tornlog, "probe", columns=160)
 
 
 @pytest.fixture

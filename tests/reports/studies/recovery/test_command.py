@@ -1,20 +1,19 @@
 import csv
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.reports.studies import recovery as recovery_time
 from tornlog.reports.studies.recovery.timed import HEADER
 
 MIB = 1 << 20
 
 
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(application(), ["plot", "recovery", *map(str, arguments)])
+invoke = partial(tornlog, "plot", "recovery")
 
 
 @pytest.mark.slow
