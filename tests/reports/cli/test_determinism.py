@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.command_line import tornlog
-from tornlog.__main__ import application
 from tornlog.reports.cli import determinism as command
 from tornlog.scenarios.campaigns.determinism import DeterminismReport, DigestDifference, WitnessError, WitnessProcess
 from tornlog.scenarios.campaigns.determinism_witness import SeedStatement
@@ -92,6 +90,6 @@ def test_invalid_combinations_of_options_are_usage_errors(arguments: tuple[str, 
 
 
 def test_the_option_processes_requires_the_determinism_check() -> None:
-    result = CliRunner().invoke(application(), ["run", NAME, "--processes", "1"])
+    result = tornlog("run", NAME, "--processes", "1")
     assert result.exit_code == 2
     assert "goes with --check-determinism" in result.output

@@ -3,10 +3,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.command_line import tornlog
-from tornlog.__main__ import application
 from tornlog.reports.cli import exploring as explore_commands
 from tornlog.sim.errors import ReplayDivergedError
 
@@ -66,7 +64,7 @@ def test_an_explored_failure_is_reported_written_and_replayable(tmp_path: Path) 
     assert "broken" in result.stdout
     assert "tornlog replay" in result.stdout
     for failure in document["failures"]:
-        again = CliRunner().invoke(application(), ["replay", failure["file"], "--json", "-"])
+        again = tornlog("replay", failure["file"], "--json", "-")
         assert again.exit_code == 1
         assert json.loads(again.stdout)["same"] is True
 

@@ -1,11 +1,11 @@
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.reports.cli import fuzzing as command
 from tornlog.scenarios.fuzz.coverage import is_installed
 from tornlog.scenarios.fuzz.targets import TARGETS
@@ -13,8 +13,7 @@ from tornlog.scenarios.fuzz.targets import TARGETS
 PLANTED = ("commitlog", "--mutant", "record-crc-unchecked", "--inputs", "200")
 
 
-def run_fuzz(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["fuzz", *arguments])
+run_fuzz = partial(tornlog, "fuzz")
 
 
 def result_of(*arguments: str) -> tuple[int, Any]:
