@@ -71,14 +71,9 @@ def delayed_plan(quiet_plan: Plan) -> Plan:
     return quiet_plan.replace(delay={"chance": 1.0}, flush={"thorough_interval_ms": 2000}, lives=(life, life))
 
 
-@pytest.fixture(scope="session")
-def execute() -> Callable[..., RunOutcome]:
+def execute(plan: Plan, seed: str = "1") -> RunOutcome:
     """Run a plan with the choices of a seed."""
-
-    def execute(plan: Plan, seed: str = "1") -> RunOutcome:
-        return Run(plan, simulation_of(plan, Choices(seed))).execute()
-
-    return execute
+    return Run(plan, simulation_of(plan, Choices(seed))).execute()
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,13 @@ from typing import cast
 
 import pytest
 
+from tests.fixtures import execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.disk_space import DiskRoom, WatchedRemovals
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -158,9 +158,7 @@ def test_the_removal_of_all_but_the_last_queue_file_is_recorded(has_stray_file: 
     assert shop.ledger.ended_queues == {("T0", 0)}
 
 
-def test_a_run_stops_at_the_first_wrong_removal(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_a_run_stops_at_the_first_wrong_removal(monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan) -> None:
     monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: True)
     plan = quiet_plan.replace(
         retention={"deletes_segments": True}, commit_log_bytes=1024, messages={"body_bytes_max": 300}
@@ -171,7 +169,7 @@ def test_a_run_stops_at_the_first_wrong_removal(
 
 
 def test_a_queue_that_is_never_cleaned_is_a_violation_after_the_last_put(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
+    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan
 ) -> None:
     monkeypatch.setattr("tornlog.store.retention.cleaning.CleanConsumeQueue.remove_expired", lambda self: None)
     plan = quiet_plan.replace(

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import execute
 from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.claims.simulated_core import SimulatedCore
-from tornlog.scenarios.runs.outcome import RunOutcome
 
 SEEDS = 30
 
 
 @pytest.mark.parametrize("records", [0, 2, 8])
 def test_a_store_with_a_core_puts_dispatches_recovers_and_pulls_through_it(
-    quiet_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch, records: int
+    quiet_plan: Plan, monkeypatch: pytest.MonkeyPatch, records: int
 ) -> None:
     called: Counter[str] = Counter()
     for name in ("scan", "store", "pull", "link", "runs"):

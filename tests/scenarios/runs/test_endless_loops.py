@@ -1,14 +1,13 @@
 """A run that loops without a world call is ended and reported as LIVE, and the process continues."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import execute
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.scenario import Scenario
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.sim.process import cpu_limit
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
@@ -45,9 +44,7 @@ def test_a_loop_outside_of_any_task_is_an_error_of_the_harness(
     assert "CpuLimitReached" in result.error
 
 
-def test_the_violation_names_the_endless_loop(
-    crash_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_violation_names_the_endless_loop(crash_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "load", loop_forever)
     with cpu_limit(0.2):
         (violation,) = execute(replace(crash_plan)).violations

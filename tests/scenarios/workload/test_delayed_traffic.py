@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import execute
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import read_store
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.options import DELAYS_MS, draw_delay_level, draw_wait_ms, set_delay_level
@@ -106,9 +106,7 @@ def test_consumers_receive_the_copies_of_delayed_messages(delayed_plan: Plan) ->
     assert copies > 0
 
 
-def test_a_put_is_delivered_once_in_a_run_without_crashes(
-    delayed_plan: Plan, monkeypatch: pytest.MonkeyPatch, execute: Callable[..., RunOutcome]
-) -> None:
+def test_a_put_is_delivered_once_in_a_run_without_crashes(delayed_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[str] = []
 
     def count_copies(store: MessageStore) -> None:

@@ -1,21 +1,18 @@
 """Messages with shared keys, and the seekers that look them up."""
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from tests.fixtures import execute
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.options import SHARED_KEYS, UNIQUE_KEYS, KeySearcher, draw_keys
 from tornlog.scenarios.workload.skew import EVEN
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.index_key import key_hash
 from tornlog.store.index.key_query import QueryMessageResult
 from tornlog.store.message_store import MessageStore
-
-Execute = Callable[..., RunOutcome]
 
 
 @pytest.fixture
@@ -48,9 +45,7 @@ def test_some_shared_keys_have_equal_hashes() -> None:
     assert len(set(hashes)) == len(SHARED_KEYS) - 2
 
 
-def test_clients_query_put_keys_shared_keys_and_unused_keys(
-    keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clients_query_put_keys_shared_keys_and_unused_keys(keyed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     answers: list[int] = []
     query_message = MessageStore.query_message
@@ -71,9 +66,7 @@ def test_clients_query_put_keys_shared_keys_and_unused_keys(
     assert max(answers) > 1
 
 
-def test_a_query_without_messages_is_reported_by_the_client(
-    keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_without_messages_is_reported_by_the_client(keyed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "query_message", lambda *_: QueryMessageResult())
     monkeypatch.setattr(KeySearcher, "_draw_key", lambda self, messages_each: "m0.0.0")
     plan = keyed.replace(pauses={"chance": 1.0, "ms_max": 5})
@@ -81,7 +74,7 @@ def test_a_query_without_messages_is_reported_by_the_client(
 
 
 def test_an_index_missing_after_recovery_is_found_even_without_querying_clients(
-    keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+    keyed: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load = MessageStore.load
 
@@ -96,5 +89,5 @@ def test_an_index_missing_after_recovery_is_found_even_without_querying_clients(
     assert outcome.violations[0].invariant == "IDX"
 
 
-def test_a_store_without_an_index_need_not_find_messages(keyed: Plan, execute: Execute) -> None:
+def test_a_store_without_an_index_need_not_find_messages(keyed: Plan) -> None:
     assert execute(keyed.replace(index={"slots": 0}, pauses={"chance": 0.5, "ms_max": 5})).violations == []

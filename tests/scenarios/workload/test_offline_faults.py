@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange, FileImage, Image, RotPlan
 from tornlog.faults.kinds import FaultKind
@@ -15,7 +16,6 @@ from tornlog.scenarios.oracle.judge import Judge, StopOnViolation
 from tornlog.scenarios.oracle.known_damage import damaged_log_offset
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.offline_faults import OfflineFaults
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -23,8 +23,6 @@ from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.side_file import SideFile
-
-Execute = Callable[..., RunOutcome]
 
 PATH = f"{CONFIG}/consumerOffset.json"
 SEGMENT_BYTES = 2048
@@ -128,7 +126,7 @@ def progress_plan(quiet_plan: Plan) -> Plan:
     )
 
 
-def test_a_start_on_damaged_progress_uses_the_backup(progress_plan: Plan, execute: Execute) -> None:
+def test_a_start_on_damaged_progress_uses_the_backup(progress_plan: Plan) -> None:
     outcome = execute(progress_plan)
 
     assert outcome.violations == []
@@ -137,7 +135,7 @@ def test_a_start_on_damaged_progress_uses_the_backup(progress_plan: Plan, execut
 
 
 def test_a_store_that_keeps_no_previous_version_is_a_violation(
-    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan, execute: Execute
+    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan
 ) -> None:
     def store(file: SideFile, content: bytes) -> bool:
         file._make_directory()
@@ -155,7 +153,7 @@ def test_a_store_that_keeps_no_previous_version_is_a_violation(
 
 
 def test_a_store_that_fails_to_load_damaged_progress_is_a_violation(
-    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan, execute: Execute
+    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan
 ) -> None:
     def load(file: SideFile, parse: Callable[[bytes, str], object]) -> object:
         return file._read(file.path, parse)[1]

@@ -1,12 +1,13 @@
 """Users: their requests, which do not depend on the schedule, and their records in the ledger."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from tests.fixtures import execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import config_of, world_of
 from tornlog.scenarios.claims.plan import Plan
@@ -14,7 +15,6 @@ from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import live
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import ProducerKnowledge, PutEntry
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import policy_of
 from tornlog.scenarios.workload.drawing import ILLEGAL_TOPICS, LONGEST_TOPIC, TAGS
 from tornlog.scenarios.workload.traffic import Traffic
@@ -185,9 +185,7 @@ def test_puts_made_by_the_store_itself_may_delay_a_put_only_for_the_segments_the
     assert took_ms[0] > (live.answer_ms_max(plan) or 0)
 
 
-def test_a_record_that_no_client_put_is_a_violation(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_a_record_that_no_client_put_is_a_violation(monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan) -> None:
     get_message = MessageStore.get_message
 
     def get_something_else(self: MessageStore, *arguments: Any, **options: Any) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.simulation.promises import PromiseBroken
 from tornlog.faults.simulation.simulation import Simulation, SimWorld
@@ -28,7 +29,7 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RoundRobin
 
 
-def execute(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunOutcome:
+def execute_seed(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunOutcome:
     choices, plan = draw_plan_of_seed(scenario, seed)
     on_request = None if recorder is None else recorder.on_request
     return Run(plan, simulation_of(plan, choices, None, recorder), on_request=on_request).execute()
@@ -38,7 +39,7 @@ def execute(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunO
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_recording_a_timeline_does_not_change_the_digest(name: str) -> None:
     for seed in range(2):
-        assert execute(SCENARIOS[name], seed, RunRecorder()) == execute(SCENARIOS[name], seed, None)
+        assert execute_seed(SCENARIOS[name], seed, RunRecorder()) == execute_seed(SCENARIOS[name], seed, None)
 
 
 def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario) -> None:
@@ -49,7 +50,7 @@ def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyP
         self._moments.kernel.scheduling_point("a point that the run does not have")
 
     monkeypatch.setattr(RunRecorder, "on_lock_acquired", took_and_paused)
-    assert execute(quiet_scenario, 1, RunRecorder()) != execute(quiet_scenario, 1, None)
+    assert execute_seed(quiet_scenario, 1, RunRecorder()) != execute_seed(quiet_scenario, 1, None)
 
 
 def test_without_a_recorder_the_world_is_not_wrapped() -> None:
@@ -86,9 +87,7 @@ def test_every_recorded_event_has_an_existing_moment(broken_by: Callable[[str], 
     assert all(0 <= one.at < count for one in [*run.positions, *run.cuts, *run.broken, *run.faults])
 
 
-def test_machines_are_recorded_in_order_with_the_way_they_ended(
-    crash_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_machines_are_recorded_in_order_with_the_way_they_ended(crash_plan: Plan) -> None:
     assert execute(crash_plan).violations == []
     recorder = RunRecorder()
     simulation = simulation_of(crash_plan, Choices("1"), None, recorder)
