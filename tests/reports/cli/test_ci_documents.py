@@ -7,6 +7,7 @@ import pytest
 from typer.testing import Result
 
 from tests.command_line import tornlog
+from tests.fixtures import BROKEN_SCENARIO, QUIET_SCENARIO
 from tornlog.reports.cli.mutation_result import MutationResults, mutation_result
 from tornlog.reports.cli.run_result import RunResults, run_result
 from tornlog.reports.results import model
@@ -15,7 +16,6 @@ from tornlog.reports.results.model import Case, Tone, Verdict
 from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.scenario import Scenario
 
 Tornlog = Callable[..., Result]
 NAME, OTHER = "sync-flush-power-cut", "clean-shutdown"
@@ -89,21 +89,19 @@ def test_a_broken_promise_in_junit_has_the_story_and_the_replay_command(tmp_path
     assert f"again: tornlog replay {tmp_path}/failures/{NAME}-status-answer.json" in text.replace("\n", "")
 
 
-def test_a_harness_error_is_an_error_in_junit(
-    broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)
+def test_a_harness_error_is_an_error_in_junit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(SCENARIOS, BROKEN_SCENARIO.name, BROKEN_SCENARIO)
     file = tmp_path / "junit.xml"
 
-    assert tornlog("run", broken_scenario.name, "--seeds", 1, "--junit", file).exit_code == 3
+    assert tornlog("run", BROKEN_SCENARIO.name, "--seeds", 1, "--junit", file).exit_code == 3
 
-    error = cases(parse_junit(file))[broken_scenario.name].find("error")
+    error = cases(parse_junit(file))[BROKEN_SCENARIO.name].find("error")
     assert error is not None
     assert "Traceback" in (error.text or "")
 
 
-def test_a_nondeterministic_seed_is_an_error_in_junit(tmp_path: Path, quiet_scenario: Scenario) -> None:
-    tally = Tally(quiet_scenario, seeds=1, nondeterministic=["quiet --seed 0: they part"])
+def test_a_nondeterministic_seed_is_an_error_in_junit(tmp_path: Path) -> None:
+    tally = Tally(QUIET_SCENARIO, seeds=1, nondeterministic=["quiet --seed 0: they part"])
     file = tmp_path / "junit.xml"
 
     write_junit(file, run_result(RunResults("", [tally], 1.0)))
@@ -113,8 +111,8 @@ def test_a_nondeterministic_seed_is_an_error_in_junit(tmp_path: Path, quiet_scen
     assert error.get("type") == "nondeterminism"
 
 
-def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path, quiet_scenario: Scenario) -> None:
-    tally = Tally(quiet_scenario, seeds=1, errors=["quiet --seed 0: \0\1 <&> \ud800 ü\n"])
+def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path) -> None:
+    tally = Tally(QUIET_SCENARIO, seeds=1, errors=["quiet --seed 0: \0\1 <&> \ud800 ü\n"])
     file = tmp_path / "junit.xml"
 
     write_junit(file, run_result(RunResults("", [tally], 1.0)))
@@ -208,12 +206,10 @@ def test_the_summary_shows_a_broken_promise_with_story_and_command(tmp_path: Pat
     assert text.count("<details>") == text.count("</details>") == 4
 
 
-def test_the_summary_shows_harness_errors(
-    broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)
+def test_the_summary_shows_harness_errors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(SCENARIOS, BROKEN_SCENARIO.name, BROKEN_SCENARIO)
     file = tmp_path / "summary.md"
 
-    assert tornlog("run", broken_scenario.name, "--seeds", 1, "--summary", file).exit_code == 3
+    assert tornlog("run", BROKEN_SCENARIO.name, "--seeds", 1, "--summary", file).exit_code == 3
 
     assert "#### No verdict" in file.read_text()

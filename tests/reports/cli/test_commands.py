@@ -8,6 +8,7 @@ import pytest
 from typer.testing import Result
 
 from tests.command_line import tornlog
+from tests.fixtures import BROKEN_SCENARIO
 from tornlog.faults.crashes.at_rest import DAMAGES
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.kinds import FAULTS, FaultKind
@@ -19,7 +20,7 @@ from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
 from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
-from tornlog.scenarios.claims.scenario import POLICIES, Scenario
+from tornlog.scenarios.claims.scenario import POLICIES
 from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.mutants.versions import VERSIONS
 from tornlog.scenarios.oracle.invariants import INVARIANTS
@@ -34,9 +35,9 @@ Tornlog = Callable[..., Result]
 
 
 @pytest.fixture
-def broken_in_catalogue(broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)
-    return broken_scenario.name
+def broken_in_catalogue(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(SCENARIOS, BROKEN_SCENARIO.name, BROKEN_SCENARIO)
+    return BROKEN_SCENARIO.name
 
 
 def document_of(result: Result) -> dict[str, Any]:

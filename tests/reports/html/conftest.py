@@ -1,49 +1,17 @@
 """Page fixtures: directories written by commands, and failures and tallies for pages."""
 
-from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.command_line import tornlog
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 NAME = "sync-flush-power-cut"
 SEVERAL_WAYS = "born-time-in-seconds"
 """A bug that breaks several promises within a few seeds."""
-
-
-class Outline(HTMLParser):
-    """Parser for the parts of a page that can be checked without a browser."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.anchors: list[str] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        named = dict(attrs)
-        self.tags.append(tag)
-        if tag == "a":
-            self.links.append(named["href"] or "")
-        if named.get("id"):
-            self.anchors.append(named["id"] or "")
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-@pytest.fixture(scope="session")
-def outline() -> Callable[[str], Outline]:
-    return Outline
 
 
 @pytest.fixture(scope="session")
@@ -106,11 +74,3 @@ def failure() -> Failure:
     found = run_seed(SCENARIOS[NAME], 0, mutant="ack-before-flush").failure
     assert found is not None
     return found
-
-
-@pytest.fixture
-def tally_of() -> Callable[..., Tally]:
-    def tally_of(seeds: int = 2, **options: Any) -> Tally:
-        return run_batches([Batch(SCENARIOS[NAME], 0, seeds, **options)])[NAME]
-
-    return tally_of

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fixtures import execute
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.runs.outcome import RunOutcome
@@ -21,9 +21,9 @@ STOP = Life(LifeEnding.STOP, "nothing-lost", -1, "after", 6)
 
 
 @pytest.fixture
-def plan(quiet_plan: Plan) -> Plan:
+def plan() -> Plan:
     """Two producers with pauses, two consumers of one queue that commit, and two lives that are stopped."""
-    return quiet_plan.replace(
+    return QUIET_PLAN.replace(
         consuming={"commits_offsets": True},
         consumers=2,
         topics=1,
@@ -50,8 +50,8 @@ def test_consumers_continue_at_the_offsets_of_the_last_life(plan: Plan) -> None:
     assert ledger.progress_is_final
 
 
-def test_a_plan_without_consumer_offsets_writes_no_side_files(quiet_plan: Plan) -> None:
-    run = Run(quiet_plan, simulation_of(quiet_plan, Choices("1")))
+def test_a_plan_without_consumer_offsets_writes_no_side_files() -> None:
+    run = Run(QUIET_PLAN, simulation_of(QUIET_PLAN, Choices("1")))
     paths: list[str] = []
     run.lasting.on_image = lambda image: paths.extend(image.files)
     assert run.execute().violations == []
@@ -114,14 +114,12 @@ def test_a_start_whose_offset_correction_fails_on_disk_errors_is_no_violation(
     assert refused > 0
 
 
-def test_a_failed_start_on_a_disk_without_faults_is_a_violation(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan
-) -> None:
+def test_a_failed_start_on_a_disk_without_faults_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: MessageStore) -> None:
         raise OSError("without a reason")
 
     monkeypatch.setattr(MessageStore, "start", refuse)
-    assert first_violation(execute(quiet_plan)) == ("LIVE", "life-0/main died: OSError: without a reason")
+    assert first_violation(execute(QUIET_PLAN)) == ("LIVE", "life-0/main died: OSError: without a reason")
 
 
 def test_an_offset_file_without_a_readable_version_breaks_meta(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:

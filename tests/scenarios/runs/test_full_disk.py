@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import execute
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.invariants import status
 from tornlog.scenarios.workload import operators
@@ -15,9 +15,9 @@ from tornlog.store.log.allocate import AllocateMappedFileService
 
 
 @pytest.fixture
-def full(quiet_plan: Plan) -> Plan:
+def full() -> Plan:
     """Two lives with long records on a disk of a few segments. The first life ends in a process kill."""
-    return quiet_plan.replace(
+    return QUIET_PLAN.replace(
         commit_log_bytes=1024,
         messages={"body_bytes_max": 600},
         pauses={"chance": 1.0, "ms_max": 3000},

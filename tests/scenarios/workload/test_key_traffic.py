@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import execute
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.workload.options import SHARED_KEYS, UNIQUE_KEYS, KeySearcher, draw_keys
 from tornlog.scenarios.workload.skew import EVEN
@@ -16,8 +16,8 @@ from tornlog.store.message_store import MessageStore
 
 
 @pytest.fixture
-def keyed(quiet_plan: Plan) -> Plan:
-    plan = quiet_plan.replace(index={"slots": 5, "entries": 12, "keys_chance": 0.6, "seekers": 2})
+def keyed() -> Plan:
+    plan = QUIET_PLAN.replace(index={"slots": 5, "entries": 12, "keys_chance": 0.6, "seekers": 2})
     return plan.replace(topics=1, messages={"equal_sizes": False})
 
 
@@ -33,9 +33,9 @@ def test_some_messages_have_shared_keys_and_some_have_a_unique_key(keyed: Plan) 
     assert ([], "") in keys
 
 
-def test_without_a_key_chance_no_keys_are_drawn(quiet_plan: Plan) -> None:
+def test_without_a_key_chance_no_keys_are_drawn() -> None:
     stream = Choices("keys").stream("producer")
-    assert draw_keys(stream, quiet_plan, "m0", EVEN) == ([], "")
+    assert draw_keys(stream, QUIET_PLAN, "m0", EVEN) == ([], "")
     assert stream.draw_count == 0
 
 

@@ -1,10 +1,8 @@
 """Messages for light queues: the draw, and their entries in the ledger."""
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.fixtures import execute
+from tests.fixtures import QUIET_PLAN, execute, make_put
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
@@ -18,12 +16,12 @@ from tornlog.store.message_store import MessageStore
 
 
 @pytest.fixture
-def light_plan(quiet_plan: Plan) -> Plan:
-    return quiet_plan.replace(light_queues={"chance": 1.0}, consumers=2, topics=2, queues_per_topic=2)
+def light_plan() -> Plan:
+    return QUIET_PLAN.replace(light_queues={"chance": 1.0}, consumers=2, topics=2, queues_per_topic=2)
 
 
 @pytest.fixture
-def light_put(make_put: Callable[..., PutEntry]) -> PutEntry:
+def light_put() -> PutEntry:
     put = make_put("m")
     put.light_names = ("%LMQ%L0", "M0")
     put.properties += b"\2INNER_MULTI_DISPATCH\1%LMQ%L0,M0"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import execute
+from tests.fixtures import QUIET_PLAN, QUIET_SCENARIO, execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.simulation.promises import PromiseBroken
 from tornlog.faults.simulation.simulation import Simulation, SimWorld
@@ -42,7 +42,7 @@ def test_recording_a_timeline_does_not_change_the_digest(name: str) -> None:
         assert execute_seed(SCENARIOS[name], seed, RunRecorder()) == execute_seed(SCENARIOS[name], seed, None)
 
 
-def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario) -> None:
+def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     took = RunRecorder.on_lock_acquired
 
     def took_and_paused(self: RunRecorder, lock: WatchedLock) -> None:
@@ -50,7 +50,7 @@ def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyP
         self._moments.kernel.scheduling_point("a point that the run does not have")
 
     monkeypatch.setattr(RunRecorder, "on_lock_acquired", took_and_paused)
-    assert execute_seed(quiet_scenario, 1, RunRecorder()) != execute_seed(quiet_scenario, 1, None)
+    assert execute_seed(QUIET_SCENARIO, 1, RunRecorder()) != execute_seed(QUIET_SCENARIO, 1, None)
 
 
 def test_without_a_recorder_the_world_is_not_wrapped() -> None:
@@ -72,8 +72,8 @@ def test_recording_does_not_change_a_replay(failure: Failure) -> None:
     assert run_recording.subject == subject
 
 
-def test_the_same_run_gives_the_same_recording(quiet_scenario: Scenario) -> None:
-    assert record_seed(quiet_scenario, 2) == record_seed(quiet_scenario, 2)
+def test_the_same_run_gives_the_same_recording() -> None:
+    assert record_seed(QUIET_SCENARIO, 2) == record_seed(QUIET_SCENARIO, 2)
 
 
 @pytest.mark.ci
@@ -120,8 +120,8 @@ def test_each_counted_fault_is_recorded_once() -> None:
     assert any(run.faults for run in runs)
 
 
-def test_after_a_violation_no_events_are_recorded(quiet_plan: Plan) -> None:
-    plan = replace(quiet_plan, consumers=1)
+def test_after_a_violation_no_events_are_recorded() -> None:
+    plan = replace(QUIET_PLAN, consumers=1)
     recorder = RunRecorder()
     with applied_mutant("ack-before-flush"):
         outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), on_request=recorder.on_request).execute()

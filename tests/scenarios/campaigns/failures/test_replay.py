@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import QUIET, QUIET_SCENARIO
 from tornlog.scenarios.campaigns.failures.failure import FailingRun, Failure
 from tornlog.scenarios.campaigns.failures.replay import (
     RunReplay,
@@ -16,7 +17,6 @@ from tornlog.scenarios.campaigns.failures.replay import (
 from tornlog.scenarios.campaigns.failures.story import STORY_LINES
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed, run_seed
-from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant, mutant_named
 from tornlog.scenarios.runs.run_of import simulation_of
@@ -74,9 +74,9 @@ def test_the_story_ends_at_the_violation(failure: Failure) -> None:
     assert not any("switch" in line for line in story)
 
 
-def test_the_story_of_a_crash_has_the_crash_and_the_recovery(monkeypatch: pytest.MonkeyPatch, quiet: Ranges) -> None:
+def test_the_story_of_a_crash_has_the_crash_and_the_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recovery, "finish_queues", lambda self: None)
-    ranges = quiet.replace(endings=("crash at rest",), disk=("strict-posix",), producers=(1,))
+    ranges = QUIET.replace(endings=("crash at rest",), disk=("strict-posix",), producers=(1,))
     ranges = ranges.replace(index={"slots": (0,)})  # index recovery stores so much that the story would be too long
     failure = run_seed(Scenario("crash", "a crash takes nothing", ranges), 1).failure
     assert failure is not None
@@ -154,8 +154,8 @@ def test_a_record_without_a_violation_is_refused(failure: Failure) -> None:
     assert again == failure.original
 
 
-def test_a_run_that_differs_when_repeated_is_refused(quiet_scenario: Scenario) -> None:
-    choices, plan = draw_plan_of_seed(quiet_scenario, 1)
+def test_a_run_that_differs_when_repeated_is_refused() -> None:
+    choices, plan = draw_plan_of_seed(QUIET_SCENARIO, 1)
     simulation = simulation_of(plan, choices)
     outcome = run_plan(plan, simulation)
     failing_run_of(outcome, simulation)

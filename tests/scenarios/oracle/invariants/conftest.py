@@ -6,12 +6,12 @@ from typing import TypeVar
 
 import pytest
 
+from tests.scenarios.oracle.invariants.puts import put_of
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundQueue, FoundRecord, RecoveredStore
 from tornlog.scenarios.workload.options import set_delay_level
@@ -26,14 +26,6 @@ from tornlog.store.message_store import MessageStore
 
 T = TypeVar("T")
 Body = Callable[[MessageStore, Disk], T]
-
-
-def put_of(number: int) -> PutEntry:
-    """Make a put of T0/0 that has not been answered."""
-    name = f"m{number}"
-    body = f"{name} body".encode()
-    properties = f"KEYS\1{name}\2TAGS\1TagA".encode()
-    return PutEntry(name, "T0", 0, "TagA", body, properties, True, asked_ns=0)
 
 
 @pytest.fixture
@@ -80,12 +72,6 @@ def delayed_evidence() -> Evidence:
             store.records.append(store.by_offset[at])
     store.delivered_to = {1: 2}
     return Evidence(ledger, store)
-
-
-@pytest.fixture
-def unasked() -> Callable[[int], PutEntry]:
-    """Return a function that makes puts without adding them to the ledger."""
-    return put_of
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios.oracle.invariants.on_stores import on_a_store, on_an_indexed_store
+from tests.scenarios.oracle.invariants.puts import put_of
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import idx
 from tornlog.scenarios.oracle.invariants.idx import ALWAYS_MS
@@ -61,16 +62,16 @@ def test_a_damaged_key_is_looked_up_as_stored(store: MessageStore, disk: Disk) -
 
 def lookup_violations(
     store: MessageStore,
-    unasked: Callable[[int], PutEntry],
     doctor: Callable[[QueryMessageResult], QueryMessageResult] = lambda result: result,
     window_ms: tuple[int, int] = ALWAYS_MS,
     forget: bool = False,
+    make_put: Callable[[int], PutEntry] = put_of,
 ) -> list[str]:
     """Look up m1, change the answer, and judge it."""
     ledger = Ledger()
     places = [found.record.physical_offset for found in read_store(store).records]
     for number, place in enumerate(places):
-        put = unasked(number)
+        put = make_put(number)
         put.physical_offset = place
         if not forget:
             ledger.record_request(put)
@@ -111,45 +112,38 @@ def with_another_key(result: QueryMessageResult) -> QueryMessageResult:
 def test_a_query_answer_that_does_not_match_the_puts_is_a_violation(
     store: MessageStore,
     disk: Disk,
-    unasked: Callable[[int], PutEntry],
     doctor: Callable[[QueryMessageResult], QueryMessageResult],
     summaries: list[str],
 ) -> None:
-    assert lookup_violations(store, unasked, doctor) == summaries
+    assert lookup_violations(store, doctor) == summaries
 
 
 @on_an_indexed_store
-def test_a_query_answer_outside_of_the_time_range_is_a_violation(
-    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
-) -> None:
-    assert lookup_violations(store, unasked, window_ms=(0, 1)) == ["an answer from another time"]
+def test_a_query_answer_outside_of_the_time_range_is_a_violation(store: MessageStore, disk: Disk) -> None:
+    assert lookup_violations(store, window_ms=(0, 1)) == ["an answer from another time"]
 
 
 @on_an_indexed_store
-def test_a_query_answer_that_was_never_put_is_a_violation(
-    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
-) -> None:
-    assert lookup_violations(store, unasked, forget=True) == ["an answer that nobody put"]
+def test_a_query_answer_that_was_never_put_is_a_violation(store: MessageStore, disk: Disk) -> None:
+    assert lookup_violations(store, forget=True) == ["an answer that nobody put"]
 
 
 @on_an_indexed_store
-def test_a_query_answer_with_another_body_is_a_violation(
-    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
-) -> None:
+def test_a_query_answer_with_another_body_is_a_violation(store: MessageStore, disk: Disk) -> None:
     def other(number: int) -> PutEntry:
-        put = unasked(number)
+        put = put_of(number)
         put.body = put.body.upper()
         return put
 
-    assert lookup_violations(store, other) == ["an answer with another body"]
+    assert lookup_violations(store, make_put=other) == ["an answer with another body"]
 
 
 @on_an_indexed_store
 def test_a_query_answer_of_maximum_size_may_lack_older_messages(
-    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry], monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def same_key(number: int) -> PutEntry:
-        put = unasked(number)
+        put = put_of(number)
         put.properties = put.properties.replace(b"KEYS\1m0", b"KEYS\1m1")
         return put
 

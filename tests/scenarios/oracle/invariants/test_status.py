@@ -3,12 +3,13 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
+from tests.scenarios.oracle.invariants.puts import put_of
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.disk_space import DiskRoom
 from tornlog.scenarios.oracle.invariants import status
-from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
@@ -29,7 +30,7 @@ def plan() -> Plan:
 
 
 @pytest.fixture
-def judge(on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]) -> Callable[..., list[str]]:
+def judge(on_a_store: OnAStore, plan: Plan) -> Callable[..., list[str]]:
     """Return a function that changes the answer to a put, or the store, and judges the result."""
 
     def run(
@@ -39,7 +40,7 @@ def judge(on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]) 
         waited_ms: int = 3,
     ) -> list[str]:
         def body(store: MessageStore, disk: Disk) -> list[str]:
-            put = unasked(0)
+            put = put_of(0)
             result = doctor(store, disk, store.put_message(Message.create("T0", b"body")))
             put.answered_ns = waited_ms * MS
             return [found.summary for found in status.check_put_status(plan, store, disk, put, result, refusal=refusal)]
@@ -148,13 +149,12 @@ def test_a_slow_disk_excuses_a_missing_segment_only_after_the_allocation_timeout
 def test_a_full_disk_excuses_refusals_until_the_store_must_have_noticed_free_space(
     on_a_store: OnAStore,
     plan: Plan,
-    unasked: Callable[[int], PutEntry],
     refusal: PutMessageStatus,
     excused_ms: int,
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> None:
         def judged(asked_ms: int) -> list[str]:
-            put = unasked(0)
+            put = put_of(0)
             put.asked_ns, put.answered_ns = asked_ms * MS, (asked_ms + 1) * MS
             result = PutMessageResult(refusal)
             found = status.check_put_status(plan, store, disk, put, result, refusal=None, room=room)
@@ -180,11 +180,9 @@ def test_a_full_disk_excuses_refusals_until_the_store_must_have_noticed_free_spa
     on_a_store(body)
 
 
-def test_a_segment_removed_before_the_answer_need_not_be_durable(
-    on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]
-) -> None:
+def test_a_segment_removed_before_the_answer_need_not_be_durable(on_a_store: OnAStore, plan: Plan) -> None:
     def body(store: MessageStore, disk: Disk) -> list[list[str]]:
-        put = unasked(0)
+        put = put_of(0)
         result = store.put_message(Message.create("T0", b"body"))
         store.log.segments[0].file.store(10, b"not synced")
         put.answered_ns = 3 * MS
@@ -208,11 +206,9 @@ def test_a_put_may_be_refused_after_a_failed_commit(judge: Callable[..., list[st
 
 
 @pytest.mark.parametrize("stopping", [False, True])
-def test_a_put_may_be_refused_after_a_stop_has_begun(
-    on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry], stopping: bool
-) -> None:
+def test_a_put_may_be_refused_after_a_stop_has_begun(on_a_store: OnAStore, plan: Plan, stopping: bool) -> None:
     def body(store: MessageStore, disk: Disk) -> list[str]:
-        put = unasked(0)
+        put = put_of(0)
         refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
         found = status.check_put_status(plan, store, disk, put, refusal, refusal=None, stopping=stopping)
         return [violation.field for violation in found]
@@ -259,17 +255,17 @@ def test_a_busy_store_that_reports_not_busy_is_a_violation(
     ],
 )
 def test_a_broker_may_refuse_a_send_for_the_moment_only_with_a_reason(
-    on_a_store: OnAStore, quiet_plan: Plan, refusal: PutMessageStatus
+    on_a_store: OnAStore, refusal: PutMessageStatus
 ) -> None:
     def body(store: MessageStore, disk: Disk) -> list[int]:
-        counts = [len(list(status.check_refused_send(quiet_plan, store, disk, refusal)))]
+        counts = [len(list(status.check_refused_send(QUIET_PLAN, store, disk, refusal)))]
         disk.injected["failed sync"] += 1
-        counts.append(len(list(status.check_refused_send(quiet_plan, store, disk, refusal))))
+        counts.append(len(list(status.check_refused_send(QUIET_PLAN, store, disk, refusal))))
         disk.injected.clear()
-        slow = quiet_plan.replace(disturbances={"paused_task_chance": 0.5})
+        slow = QUIET_PLAN.replace(disturbances={"paused_task_chance": 0.5})
         counts.append(len(list(status.check_refused_send(slow, store, disk, refusal))))
         store.shutdown()
-        counts.append(len(list(status.check_refused_send(quiet_plan, store, disk, refusal))))
+        counts.append(len(list(status.check_refused_send(QUIET_PLAN, store, disk, refusal))))
         return counts
 
     assert on_a_store(body) == [1, 0, 0, 0]

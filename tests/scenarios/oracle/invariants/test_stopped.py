@@ -2,13 +2,12 @@
 
 import pytest
 
-from tests.fixtures import execute
-from tornlog.scenarios.claims.plan import Plan
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.scenarios.mutants.known import applied_mutant
 
 
-def test_a_clean_stop_is_no_violation(quiet_plan: Plan) -> None:
-    assert execute(quiet_plan).violations == []
+def test_a_clean_stop_is_no_violation() -> None:
+    assert execute(QUIET_PLAN).violations == []
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,7 @@ def test_a_clean_stop_is_no_violation(quiet_plan: Plan) -> None:
         ),
     ],
 )
-def test_an_incomplete_stop_is_a_violation(quiet_plan: Plan, mutant: str, invariant: str, summary: str) -> None:
+def test_an_incomplete_stop_is_a_violation(mutant: str, invariant: str, summary: str) -> None:
     with applied_mutant(mutant):
-        violation = execute(quiet_plan).violations[0]
+        violation = execute(QUIET_PLAN).violations[0]
     assert (violation.invariant, violation.summary) == (invariant, summary)
