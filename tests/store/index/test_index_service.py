@@ -364,22 +364,20 @@ def test_an_index_without_files_has_nothing_to_remove(exists: bool, world: World
     assert table.durable_timestamp_ms < 0
 
 
+@simulated()
 def test_an_index_file_after_one_with_a_single_record_begins_with_that_records_time(
-    lab: Make, small: Make, exact: Make
+    world: World, small: Make, exact: Make
 ) -> None:
-    def body(world: World) -> tuple[int, int]:
-        store = started(world, small(max_index_num=3))
-        assert put(store, "a b") == 0
-        world.tasks.sleep(2_500)
-        put(store, "c")
-        world.tasks.sleep(10)
-        exact(store)
-        assert store.index is not None
-        first, second = store.index.table.files
-        store.shutdown()
-        return first.end_physical_offset, second.entry(1).time_diff_s
-
-    assert lab().run(body) == (0, 2)
+    store = started(world, small(max_index_num=3))
+    assert put(store, "a b") == 0
+    world.tasks.sleep(2_500)
+    put(store, "c")
+    world.tasks.sleep(10)
+    exact(store)
+    assert store.index is not None
+    first, second = store.index.table.files
+    store.shutdown()
+    assert (first.end_physical_offset, second.entry(1).time_diff_s) == (0, 2)
 
 
 @simulated()

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import Make, simulated
+from tests.store.simulated import simulated
 from tornlog.faults.plan import FaultPlan
 from tornlog.store.log.segment import PAGE_BYTES
 from tornlog.store.log.transient_pool import BufferedSegment, TransientStorePool
@@ -28,27 +28,23 @@ def positions(segment: BufferedSegment) -> tuple[int, int, int]:
     return segment.flushed.get(), segment.committed.get(), segment.wrote.get()
 
 
-def test_data_in_a_buffer_is_visible_after_the_commit_and_durable_after_the_flush(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_data_in_a_buffer_is_visible_after_the_commit_and_durable_after_the_flush(world: World, bench: Any) -> None:
+    segment, _ = segment_in(world)
+    segment.append(0, b"one")
+    segment.append(3, bytearray(b"two"))
+    assert positions(segment) == (0, 0, 6)
+    assert bytes(segment.file.view(0, 6)) == bytes(6)
+    assert segment.flush(0) == 0
 
-    def body(world: World) -> None:
-        segment, _ = segment_in(world)
-        segment.append(0, b"one")
-        segment.append(3, bytearray(b"two"))
-        assert positions(segment) == (0, 0, 6)
-        assert bytes(segment.file.view(0, 6)) == bytes(6)
-        assert segment.flush(0) == 0
+    assert segment.commit(0) == 6
+    assert positions(segment) == (0, 6, 6)
+    assert bytes(segment.file.view(0, 7)) == b"onetwo\0"
+    assert not bench.disk.is_durable("/segment", 0, 6)
 
-        assert segment.commit(0) == 6
-        assert positions(segment) == (0, 6, 6)
-        assert bytes(segment.file.view(0, 7)) == b"onetwo\0"
-        assert not bench.disk.is_durable("/segment", 0, 6)
-
-        assert segment.flush(0) == 6
-        assert positions(segment) == (6, 6, 6)
-        assert bench.disk.is_durable("/segment", 0, 6)
-
-    bench.run(body)
+    assert segment.flush(0) == 6
+    assert positions(segment) == (6, 6, 6)
+    assert bench.disk.is_durable("/segment", 0, 6)
     kinds = [name for name, _ in bench.failures.calls if name in ("store", "pwrite", "msync", "fdatasync")]
     assert kinds == ["pwrite", "fdatasync"]
 
@@ -102,17 +98,13 @@ def test_a_full_segment_returns_its_buffer_once_it_is_completely_committed(world
     assert pool.available == 1
 
 
-def test_a_commit_continues_after_short_writes(lab: Make) -> None:
-    bench = lab(faults=FaultPlan(short_write_chance=1.0))
-
-    def body(world: World) -> None:
-        segment, _ = segment_in(world)
-        data = bytes(range(256)) * 20
-        segment.append(0, data)
-        assert segment.commit(0) == len(data)
-        assert bytes(segment.file.view(0, len(data))) == data
-
-    bench.run(body)
+@simulated(faults=FaultPlan(short_write_chance=1.0))
+def test_a_commit_continues_after_short_writes(world: World, bench: Any) -> None:
+    segment, _ = segment_in(world)
+    data = bytes(range(256)) * 20
+    segment.append(0, data)
+    assert segment.commit(0) == len(data)
+    assert bytes(segment.file.view(0, len(data))) == data
     assert bench.disk.injected["short write"] > 1
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import Make, simulated
+from tests.store.simulated import simulated
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.log.segment import segment_name
 from tornlog.store.log.segment_queue import SegmentQueue
@@ -205,24 +205,20 @@ def test_making_a_segment_queue_durable_syncs_data_sizes_and_names(world: World,
     ]
 
 
-def test_the_removal_of_the_first_segment_is_durable_before_the_min_offset_advances(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_the_removal_of_the_first_segment_is_durable_before_the_min_offset_advances(world: World, bench: Any) -> None:
+    queue = filled(world, 3, first=5, last_bytes=30)
+    assert not queue.remove_first()  # the segment is not durable, and a flush needs it
+    queue.flush_all()
+    kept = queue.segments[0].file.view(0, SIZE)
+    assert queue.remove_first()
+    assert (queue.min_offset, queue.max_offset, queue.flushed_where.get()) == (600, 730, 730)
+    assert names(world) == [600, 700]
+    assert bytes(kept) == b"x" * SIZE
 
-    def body(world: World) -> None:
-        queue = filled(world, 3, first=5, last_bytes=30)
-        assert not queue.remove_first()  # the segment is not durable, and a flush needs it
-        queue.flush_all()
-        kept = queue.segments[0].file.view(0, SIZE)
-        assert queue.remove_first()
-        assert (queue.min_offset, queue.max_offset, queue.flushed_where.get()) == (600, 730, 730)
-        assert names(world) == [600, 700]
-        assert bytes(kept) == b"x" * SIZE
-
-        assert queue.remove_first()
-        assert not queue.remove_first()  # the last segment is never removed
-        assert names(world) == [700]
-
-    bench.run(body)
+    assert queue.remove_first()
+    assert not queue.remove_first()  # the last segment is never removed
+    assert names(world) == [700]
     calls = [call for call in bench.failures.calls if call[0] in ("unlink", "sync_directory")]
     assert calls[:2] == [("unlink", "/log/" + segment_name(500)), ("sync_directory", "/log")]
 

@@ -13,26 +13,22 @@ from tornlog.store.formats.messages import GetMessageStatus, Message, PutMessage
 from tornlog.store.world import World
 
 
-def test_a_queue_file_is_removed_after_its_last_message_expires(lab: Make, shop: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_queue_file_is_removed_after_its_last_message_expires(world: World, bench: Any, shop: Make) -> None:
+    found = shop(world).start().put(range(46)).settle()
+    assert found.queue_bases() == [0, 10, 20, 30, 40]
+    found.age(2, 9).clean()
+    assert found.queue_bases() == [10, 20, 30, 40]
+    assert found.store.get_min_offset_in_queue("T", 0) == 18
+    assert found.bodies(18) == list(range(18, 46))
 
-    def body(world: World) -> None:
-        found = shop(world).start().put(range(46)).settle()
-        assert found.queue_bases() == [0, 10, 20, 30, 40]
-        found.age(2, 9).clean()
-        assert found.queue_bases() == [10, 20, 30, 40]
-        assert found.store.get_min_offset_in_queue("T", 0) == 18
-        assert found.bodies(18) == list(range(18, 46))
-
-        found.age(2, 8).clean()
-        assert found.queue_bases() == [30, 40]
-        assert found.store.get_min_offset_in_queue("T", 0) == 34
-        early = found.store.get_message("T", 0, 33)
-        assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 34)
-        assert (early.min_offset, early.max_offset) == (34, 46)
-        assert found.store.shutdown()
-
-    bench.run(body)
+    found.age(2, 8).clean()
+    assert found.queue_bases() == [30, 40]
+    assert found.store.get_min_offset_in_queue("T", 0) == 34
+    early = found.store.get_message("T", 0, 33)
+    assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 34)
+    assert (early.min_offset, early.max_offset) == (34, 46)
+    assert found.store.shutdown()
     names = [call for call in bench.failures.calls if call[0] == "unlink" and "/T/" in call[1]]
     log = bench.failures.calls.index(("sync_directory", "/store/commitlog"))
     assert log < bench.failures.calls.index(names[0])
