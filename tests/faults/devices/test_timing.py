@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 
 from tests.faults.rigs import Rig
+from tests.one_life import in_rig
 from tornlog.faults.devices.storage import Run, StorageTiming
 from tornlog.faults.plan import FaultPlan
 
@@ -59,12 +60,8 @@ def test_synced_pages_are_not_written_again() -> None:
     assert storage.synced == [[(FIRST, 1)], [], [(FIRST + 3, 1)], []]
 
 
-def test_a_slow_sync_fault_adds_to_the_device_time() -> None:
-    rig = Rig(timing=StorageTiming(Notes()), faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=80))
-
-    def body() -> int:
-        rig.files.map("/a", 4096).msync(0, 4096)
-        return rig.kernel.now_ns
-
-    assert 10_000_000 <= rig.run(body) <= 80_000_007
+@in_rig(Rig, timing=StorageTiming(Notes()), faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=80))
+def test_a_slow_sync_fault_adds_to_the_device_time(rig: Rig) -> None:
+    rig.files.map("/a", 4096).msync(0, 4096)
+    assert 10_000_000 <= rig.kernel.now_ns <= 80_000_007
     assert rig.injected["slow sync"] == 1

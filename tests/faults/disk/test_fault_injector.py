@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tests.faults.rigs import Rig
+from tests.one_life import in_rig
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
@@ -42,16 +43,12 @@ def test_durations_of_slow_io_are_log_uniform(use: str) -> None:
     assert 100 * MS < taken[160] <= taken[-1] <= 1000 * MS
 
 
-def test_a_slow_descriptor_write_waits_before_it_writes() -> None:
-    rig = Rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0))
-
-    def body() -> None:
-        mapped = rig.files.map("/a", 8192)
-        before_ns = rig.kernel.now_ns
-        mapped.pwrite(0, b"x")
-        assert rig.kernel.now_ns > before_ns
-
-    rig.run(body)
+@in_rig(Rig, image=IMAGE, faults=FaultPlan(slow_io_chance=1.0))
+def test_a_slow_descriptor_write_waits_before_it_writes(rig: Rig) -> None:
+    mapped = rig.files.map("/a", 8192)
+    before_ns = rig.kernel.now_ns
+    mapped.pwrite(0, b"x")
+    assert rig.kernel.now_ns > before_ns
 
 
 @pytest.mark.parametrize("use", USES)
@@ -63,20 +60,17 @@ def test_a_device_without_faults_adds_no_waits_and_makes_no_draws(use: str) -> N
     assert rig.choices.stream("disk").draw_count == 0
 
 
-def test_a_stall_delays_every_operation_until_its_end() -> None:
-    rig = Rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=5000))
+@in_rig(Rig, image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=5000))
+def test_a_stall_delays_every_operation_until_its_end(rig: Rig) -> None:
     ends = []
 
-    def body() -> None:
-        def read() -> None:
-            rig.files.read("/a")
-            ends.append(rig.kernel.now_ns)
+    def read() -> None:
+        rig.files.read("/a")
+        ends.append(rig.kernel.now_ns)
 
-        tasks = [rig.machine.tasks.spawn(f"reader-{number}", read) for number in range(5)]
-        for task in tasks:
-            task.join(None)
-
-    rig.run(body)
+    tasks = [rig.machine.tasks.spawn(f"reader-{number}", read) for number in range(5)]
+    for task in tasks:
+        task.join(None)
     assert len(set(ends)) == 1
     assert 100 * MS <= ends[0] <= 5000 * MS
     assert rig.injected["stalled device"] == 1
@@ -104,16 +98,12 @@ def test_the_expected_end_of_slow_operations_includes_stalls() -> None:
     assert rig.disk.slow_until_ns == rig.kernel.now_ns
 
 
-def test_stores_and_views_of_a_map_are_not_delayed_by_the_device() -> None:
-    rig = Rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, slow_io_chance=1.0))
-
-    def body() -> None:
-        with rig.disk.with_faults(stall_chance=0.0, slow_io_chance=0.0):
-            mapped = rig.files.map("/a", 8192)
-        mapped.store(0, b"x")
-        mapped.view(0, 1)
-
-    rig.run(body)
+@in_rig(Rig, image=IMAGE, faults=FaultPlan(stall_chance=1.0, slow_io_chance=1.0))
+def test_stores_and_views_of_a_map_are_not_delayed_by_the_device(rig: Rig) -> None:
+    with rig.disk.with_faults(stall_chance=0.0, slow_io_chance=0.0):
+        mapped = rig.files.map("/a", 8192)
+    mapped.store(0, b"x")
+    mapped.view(0, 1)
     assert rig.kernel.now_ns == 0
 
 

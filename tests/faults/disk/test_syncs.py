@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tests.faults.rigs import Rig
+from tests.one_life import in_rig
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
@@ -25,52 +26,44 @@ def map_with_durable_name(rig: Any) -> Any:
     return mapped
 
 
-def test_other_tasks_run_while_a_sync_waits() -> None:
-    rig = Rig(timing=SyncTiming(5 * MS, 5 * MS))
+@in_rig(Rig, timing=SyncTiming(5 * MS, 5 * MS))
+def test_other_tasks_run_while_a_sync_waits(rig: Rig) -> None:
     seen = []
+    mapped = map_with_durable_name(rig)
+    started_ns = rig.kernel.now_ns
 
-    def body() -> None:
-        mapped = map_with_durable_name(rig)
-        started_ns = rig.kernel.now_ns
+    def tick() -> None:
+        for _ in range(3):
+            rig.machine.tasks.sleep(1)
+            seen.append((rig.kernel.now_ns - started_ns) // MS)
 
-        def tick() -> None:
-            for _ in range(3):
-                rig.machine.tasks.sleep(1)
-                seen.append((rig.kernel.now_ns - started_ns) // MS)
-
-        task = rig.machine.tasks.spawn("ticker", tick)
-        mapped.msync(0, 4096)
-        seen.append((rig.kernel.now_ns - started_ns) // MS)
-        task.join(None)
-
-    rig.run(body)
+    task = rig.machine.tasks.spawn("ticker", tick)
+    mapped.msync(0, 4096)
+    seen.append((rig.kernel.now_ns - started_ns) // MS)
+    task.join(None)
     assert seen == [1, 2, 3, 5]
 
 
 @pytest.mark.parametrize("how", ["msync", "fdatasync", "sync"])
-def test_a_sync_covers_writes_before_its_submission(how: str) -> None:
-    rig = Rig(timing=SyncTiming(MS, MS))
+@in_rig(Rig, timing=SyncTiming(MS, MS))
+def test_a_sync_covers_writes_before_its_submission(rig: Rig, how: str) -> None:
+    mapped = map_with_durable_name(rig)
+    mapped.store(0, b"early")
 
-    def body() -> None:
-        mapped = map_with_durable_name(rig)
-        mapped.store(0, b"early")
+    def write_late() -> None:
+        rig.kernel.park(WAIT, rig.kernel.now_ns + MS // 2)
+        mapped.store(0, b"later")
+        mapped.store(100, b"later")
 
-        def write_late() -> None:
-            rig.kernel.park(WAIT, rig.kernel.now_ns + MS // 2)
-            mapped.store(0, b"later")
-            mapped.store(100, b"later")
-
-        rig.machine.tasks.spawn("late", write_late)
-        if how == "msync":
-            mapped.msync(0, 4096 * 3)
-        elif how == "fdatasync":
-            mapped.fdatasync()
-        else:
-            rig.files.sync("/log")
-        assert bytes(mapped.view(0, 5)) == b"later"
-        assert durable_content(rig).rstrip(b"\0") == b"early"
-
-    rig.run(body)
+    rig.machine.tasks.spawn("late", write_late)
+    if how == "msync":
+        mapped.msync(0, 4096 * 3)
+    elif how == "fdatasync":
+        mapped.fdatasync()
+    else:
+        rig.files.sync("/log")
+    assert bytes(mapped.view(0, 5)) == b"later"
+    assert durable_content(rig).rstrip(b"\0") == b"early"
 
 
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
