@@ -4,6 +4,7 @@ from typing import cast
 
 import pytest
 
+from tests.scenarios.oracle.invariants.on_stores import on_an_indexed_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Plan
@@ -122,14 +123,10 @@ def test_a_held_pull_with_a_dispatched_matching_message_is_a_violation(
     assert on_a_store_of_either_queues(body) == [holds, holds, holds, there[2], there[0], holds, there[1]]
 
 
-def test_a_slave_may_hold_a_pull_although_a_message_is_available(
-    on_an_indexed_store: Callable[..., object],
-) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        store.config = replace(store.config, broker_role=BrokerRole.SLAVE)
-        return held_pull_violations(store, 0)
-
-    assert on_an_indexed_store(body) == []
+@on_an_indexed_store
+def test_a_slave_may_hold_a_pull_although_a_message_is_available(store: MessageStore, disk: Disk) -> None:
+    store.config = replace(store.config, broker_role=BrokerRole.SLAVE)
+    assert held_pull_violations(store, 0) == []
 
 
 # -- puts waiting at a stop ------------------------------------------------------------------------
