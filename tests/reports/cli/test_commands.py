@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from tests.command_line import tornlog
+from tests.command_line import in_one_line, tornlog, usage_error
 from tests.fixtures import BROKEN_SCENARIO
 from tornlog.faults.crashes.at_rest import DAMAGES
 from tornlog.faults.crashes.profiles import PROFILES
@@ -43,11 +43,6 @@ def broken_in_catalogue(monkeypatch: pytest.MonkeyPatch) -> str:
 def document_of(result: Result) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(result.stdout)
     return found
-
-
-def in_one_line(text: str) -> str:
-    """Return text without boxes and line ends."""
-    return " ".join(text.replace("│", " ").split())
 
 
 # run
@@ -344,9 +339,7 @@ def test_list_can_be_limited_to_a_section_and_a_word() -> None:
     ],
 )
 def test_list_refuses_an_unknown_section_and_a_word_without_a_match(arguments: tuple[str, ...], reason: str) -> None:
-    result = tornlog("list", *arguments)
-    assert result.exit_code == 2
-    assert reason in in_one_line(result.stderr)
+    assert reason in usage_error("list", *arguments)
 
 
 def test_the_list_command_prints_the_same_names_as_its_tables() -> None:
@@ -438,9 +431,7 @@ def test_a_nondeterministic_replay_exits_4(stored: Path, impatient_producers: No
 
 def test_a_failure_of_an_unknown_mutant_exits_2(stored: Path) -> None:
     edit_failure_file(stored, mutant="no-such-bug")
-    result = tornlog("replay", stored)
-    assert result.exit_code == 2
-    assert "there is no mutant no-such-bug" in in_one_line(result.stderr)
+    assert "there is no mutant no-such-bug" in usage_error("replay", stored)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[1]", b'{"format": "tornlog-run/1"}'])
@@ -516,17 +507,13 @@ def test_a_seed_can_run_under_a_pasted_schedule(tmp_path: Path) -> None:
 def test_a_schedule_requires_a_single_run(tmp_path: Path, arguments: tuple[object, ...]) -> None:
     file = tmp_path / "schedule.txt"
     file.write_text("")
-    result = tornlog("run", *arguments, "--schedule", file)
-    assert result.exit_code == 2
-    assert "expected one scenario and --seed" in in_one_line(result.stderr)
+    assert "expected one scenario and --seed" in usage_error("run", *arguments, "--schedule", file)
 
 
 def test_an_invalid_schedule_exits_2(tmp_path: Path) -> None:
     file = tmp_path / "schedule.txt"
     file.write_text("first a, then b\n")
-    result = tornlog("run", NAME, "--seed", 3, "--schedule", file)
-    assert result.exit_code == 2
-    assert "line 1: expected TASK @ LABEL #N" in in_one_line(result.stderr)
+    assert "line 1: expected TASK @ LABEL #N" in usage_error("run", NAME, "--seed", 3, "--schedule", file)
 
 
 # mutants

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import tornlog
+from tests.command_line import tornlog, usage_error
 from tornlog.reports.cli import determinism as command
 from tornlog.scenarios.campaigns.determinism import DeterminismReport, DigestDifference, WitnessError, WitnessProcess
 from tornlog.scenarios.campaigns.determinism_witness import SeedStatement
@@ -90,6 +90,4 @@ def test_invalid_combinations_of_options_are_usage_errors(arguments: tuple[str, 
 
 
 def test_the_option_processes_requires_the_determinism_check() -> None:
-    result = tornlog("run", NAME, "--processes", "1")
-    assert result.exit_code == 2
-    assert "goes with --check-determinism" in result.output
+    assert "goes with --check-determinism" in usage_error("run", NAME, "--processes", "1")

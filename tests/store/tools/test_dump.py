@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from tests.command_line import tornlog
+from tests.command_line import tornlog, usage_error
 from tornlog.sim.process import cpu_limit
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
@@ -162,9 +162,7 @@ def test_a_wrong_dump_command_line_is_a_usage_error(root: Path, arguments: list[
 
 
 def test_dumping_a_directory_that_is_not_a_store_is_an_error(tmp_path: Path) -> None:
-    result = run(tmp_path)
-    assert result.exit_code == 2
-    assert "no store: it has no log, no queues and no checkpoint" in result.stderr
+    assert "no store: it has no log, no queues and no checkpoint" in usage_error(tmp_path, run=run)
 
 
 def test_a_store_without_a_log_directory_is_damaged(tmp_path: Path) -> None:

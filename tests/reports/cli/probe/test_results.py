@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.command_line import tornlog
+from tests.command_line import tornlog, usage_error
 
 SAVE = """
     import os, sys
@@ -133,16 +133,13 @@ def test_a_replay_can_write_its_timeline(broken: Path, tmp_path: Path) -> None:
 def test_a_replay_of_a_probed_program_has_no_trace_and_no_original(broken: Path) -> None:
     (failure,) = broken.rglob("failure.json")
     for option in (("--original",), ("--trace", "trace.json")):
-        result = tornlog("replay", failure, *option)
-        assert result.exit_code == 2
-        assert "expected none with a failure of a program" in result.stderr
+        assert "expected none with a failure of a program" in usage_error("replay", failure, *option)
 
 
 def test_the_timeline_option_requires_a_replay(files: Path) -> None:
-    result = tornlog("probe", "--timeline", "one.html", "--check", files / "check.py", "--", files / "save.py")
-
-    assert result.exit_code == 2
-    assert "needs --replay" in result.stderr
+    assert "needs --replay" in usage_error(
+        "probe", "--timeline", "one.html", "--check", files / "check.py", "--", files / "save.py"
+    )
 
 
 def test_junit_xml_has_a_test_case_for_each_disk_and_for_recovery_and_faults(broken: Path, held: Path) -> None:

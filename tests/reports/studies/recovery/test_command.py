@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import tornlog
+from tests.command_line import tornlog, usage_error
 from tornlog.reports.studies import recovery as recovery_time
 from tornlog.reports.studies.recovery.timed import HEADER
 
@@ -56,7 +56,4 @@ def test_the_recovery_study_without_matplotlib_names_the_package_to_install(
     monkeypatch.delitem(sys.modules, f"{recovery_time.__name__}.pictures", raising=False)
     monkeypatch.delattr(recovery_time, "pictures", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = invoke("--log-bytes", 16 * MIB, "--out", tmp_path)
-
-    assert result.exit_code == 2
-    assert ".[plot]" in result.output
+    assert ".[plot]" in usage_error("--log-bytes", 16 * MIB, "--out", tmp_path, run=invoke)
