@@ -99,19 +99,21 @@ def test_a_pull_outside_of_the_queue_returns_the_next_valid_offset(store: Messag
 def test_a_pull_by_tags_returns_only_messages_with_these_tags(store: MessageStore) -> None:
     assert outcome(store.get_message("T", 0, 0, tags="B")) == (FOUND, 10, [1, 3, 5, 7, 9])
     assert outcome(store.get_message("T", 0, 0, 2, tags=" B ||C")) == (FOUND, 4, [1, 3])
+    assert all(outcome(store.get_message("T", 0, 0, 3, tags=tags)) == (FOUND, 3, [0, 1, 2]) for tags in ("*", " "))
     nothing = GetMessageStatus.NO_MATCHED_MESSAGE
     assert outcome(store.get_message("T", 0, 10, tags="C")) == (nothing, 20, [])
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "count"),
     [
-        {"max_transfer_bytes_on_message_in_memory": 3 * RECORD_BYTES - 1},
-        {"max_transfer_count_on_message_in_memory": 2},
+        ({"max_transfer_bytes_on_message_in_memory": 3 * RECORD_BYTES - 1}, 2),
+        ({"max_transfer_bytes_on_message_in_memory": RECORD_BYTES - 1}, 1),  # always at least one message
+        ({"max_transfer_count_on_message_in_memory": 2}, 2),
     ],
 )
-def test_a_pull_from_memory_ends_at_the_limit_of_bytes_or_messages(store: MessageStore) -> None:
-    assert outcome(store.get_message("T", 0, 0)) == (FOUND, 2, [0, 1])
+def test_a_pull_from_memory_ends_at_the_limit_of_bytes_or_messages(store: MessageStore, count: int) -> None:
+    assert outcome(store.get_message("T", 0, 0)) == (FOUND, count, list(range(count)))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from tests.command_line import tornlog, usage_error
+from tests.command_line import tornlog
 from tornlog.sim.process import cpu_limit
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
@@ -159,10 +159,6 @@ def test_dumped_lines_can_be_written_to_a_file(root: Path, tmp_path: Path) -> No
 )
 def test_a_wrong_dump_command_line_is_a_usage_error(root: Path, arguments: list[str]) -> None:
     assert run(root, *arguments).exit_code == 2
-
-
-def test_dumping_a_directory_that_is_not_a_store_is_an_error(tmp_path: Path) -> None:
-    assert "no store: it has no log, no queues and no checkpoint" in usage_error(tmp_path, run=run)
 
 
 def test_a_store_without_a_log_directory_is_damaged(tmp_path: Path) -> None:
