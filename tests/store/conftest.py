@@ -4,16 +4,15 @@ import errno
 import json
 import os
 import shutil
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from tests.native_core import load_native
 from tests.store.rigs import started as started_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
@@ -38,10 +37,7 @@ RESERVED_HOURS = 300_000
 
 @pytest.fixture(scope="session", params=["C", "simulated"])
 def core(request: pytest.FixtureRequest) -> NativeCore:
-    """The C core, and its replacement for simulated disks.
-
-    With `make sanitize`, the C core is the sanitized build. In CI the C core must exist, because CI has a compiler.
-    """
+    """The C core, and its replacement for simulated disks."""
     return load_c_core() if request.param == "C" else cast(NativeCore, SimulatedCore())
 
 
@@ -51,18 +47,7 @@ def c_core() -> NativeCore:
 
 
 def load_c_core() -> NativeCore:
-    if path := os.environ.get("SANITIZED_CORE"):
-        name = "tornlog.store.formats.native._records"
-        spec = spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    loaded = load_core()
-    if loaded is None:
-        assert not os.environ.get("CI"), "no core in C was built"
-        pytest.skip("no core in C was built, for want of a compiler, or TORNLOG_PURE_PYTHON is set")
-    return loaded
+    return load_native(load_core, "tornlog.store.formats.native", "_records", "SANITIZED_CORE")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,6 +11,7 @@ from textwrap import dedent
 import pytest
 
 from tests.command_line import tornlog
+from tests.reports.cli.probe.programs import CHECK
 
 SAVE = """
     import os, sys
@@ -24,13 +25,6 @@ SAVE = """
         if "directory" in sys.argv:
             os.fsync(os.open(".", os.O_RDONLY))
         print(value)
-    """
-CHECK = """
-    def check(directory, acknowledged):
-        file = directory / "value"
-        found = file.read_text() if file.exists() else None
-        if acknowledged and found not in [acknowledged[-1], "two"]:
-            yield f"value {acknowledged[-1]!r} is lost: found {found!r}"
     """
 STORES = """
     #include <fcntl.h>

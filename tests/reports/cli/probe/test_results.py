@@ -1,6 +1,5 @@
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from textwrap import dedent
 from xml.etree import ElementTree
@@ -8,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.command_line import tornlog, usage_error
+from tests.reports.html.outline import Outline
 
 SAVE = """
     import os, sys
@@ -57,26 +57,8 @@ def held(files: Path) -> Path:
     return files / "held"
 
 
-class Links(HTMLParser):
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.anchors: list[str] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        named = dict(attrs)
-        if tag == "a":
-            self.links.append(named["href"] or "")
-        self.anchors.append(named.get("id") or "")
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def page(out: Path) -> Links:
-    return Links((out / "report.html").read_text())
+def page(out: Path) -> Outline:
+    return Outline((out / "report.html").read_text())
 
 
 def test_every_link_of_the_probe_report_has_a_target(broken: Path) -> None:

@@ -32,29 +32,26 @@ def expire_records(evidence: Evidence, count: int = 1) -> int:
 # -- after a recovery ------------------------------------------------------------------------------
 
 
+CHECKS_OF_LOST_RECORDS = (
+    clean.check_log_start,
+    dur.check_durable_puts,
+    prefix.check_log_prefix,
+    consume_queues.check_queue_offsets,
+    consumers.check_visibility,
+)
+
+
 def test_a_log_without_its_removed_segments_is_no_violation(evidence: Evidence) -> None:
     puts = list(evidence.ledger.puts)
     evidence.ledger.stable = [ConsumedMessage("T0", 0, number, put) for number, put in enumerate(puts)]
     expire_records(evidence, 2)
-    for check in (
-        clean.check_log_start,
-        dur.check_durable_puts,
-        prefix.check_log_prefix,
-        consume_queues.check_queue_offsets,
-        consumers.check_visibility,
-    ):
+    for check in CHECKS_OF_LOST_RECORDS:
         assert list(check(evidence)) == [], check
 
 
 def test_removed_segments_that_reappear_after_a_crash_are_no_violation(evidence: Evidence) -> None:
     evidence.ledger.expired_to = evidence.store.records[2].record.physical_offset
-    for check in (
-        clean.check_log_start,
-        dur.check_durable_puts,
-        prefix.check_log_prefix,
-        consume_queues.check_queue_offsets,
-        consumers.check_visibility,
-    ):
+    for check in CHECKS_OF_LOST_RECORDS:
         assert list(check(evidence)) == [], check
 
 
