@@ -1,15 +1,10 @@
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from tests.scenarios.oracle.invariants.on_stores import on_a_store, on_an_indexed_store
+from tests.one_life import with_settings
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
-
-OnAStore = Callable[..., Any]
 
 
 def put_and_dispatch(store: MessageStore) -> None:
@@ -23,13 +18,11 @@ def violated_fields(store: MessageStore, disk: Disk) -> list[str]:
     return [violation.field for violation in side_files.check_checkpoint(store, disk)]
 
 
-@on_a_store
 def test_a_checkpoint_that_lags_is_no_violation(store: MessageStore, disk: Disk) -> None:
     put_and_dispatch(store)
     assert violated_fields(store, disk) == []
 
 
-@on_a_store
 def test_a_checkpoint_that_is_up_to_date_is_no_violation(store: MessageStore, disk: Disk) -> None:
     put_and_dispatch(store)
     store.flush_queues.flush_thoroughly()
@@ -37,21 +30,18 @@ def test_a_checkpoint_that_is_up_to_date_is_no_violation(store: MessageStore, di
     assert violated_fields(store, disk) == []
 
 
-@on_a_store
 def test_a_checkpoint_time_after_the_durable_queues_is_a_violation(store: MessageStore, disk: Disk) -> None:
     put_and_dispatch(store)
     store.checkpoint.advance_queue_time(store.dispatch.dispatched_store_timestamp_ms)
     assert violated_fields(store, disk) == ["logicsMsgTimestamp"]
 
 
-@on_a_store
 def test_a_checkpoint_time_after_the_durable_log_is_a_violation(store: MessageStore, disk: Disk) -> None:
     put_and_dispatch(store)
     store.log.segments[0].file.store(200, b"another body")
     assert violated_fields(store, disk) == ["physicMsgTimestamp"]
 
 
-@on_a_store
 def test_records_of_the_checkpoint_millisecond_are_not_checked(store: MessageStore, disk: Disk) -> None:
     store.put_message(Message.create("T0", b"the only one"))
     store.world.tasks.sleep(10)
@@ -60,7 +50,7 @@ def test_records_of_the_checkpoint_millisecond_are_not_checked(store: MessageSto
 
 
 @pytest.mark.parametrize("synced", [False, True])
-@on_an_indexed_store
+@with_settings(indexed=True)
 def test_a_checkpoint_time_after_a_durable_full_index_file_is_a_violation(
     store: MessageStore, disk: Disk, synced: bool
 ) -> None:

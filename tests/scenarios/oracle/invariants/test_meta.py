@@ -1,7 +1,5 @@
 import pytest
 
-from tests.scenarios.oracle.invariants.on_stores import on_a_store
-from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.scenarios.oracle.ledger import Versions
 from tornlog.store.formats.messages import Message
@@ -46,8 +44,7 @@ def test_a_missing_side_file_is_no_violation_before_the_first_version_is_durable
     assert list(side_files.check_version(versions)) == []
 
 
-@on_a_store
-def test_delivery_progress_within_the_queues_of_its_levels_is_no_violation(store: MessageStore, disk: Disk) -> None:
+def test_delivery_progress_within_the_queues_of_its_levels_is_no_violation(store: MessageStore) -> None:
     store.put_message(Message("T0", b"later", properties="KEYS\1k\2DELAY\0011"))
     store.world.tasks.sleep(2_000)
     assert store.schedule.offsets == {1: 1}
@@ -55,9 +52,8 @@ def test_delivery_progress_within_the_queues_of_its_levels_is_no_violation(store
 
 
 @pytest.mark.parametrize(("level", "offset", "expected"), [(1, 2, "0 to 1"), (1, -1, "0 to 1"), (2, 1, "0 to 0")])
-@on_a_store
 def test_delivery_progress_outside_of_the_queue_of_its_level_is_a_violation(
-    store: MessageStore, disk: Disk, level: int, offset: int, expected: str
+    store: MessageStore, level: int, offset: int, expected: str
 ) -> None:
     store.put_message(Message("T0", b"later", properties="KEYS\1k\2DELAY\0011"))
     store.world.tasks.sleep(100)
@@ -68,10 +64,7 @@ def test_delivery_progress_outside_of_the_queue_of_its_level_is_a_violation(
 
 
 @pytest.mark.parametrize(("found", "clamped", "expected"), [(5, 5, "1"), (1, 0, "1"), (-1, 0, "-1")])
-@on_a_store
-def test_a_wrong_offset_of_a_group_is_a_violation(
-    store: MessageStore, disk: Disk, found: int, clamped: int, expected: str
-) -> None:
+def test_a_wrong_offset_of_a_group_is_a_violation(store: MessageStore, found: int, clamped: int, expected: str) -> None:
     store.put_message(Message("T0", b"now", properties="KEYS\1k"))
     store.world.tasks.sleep(100)
     assert list(side_files.check_clamped_offsets(store, {GROUP: found}, {GROUP: min(found, 1)})) == []

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,6 @@ from tornlog.store.formats.messages import Message, PutMessageResult, PutMessage
 from tornlog.store.message_store import MessageStore
 from tornlog.store.running_flags import RefusalReason
 
-OnAStore = Callable[..., Any]
 MS = 1_000_000
 
 
@@ -31,7 +29,7 @@ def plan() -> Plan:
 
 
 @pytest.fixture
-def judge(on_a_store: OnAStore, plan: Plan) -> Callable[..., list[str]]:
+def judge(plan: Plan) -> Callable[..., list[str]]:
     """Return a function that changes the answer to a put, or the store, and judges the result."""
 
     def run(
@@ -46,8 +44,7 @@ def judge(on_a_store: OnAStore, plan: Plan) -> Callable[..., list[str]]:
             put.answered_ns = waited_ms * MS
             return [found.summary for found in status.check_put_status(plan, store, disk, put, result, refusal=refusal)]
 
-        found: list[str] = on_a_store(body)
-        return found
+        return on_a_store(body)
 
     return run
 
@@ -147,7 +144,6 @@ def test_a_slow_disk_excuses_a_missing_segment_only_after_the_allocation_timeout
         (PutMessageStatus.SERVICE_NOT_AVAILABLE, status.LOOK_MS_MAX),
     ],
 )
-@on_a_store
 def test_a_full_disk_excuses_refusals_until_the_store_must_have_noticed_free_space(
     store: MessageStore, disk: Disk, plan: Plan, refusal: PutMessageStatus, excused_ms: int
 ) -> None:
@@ -176,7 +172,6 @@ def test_a_full_disk_excuses_refusals_until_the_store_must_have_noticed_free_spa
     assert judged(returned_ms + excused_ms + 701) == ["m0: refused without a reason"]
 
 
-@on_a_store
 def test_a_segment_removed_before_the_answer_need_not_be_durable(store: MessageStore, disk: Disk, plan: Plan) -> None:
     put = put_of(0)
     result = store.put_message(Message.create("T0", b"body"))
@@ -200,7 +195,6 @@ def test_a_put_may_be_refused_after_a_failed_commit(judge: Callable[..., list[st
 
 
 @pytest.mark.parametrize("stopping", [False, True])
-@on_a_store
 def test_a_put_may_be_refused_after_a_stop_has_begun(
     store: MessageStore, disk: Disk, plan: Plan, stopping: bool
 ) -> None:
@@ -220,15 +214,13 @@ def busy_violations(store: MessageStore, held_ms: int) -> list[tuple[str, str, s
     return [(found.summary, found.expected, found.found) for found in status.check_busy_state(store)]
 
 
-@on_a_store
-def test_a_store_may_report_busy_only_while_a_put_holds_the_lock_too_long(store: MessageStore, disk: Disk) -> None:
+def test_a_store_may_report_busy_only_while_a_put_holds_the_lock_too_long(store: MessageStore) -> None:
     limit_ms = store.config.os_page_cache_busy_time_out_ms
     assert [busy_violations(store, held_ms) for held_ms in (0, 1, limit_ms, limit_ms + 1, 100 * limit_ms)] == [[]] * 5
 
 
-@on_a_store
 def test_a_busy_store_that_reports_not_busy_is_a_violation(
-    store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", False)
     assert [busy_violations(store, held_ms) for held_ms in (1000, 1001)] == [
@@ -246,7 +238,6 @@ def test_a_busy_store_that_reports_not_busy_is_a_violation(
         PutMessageStatus.UNKNOWN_ERROR,
     ],
 )
-@on_a_store
 def test_a_broker_may_refuse_a_send_for_the_moment_only_with_a_reason(
     store: MessageStore, disk: Disk, refusal: PutMessageStatus
 ) -> None:
@@ -261,10 +252,7 @@ def test_a_broker_may_refuse_a_send_for_the_moment_only_with_a_reason(
     assert counts == [1, 0, 0, 0]
 
 
-@on_a_store
-def test_an_idle_store_that_reports_busy_is_a_violation(
-    store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_idle_store_that_reports_busy_is_a_violation(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", True)
     (nobody,), (in_time,), late = [busy_violations(store, held_ms) for held_ms in (0, 1000, 1001)]
     assert nobody == ("a put has held the lock for 0 ms", "not busy", "busy")
@@ -272,8 +260,7 @@ def test_an_idle_store_that_reports_busy_is_a_violation(
     assert late == []
 
 
-@on_a_store
-def test_a_store_that_accepts_puts_on_a_too_full_disk_is_a_violation(store: MessageStore, disk: Disk) -> None:
+def test_a_store_that_accepts_puts_on_a_too_full_disk_is_a_violation(store: MessageStore) -> None:
     (violation,) = status.check_full_disk_refused(store)
     assert (violation.invariant, violation.expected, violation.found) == (
         "STATUS",
@@ -285,12 +272,11 @@ def test_a_store_that_accepts_puts_on_a_too_full_disk_is_a_violation(store: Mess
 
 
 @pytest.mark.parametrize("error", ["failed write", "disk full", ""])
-def test_a_permanent_refusal_requires_an_error_other_than_a_full_disk(on_a_store: OnAStore, error: str) -> None:
-    def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
-        disk.injected[error] += 1
-        before = [found.summary for found in status.check_permanent_refusal(store, disk)]
-        store.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, "test")
-        return before, [found.summary for found in status.check_permanent_refusal(store, disk)]
-
+def test_a_permanent_refusal_requires_an_error_other_than_a_full_disk(
+    store: MessageStore, disk: Disk, error: str
+) -> None:
+    disk.injected[error] += 1
+    assert list(status.check_permanent_refusal(store, disk)) == []
+    store.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, "test")
     lasting = [] if error == "failed write" else ["puts are refused for good without an error"]
-    assert on_a_store(body) == ([], lasting)
+    assert [found.summary for found in status.check_permanent_refusal(store, disk)] == lasting
