@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
 from tornlog.store.config import BrokerRole
 from tornlog.store.formats.consume_queue import tags_code
 from tornlog.store.formats.message import TRANSACTION_PREPARED
@@ -109,7 +108,6 @@ def test_dispatch_notifies_of_arrivals_only_while_there_are_listeners(world: Wor
         ("%LMQ%a", "four", [("T", 2, 10)]),
     ],
 )
-@simulated()
 def test_a_message_also_arrives_in_the_light_queues_it_names(
     world: World, small: Make, names: str, offsets: str, told: list[tuple[str, int, int]]
 ) -> None:

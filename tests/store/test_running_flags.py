@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
-from tests.store.simulated import simulated
 from tornlog.store.config import FlushDiskType
 from tornlog.store.errors import StoreNotReadableError
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -82,7 +81,6 @@ def test_a_store_that_is_not_writeable_answers_reads_and_stops_cleanly(lab: Make
     assert "/store/abort" not in bench.switch_off().files
 
 
-@simulated()
 def test_after_a_failed_sync_an_operator_cannot_make_the_store_writeable(world: World, bench: Any, small: Make) -> None:
     store = started(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
     bench.failures.plan("msync", "commitlog")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.one_life import with_settings
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.disk.namespace import Namespace
 from tornlog.sim.errors import MachineDied
@@ -124,7 +124,7 @@ def test_a_damaged_side_file_never_replaces_the_backup(lab: Make) -> None:
             assert loaded_from(lab, left) in crash.allowed
 
 
-@simulated(image=EMPTY)
+@with_settings(image=EMPTY)
 def test_storing_keeps_the_previous_version_and_skips_equal_content(world: World, bench: Any) -> None:
     file = SideFile(world.files, PATH)
     assert file.load(parse) is None
@@ -176,7 +176,7 @@ def test_an_unreadable_backup_without_a_main_file_is_damage(lab: Make, files: di
         loaded_from(lab, image_of(**files))
 
 
-@simulated(image=image_of(current=as_file_content("much too much"), bak=as_file_content("old")))
+@with_settings(image=image_of(current=as_file_content("much too much"), bak=as_file_content("old")))
 def test_a_too_large_side_file_is_refused_before_it_is_read(
     world: World, bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,7 +188,7 @@ def test_a_too_large_side_file_is_refused_before_it_is_read(
 
 
 @pytest.mark.parametrize("method", ["write", "sync", "rename", "sync_directory", "make_directories"])
-@simulated(image=EMPTY)
+@with_settings(image=EMPTY)
 def test_after_a_store_error_a_complete_version_remains_and_the_next_attempt_writes(
     world: World, bench: Any, method: str
 ) -> None:
@@ -205,7 +205,7 @@ def test_after_a_store_error_a_complete_version_remains_and_the_next_attempt_wri
     assert SideFile(world.files, PATH).load(parse) == "two"
 
 
-@simulated(image=EMPTY)
+@with_settings(image=EMPTY)
 def test_a_failed_second_rename_leaves_the_old_version_as_backup(world: World, bench: Any) -> None:
     file = SideFile(world.files, PATH)
     file.store(as_file_content("one"))
@@ -218,7 +218,7 @@ def test_a_failed_second_rename_leaves_the_old_version_as_backup(world: World, b
     assert world.files.read(f"{PATH}.bak") == as_file_content("one")
 
 
-@simulated(image=EMPTY)
+@with_settings(image=EMPTY)
 def test_content_too_large_to_be_loaded_is_not_written(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_file, "SIDE_JSON_BYTES_MAX", 8)
     file = SideFile(world.files, PATH)

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.one_life import with_settings
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.batch import BatchUnit, encode_batch
@@ -56,7 +56,6 @@ def test_an_accepted_put_that_fails_counts_as_failed_and_a_refused_put_does_not(
     assert store.stats.put_latency_counts[0] == 1
 
 
-@simulated()
 def test_a_put_without_a_segment_counts_as_failed(world: World, bench: Any, small: Make) -> None:
     store = MessageStore(world, small())
     store.load()
@@ -96,7 +95,7 @@ def test_latencies_between_1_and_10_ms_are_counted_apart(world: World) -> None:
     assert stats.rocketmq_latency_counts()["[0~10ms]"] == 6
 
 
-@simulated(timing=SyncTiming(30 * MS, 40 * MS))
+@with_settings(timing=SyncTiming(30 * MS, 40 * MS))
 def test_a_put_on_a_slow_disk_is_counted_in_the_latency_bucket_of_its_duration(world: World, small: Make) -> None:
     store = MessageStore(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
     store.load()

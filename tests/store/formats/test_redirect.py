@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.store.errors import InvalidMessageError
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.host import Host
@@ -93,7 +92,6 @@ def test_a_delayed_message_for_a_topic_that_cannot_receive_it_is_refused(topic: 
         delayed_message(topic="T" * 100, body=bytes(1024 - 8 - 91 - 100 - len("REAL_TOPIC") - 40)),
     ],
 )
-@simulated()
 def test_a_delayed_message_too_large_for_its_delivery_is_refused(world: World, small: Make, message: Message) -> None:
     store = started(world, small())
     assert store.put_message(message).status is ILLEGAL
@@ -102,7 +100,6 @@ def test_a_delayed_message_too_large_for_its_delivery_is_refused(world: World, s
     assert store.shutdown()
 
 
-@simulated()
 def test_a_delivered_copy_keeps_all_fields_except_queue_and_transaction(world: World, small: Make) -> None:
     message = delayed_message(
         1,

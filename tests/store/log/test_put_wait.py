@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import Make, simulated
+from tests.one_life import with_settings
+from tests.store.rigs import Make
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.batch import BatchUnit, encode_batch
@@ -69,7 +70,7 @@ SLOW_SYNCS = SyncTiming(SYNC_MS * 1_000_000, SYNC_MS * 1_000_000)
 
 
 @pytest.mark.parametrize("is_batch", [False, True])
-@simulated(timing=SLOW_SYNCS)
+@with_settings(timing=SLOW_SYNCS)
 def test_a_put_is_in_the_log_at_once_and_answered_after_the_sync(world: World, small: Make, is_batch: bool) -> None:
     store = started(world, small(flush_disk_type=SYNC))
     head = Message.create("T", b"")
@@ -84,7 +85,7 @@ def test_a_put_is_in_the_log_at_once_and_answered_after_the_sync(world: World, s
     assert store.stats.put_ns_max >= SYNC_MS * 1_000_000
 
 
-@simulated(timing=SLOW_SYNCS)
+@with_settings(timing=SLOW_SYNCS)
 def test_a_put_that_timed_out_keeps_its_answer(world: World, small: Make) -> None:
     store = started(world, small(flush_disk_type=SYNC, sync_flush_timeout_ms=SYNC_MS - 200))
     putting = Putting(world, store, Message.create("T", b"slow"))
@@ -98,7 +99,7 @@ def test_a_put_that_timed_out_keeps_its_answer(world: World, small: Make) -> Non
 
 
 @pytest.mark.parametrize("flush", [SYNC, ASYNC])
-@simulated(timing=SLOW_SYNCS)
+@with_settings(timing=SLOW_SYNCS)
 def test_a_put_that_needs_no_durability_does_not_wait(world: World, small: Make, flush: FlushDiskType) -> None:
     store = started(world, small(flush_disk_type=flush))
     message = Message.create("T", b"hasty")
@@ -113,7 +114,7 @@ def test_a_put_that_needs_no_durability_does_not_wait(world: World, small: Make,
 @pytest.mark.parametrize(
     ("reports_ms", "expected", "known_ms"), [(500, OK, SYNC_MS), (1_500, OK, 1_500), (None, SLAVE_TIMEOUT, 2_000)]
 )
-@simulated(timing=SLOW_SYNCS)
+@with_settings(timing=SLOW_SYNCS)
 def test_a_put_on_a_sync_master_waits_for_disk_and_slave_and_reports_the_slave_first(
     world: World, small: Make, reports_ms: int | None, expected: PutMessageStatus, known_ms: int
 ) -> None:
@@ -142,7 +143,7 @@ def test_a_put_on_a_sync_master_waits_for_disk_and_slave_and_reports_the_slave_f
     assert len(putting.called_ms) == (1 if reports_ms is None else 2)
 
 
-@simulated(timing=SLOW_SYNCS)
+@with_settings(timing=SLOW_SYNCS)
 def test_a_put_without_an_available_slave_still_waits_for_the_disk(world: World, small: Make) -> None:
     store = started(world, small(flush_disk_type=SYNC, broker_role=BrokerRole.SYNC_MASTER))
     putting = Putting(world, store, Message.create("T", b"alone"))
@@ -163,7 +164,7 @@ class Batches(AbstractPluginMessageStore):
         return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
 
 
-@simulated(timing=SLOW_SYNCS)
+@with_settings(timing=SLOW_SYNCS)
 def test_a_plug_in_that_overrides_one_put_method_is_called_for_every_kind_of_put(world: World, small: Make) -> None:
     store = started(world, small(flush_disk_type=SYNC))
     context, message = PluginContext(world, store.config), Message.create("T", b"body")

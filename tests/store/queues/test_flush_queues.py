@@ -2,13 +2,11 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.store.formats.messages import GetMessageStatus, Message
 from tornlog.store.world import World
 
 
-@simulated()
 def test_the_checkpoint_covers_a_time_only_after_log_queues_and_names_are_durable(
     world: World, bench: Any, small: Make
 ) -> None:

@@ -3,8 +3,7 @@ from functools import partial
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make
+from tests.store.rigs import Make, started
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make
+from tests.store.rigs import Make, started
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry
 from tornlog.store.formats.messages import GetMessageResult, GetMessageStatus, Message

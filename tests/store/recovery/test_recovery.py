@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
@@ -709,7 +708,6 @@ def test_an_empty_directory_is_an_empty_store(rig: Rig) -> None:
 
 @pytest.mark.parametrize("abruptly", [True, False])
 @pytest.mark.parametrize("size_bytes", [1, 7])
-@simulated()
 def test_a_segment_size_without_room_for_a_blank_record_is_damage(
     world: World, small: Make, size_bytes: int, abruptly: bool
 ) -> None:

@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.messages import Message
@@ -111,7 +110,6 @@ def test_a_kill_loses_at_most_one_interval_of_offset_commits(lab: Make) -> None:
     assert 85 <= lab(image).run(again) <= 99
 
 
-@simulated()
 def test_offsets_beyond_the_end_of_a_queue_are_clamped_durably(world: World, bench: Any) -> None:
     offsets = ConsumerOffsetManager(world, CONFIG)
     offsets.commit_offset("g", "T", 0, 9)
@@ -141,7 +139,6 @@ def test_offsets_are_clamped_to_a_loaded_store(world: World, small: Make) -> Non
     assert store.shutdown()
 
 
-@simulated()
 def test_the_directory_of_the_offset_file_is_durable(world: World, bench: Any, small: Make) -> None:
     store = MessageStore(world, small())
     store.load()

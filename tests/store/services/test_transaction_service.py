@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
 from tornlog.store.errors import StoreNotReadableError
 from tornlog.store.formats.half_message import HALF_TOPIC, OP_TOPIC, EndTransaction
@@ -229,7 +228,6 @@ def test_a_decision_requires_a_readable_store(broker: Any) -> None:
         broker.transactions.commit(request)
 
 
-@simulated()
 def test_under_sync_flush_a_half_message_can_be_decided_as_soon_as_it_is_answered(
     world: World, live: Live, config: StoreConfig
 ) -> None:
