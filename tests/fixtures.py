@@ -5,9 +5,7 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
@@ -50,72 +48,47 @@ QUIET = Ranges(
 """Two producers, sync flush, one clean stop, no faults."""
 
 
-@pytest.fixture(scope="session")
-def quiet() -> Ranges:
-    return QUIET
+QUIET_PLAN = draw_plan(Choices("quiet").stream("plan"), QUIET)
+QUIET_SCENARIO = Scenario("quiet", "nothing happens to a store that nothing happens to", QUIET)
+BROKEN_SCENARIO = Scenario("broken", "a harness that fails says so", QUIET.replace(producers=()))
+"""A scenario that makes the harness itself fail, because it has no range for the number of producers."""
 
 
 @pytest.fixture(scope="session")
-def quiet_plan() -> Plan:
-    return draw_plan(Choices("quiet").stream("plan"), QUIET)
+def crash_plan() -> Plan:
+    """`QUIET_PLAN` with a power cut instead of the stop, after all services are idle."""
+    return replace(QUIET_PLAN, lives=(Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 6),))
 
 
 @pytest.fixture(scope="session")
-def crash_plan(quiet_plan: Plan) -> Plan:
-    """`quiet_plan` with a power cut instead of the stop, after all services are idle."""
-    return replace(quiet_plan, lives=(Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 6),))
-
-
-@pytest.fixture(scope="session")
-def delayed_plan(quiet_plan: Plan) -> Plan:
-    """`quiet_plan` with every message delayed, and a second life after the stop."""
+def delayed_plan() -> Plan:
+    """`QUIET_PLAN` with every message delayed, and a second life after the stop."""
     life = Life(LifeEnding.STOP, "nothing-lost", -1, "after", 6)
-    return quiet_plan.replace(delay={"chance": 1.0}, flush={"thorough_interval_ms": 2000}, lives=(life, life))
+    return QUIET_PLAN.replace(delay={"chance": 1.0}, flush={"thorough_interval_ms": 2000}, lives=(life, life))
 
 
-@pytest.fixture(scope="session")
-def execute() -> Callable[..., RunOutcome]:
+def execute(plan: Plan, seed: str = "1") -> RunOutcome:
     """Run a plan with the choices of a seed."""
-
-    def execute(plan: Plan, seed: str = "1") -> RunOutcome:
-        return Run(plan, simulation_of(plan, Choices(seed))).execute()
-
-    return execute
+    return Run(plan, simulation_of(plan, Choices(seed))).execute()
 
 
 @pytest.fixture(scope="session")
-def quiet_scenario() -> Scenario:
-    return Scenario("quiet", "nothing happens to a store that nothing happens to", QUIET)
-
-
-@pytest.fixture(scope="session")
-def broken_scenario() -> Scenario:
-    """A scenario that makes the harness itself fail, because it has no range for the number of producers."""
-    return Scenario("broken", "a harness that fails says so", QUIET.replace(producers=()))
-
-
-@pytest.fixture(scope="session")
-def failure(quiet_scenario: Scenario) -> Failure:
+def failure() -> Failure:
     """The failure of a seed in which puts are answered before they are durable."""
     assert "ack-before-flush" in MUTANTS
-    result = run_seed(quiet_scenario, 1, mutant="ack-before-flush")
+    result = run_seed(QUIET_SCENARIO, 1, mutant="ack-before-flush")
     assert result.failure is not None, result
     return result.failure
 
 
-@pytest.fixture(scope="session")
-def make_put() -> Callable[..., PutEntry]:
+def make_put(
+    name: str, *, at: int | None = None, status: PutMessageStatus | None = None, wait: bool = True
+) -> PutEntry:
     """Make a ledger entry of at most 200 bytes."""
-
-    def make(
-        name: str, *, at: int | None = None, status: PutMessageStatus | None = None, wait: bool = True
-    ) -> PutEntry:
-        properties = f"KEYS\1{name}".encode()
-        entry = PutEntry(name, "T", 0, "", b"body", properties, wait, 0, 0, status, at)
-        assert entry.record_bytes <= 200
-        return entry
-
-    return make
+    properties = f"KEYS\1{name}".encode()
+    entry = PutEntry(name, "T", 0, "", b"body", properties, wait, 0, 0, status, at)
+    assert entry.record_bytes <= 200
+    return entry
 
 
 @pytest.fixture
@@ -195,21 +168,7 @@ def history() -> History:
 
 
 @pytest.fixture(scope="session")
-def transaction_plan(quiet_plan: Plan) -> Plan:
+def transaction_plan() -> Plan:
     """Transactions only, and three lives that end in stops."""
     life = Life(LifeEnding.STOP, "nothing-lost", -1, "after", 6)
-    return quiet_plan.replace(transactions={"chance": 1.0}, lives=(life, life, life))
-
-
-@pytest.fixture(scope="module")
-def tornlog() -> Callable[..., Result]:
-    """Run the command line and raise its exceptions, except exits."""
-    app, runner = application(), CliRunner()
-
-    def run(*arguments: object) -> Result:
-        result = runner.invoke(app, [str(argument) for argument in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
+    return QUIET_PLAN.replace(transactions={"chance": 1.0}, lives=(life, life, life))

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog, usage_error
 from tornlog.command_line import COMMANDS, Entry, load
 from tornlog.faults.simulation.explore import LIMIT
 from tornlog.reports.cli.options import unknown_name_error
@@ -155,13 +154,13 @@ def test_the_summary_of_a_command_is_the_first_line_of_its_docstring(name: str) 
     ],
 )
 def test_help_shows_the_values_of_modules_that_it_does_not_import(name: str, said: str) -> None:
-    text = CliRunner().invoke(application(), [name, "--help"]).stdout
+    text = tornlog(name, "--help").stdout
     assert "".join(said.split()) in "".join(text.split())
 
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_no_option_is_truncated_in_80_columns(name: str) -> None:
-    text = CliRunner().invoke(application(), [*name.split(), "--help"], env={"COLUMNS": "80"}).stdout
+    text = tornlog(*name.split(), "--help", columns=80).stdout
     shown = set(re.findall(r"--[a-z][a-z-]*", text))
     for parameter in load(name.rpartition(" ")[2], ENTRIES[name]).params:
         if parameter.param_type_name == "option":
@@ -179,7 +178,7 @@ def test_shell_completion_offers_commands_options_and_names() -> None:
 
 
 def test_shell_completion_can_be_shown_and_installed() -> None:
-    text = CliRunner().invoke(application(), ["--help"]).stdout
+    text = tornlog("--help").stdout
     assert "--show-completion" in text
     assert "--install-completion" in text
 
@@ -199,9 +198,7 @@ def test_shell_completion_can_be_shown_and_installed() -> None:
     ],
 )
 def test_a_similar_name_is_suggested_for_an_unknown_name(words: list[str], meant: str) -> None:
-    result = CliRunner().invoke(application(), words)
-    assert result.exit_code == 2
-    assert meant in " ".join(result.stderr.split())
+    assert meant in usage_error(*words)
 
 
 def test_the_error_for_an_unknown_name_without_a_similar_one_refers_to_the_list() -> None:
@@ -228,11 +225,11 @@ def test_the_error_for_an_unknown_name_without_a_similar_one_refers_to_the_list(
 )
 def test_an_unwritable_output_directory_is_reported_before_any_work(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "file").write_text("")
-    result = CliRunner().invoke(application(), [word.format(tmp_path) for word in words])
+    result = tornlog(*[word.format(tmp_path) for word in words])
     assert result.exit_code == 2
     assert str(tmp_path) in "".join(result.stderr.split())
     assert result.stdout == ""
 
 
 def test_the_json_option_works_without_a_file_and_leaves_arguments_after_two_dashes_unchanged(tmp_path: Path) -> None:
-    assert CliRunner().invoke(application(), ["list", "--json"]).stdout.startswith("{")
+    assert tornlog("list", "--json").stdout.startswith("{")

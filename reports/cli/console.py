@@ -33,10 +33,6 @@ _SIGN_EVERY_SECONDS = 60.0
 """Interval between progress lines of other work."""
 
 
-def console_for_findings(json_file: str | None) -> Console:
-    return ERR if json_file == "-" else OUT
-
-
 def print_error(error: object) -> None:
     ERR.print(str(error), style="red", markup=False, soft_wrap=True)
 

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tornlog.faults.simulation.prose import print_line
-from tornlog.reports.cli.console import OUT, console_for_findings, plain_table, print_error, show_progress
+from tornlog.reports.cli.console import ERR, OUT, plain_table, print_error, show_progress
 from tornlog.reports.cli.options import (
     EXIT_BROKEN,
     EXIT_HARNESS,
@@ -103,7 +103,7 @@ def compare(
     if json_file != "-":
         _print_campaign(OUT, campaign, against, seconds)
     for failure in campaign.failures[:_FAILURES_SHOWN_MAX]:
-        _print_failure(console_for_findings(json_file), failure, _repeat_command(failure, against, as_version, out))
+        _print_failure(json_file, failure, _repeat_command(failure, against, as_version, out))
     written.exit(EXIT_BROKEN if campaign.failures else EXIT_HELD)
 
 
@@ -144,7 +144,7 @@ def _replay(file: Path, files: JavaProgram, json_file: str | None) -> NoReturn:
     if json_file != "-":
         OUT.print(f"{case.name}: {compared.outcome}", soft_wrap=True)
     if compared.unexplained:
-        _print_failure(console_for_findings(json_file), compared, f"python -m tests.conformance --replay {file}")
+        _print_failure(json_file, compared, f"python -m tests.conformance --replay {file}")
         written.exit(EXIT_BROKEN)
     written.exit(EXIT_HELD)
 
@@ -182,7 +182,8 @@ def _deviations(campaign: ConformanceReport) -> dict[str, tuple[int, int]]:
     return {name: counts for name, counts in frequent if any(counts)}
 
 
-def _print_failure(console: Console, compared: CaseResult, again: str) -> None:
+def _print_failure(json_file: str | None, compared: CaseResult, again: str) -> None:
+    console = ERR if json_file == "-" else OUT
     case = compared.case
     facts = ", ".join(text for text in (case.scenario, case.kind, case.disk) if text)
     console.print(f"\n[red]{case.name}[/red] {escape(facts)}", soft_wrap=True)

@@ -5,9 +5,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
@@ -127,7 +126,7 @@ def test_every_command_on_a_documentation_page_runs(path: Path, store: str, work
         if any(part in command for part in ELSEWHERE) or command.startswith("pip"):
             continue
         words = shlex.split(shortened(command).replace(STORE, store))
-        result = CliRunner().invoke(application(), words[1:])
+        result = tornlog(*words[1:])
         assert result.exit_code in expected_exits(words), f"{command}\n{result.output}\n{result.exception!r}"
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.faults.rigs import Rig
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange, FileImage, Image, RotPlan, decay_image
 from tornlog.faults.disk.syncs import SyncTiming
@@ -24,7 +25,6 @@ from tornlog.sim.policies import Policy
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.sim.policies.starving import StarvingPolicy
 
-Rig = Any
 PAGE = 4096
 SEEDS = 60
 DURABLE = Image({"/old": FileImage(b"o" * 2 * PAGE, 1), "/gone": FileImage(b"gone", 2)}, ("/hollow",))
@@ -308,7 +308,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
 }
 
 
-def injected(make_rig: Callable[..., Rig], twin: Twin | OwnTwin | Networked, *, on: bool) -> Counter[str]:
+def injected(twin: Twin | OwnTwin | Networked, *, on: bool) -> Counter[str]:
     """Run a twin with many seeds; return the injected faults."""
     found: Counter[str] = Counter()
     for seed in range(SEEDS):
@@ -316,7 +316,7 @@ def injected(make_rig: Callable[..., Rig], twin: Twin | OwnTwin | Networked, *, 
             found += twin.program(str(seed), on)
             continue
         faults = twin.faults if on else FaultPlan()
-        rig = make_rig(seed=str(seed), image=DURABLE, faults=faults, timing=SyncTiming(1, 1000))
+        rig = Rig(seed=str(seed), image=DURABLE, faults=faults, timing=SyncTiming(1, 1000))
         if on:
             rig.disk.capacity_bytes = twin.capacity_bytes
         twin.program(rig)
@@ -329,11 +329,11 @@ OF_PLANS = [kind for kind in FaultKind if not (kind.row.by_scenarios or kind.row
 
 
 @pytest.mark.parametrize("kind", OF_PLANS)
-def test_a_fault_kind_is_injected_only_if_enabled(make_rig: Callable[..., Rig], kind: str) -> None:
+def test_a_fault_kind_is_injected_only_if_enabled(kind: str) -> None:
     twin = TWINS[kind]
 
-    assert injected(make_rig, twin, on=False)[kind] == 0
-    assert injected(make_rig, twin, on=True)[kind] > 0
+    assert injected(twin, on=False)[kind] == 0
+    assert injected(twin, on=True)[kind] > 0
 
 
 def test_every_twin_field_is_a_field_of_a_plan() -> None:
@@ -341,10 +341,10 @@ def test_every_twin_field_is_a_field_of_a_plan() -> None:
 
 
 @pytest.mark.ci
-def test_every_injected_kind_is_listed(make_rig: Callable[..., Rig]) -> None:
+def test_every_injected_kind_is_listed() -> None:
     found: Counter[str] = Counter()
     for twin in TWINS.values():
-        found += injected(make_rig, twin, on=True)
+        found += injected(twin, on=True)
     assert {kind for kind in found if not kind.startswith("crash")} <= set(FAULTS)
 
 

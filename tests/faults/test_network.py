@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.one_life import in_rig
 from tornlog.faults.kinds import FaultKind
 from tornlog.faults.network import NetworkFaults
 from tornlog.faults.plan import NetworkPlan, enabled_kinds
@@ -59,197 +60,153 @@ def receive_all(connection: SimConnection, count: int) -> bytes:
     return found
 
 
-def test_without_faults_data_arrives_after_the_latency() -> None:
-    rig = Rig(NetworkPlan(latency_us_min=300, latency_us_max=300))
-
-    def body() -> None:
-        client, server = rig.pair()
-        assert rig.now_ns == 600_000, "one way to ask, one way to be answered"
-        client.send(b"x", None)
-        assert server.receive(10, None) == b"x"
-        assert rig.now_ns == 900_000
-
-    rig.run(body)
+@in_rig(Rig, NetworkPlan(latency_us_min=300, latency_us_max=300))
+def test_without_faults_data_arrives_after_the_latency(rig: Rig) -> None:
+    client, server = rig.pair()
+    assert rig.now_ns == 600_000, "one way to ask, one way to be answered"
+    client.send(b"x", None)
+    assert server.receive(10, None) == b"x"
+    assert rig.now_ns == 900_000
     assert not rig.faults.injected
 
 
-def test_the_latest_delivery_time_is_known_per_host() -> None:
-    rig = Rig(NetworkPlan(latency_us_min=300, latency_us_max=300))
-
-    def body() -> None:
-        client, server = rig.pair()
-        client.send(b"x", None)
-        assert server.receive(1, None) == b"x"
-        assert rig.faults.late_until_ns(CLIENT) == 0, "that is how long a link takes"
-        rig.begin(late_chance=1.0, late_ms_max=3_000)
-        server.send(b"y", None)
-        assert client.receive(1, None) == b"y"
-        assert rig.faults.late_until_ns(CLIENT) == rig.faults.late_until_ns(SERVER) == rig.now_ns
-        assert rig.faults.late_until_ns(OTHER) == 0
-
-    rig.run(body)
+@in_rig(Rig, NetworkPlan(latency_us_min=300, latency_us_max=300))
+def test_the_latest_delivery_time_is_known_per_host(rig: Rig) -> None:
+    client, server = rig.pair()
+    client.send(b"x", None)
+    assert server.receive(1, None) == b"x"
+    assert rig.faults.late_until_ns(CLIENT) == 0, "that is how long a link takes"
+    rig.begin(late_chance=1.0, late_ms_max=3_000)
+    server.send(b"y", None)
+    assert client.receive(1, None) == b"y"
+    assert rig.faults.late_until_ns(CLIENT) == rig.faults.late_until_ns(SERVER) == rig.now_ns
+    assert rig.faults.late_until_ns(OTHER) == 0
 
 
-def test_a_partition_delays_data_and_refuses_connections() -> None:
-    rig = Rig(NetworkPlan())
+@in_rig(Rig, NetworkPlan())
+def test_a_partition_delays_data_and_refuses_connections(rig: Rig) -> None:
+    client, server = rig.pair()
+    rig.begin(partition_chance=1.0, partition_ms_max=100)  # 100 ms is the minimum
+    client.send(b"late", None)
+    rig.begin(partition_chance=0.0)
+    server.send(b"too", None)
+    with pytest.raises(TimeoutError):
+        rig.doors[CLIENT].connect(AT, 90)
+    assert rig.now_ns < 100_000_000
+    with pytest.raises(TimeoutError):
+        server.receive(10, 1)
 
-    def body() -> None:
-        client, server = rig.pair()
-        rig.begin(partition_chance=1.0, partition_ms_max=100)  # 100 ms is the minimum
-        client.send(b"late", None)
-        rig.begin(partition_chance=0.0)
-        server.send(b"too", None)
-        with pytest.raises(TimeoutError):
-            rig.doors[CLIENT].connect(AT, 90)
-        assert rig.now_ns < 100_000_000
-        with pytest.raises(TimeoutError):
-            server.receive(10, 1)
-
-        assert server.receive(10, None) == b"late"
-        assert client.receive(10, None) == b"too"
-        assert 100_000_000 <= rig.now_ns < 201_000_000
-        assert rig.pair()
-
-    rig.run(body)
+    assert server.receive(10, None) == b"late"
+    assert client.receive(10, None) == b"too"
+    assert 100_000_000 <= rig.now_ns < 201_000_000
+    assert rig.pair()
     assert rig.faults.injected == {"partition": 1}
 
 
-def test_a_partition_affects_only_two_hosts() -> None:
-    rig = Rig(NetworkPlan())
-
-    def body() -> None:
-        client, _ = rig.pair()
-        other, server = rig.pair(OTHER)
-        rig.begin(partition_chance=1.0)
-        client.send(b"x", None)
-        rig.begin(partition_chance=0.0)
-        before_ns = rig.now_ns
-        other.send(b"y", None)
-        assert server.receive(1, None) == b"y"
-        assert rig.now_ns - before_ns == 50_000
-
-    rig.run(body)
+@in_rig(Rig, NetworkPlan())
+def test_a_partition_affects_only_two_hosts(rig: Rig) -> None:
+    client, _ = rig.pair()
+    other, server = rig.pair(OTHER)
+    rig.begin(partition_chance=1.0)
+    client.send(b"x", None)
+    rig.begin(partition_chance=0.0)
+    before_ns = rig.now_ns
+    other.send(b"y", None)
+    assert server.receive(1, None) == b"y"
+    assert rig.now_ns - before_ns == 50_000
 
 
-def test_a_one_way_partition_lets_the_other_direction_work() -> None:
-    rig = Rig(NetworkPlan())
-
-    def body() -> None:
-        client, server = rig.pair()
-        rig.begin(one_way_chance=1.0, partition_ms_max=100)
-        client.send(b"lost for now", None)
-        rig.begin(one_way_chance=0.0)
-        before_ns = rig.now_ns
-        server.send(b"heard", None)
-        assert client.receive(10, None) == b"heard"
-        assert rig.now_ns - before_ns == 50_000
-        assert server.receive(20, None) == b"lost for now"
-        assert rig.now_ns - before_ns >= 100_000_000
-
-    rig.run(body)
+@in_rig(Rig, NetworkPlan())
+def test_a_one_way_partition_lets_the_other_direction_work(rig: Rig) -> None:
+    client, server = rig.pair()
+    rig.begin(one_way_chance=1.0, partition_ms_max=100)
+    client.send(b"lost for now", None)
+    rig.begin(one_way_chance=0.0)
+    before_ns = rig.now_ns
+    server.send(b"heard", None)
+    assert client.receive(10, None) == b"heard"
+    assert rig.now_ns - before_ns == 50_000
+    assert server.receive(20, None) == b"lost for now"
+    assert rig.now_ns - before_ns >= 100_000_000
     assert rig.faults.injected == {"one-way link": 1}
 
 
-def test_a_slow_link_limits_the_bytes_per_second() -> None:
-    rig = Rig(NetworkPlan(slow_link_ms_max=60_000, slow_link_bytes_per_s=1000))
-
-    def body() -> None:
-        client, server = rig.pair()
-        rig.begin(slow_link_chance=1.0)
-        before_ns = rig.now_ns
-        for _ in range(3):
-            client.send(bytes(500), None)
-        receive_all(server, 1500)
-        assert rig.now_ns - before_ns == 1_500_000_000 + 50_000
-
-    rig.run(body)
+@in_rig(Rig, NetworkPlan(slow_link_ms_max=60_000, slow_link_bytes_per_s=1000))
+def test_a_slow_link_limits_the_bytes_per_second(rig: Rig) -> None:
+    client, server = rig.pair()
+    rig.begin(slow_link_chance=1.0)
+    before_ns = rig.now_ns
+    for _ in range(3):
+        client.send(bytes(500), None)
+    receive_all(server, 1500)
+    assert rig.now_ns - before_ns == 1_500_000_000 + 50_000
     assert rig.faults.injected["slow link"] >= 1
 
 
-def test_a_late_delivery_delays_only_its_own_stream() -> None:
-    rig = Rig(NetworkPlan())
-
-    def body() -> None:
-        (first, at_first), (second, at_second) = rig.pair(), rig.pair()
-        rig.begin(late_chance=1.0)
-        first.send(b"1", None)
-        rig.begin(late_chance=0.0)
-        first.send(b"2", None)
-        second.send(b"3", None)
-        assert at_second.receive(1, None) == b"3"
-        with pytest.raises(TimeoutError):
-            at_first.receive(1, 0)
-        assert receive_all(at_first, 2) == b"12"
-
-    rig.run(body)
+@in_rig(Rig, NetworkPlan())
+def test_a_late_delivery_delays_only_its_own_stream(rig: Rig) -> None:
+    (first, at_first), (second, at_second) = rig.pair(), rig.pair()
+    rig.begin(late_chance=1.0)
+    first.send(b"1", None)
+    rig.begin(late_chance=0.0)
+    first.send(b"2", None)
+    second.send(b"3", None)
+    assert at_second.receive(1, None) == b"3"
+    with pytest.raises(TimeoutError):
+        at_first.receive(1, 0)
+    assert receive_all(at_first, 2) == b"12"
     assert rig.faults.injected == {"late delivery": 1}
 
 
-def test_bytes_delivered_in_pieces_arrive_completely() -> None:
-    rig = Rig(NetworkPlan(latency_us_max=5_000, split_chance=1.0))
-
-    def body() -> None:
-        client, server = rig.pair()
-        client.send(b"0123456789", None)
-        first = server.receive(100, None)
-        assert 0 < len(first) < 10
-        assert first + receive_all(server, 10 - len(first)) == b"0123456789"
-
-    rig.run(body)
+@in_rig(Rig, NetworkPlan(latency_us_max=5_000, split_chance=1.0))
+def test_bytes_delivered_in_pieces_arrive_completely(rig: Rig) -> None:
+    client, server = rig.pair()
+    client.send(b"0123456789", None)
+    first = server.receive(100, None)
+    assert 0 < len(first) < 10
+    assert first + receive_all(server, 10 - len(first)) == b"0123456789"
     assert rig.faults.injected == {"split delivery": 1}
 
 
-def test_a_broken_connection_is_reset_at_both_ends() -> None:
-    rig = Rig(NetworkPlan(latency_us_max=100))
-
-    def body() -> None:
-        client, server = rig.pair()
-        rig.begin(broken_chance=1.0)
-        client.send(b"x", None)
-        with suppress(TimeoutError):
-            assert server.receive(10, 10) == b"x", "what came before the reset is still there to be read"
-        for end in (client, server):
-            with pytest.raises(ConnectionResetError):
-                end.receive(10, 1_000)
-            with pytest.raises(ConnectionResetError):
-                end.send(b"y", 1_000)
-
-    rig.run(body)
+@in_rig(Rig, NetworkPlan(latency_us_max=100))
+def test_a_broken_connection_is_reset_at_both_ends(rig: Rig) -> None:
+    client, server = rig.pair()
+    rig.begin(broken_chance=1.0)
+    client.send(b"x", None)
+    with suppress(TimeoutError):
+        assert server.receive(10, 10) == b"x", "what came before the reset is still there to be read"
+    for end in (client, server):
+        with pytest.raises(ConnectionResetError):
+            end.receive(10, 1_000)
+        with pytest.raises(ConnectionResetError):
+            end.send(b"y", 1_000)
     assert rig.faults.injected == {"broken connection": 1}
 
 
-def test_a_half_open_connection_fails_after_a_timeout() -> None:
-    rig = Rig(NetworkPlan(), buffer_bytes=100)
-
-    def body() -> None:
-        client, server = rig.pair()
-        rig.begin(half_open_chance=1.0)
-        assert client.send(bytes(80), None) == 80
-        assert client.send(bytes(80), None) == 20
-        with pytest.raises(TimeoutError):
-            client.send(b"x", 60_000)
-        with pytest.raises(TimeoutError):
-            server.receive(1, 60_000)
-        with pytest.raises(ConnectionResetError):
-            client.send(b"x", None)
-        assert 924 * S <= rig.now_ns < 925 * S
-        with pytest.raises(TimeoutError):
-            server.receive(1, 1_000_000)
-
-    rig.run(body)
+@in_rig(Rig, NetworkPlan(), buffer_bytes=100)
+def test_a_half_open_connection_fails_after_a_timeout(rig: Rig) -> None:
+    client, server = rig.pair()
+    rig.begin(half_open_chance=1.0)
+    assert client.send(bytes(80), None) == 80
+    assert client.send(bytes(80), None) == 20
+    with pytest.raises(TimeoutError):
+        client.send(b"x", 60_000)
+    with pytest.raises(TimeoutError):
+        server.receive(1, 60_000)
+    with pytest.raises(ConnectionResetError):
+        client.send(b"x", None)
+    assert 924 * S <= rig.now_ns < 925 * S
+    with pytest.raises(TimeoutError):
+        server.receive(1, 1_000_000)
     assert rig.faults.injected == {"half-open connection": 1}
 
 
-def test_a_waiting_connect_can_be_refused_by_a_fault() -> None:
-    rig = Rig(NetworkPlan(refused_chance=1.0))
-
-    def body() -> None:
-        with pytest.raises(ConnectionRefusedError):
-            rig.pair()
-        rig.begin(refused_chance=0.0)
-        assert rig.pair()
-
-    rig.run(body)
+@in_rig(Rig, NetworkPlan(refused_chance=1.0))
+def test_a_waiting_connect_can_be_refused_by_a_fault(rig: Rig) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        rig.pair()
+    rig.begin(refused_chance=0.0)
+    assert rig.pair()
     assert rig.faults.injected == {"refused connection": 1}
 
 
@@ -269,25 +226,21 @@ def test_connections_of_a_host_to_itself_have_no_faults() -> None:
     assert not rig.faults.injected
 
 
-def test_healing_the_network_ends_outages_and_resets_lost_connections() -> None:
-    rig = Rig(NetworkPlan())
+@in_rig(Rig, NetworkPlan())
+def test_healing_the_network_ends_outages_and_resets_lost_connections(rig: Rig) -> None:
+    (cut_off, at_cut_off), (lost, at_lost) = rig.pair(), rig.pair()
+    rig.begin(half_open_chance=1.0)
+    lost.send(b"x", None)
+    rig.begin(half_open_chance=0.0, partition_chance=1.0, partition_ms_max=1_000_000)
+    cut_off.send(b"late", None)
+    rig.network.heal()
 
-    def body() -> None:
-        (cut_off, at_cut_off), (lost, at_lost) = rig.pair(), rig.pair()
-        rig.begin(half_open_chance=1.0)
-        lost.send(b"x", None)
-        rig.begin(half_open_chance=0.0, partition_chance=1.0, partition_ms_max=1_000_000)
-        cut_off.send(b"late", None)
-        rig.network.heal()
-
-        assert at_cut_off.receive(10, None) == b"late"
-        for end in (lost, at_lost):
-            with pytest.raises(ConnectionResetError):
-                end.receive(1, None)
-        assert rig.pair()
-        assert rig.now_ns < 10_000_000
-
-    rig.run(body)
+    assert at_cut_off.receive(10, None) == b"late"
+    for end in (lost, at_lost):
+        with pytest.raises(ConnectionResetError):
+            end.receive(1, None)
+    assert rig.pair()
+    assert rig.now_ns < 10_000_000
 
 
 def echo_over_network(plan: NetworkPlan, choices: Choices) -> tuple[Rig, bytes]:

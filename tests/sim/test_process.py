@@ -8,9 +8,9 @@ from time import process_time
 
 import pytest
 
+from tests.fixtures import QUIET_SCENARIO
 from tornlog.scenarios.campaigns import seeds
 from tornlog.scenarios.campaigns.seeds import run_seed
-from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -173,14 +173,12 @@ def test_garbage_made_after_a_block_is_collected_at_the_next_block() -> None:
         assert made() is None
 
 
-def test_a_run_that_raises_restores_the_garbage_collector_setting(
-    monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario
-) -> None:
+def test_a_run_that_raises_restores_the_garbage_collector_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     def run_nothing(*_: object, **__: object) -> None:
         assert not gc.isenabled()
         raise MemoryError
 
     monkeypatch.setattr(seeds, "_execute_seed", run_nothing)
 
-    assert run_seed(quiet_scenario, 0).outcome == "harness-error"
+    assert run_seed(QUIET_SCENARIO, 0).outcome == "harness-error"
     assert gc.isenabled()

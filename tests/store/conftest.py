@@ -4,16 +4,16 @@ import errno
 import json
 import os
 import shutil
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from tests.native_core import load_native
+from tests.one_life import call_in_one_life
 from tests.store.rigs import started as started_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import FileImage, Image
@@ -38,10 +38,7 @@ RESERVED_HOURS = 300_000
 
 @pytest.fixture(scope="session", params=["C", "simulated"])
 def core(request: pytest.FixtureRequest) -> NativeCore:
-    """The C core, and its replacement for simulated disks.
-
-    With `make sanitize`, the C core is the sanitized build. In CI the C core must exist, because CI has a compiler.
-    """
+    """The C core, and its replacement for simulated disks."""
     return load_c_core() if request.param == "C" else cast(NativeCore, SimulatedCore())
 
 
@@ -51,26 +48,14 @@ def c_core() -> NativeCore:
 
 
 def load_c_core() -> NativeCore:
-    if path := os.environ.get("SANITIZED_CORE"):
-        name = "tornlog.store.formats.native._records"
-        spec = spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    loaded = load_core()
-    if loaded is None:
-        assert not os.environ.get("CI"), "no core in C was built"
-        pytest.skip("no core in C was built, for want of a compiler, or TORNLOG_PURE_PYTHON is set")
-    return loaded
+    return load_native(load_core, "tornlog.store.formats.native", "_records", "SANITIZED_CORE")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Call a test through its fixture `inside`, if it has one: as a task of a simulated machine, for example."""
+    """Call a test through its fixture `inside`, if it has one, or in a lab if it has a parameter `world`."""
     inside = pyfuncitem.funcargs.get("inside")
     if inside is None:
-        return None
+        return call_in_one_life(pyfuncitem, ("world", "bench"))
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     inside(
         lambda **given: pyfuncitem.obj(**{**arguments, **{name: given[name] for name in given if name in arguments}})
@@ -340,8 +325,19 @@ def in_store(lab: Callable[..., Lab], small: Callable[..., StoreConfig]) -> Call
 
 
 @pytest.fixture
-def world() -> None:
-    """The world of a new lab, provided by `inside`."""
+def world(lab: Callable[..., Lab]) -> Callable[..., None]:
+    """Runs a test in a new lab, with settings as those of a lab. Its arguments are then its `World` and the lab."""
+
+    def run(test: Callable[[World, Lab], None], **machine: Any) -> None:
+        made = lab(**machine)
+        made.run(lambda world: test(world, made))
+
+    return run
+
+
+@pytest.fixture
+def bench() -> None:
+    """The lab of `world`."""
 
 
 @pytest.fixture
@@ -357,8 +353,9 @@ def inside(request: pytest.FixtureRequest) -> Callable[..., None]:
         in_store: Callable[..., None] = request.getfixturevalue("in_store")
         return lambda body: in_store(lambda world, store: body(world=world, store=store))
     if "world" in names:
-        lab = request.getfixturevalue("lab")
-        return lambda body: lab().run(lambda world: body(world=world))
+        run: Callable[..., None] = request.getfixturevalue("world")
+        machine = getattr(request.function, "life_settings", {})
+        return lambda body: run(lambda world, bench: body(world=world, bench=bench), **machine)
     return lambda body: body()
 
 

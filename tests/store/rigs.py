@@ -1,6 +1,8 @@
 """Helpers for tests of several packages of the store."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tornlog.store.config import StoreConfig
 from tornlog.store.message_store import MessageStore
@@ -8,6 +10,9 @@ from tornlog.store.real.world import overlay_world
 from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.verify import Verification, verify_directory
 from tornlog.store.world import World
+
+Make = Callable[..., Any]
+"""Type of fixtures that are functions, for example `lab` and `small`."""
 
 
 def started(world: World, config: StoreConfig) -> MessageStore:

@@ -109,17 +109,13 @@ def test_dispatch_notifies_of_arrivals_only_while_there_are_listeners(world: Wor
     ],
 )
 def test_a_message_also_arrives_in_the_light_queues_it_names(
-    lab: Make, small: Make, names: str, offsets: str, told: list[tuple[str, int, int]]
+    world: World, small: Make, names: str, offsets: str, told: list[tuple[str, int, int]]
 ) -> None:
     properties = f"INNER_MULTI_DISPATCH\1{names}\2INNER_MULTI_QUEUE_OFFSET\1{offsets}".encode()
     record = ScannedRecord(0, 200, "T", 2, 9, 0, 0, properties)
-
-    def body(world: World) -> None:
-        for settings in ({"enable_lmq": True, "enable_multi_dispatch": True}, {}):
-            store = MessageStore(world, small(**settings))
-            seen: list[MessageArrival] = []
-            store.on_arriving.append(seen.append)
-            store.on_arriving.notify(record)
-            assert [arrival[:3] for arrival in seen] == (told if settings else told[:1])
-
-    lab().run(body)
+    for settings in ({"enable_lmq": True, "enable_multi_dispatch": True}, {}):
+        store = MessageStore(world, small(**settings))
+        seen: list[MessageArrival] = []
+        store.on_arriving.append(seen.append)
+        store.on_arriving.notify(record)
+        assert [arrival[:3] for arrival in seen] == (told if settings else told[:1])

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.sim.process import cpu_limit
 
 LOG_FILES = [f"commitlog/{base:020d}" for base in range(0, 8 * 16384, 16384)]
@@ -238,7 +237,7 @@ def root(golden: Callable[[str], Any]) -> Path:
 def run(*arguments: str) -> tuple[int, str]:
     """Return exit code and output of a command. The timeout is far above the usual tenth of a second."""
     with cpu_limit(30.0):
-        result = CliRunner().invoke(application(), list(arguments))
+        result = tornlog(*arguments)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout

@@ -13,7 +13,7 @@ from tornlog.store.errors import CorruptFileError, StoreLockedError, StoreNotRea
 from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.message import TRANSACTION_PREPARED
-from tornlog.store.formats.messages import GetMessageStatus, Message, MessageBatch, PutMessageStatus
+from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
 from tornlog.store.index.key_query import KeyQuerier, QueryMessageResult
 from tornlog.store.log.commit_log import CommitLog
 from tornlog.store.message_store import MessageStore
@@ -182,62 +182,7 @@ def test_a_batch_that_cannot_be_stored_as_a_whole_is_refused(store: MessageStore
     assert store.max_phy_offset == 0
 
 
-# -- pulling ---------------------------------------------------------------------------------------
-
-
-def test_a_pull_outside_of_the_queue_returns_the_next_valid_offset(store: MessageStore) -> None:
-    never_used = store.get_message("T", 0, 5)
-    for _ in range(3):
-        put(store, Message.create("T", b"x"))
-    wait_until_visible(store, "T", 0, 3)
-    at_end, behind, before = (store.get_message("T", 0, offset) for offset in (3, 9, -1))
-
-    assert (never_used.status, never_used.next_begin_offset) == (GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)
-    assert (at_end.status, at_end.next_begin_offset) == (GetMessageStatus.OFFSET_OVERFLOW_ONE, 3)
-    assert (behind.status, behind.next_begin_offset) == (GetMessageStatus.OFFSET_OVERFLOW_BADLY, 3)
-    assert (before.status, before.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 0)
-    assert (at_end.min_offset, at_end.max_offset) == (0, 3)
-
-
-def test_a_pull_ends_at_the_requested_number_or_the_end_of_a_queue_file(store: MessageStore) -> None:
-    for _ in range(12):
-        put(store, Message.create("T", b"x"))
-    wait_until_visible(store, "T", 0, 12)
-    some, file_end = store.get_message("T", 0, 2, 3), store.get_message("T", 0, 2)
-    assert (some.queue_offsets, some.next_begin_offset) == ([2, 3, 4], 5)
-    assert (file_end.queue_offsets, file_end.next_begin_offset) == (list(range(2, 10)), 10)
-    assert some.buffer_total_bytes == 3 * len(some.records[0])
-
-
-def test_a_pull_ends_at_the_byte_limit_but_returns_at_least_one_record(config: StoreConfig, started: Start) -> None:
-    store = started(replace(config, max_transfer_bytes_on_message_in_memory=250))
-    for _ in range(4):
-        put(store, Message.create("T", b"x" * 10))
-    put(store, Message.create("T", b"x" * 1000))
-    wait_until_visible(store, "T", 0, 5)
-    assert store.get_message("T", 0, 0).queue_offsets == [0, 1]
-    assert store.get_message("T", 0, 4).queue_offsets == [4]
-
-
-def test_a_pull_of_records_far_from_the_end_uses_the_disk_limits(config: StoreConfig, started: Start) -> None:
-    store = started(replace(config, physical_memory_bytes=250, max_transfer_count_on_message_in_disk=2))
-    for _ in range(6):
-        put(store, Message.create("T", b"x"))
-    wait_until_visible(store, "T", 0, 6)
-    pulled = store.get_message("T", 0, 0)
-    assert pulled.queue_offsets == [0, 1]
-    assert pulled.suggest_pulling_from_slave
-
-
-def test_a_pull_by_tags_skips_other_messages(store: MessageStore) -> None:
-    for tag in ("A", "B", "C", "A", ""):
-        put(store, Message.create("T", b"x", tags=tag))
-    wait_until_visible(store, "T", 0, 5)
-    assert store.get_message("T", 0, 0, tags="A || C").queue_offsets == [0, 2, 3]
-    assert store.get_message("T", 0, 0, tags="*").queue_offsets == [0, 1, 2, 3, 4]
-    assert store.get_message("T", 0, 0, tags=" ").queue_offsets == [0, 1, 2, 3, 4]
-    none = store.get_message("T", 0, 0, tags="D")
-    assert (none.status, none.next_begin_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 5)
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def test_tags_with_equal_hashes_are_not_distinguished_by_the_store() -> None:
@@ -250,24 +195,6 @@ def test_a_record_is_found_only_by_its_exact_offset(store: MessageStore) -> None
     assert store.look_message_by_offset(0) is not None
     for offset in (-1, 1, 40, store.max_phy_offset, 10 * SEGMENT_BYTES):
         assert store.look_message_by_offset(offset) is None
-
-
-def test_the_message_nearest_to_a_time_is_found(store: MessageStore) -> None:
-    times = []
-    for number in range(3):
-        store.commit_log.continue_after(4_000_000_000_000 + 1_000_000 * number)
-        result = store.put_message(Message.create("T", b"x"))
-        assert result.append is not None
-        times.append(result.append.store_timestamp_ms)
-    wait_until_visible(store, "T", 0, 3)
-
-    def nearest(timestamp_ms: int) -> int:
-        return store.get_offset_in_queue_by_time("T", 0, timestamp_ms)
-
-    assert [nearest(time) for time in times] == [0, 1, 2]
-    assert [nearest(times[0] - 50), nearest(times[0] + 400_000), nearest(times[0] + 600_000)] == [0, 0, 1]
-    assert nearest(times[2] + 1_000) == 2
-    assert store.get_offset_in_queue_by_time("never", 0, 0) == 0
 
 
 def test_an_unknown_queue_has_min_offset_minus_1(store: MessageStore) -> None:
@@ -417,16 +344,6 @@ def test_under_sync_flush_concurrent_producers_share_syncs_and_all_are_answered(
     wait_until_visible(store, "T", 0, 100)
 
     assert statuses == [PutMessageStatus.PUT_OK] * 100
-
-
-def test_a_message_with_wait_store_ok_false_is_answered_before_it_is_durable(
-    config: StoreConfig, started: Start
-) -> None:
-    store = started(replace(config, flush_disk_type=FlushDiskType.SYNC_FLUSH))
-    result = store.put_message(replace(Message.create("T", b"x"), wait_store_ok=False))
-    wait_until_visible(store, "T", 0, 1)
-    assert result.status is PutMessageStatus.PUT_OK
-    assert store.log.flushed_where.get() == store.max_phy_offset
 
 
 def test_under_async_flush_log_queues_and_checkpoint_are_flushed_in_time(config: StoreConfig, started: Start) -> None:

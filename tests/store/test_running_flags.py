@@ -81,19 +81,14 @@ def test_a_store_that_is_not_writeable_answers_reads_and_stops_cleanly(lab: Make
     assert "/store/abort" not in bench.switch_off().files
 
 
-def test_after_a_failed_sync_an_operator_cannot_make_the_store_writeable(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
-        bench.failures.plan("msync", "commitlog")
-        assert store.put_message(Message.create("T", b"lost")).status is PutMessageStatus.FLUSH_DISK_TIMEOUT
-        store.flags.clear_refusal(RefusalReason.NOT_WRITEABLE)
-        assert not store.flags.is_writeable
-        assert store.put_message(Message.create("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-        assert not store.shutdown()
-
-    bench.run(body)
+def test_after_a_failed_sync_an_operator_cannot_make_the_store_writeable(world: World, bench: Any, small: Make) -> None:
+    store = started(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
+    bench.failures.plan("msync", "commitlog")
+    assert store.put_message(Message.create("T", b"lost")).status is PutMessageStatus.FLUSH_DISK_TIMEOUT
+    store.flags.clear_refusal(RefusalReason.NOT_WRITEABLE)
+    assert not store.flags.is_writeable
+    assert store.put_message(Message.create("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert not store.shutdown()
 
 
 READS: dict[str, Callable[[MessageStore], object]] = {

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.one_life import with_settings
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.disk.namespace import Namespace
 from tornlog.sim.errors import MachineDied
@@ -123,27 +124,23 @@ def test_a_damaged_side_file_never_replaces_the_backup(lab: Make) -> None:
             assert loaded_from(lab, left) in crash.allowed
 
 
-def test_storing_keeps_the_previous_version_and_skips_equal_content(lab: Make) -> None:
-    bench = lab(EMPTY)
+@with_settings(image=EMPTY)
+def test_storing_keeps_the_previous_version_and_skips_equal_content(world: World, bench: Any) -> None:
+    file = SideFile(world.files, PATH)
+    assert file.load(parse) is None
+    assert file.store(as_file_content("one"))
+    operations = bench.disk.operations
+    assert not file.store(as_file_content("one"))
+    assert bench.disk.operations == operations
+    assert world.files.status(f"{PATH}.bak") is None
+    assert file.store(as_file_content("two"))
+    assert world.files.read(PATH) == as_file_content("two")
+    assert world.files.read(f"{PATH}.bak") == as_file_content("one")
+    assert world.files.list_directory("/store/config") == ["x.json", "x.json.bak"]
 
-    def body(world: World) -> None:
-        file = SideFile(world.files, PATH)
-        assert file.load(parse) is None
-        assert file.store(as_file_content("one"))
-        operations = bench.disk.operations
-        assert not file.store(as_file_content("one"))
-        assert bench.disk.operations == operations
-        assert world.files.status(f"{PATH}.bak") is None
-        assert file.store(as_file_content("two"))
-        assert world.files.read(PATH) == as_file_content("two")
-        assert world.files.read(f"{PATH}.bak") == as_file_content("one")
-        assert world.files.list_directory("/store/config") == ["x.json", "x.json.bak"]
-
-        again = SideFile(world.files, PATH)
-        assert again.load(parse) == "two"
-        assert not again.store(as_file_content("two"))
-
-    bench.run(body)
+    again = SideFile(world.files, PATH)
+    assert again.load(parse) == "two"
+    assert not again.store(as_file_content("two"))
 
 
 @pytest.mark.parametrize(
@@ -179,72 +176,61 @@ def test_an_unreadable_backup_without_a_main_file_is_damage(lab: Make, files: di
         loaded_from(lab, image_of(**files))
 
 
-def test_a_too_large_side_file_is_refused_before_it_is_read(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+@with_settings(image=image_of(current=as_file_content("much too much"), bak=as_file_content("old")))
+def test_a_too_large_side_file_is_refused_before_it_is_read(
+    world: World, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tornlog.store.side_file.SIDE_JSON_BYTES_MAX", 8)
-    bench = lab(image_of(current=as_file_content("much too much"), bak=as_file_content("old")))
-
-    def body(world: World) -> None:
-        file = SideFile(world.files, PATH)
-        assert file.load(parse) == "old"
-        assert "file size" in str(file.damage)
-
-    bench.run(body)
+    file = SideFile(world.files, PATH)
+    assert file.load(parse) == "old"
+    assert "file size" in str(file.damage)
     assert ("read", PATH) not in bench.failures.calls
 
 
 @pytest.mark.parametrize("method", ["write", "sync", "rename", "sync_directory", "make_directories"])
-def test_after_a_store_error_a_complete_version_remains_and_the_next_attempt_writes(lab: Make, method: str) -> None:
-    bench = lab(EMPTY)
-
-    def body(world: World) -> None:
-        file = SideFile(world.files, PATH)
-        file.load(parse)
-        if method != "make_directories":
-            file.store(as_file_content("one"))
-        bench.failures.plan(method, "config")
-        with pytest.raises(OSError, match="Input/output"):
-            file.store(as_file_content("two"))
-        found = SideFile(world.files, PATH).load(parse)
-        assert found in ({None} if method == "make_directories" else {"one", "two"})
-        assert file.store(as_file_content("two"))
-        assert SideFile(world.files, PATH).load(parse) == "two"
-
-    bench.run(body)
-
-
-def test_a_failed_second_rename_leaves_the_old_version_as_backup(lab: Make) -> None:
-    bench = lab(EMPTY)
-
-    def body(world: World) -> None:
-        file = SideFile(world.files, PATH)
+@with_settings(image=EMPTY)
+def test_after_a_store_error_a_complete_version_remains_and_the_next_attempt_writes(
+    world: World, bench: Any, method: str
+) -> None:
+    file = SideFile(world.files, PATH)
+    file.load(parse)
+    if method != "make_directories":
         file.store(as_file_content("one"))
-        bench.failures.plan("rename", ".tmp")
-        with pytest.raises(OSError, match="Input/output"):
-            file.store(as_file_content("two"))
-        assert world.files.list_directory("/store/config") == ["x.json.bak", "x.json.tmp"]
-        assert SideFile(world.files, PATH).load(parse) == "one"
-        assert file.store(as_file_content("three"))
-        assert world.files.read(f"{PATH}.bak") == as_file_content("one")
-
-    bench.run(body)
+    bench.failures.plan(method, "config")
+    with pytest.raises(OSError, match="Input/output"):
+        file.store(as_file_content("two"))
+    found = SideFile(world.files, PATH).load(parse)
+    assert found in ({None} if method == "make_directories" else {"one", "two"})
+    assert file.store(as_file_content("two"))
+    assert SideFile(world.files, PATH).load(parse) == "two"
 
 
-def test_content_too_large_to_be_loaded_is_not_written(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+@with_settings(image=EMPTY)
+def test_a_failed_second_rename_leaves_the_old_version_as_backup(world: World, bench: Any) -> None:
+    file = SideFile(world.files, PATH)
+    file.store(as_file_content("one"))
+    bench.failures.plan("rename", ".tmp")
+    with pytest.raises(OSError, match="Input/output"):
+        file.store(as_file_content("two"))
+    assert world.files.list_directory("/store/config") == ["x.json.bak", "x.json.tmp"]
+    assert SideFile(world.files, PATH).load(parse) == "one"
+    assert file.store(as_file_content("three"))
+    assert world.files.read(f"{PATH}.bak") == as_file_content("one")
+
+
+@with_settings(image=EMPTY)
+def test_content_too_large_to_be_loaded_is_not_written(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_file, "SIDE_JSON_BYTES_MAX", 8)
-
-    def life(world: World) -> None:
-        file = SideFile(world.files, PATH)
-        for text in ("before", "now"):
-            assert file.store(as_file_content(text))
-        with pytest.raises(OSError, match="expected 8 bytes or less, found 9"):
-            file.store(as_file_content("longer!"))
-        assert world.files.read(PATH) == as_file_content("now")
-        assert world.files.read(file.backup_path) == as_file_content("before")
-        assert SideFile(world.files, PATH).load(parse) == "now"
-        assert not file.store(as_file_content("now"))
-        assert file.store(as_file_content("later"))
-
-    lab(EMPTY).run(life)
+    file = SideFile(world.files, PATH)
+    for text in ("before", "now"):
+        assert file.store(as_file_content(text))
+    with pytest.raises(OSError, match="expected 8 bytes or less, found 9"):
+        file.store(as_file_content("longer!"))
+    assert world.files.read(PATH) == as_file_content("now")
+    assert world.files.read(file.backup_path) == as_file_content("before")
+    assert SideFile(world.files, PATH).load(parse) == "now"
+    assert not file.store(as_file_content("now"))
+    assert file.store(as_file_content("later"))
 
 
 def test_a_damaged_side_file_is_renamed_before_a_new_version_replaces_it(world: World) -> None:

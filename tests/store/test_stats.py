@@ -3,7 +3,9 @@ from typing import Any
 
 import pytest
 
-from tornlog.store.config import BrokerRole
+from tests.one_life import with_settings
+from tornlog.faults.disk.syncs import SyncTiming
+from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
 from tornlog.store.formats.scan import ScannedRecord
@@ -54,20 +56,15 @@ def test_an_accepted_put_that_fails_counts_as_failed_and_a_refused_put_does_not(
     assert store.stats.put_latency_counts[0] == 1
 
 
-def test_a_put_without_a_segment_counts_as_failed(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = MessageStore(world, small())
-        store.load()
-        store.start()
-        bench.failures.plan("map", "commitlog", 10)
-        status = store.put_message(Message.create("A", b"x")).status
-        assert status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
-        assert store.stats.puts_failed == 1
-        store.shutdown()
-
-    bench.run(body)
+def test_a_put_without_a_segment_counts_as_failed(world: World, bench: Any, small: Make) -> None:
+    store = MessageStore(world, small())
+    store.load()
+    store.start()
+    bench.failures.plan("map", "commitlog", 10)
+    status = store.put_message(Message.create("A", b"x")).status
+    assert status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+    assert store.stats.puts_failed == 1
+    store.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -98,23 +95,18 @@ def test_latencies_between_1_and_10_ms_are_counted_apart(world: World) -> None:
     assert stats.rocketmq_latency_counts()["[0~10ms]"] == 6
 
 
-def test_a_put_on_a_slow_disk_is_counted_in_the_latency_bucket_of_its_duration(lab: Make, small: Make) -> None:
-    from tornlog.faults.disk.syncs import SyncTiming
-    from tornlog.store.config import FlushDiskType
-
-    def body(world: World) -> None:
-        store = MessageStore(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
-        store.load()
-        store.start()
-        assert store.put_message(Message.create("A", b"x")).status is PutMessageStatus.PUT_OK
-        units = encode_batch([BatchUnit(0, b"one", b"")])
-        assert store.put_messages(MessageBatch(Message("B", b""), units)).status is PutMessageStatus.PUT_OK
-        assert sum(store.stats.put_latency_counts[2:]) == 2
-        assert store.stats.put_latency_counts[0] == 0
-        assert store.stats.put_ns_max >= 30 * MS
-        store.shutdown()
-
-    lab(timing=SyncTiming(30 * MS, 40 * MS)).run(body)
+@with_settings(timing=SyncTiming(30 * MS, 40 * MS))
+def test_a_put_on_a_slow_disk_is_counted_in_the_latency_bucket_of_its_duration(world: World, small: Make) -> None:
+    store = MessageStore(world, small(flush_disk_type=FlushDiskType.SYNC_FLUSH))
+    store.load()
+    store.start()
+    assert store.put_message(Message.create("A", b"x")).status is PutMessageStatus.PUT_OK
+    units = encode_batch([BatchUnit(0, b"one", b"")])
+    assert store.put_messages(MessageBatch(Message("B", b""), units)).status is PutMessageStatus.PUT_OK
+    assert sum(store.stats.put_latency_counts[2:]) == 2
+    assert store.stats.put_latency_counts[0] == 0
+    assert store.stats.put_ns_max >= 30 * MS
+    store.shutdown()
 
 
 def test_pulls_are_counted_by_their_results(world: World, store: MessageStore) -> None:

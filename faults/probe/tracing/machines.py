@@ -36,7 +36,6 @@ class Architecture(NamedTuple):
     register_count: int
     program_counter: int
     """Register indexes, also in the next fields."""
-    stack_pointer: int
     number: int
     result: int
     arguments: tuple[int, ...]
@@ -129,7 +128,6 @@ X86_64 = Architecture(
     ),
     register_count=27,
     program_counter=16,
-    stack_pointer=19,
     number=15,
     result=10,
     arguments=(14, 13, 12, 7, 9, 8),
@@ -157,7 +155,6 @@ AARCH64 = Architecture(
     ),
     register_count=34,
     program_counter=32,
-    stack_pointer=31,
     number=8,
     result=0,
     arguments=(0, 1, 2, 3, 4, 5),

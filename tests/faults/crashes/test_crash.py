@@ -2,7 +2,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.faults.rigs import Rig
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.sim.choices import Choices
 
@@ -49,11 +49,11 @@ DURABLE = Image(
 )
 
 
-def crash_under_seeds(make_rig: Callable[..., Any], profile: str, seeds: int) -> tuple[list[Image], Counter[str]]:
+def crash_under_seeds(profile: str, seeds: int) -> tuple[list[Image], Counter[str]]:
     images = []
     injected: Counter[str] = Counter()
     for seed in range(seeds):
-        rig = make_rig(seed=str(seed), image=DURABLE)
+        rig = Rig(seed=str(seed), image=DURABLE)
         make_unsynced_changes(rig)
         images.append(rig.cut(profile))
         injected += rig.injected
@@ -67,16 +67,16 @@ LOSSES = (
 
 
 @pytest.mark.parametrize("profile", CUTS)
-def test_every_kind_of_loss_occurs_within_a_few_seeds(make_rig: Callable[..., Any], profile: str) -> None:
-    _, injected = crash_under_seeds(make_rig, profile, 100)
+def test_every_kind_of_loss_occurs_within_a_few_seeds(profile: str) -> None:
+    _, injected = crash_under_seeds(profile, 100)
 
     assert [loss for loss in LOSSES if not injected[loss]] == []
     assert injected["crash"] == injected[f"crash {profile}"] == 100
 
 
 @pytest.mark.parametrize("profile", SURVIVES)
-def test_a_surviving_page_cache_keeps_everything(make_rig: Callable[..., Any], profile: str) -> None:
-    images, injected = crash_under_seeds(make_rig, profile, 10)
+def test_a_surviving_page_cache_keeps_everything(profile: str) -> None:
+    images, injected = crash_under_seeds(profile, 10)
 
     assert set(injected) == {"crash", f"crash {profile}"}
     assert {image.digest() for image in images} == {images[0].digest()}
@@ -93,28 +93,28 @@ def test_a_surviving_page_cache_keeps_everything(make_rig: Callable[..., Any], p
 
 
 @pytest.mark.parametrize("profile", CUTS)
-def test_synced_data_is_never_lost(make_rig: Callable[..., Any], profile: str) -> None:
+def test_synced_data_is_never_lost(profile: str) -> None:
     for seed in range(30):
-        rig = make_rig(seed=str(seed), image=DURABLE)
+        rig = Rig(seed=str(seed), image=DURABLE)
         make_unsynced_changes(rig)
         for path in ("/d/e/inner", "/d/log", "/d/json", "/old", "/emptied"):
             rig.files.sync(path)
         for path in ("/d/e", "/d", "/"):
             rig.files.sync_directory(path)
         image = rig.cut(profile)
-        whole = make_rig(image=DURABLE)
+        whole = Rig(image=DURABLE)
         make_unsynced_changes(whole)
 
         assert image.digest() == whole.cut("nothing-lost").digest()
         assert set(rig.injected) == {"crash", f"crash {profile}"}
 
 
-def test_a_power_cut_loses_all_or_some_or_no_changes(make_rig: Callable[..., Any]) -> None:
-    whole = make_rig(image=DURABLE)
+def test_a_power_cut_loses_all_or_some_or_no_changes() -> None:
+    whole = Rig(image=DURABLE)
     make_unsynced_changes(whole)
     everything = whole.cut("nothing-lost").digest()
     for profile in CUTS:
-        images, _ = crash_under_seeds(make_rig, profile, 150)
+        images, _ = crash_under_seeds(profile, 150)
         digests = Counter(image.digest() for image in images)
         assert digests[DURABLE.digest()] > 0
         assert digests[everything] > 0
@@ -134,11 +134,11 @@ ANY = {"", "a", "b", "c", "ab", "ac", "bc", "abc"}
     ],
 )
 def test_directory_entries_are_lost_independently_or_in_order_by_profile(
-    make_rig: Callable[..., Any], profile: str, synced: str, expected: set[str]
+    profile: str, synced: str, expected: set[str]
 ) -> None:
     found = set()
     for seed in range(200):
-        rig = make_rig(seed=str(seed))
+        rig = Rig(seed=str(seed))
         for name in "abc":
             rig.files.write(f"/{name}", b"")
             if name == "b" and synced:
@@ -147,33 +147,33 @@ def test_directory_entries_are_lost_independently_or_in_order_by_profile(
     assert found == expected
 
 
-def test_ext4_writes_data_before_its_size(make_rig: Callable[..., Any]) -> None:
+def test_ext4_writes_data_before_its_size() -> None:
     found: dict[str, set[bytes | None]] = {profile: set() for profile in CUTS}
     for profile in CUTS:
         for seed in range(80):
-            rig = make_rig(seed=str(seed))
+            rig = Rig(seed=str(seed))
             rig.files.write("/a", b"data")
             file = rig.cut(profile).files.get("/a")
             found[profile].add(None if file is None else file.content)
     assert found == {"ext4-ordered": {None, b"", b"data"}, "strict-posix": {None, b"", b"data", bytes(4)}}
 
 
-def test_a_new_segment_can_be_missing_empty_or_full_of_zeros(make_rig: Callable[..., Any]) -> None:
+def test_a_new_segment_can_be_missing_empty_or_full_of_zeros() -> None:
     for profile in CUTS:
         found = set()
         for seed in range(60):
-            rig = make_rig(seed=str(seed))
+            rig = Rig(seed=str(seed))
             rig.files.map("/segment", PAGE).store(0, b"record")
             file = rig.cut(profile).files.get("/segment")
             found.add(None if file is None else file.content.rstrip(b"\0") if file.content else "length 0")
         assert found == {None, "length 0", b"", b"record"}
 
 
-def test_each_page_can_be_the_only_lost_or_the_only_surviving_page(make_rig: Callable[..., Any]) -> None:
+def test_each_page_can_be_the_only_lost_or_the_only_surviving_page() -> None:
     page_outcomes = set()
     image = Image({"/log": FileImage(bytes(6 * PAGE), 0)}, ())
     for seed in range(400):
-        rig = make_rig(seed=str(seed), image=image)
+        rig = Rig(seed=str(seed), image=image)
         mapped = rig.files.map("/log", 6 * PAGE)
         for page in range(6):
             mapped.store(page * PAGE, b"x")
@@ -184,14 +184,14 @@ def test_each_page_can_be_the_only_lost_or_the_only_surviving_page(make_rig: Cal
     assert page_outcomes >= alone | missing | {"------", "xxxxxx"}
 
 
-def test_a_seed_and_a_replay_of_its_record_give_the_same_crash_image(make_rig: Callable[..., Any]) -> None:
+def test_a_seed_and_a_replay_of_its_record_give_the_same_crash_image() -> None:
     for profile in CUTS:
         for seed in "12345678":
-            first, second = make_rig(seed=seed, image=DURABLE), make_rig(seed=seed, image=DURABLE)
+            first, second = Rig(seed=seed, image=DURABLE), Rig(seed=seed, image=DURABLE)
             make_unsynced_changes(first)
             make_unsynced_changes(second)
             image = first.cut(profile)
-            replayed = make_rig(choices=Choices.for_replay(first.choices.decisions()), image=DURABLE)
+            replayed = Rig(choices=Choices.for_replay(first.choices.decisions()), image=DURABLE)
             make_unsynced_changes(replayed)
 
             assert image.digest() == second.cut(profile).digest() == replayed.cut(profile).digest()
@@ -224,10 +224,10 @@ def test_crash_images_do_not_depend_on_the_hash_seed() -> None:
     assert len(outputs.pop().splitlines()) == 12
 
 
-def test_each_recorded_draw_names_its_page_or_change(make_rig: Callable[..., Any]) -> None:
+def test_each_recorded_draw_names_its_page_or_change() -> None:
     labels = set()
     for seed in range(40):
-        rig = make_rig(seed=str(seed), image=DURABLE)
+        rig = Rig(seed=str(seed), image=DURABLE)
         make_unsynced_changes(rig)
         rig.cut("strict-posix")
         labels |= {decision.label for decision in rig.choices.decisions() if decision.stream == "disk"}
@@ -242,8 +242,8 @@ def test_each_recorded_draw_names_its_page_or_change(make_rig: Callable[..., Any
     }
 
 
-def test_a_disk_without_unsynced_changes_makes_no_draws(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=DURABLE)
+def test_a_disk_without_unsynced_changes_makes_no_draws() -> None:
+    rig = Rig(image=DURABLE)
     rig.files.read("/old")
     rig.files.map("/old", 2 * PAGE)
     image = rig.cut("strict-posix")
@@ -253,8 +253,8 @@ def test_a_disk_without_unsynced_changes_makes_no_draws(make_rig: Callable[..., 
 
 
 @pytest.mark.parametrize("profile", [*SURVIVES, *CUTS])
-def test_crash_images_share_unchanged_content(make_rig: Callable[..., Any], profile: str) -> None:
-    rig = make_rig(image=DURABLE)
+def test_crash_images_share_unchanged_content(profile: str) -> None:
+    rig = Rig(image=DURABLE)
     rig.files.map("/untouched", 100)
     rig.files.map("/old", 2 * PAGE).store(0, b"changed")
     image = rig.cut(profile)
@@ -263,10 +263,10 @@ def test_crash_images_share_unchanged_content(make_rig: Callable[..., Any], prof
     assert image.files["/gone"].content is DURABLE.files["/gone"].content
 
 
-def test_a_page_without_surviving_writes_shares_its_content(make_rig: Callable[..., Any]) -> None:
+def test_a_page_without_surviving_writes_shares_its_content() -> None:
     shared = 0
     for seed in range(20):
-        rig = make_rig(seed=str(seed), image=DURABLE)
+        rig = Rig(seed=str(seed), image=DURABLE)
         rig.files.map("/old", 2 * PAGE).store(0, b"changed")
         content = rig.cut("ext4-ordered").files["/old"].content
         if content == DURABLE.files["/old"].content:
@@ -283,9 +283,9 @@ MSYNC = st.tuples(st.just("msync"), st.integers(0, SIZE - 1), st.integers(1, SIZ
 @settings(max_examples=150)
 @given(st.lists(st.one_of(STORE, STORE, MSYNC), max_size=14), st.integers(0, 10**6), st.sampled_from(CUTS))
 def test_a_page_has_one_version_for_each_write_since_its_last_sync(
-    make_rig: Callable[..., Any], steps: list[tuple[str, int, int, int]], seed: int, profile: str
+    steps: list[tuple[str, int, int, int]], seed: int, profile: str
 ) -> None:
-    rig = make_rig(seed=str(seed), image=Image({"/log": FileImage(bytes(SIZE), 0)}, ()))
+    rig = Rig(seed=str(seed), image=Image({"/log": FileImage(bytes(SIZE), 0)}, ()))
     mapped = rig.files.map("/log", SIZE)
     state = bytes(SIZE)
     moments = [[state[page * PAGE :][:PAGE]] for page in range(SIZE // PAGE)]

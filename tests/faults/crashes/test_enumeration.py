@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.faults.rigs import Rig
 from tornlog.faults.crashes.crash import PowerCut
 from tornlog.faults.crashes.enumeration import DRAWN_STATES, CrashStates
 from tornlog.faults.crashes.profiles import PROFILES
@@ -26,32 +27,26 @@ CUTS = [name for name, profile in PROFILES.items() if not profile.page_cache_sur
 WHOLE_SECTORS = [name for name in CUTS if not PROFILES[name].torn_bytes_chance]
 EVERYTHING = 1_000_000
 Body = Callable[[Any], None]
-LeftBy = Callable[..., Disk]
 
 
-@pytest.fixture(scope="session")
-def left_by(make_rig: Callable[..., Any]) -> LeftBy:
+def left_by(
+    body: Body,
+    operation: int = EVERYTHING,
+    moment: str = "before",
+    faults: FaultPlan | None = None,
+    choices: Choices | None = None,
+    page_bytes: int = PAGE,
+) -> Disk:
     """Return a small disk after a crash at an operation of body, or after its end."""
-
-    def left_by(
-        body: Body,
-        operation: int = EVERYTHING,
-        moment: str = "before",
-        faults: FaultPlan | None = None,
-        choices: Choices | None = None,
-        page_bytes: int = PAGE,
-    ) -> Disk:
-        rig = make_rig(image=START, faults=faults, choices=choices, page_bytes=page_bytes, sector_bytes=SECTOR)
-        disk: Disk = rig.disk
-        disk.crash_at(operation, moment)
-        try:
-            rig.run(lambda: body(rig.files))
-        except MachineDied:
-            assert disk.operations > operation
-        rig.kernel.kill(rig.machine)
-        return disk
-
-    return left_by
+    rig = Rig(image=START, faults=faults, choices=choices, page_bytes=page_bytes, sector_bytes=SECTOR)
+    disk: Disk = rig.disk
+    disk.crash_at(operation, moment)
+    try:
+        rig.run(lambda: body(rig.files))
+    except MachineDied:
+        assert disk.operations > operation
+    rig.kernel.kill(rig.machine)
+    return disk
 
 
 def states_of(disk: Disk, profile: str, limit: int = EVERYTHING) -> CrashStates:
@@ -167,9 +162,7 @@ def make_links(files: Any) -> None:
     ("body", "expected"),
     [(make_writes, 5), (names, 10), (make_one_change_of_each_kind, 7), (make_truncations, 6), (make_links, 6)],
 )
-def test_an_exhaustive_enumeration_equals_the_set_of_all_draws(
-    left_by: LeftBy, body: Body, expected: int, profile: str
-) -> None:
+def test_an_exhaustive_enumeration_equals_the_set_of_all_draws(body: Body, expected: int, profile: str) -> None:
     assert left_by(body).operations == expected
     sizes = []
     for operation in range(expected):
@@ -196,9 +189,7 @@ ACTIONS = st.lists(
 
 @settings(max_examples=40)
 @given(ACTIONS, st.sampled_from(WHOLE_SECTORS), st.sampled_from(["none", "lying", "failed"]))
-def test_every_possible_draw_is_enumerated(
-    left_by: LeftBy, actions: list[tuple[str, int]], profile: str, syncs: str
-) -> None:
+def test_every_possible_draw_is_enumerated(actions: list[tuple[str, int]], profile: str, syncs: str) -> None:
     faults = FaultPlan() if syncs == "none" else FaultPlan(**{f"{syncs}_sync_chance": 0.5})
     disk = left_by(body_of_actions(actions), faults=faults)
     states = states_of(disk, profile)
@@ -210,7 +201,7 @@ def test_every_possible_draw_is_enumerated(
 @settings(max_examples=40)
 @given(ACTIONS, st.sampled_from(WHOLE_SECTORS), st.integers(1, 40))
 def test_a_limited_enumeration_is_a_subset_of_all_states_with_both_extremes(
-    left_by: LeftBy, actions: list[tuple[str, int]], profile: str, limit: int
+    actions: list[tuple[str, int]], profile: str, limit: int
 ) -> None:
     disk = left_by(body_of_actions(actions))
     every = states_of(disk, profile)
@@ -263,7 +254,7 @@ def body_of_actions(actions: list[tuple[str, int]]) -> Body:
 @pytest.mark.parametrize("profile", CUTS)
 @pytest.mark.parametrize("limit", [60, EVERYTHING])
 @pytest.mark.parametrize("harm", [FaultPlan(), FaultPlan(torn_bytes_chance=0.5, garbage_chance=0.5)])
-def test_a_state_can_be_replayed_from_its_decisions(left_by: LeftBy, profile: str, limit: int, harm: FaultPlan) -> None:
+def test_a_state_can_be_replayed_from_its_decisions(profile: str, limit: int, harm: FaultPlan) -> None:
     operation = 6
     states = states_of(left_by(make_one_change_of_each_kind, operation, faults=harm), profile, limit)
     count = 0
@@ -279,7 +270,7 @@ def test_a_state_can_be_replayed_from_its_decisions(left_by: LeftBy, profile: st
 
 
 @pytest.mark.parametrize("profile", ["nothing-lost", "process-kill"])
-def test_a_crash_that_the_page_cache_survives_leaves_one_state(left_by: LeftBy, profile: str) -> None:
+def test_a_crash_that_the_page_cache_survives_leaves_one_state(profile: str) -> None:
     disk = left_by(make_one_change_of_each_kind)
     (state,) = states = list(states_of(disk, profile))
 
@@ -288,7 +279,7 @@ def test_a_crash_that_the_page_cache_survives_leaves_one_state(left_by: LeftBy, 
     assert disk.crash(PROFILES[profile]).digest() == state.image.digest()
 
 
-def test_sector_faults_require_a_disk_that_has_them(left_by: LeftBy) -> None:
+def test_sector_faults_require_a_disk_that_has_them() -> None:
     plain = digests(states_of(left_by(make_one_change_of_each_kind), "strict-posix"))
     torn = digests(
         states_of(left_by(make_one_change_of_each_kind, faults=FaultPlan(torn_bytes_chance=0.1)), "strict-posix")
@@ -309,7 +300,7 @@ def write_many_pages(files: Any) -> None:
         files.map(f"/file-{number}", 2 * PAGE).store(PAGE - 3, b"across")
 
 
-def test_a_selection_is_representative_and_not_exhaustive(left_by: LeftBy) -> None:
+def test_a_selection_is_representative_and_not_exhaustive() -> None:
     disk = left_by(write_many_pages)
     states = states_of(disk, "strict-posix", 2000)
     found = list(states)
@@ -332,14 +323,14 @@ def test_a_selection_is_representative_and_not_exhaustive(left_by: LeftBy) -> No
     assert {bytes(first), bytes(last)} <= contents, "torn between pages"
 
 
-def test_a_limit_that_leaves_out_states_is_reported(left_by: LeftBy) -> None:
+def test_a_limit_that_leaves_out_states_is_reported() -> None:
     states = states_of(left_by(write_many_pages), "strict-posix", 20)
 
     assert len(list(states)) == 20
     assert states.was_cut
 
 
-def test_a_write_is_torn_at_every_sector_boundary_from_both_sides(left_by: LeftBy) -> None:
+def test_a_write_is_torn_at_every_sector_boundary_from_both_sides() -> None:
     def body(files: Any) -> None:
         write_many_pages(files)
         files.map("/log", 3 * PAGE).store(0, b"ABCDEFGHIJKL")
@@ -352,7 +343,7 @@ def test_a_write_is_torn_at_every_sector_boundary_from_both_sides(left_by: LeftB
 
 
 @pytest.mark.parametrize("limit", [256, EVERYTHING])
-def test_torn_sectors_tear_short_writes_at_any_limit(left_by: LeftBy, limit: int) -> None:
+def test_torn_sectors_tear_short_writes_at_any_limit(limit: int) -> None:
     def body(files: Any) -> None:
         write_many_pages(files)
         files.map("/log", 3 * PAGE).store(SECTOR + 1, b"AB")
@@ -369,7 +360,7 @@ def test_torn_sectors_tear_short_writes_at_any_limit(left_by: LeftBy, limit: int
     assert [b"oooooAoo" in contents for contents in found] == [False, True]
 
 
-def test_enumeration_does_not_change_the_disk(left_by: LeftBy) -> None:
+def test_enumeration_does_not_change_the_disk() -> None:
     disk, twin = left_by(make_one_change_of_each_kind), left_by(make_one_change_of_each_kind)
     for profile in PROFILES:
         digests(states_of(disk, profile, 50))
@@ -378,7 +369,7 @@ def test_enumeration_does_not_change_the_disk(left_by: LeftBy) -> None:
     assert disk.image_after_power_off().digest() == twin.image_after_power_off().digest()
 
 
-def test_the_same_disk_gives_the_same_states_in_the_same_order(left_by: LeftBy) -> None:
+def test_the_same_disk_gives_the_same_states_in_the_same_order() -> None:
     one, other = (
         [state.image.digest() for state in states_of(left_by(write_many_pages), "strict-posix", 300)] for _ in range(2)
     )
@@ -386,7 +377,7 @@ def test_the_same_disk_gives_the_same_states_in_the_same_order(left_by: LeftBy) 
     assert one == other
 
 
-def test_page_versions_above_the_limit_are_left_out(left_by: LeftBy) -> None:
+def test_page_versions_above_the_limit_are_left_out() -> None:
     def body(files: Any) -> None:
         log = files.map("/log", 3 * PAGE)
         for number in range(5):
@@ -399,7 +390,7 @@ def test_page_versions_above_the_limit_are_left_out(left_by: LeftBy) -> None:
     assert states_of(left_by(body), "os-crash", 6).is_exhaustive
 
 
-def test_a_durable_page_is_neither_torn_nor_garbage(left_by: LeftBy) -> None:
+def test_a_durable_page_is_neither_torn_nor_garbage() -> None:
     def body(files: Any) -> None:
         write_many_pages(files)
         files.write("/d/new", b"fresh")
@@ -414,7 +405,7 @@ def test_a_durable_page_is_neither_torn_nor_garbage(left_by: LeftBy) -> None:
     assert found == {b"", b"fresh"}
 
 
-def test_fingerprints_differ_with_the_crash_states(left_by: LeftBy) -> None:
+def test_fingerprints_differ_with_the_crash_states() -> None:
     seen: dict[str, set[str]] = {}
     operations = left_by(make_one_change_of_each_kind).operations
     for operation in range(operations):
@@ -426,9 +417,7 @@ def test_fingerprints_differ_with_the_crash_states(left_by: LeftBy) -> None:
 
 
 @pytest.mark.parametrize("profile", CUTS)
-def test_a_file_with_two_hard_links_has_the_same_content_under_both_in_every_state(
-    left_by: LeftBy, profile: str
-) -> None:
+def test_a_file_with_two_hard_links_has_the_same_content_under_both_in_every_state(profile: str) -> None:
     def body(files: Any) -> None:
         files.link("/log", "/d/twin")
         files.sync_directory("/d")
@@ -443,7 +432,7 @@ def test_a_file_with_two_hard_links_has_the_same_content_under_both_in_every_sta
     assert len(contents) >= 4
 
 
-def test_a_state_lists_its_losses(left_by: LeftBy) -> None:
+def test_a_state_lists_its_losses() -> None:
     states = states_of(left_by(make_one_change_of_each_kind), "strict-posix")
     for state in states:
         taken = states.losses_of(state)
@@ -454,7 +443,7 @@ def test_a_state_lists_its_losses(left_by: LeftBy) -> None:
     assert min(state.loss_count for state in states) == 0
 
 
-def test_a_partial_file_growth_is_tried_with_one_byte_and_with_all_but_one(left_by: LeftBy) -> None:
+def test_a_partial_file_growth_is_tried_with_one_byte_and_with_all_but_one() -> None:
     def grow(files: Any) -> None:
         files.map("/old", 3 * PAGE)
 
@@ -466,7 +455,7 @@ def test_a_partial_file_growth_is_tried_with_one_byte_and_with_all_but_one(left_
     assert lengths[3 * PAGE] == ()
 
 
-def test_a_state_can_be_drawn_again_from_its_decisions(left_by: LeftBy) -> None:
+def test_a_state_can_be_drawn_again_from_its_decisions() -> None:
     states = states_of(left_by(make_one_change_of_each_kind), "strict-posix")
     for state in list(states)[::3]:
         stream = Choices.for_replay(states.decisions(state, "disk")).stream("disk")

@@ -1,7 +1,7 @@
 """Crash profiles: each has the guarantees of its file system, and at least those of POSIX."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain, combinations, product
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.faults.rigs import Rig
 from tornlog.faults.crashes.crash import PowerCut, surviving_cache_image
 from tornlog.faults.crashes.page_outcomes import DirtyPage, PageOutcome
 from tornlog.faults.crashes.profiles import PROFILES, CrashProfile, Metadata, crash_kinds
@@ -24,29 +25,23 @@ START = Image({"/old": FileImage(b"o" * 2 * PAGE, 0), "/gone": FileImage(b"g", 0
 CUTS = [name for name, profile in PROFILES.items() if not profile.page_cache_survives]
 WHOLE_SECTORS = [name for name in CUTS if not PROFILES[name].torn_bytes_chance]
 Operation = tuple[str, str, int]
-DiskAfter = Callable[..., Disk]
 
 
-@pytest.fixture(scope="session")
-def disk_after(make_rig: Callable[..., Any]) -> DiskAfter:
+def disk_after(operations: list[Operation], seed: str = "1", faults: FaultPlan | None = None) -> Disk:
     """Return a small disk after some operations. Impossible operations are skipped."""
+    rig = Rig(seed, START, faults=faults, page_bytes=PAGE, sector_bytes=SECTOR)
 
-    def disk_after(operations: list[Operation], seed: str = "1", faults: FaultPlan | None = None) -> Disk:
-        rig = make_rig(seed, START, faults=faults, page_bytes=PAGE, sector_bytes=SECTOR)
+    def body() -> None:
+        for number, (kind, path, at) in enumerate(operations):
+            try:
+                perform(rig.files, kind, path, at, bytes([65 + number]) * 3)
+            except OSError:
+                continue
 
-        def body() -> None:
-            for number, (kind, path, at) in enumerate(operations):
-                try:
-                    perform(rig.files, kind, path, at, bytes([65 + number]) * 3)
-                except OSError:
-                    continue
-
-        rig.run(body)
-        rig.kernel.kill(rig.machine)
-        disk: Disk = rig.disk
-        return disk
-
-    return disk_after
+    rig.run(body)
+    rig.kernel.kill(rig.machine)
+    disk: Disk = rig.disk
+    return disk
 
 
 def perform(files: Any, kind: str, path: str, at: int, data: bytes) -> None:
@@ -119,7 +114,7 @@ OPERATIONS = st.tuples(
 @pytest.mark.parametrize(("least", "most"), [(0, 3), (4, 5)])
 @given(st.data(), st.booleans())
 def test_strict_posix_allows_every_crash_image_of_weaker_profiles(
-    disk_after: DiskAfter, least: int, most: int, data: st.DataObject, lies: bool
+    least: int, most: int, data: st.DataObject, lies: bool
 ) -> None:
     operations = data.draw(st.lists(OPERATIONS, min_size=least, max_size=most))
     disk = disk_after(operations, faults=FaultPlan(lying_sync_chance=0.5 if lies else 0.0))
@@ -131,9 +126,7 @@ def test_strict_posix_allows_every_crash_image_of_weaker_profiles(
 @pytest.mark.ci
 @settings(max_examples=60)
 @given(st.lists(OPERATIONS, max_size=5), st.integers(0, 10**6), st.sampled_from(WHOLE_SECTORS))
-def test_a_drawn_image_is_allowed_by_its_profile(
-    disk_after: DiskAfter, operations: list[Operation], seed: int, name: str
-) -> None:
+def test_a_drawn_image_is_allowed_by_its_profile(operations: list[Operation], seed: int, name: str) -> None:
     disk = disk_after(operations, str(seed))
     allowed = all_images(disk, PROFILES[name])
 
@@ -150,7 +143,7 @@ def names_left(profile: str, disk: Disk) -> set[tuple[str, ...]]:
     return names
 
 
-def contents_left(disk_after: DiskAfter, profile: str, operations: list[Operation], path: str) -> set[bytes | None]:
+def contents_left(profile: str, operations: list[Operation], path: str) -> set[bytes | None]:
     """Return the possible contents of a file after a crash."""
     found: set[bytes | None] = set()
     for seed in range(150):
@@ -175,15 +168,13 @@ NEW_FILE: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/
     ],
 )
 def test_a_sync_of_a_new_file_makes_its_name_durable_only_under_some_profiles(
-    disk_after: DiskAfter, profile: str, expected: set[tuple[str, ...]]
+    profile: str, expected: set[tuple[str, ...]]
 ) -> None:
     assert names_left(profile, disk_after(NEW_FILE)) == expected
 
 
 @pytest.mark.parametrize(("profile", "expected"), [("ext4", {b"", b"A" * 3}), ("ext4-ordered", {b"A" * 3})])
-def test_delayed_allocation_can_leave_a_file_empty(
-    disk_after: DiskAfter, profile: str, expected: set[bytes | None]
-) -> None:
+def test_delayed_allocation_can_leave_a_file_empty(profile: str, expected: set[bytes | None]) -> None:
     assert contents_left(disk_after, profile, NEW_FILE, "/a") == expected
 
 
@@ -194,13 +185,11 @@ REPLACED: list[Operation] = [
 
 
 @pytest.mark.parametrize(("operations", "expected"), [(REPLACED, {b"E" * 3}), (REPLACED[4:], {b"", b"A" * 3})])
-def test_ext4_allocates_a_file_that_replaces_another(
-    disk_after: DiskAfter, operations: list[Operation], expected: set[bytes | None]
-) -> None:
+def test_ext4_allocates_a_file_that_replaces_another(operations: list[Operation], expected: set[bytes | None]) -> None:
     assert contents_left(disk_after, "ext4", operations, "/d/1") == expected
 
 
-def test_ext4_replaces_a_file_completely_or_not_at_all(disk_after: DiskAfter) -> None:
+def test_ext4_replaces_a_file_completely_or_not_at_all() -> None:
     assert contents_left(disk_after, "ext4", REPLACED[:6], "/d/1") == {b"A" * 3, b"E" * 3}
 
 
@@ -214,7 +203,7 @@ def test_a_surviving_file_length_on_ext4_implies_earlier_changes() -> None:
     assert PROFILES["ext4"].with_consequences([made, grown.as_allocated(), later], {3: 0}) == {3: 0}
 
 
-def test_btrfs_logs_a_synced_files_name_and_directories(disk_after: DiskAfter) -> None:
+def test_btrfs_logs_a_synced_files_name_and_directories() -> None:
     moved: list[Operation] = [("make", "", 7), ("write", "/d7/x", 0), ("rename", "/d7/x", 3), ("sync", "/d/3", 0)]
 
     assert names_left("btrfs", disk_after(moved)) == {("/d/3",)}
@@ -224,19 +213,19 @@ def test_btrfs_logs_a_synced_files_name_and_directories(disk_after: DiskAfter) -
     ]
 
 
-def test_btrfs_may_lose_a_rename_made_after_the_sync(disk_after: DiskAfter) -> None:
+def test_btrfs_may_lose_a_rename_made_after_the_sync() -> None:
     renamed: list[Operation] = [("write", "/a", 0), ("sync", "/a", 0), ("rename", "/a", 1)]
 
     assert names_left("btrfs", disk_after(renamed)) == {("/a",), ("/d/1",)}
 
 
-def test_btrfs_keeps_the_logged_name_of_an_emptied_file(disk_after: DiskAfter) -> None:
+def test_btrfs_keeps_the_logged_name_of_an_emptied_file() -> None:
     emptied: list[Operation] = [("write", "/a", 0), ("sync", "/a", 0), ("write", "/a", 0)]
 
     assert names_left("btrfs", disk_after(emptied)) == {("/a",)}
 
 
-def test_xfs_may_leave_a_file_empty_but_not_zeroed(disk_after: DiskAfter) -> None:
+def test_xfs_may_leave_a_file_empty_but_not_zeroed() -> None:
     written: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
 
     assert contents_left(disk_after, "xfs", written, "/a") == {b"", b"AAA"}
@@ -245,14 +234,14 @@ def test_xfs_may_leave_a_file_empty_but_not_zeroed(disk_after: DiskAfter) -> Non
     assert bytes(3) in contents_left(disk_after, "strict-posix", written, "/a")
 
 
-def test_xfs_logs_an_allocated_length_in_order(disk_after: DiskAfter) -> None:
+def test_xfs_logs_an_allocated_length_in_order() -> None:
     mapped: list[Operation] = [("store", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
 
     assert {len(content or b"") for content in contents_left(disk_after, "xfs", mapped, "/a")} == {2 * PAGE}
 
 
 @pytest.mark.parametrize("name", CUTS)
-def test_pages_are_torn_only_under_profiles_with_torn_pages(disk_after: DiskAfter, name: str) -> None:
+def test_pages_are_torn_only_under_profiles_with_torn_pages(name: str) -> None:
     found = contents_left(disk_after, name, [("store", "/old", 3)], "/old")
     torn = {b"oooA" + b"o" * 12, b"ooooAA" + b"o" * 10}
 
@@ -264,10 +253,10 @@ def test_pages_are_torn_only_under_profiles_with_torn_pages(disk_after: DiskAfte
 
 
 @pytest.mark.parametrize("name", CUTS)
-def test_an_allocation_may_leave_any_length_except_on_xfs(make_rig: Callable[..., Any], name: str) -> None:
+def test_an_allocation_may_leave_any_length_except_on_xfs(name: str) -> None:
     lengths = set()
     for seed in range(150):
-        rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
+        rig = Rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
 
         def body(files: Any = rig.files) -> None:
             files.map("/old", 2 * PAGE + 6).store(2 * PAGE, b"behind")
@@ -277,10 +266,10 @@ def test_an_allocation_may_leave_any_length_except_on_xfs(make_rig: Callable[...
     assert lengths == ({2 * PAGE, 2 * PAGE + 6} if name == "xfs" else set(range(2 * PAGE, 2 * PAGE + 7)))
 
 
-def test_only_the_first_lost_growth_can_be_partial(make_rig: Callable[..., Any]) -> None:
+def test_only_the_first_lost_growth_can_be_partial() -> None:
     seen = set()
     for seed in range(300):
-        rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
+        rig = Rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
 
         def body(files: Any = rig.files) -> None:
             files.map("/old", 2 * PAGE + 3)
@@ -293,10 +282,10 @@ def test_only_the_first_lost_growth_can_be_partial(make_rig: Callable[..., Any])
 
 
 @pytest.mark.parametrize("way", ["map", "allocate", "truncate"])
-def test_a_kill_during_an_allocation_can_leave_a_partial_allocation(make_rig: Callable[..., Any], way: str) -> None:
+def test_a_kill_during_an_allocation_can_leave_a_partial_allocation(way: str) -> None:
     lengths = set()
     for seed in range(200):
-        rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
+        rig = Rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
 
         def body(files: Any = rig.files) -> None:
             if way == "map":

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.one_life import call_in_one_life
 from tornlog.faults.devices.pages import PageCacheLimits
 from tornlog.faults.devices.storage import BlockDevice, Run
 from tornlog.faults.devices.system import StorageSystem
@@ -79,13 +80,24 @@ def run_timed(notebook: Notebook) -> Callable[..., Any]:
     def run(
         body: Callable[[Timed], Any],
         *,
-        device: BlockDevice | None = None,
+        device: Callable[[], BlockDevice] | None = None,
         memory: PageCacheLimits | None = None,
         **options: Any,
     ) -> Any:
-        """options: those of StorageSystem."""
+        """device: makes the device; the default is the notebook. options: those of StorageSystem."""
         with Kernel(RoundRobin(1 << 40), step_limit=1 << 60) as kernel:
-            timed = Timed(kernel, device or notebook, memory or PageCacheLimits(), **options)
+            timed = Timed(kernel, notebook if device is None else device(), memory or PageCacheLimits(), **options)
             return kernel.run(timed.machine, lambda: body(timed), time_limit_ns=10**15)
 
     return run
+
+
+@pytest.fixture
+def timed(run_timed: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs a test on the machine, which is then its argument `timed`."""
+    return run_timed
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    return call_in_one_life(pyfuncitem, ("timed",))

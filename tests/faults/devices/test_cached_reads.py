@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.one_life import with_settings
 from tornlog.faults.devices.cached_reads import ReadAhead
 from tornlog.faults.devices.drives import HardDisk
 from tornlog.faults.devices.pages import PageCacheLimits
@@ -13,80 +14,60 @@ PAGE = 4096
 FIRST = 32_768
 
 
-def test_cached_pages_take_no_time(run_timed: RunTimed, notebook: Any) -> None:
-    def body(timed: Any) -> list[float]:
-        timed.system.allocate_ahead("/a", 100 * PAGE, is_written=True)
-        return [timed.took_us(lambda: timed.system.read("r", "/a", 10, 20)) for _ in range(2)]
-
-    assert run_timed(body) == [104, 0]
+def test_cached_pages_take_no_time(timed: Any, notebook: Any) -> None:
+    timed.system.allocate_ahead("/a", 100 * PAGE, is_written=True)
+    assert [timed.took_us(lambda: timed.system.read("r", "/a", 10, 20)) for _ in range(2)] == [104, 0]
     assert notebook.of("read") == [(FIRST, 4)]
 
 
-def test_a_reader_waits_for_a_read_ahead_only_when_it_needs_the_page(run_timed: RunTimed, notebook: Any) -> None:
-    def body(timed: Any) -> list[float]:
-        timed.system.allocate_ahead("/a", 100 * PAGE, is_written=True)
-        return [
-            timed.took_us(lambda page=page: timed.system.read("r", "/a", page * PAGE, page * PAGE + 1))
-            for page in range(5)
-        ]
-
-    assert run_timed(body) == [104, 0, 0, 0, 108]
+def test_a_reader_waits_for_a_read_ahead_only_when_it_needs_the_page(timed: Any, notebook: Any) -> None:
+    timed.system.allocate_ahead("/a", 100 * PAGE, is_written=True)
+    assert [
+        timed.took_us(lambda page=page: timed.system.read("r", "/a", page * PAGE, page * PAGE + 1)) for page in range(5)
+    ] == [104, 0, 0, 0, 108]
     assert notebook.of("read") == [(FIRST, 4), (FIRST + 4, 8), (FIRST + 12, 16)]
 
 
-def test_readers_share_a_cache_but_have_separate_windows(run_timed: RunTimed, notebook: Any) -> None:
-    def body(timed: Any) -> int:
-        timed.system.allocate_ahead("/a", 1000 * PAGE, is_written=True)
-        for page in range(40):
-            timed.system.read("one", "/a", page * PAGE, page * PAGE + 1)
-            timed.system.read("other", "/a", (page + 500) * PAGE, (page + 500) * PAGE + 1)
-        before = len(notebook.of("read"))
-        for page in range(40):
-            timed.system.read("third", "/a", page * PAGE, page * PAGE + 1)
-        # a reader that begins in the middle is sequential from the second page on
-        assert timed.system.reads.misses == 3
-        return before
-
-    assert run_timed(body) < 20
+def test_readers_share_a_cache_but_have_separate_windows(timed: Any, notebook: Any) -> None:
+    timed.system.allocate_ahead("/a", 1000 * PAGE, is_written=True)
+    for page in range(40):
+        timed.system.read("one", "/a", page * PAGE, page * PAGE + 1)
+        timed.system.read("other", "/a", (page + 500) * PAGE, (page + 500) * PAGE + 1)
+    before = len(notebook.of("read"))
+    for page in range(40):
+        timed.system.read("third", "/a", page * PAGE, page * PAGE + 1)
+    # a reader that begins in the middle is sequential from the second page on
+    assert timed.system.reads.misses == 3
+    assert before < 20
 
 
-def test_the_cache_has_a_limit_and_keeps_pages_that_are_read_again(run_timed: RunTimed, notebook: Any) -> None:
-    memory = PageCacheLimits(memory_bytes=10 * PAGE)
-
-    def body(timed: Any) -> list[int]:
-        timed.system.allocate_ahead("/a", 1000 * PAGE, is_written=True)
-        found = []
-        for page in (100, 200, 300, 100, *range(400, 420, 2), 100, 200):
-            before = timed.system.reads.misses
-            timed.system.read("r", "/a", page * PAGE, page * PAGE + 1)
-            found.append(timed.system.reads.misses - before)
-        return found
-
-    assert run_timed(body, memory=memory) == [1, 1, 1, 0, *[1] * 10, 0, 1]
+@with_settings(memory=PageCacheLimits(memory_bytes=10 * PAGE))
+def test_the_cache_has_a_limit_and_keeps_pages_that_are_read_again(timed: Any, notebook: Any) -> None:
+    timed.system.allocate_ahead("/a", 1000 * PAGE, is_written=True)
+    found = []
+    for page in (100, 200, 300, 100, *range(400, 420, 2), 100, 200):
+        before = timed.system.reads.misses
+        timed.system.read("r", "/a", page * PAGE, page * PAGE + 1)
+        found.append(timed.system.reads.misses - before)
+    assert found == [1, 1, 1, 0, *[1] * 10, 0, 1]
 
 
-def test_pages_without_an_allocated_block_are_not_read_from_the_device(run_timed: RunTimed, notebook: Any) -> None:
-    def body(timed: Any) -> None:
-        file = timed.system.file("/a")
-        timed.system.writes.write(file, 0, 2 * PAGE)
-        timed.system.write_back.sync(file, 0, 1)
-        timed.system.reads.drop_pages()
-        timed.system.read("r", "/a", 0, 2 * PAGE)
-
-    run_timed(body)
+def test_pages_without_an_allocated_block_are_not_read_from_the_device(timed: Any, notebook: Any) -> None:
+    file = timed.system.file("/a")
+    timed.system.writes.write(file, 0, 2 * PAGE)
+    timed.system.write_back.sync(file, 0, 1)
+    timed.system.reads.drop_pages()
+    timed.system.read("r", "/a", 0, 2 * PAGE)
 
     assert notebook.of("read") == [(FIRST, 2)]
 
 
-def test_after_dropping_the_cache_readers_wait_for_the_device_again(run_timed: RunTimed, notebook: Any) -> None:
-    def body(timed: Any) -> int:
-        timed.system.allocate_ahead("/a", 100 * PAGE, is_written=True)
-        for _ in range(2):
-            timed.system.read("r", "/a", 0, 1)
-            timed.system.reads.drop_pages()
-        return timed.system.reads.misses
-
-    assert run_timed(body) == 2
+def test_after_dropping_the_cache_readers_wait_for_the_device_again(timed: Any, notebook: Any) -> None:
+    timed.system.allocate_ahead("/a", 100 * PAGE, is_written=True)
+    for _ in range(2):
+        timed.system.read("r", "/a", 0, 1)
+        timed.system.reads.drop_pages()
+    assert timed.system.reads.misses == 2
 
 
 def test_random_reads_get_a_hundredth_of_sequential_bandwidth(run_timed: RunTimed) -> None:
@@ -107,10 +88,10 @@ def test_random_reads_get_a_hundredth_of_sequential_bandwidth(run_timed: RunTime
             ]
         )
 
-    disk_us = run_timed(sequential, device=HardDisk())
+    disk_us = run_timed(sequential, device=HardDisk)
 
     assert pages * PAGE / disk_us == pytest.approx(200, rel=0.05)  # MB/s
-    assert 499 * PAGE / run_timed(scattered, device=HardDisk()) < 2
+    assert 499 * PAGE / run_timed(scattered, device=HardDisk) < 2
 
 
 def test_read_ahead_can_differ_by_file(run_timed: RunTimed, notebook: Any) -> None:

@@ -18,83 +18,67 @@ def mounted(timed: Any, **options: Any) -> tuple[Disk, TimedFiles]:
     return disk, files
 
 
-def test_timed_files_store_bytes_on_the_disk_and_take_device_time(run_timed: RunTimed) -> None:
-    def body(timed: Any) -> Any:
-        disk, files = mounted(timed)
-        mapped = files.map("/d/m", 4 * PAGE)
-        stored_us = timed.took_us(lambda: mapped.store(PAGE - 2, b"abcd"))
-        assert bytes(mapped.view(PAGE - 2, PAGE + 2)) == b"abcd"
-        assert not disk.is_durable("/d/m", PAGE - 2, PAGE + 2)
-        synced_us = timed.took_us(lambda: mapped.msync(0, 4 * PAGE))
-        assert disk.is_durable("/d/m", PAGE - 2, PAGE + 2)
-        return stored_us, synced_us
-
-    stored_us, synced_us = run_timed(body)
+def test_timed_files_store_bytes_on_the_disk_and_take_device_time(timed: Any) -> None:
+    disk, files = mounted(timed)
+    mapped = files.map("/d/m", 4 * PAGE)
+    stored_us = timed.took_us(lambda: mapped.store(PAGE - 2, b"abcd"))
+    assert bytes(mapped.view(PAGE - 2, PAGE + 2)) == b"abcd"
+    assert not disk.is_durable("/d/m", PAGE - 2, PAGE + 2)
+    synced_us = timed.took_us(lambda: mapped.msync(0, 4 * PAGE))
+    assert disk.is_durable("/d/m", PAGE - 2, PAGE + 2)
 
     assert stored_us == 0
     assert synced_us == 102 + (102 + 10 + 101 + 10)
 
 
-def test_a_growing_file_gets_blocks_when_it_is_written_back(run_timed: RunTimed, notebook: Any) -> None:
-    def body(timed: Any) -> None:
-        disk, files = mounted(timed)
-        for name in ("one", "other"):
-            descriptor = files.open(f"/d/{name}")
-            assert descriptor.write(0, b"x" * (PAGE + 1)) == PAGE + 1
-            assert descriptor.size_bytes == PAGE + 1
-            descriptor.sync()
-        assert disk.content("/d/one") == b"x" * (PAGE + 1)
-
-    run_timed(body)
+def test_a_growing_file_gets_blocks_when_it_is_written_back(timed: Any, notebook: Any) -> None:
+    disk, files = mounted(timed)
+    for name in ("one", "other"):
+        descriptor = files.open(f"/d/{name}")
+        assert descriptor.write(0, b"x" * (PAGE + 1)) == PAGE + 1
+        assert descriptor.size_bytes == PAGE + 1
+        descriptor.sync()
+    assert disk.content("/d/one") == b"x" * (PAGE + 1)
 
     assert notebook.of("write") == [(32_768, 2), (32_770, 2)]
 
 
-def test_a_mapped_file_gets_the_requested_allocation(run_timed: RunTimed, notebook: Any) -> None:
-    def body(timed: Any) -> None:
-        _, files = mounted(timed, room=lambda path, size_bytes: None if "late" in path else 10 * size_bytes)
-        for name in ("one", "late", "other"):
-            mapped = files.map(f"/d/{name}", 2 * PAGE)
-            mapped.store(PAGE, b"x")
-            mapped.fdatasync()
-
-    run_timed(body)
+def test_a_mapped_file_gets_the_requested_allocation(timed: Any, notebook: Any) -> None:
+    _, files = mounted(timed, room=lambda path, size_bytes: None if "late" in path else 10 * size_bytes)
+    for name in ("one", "late", "other"):
+        mapped = files.map(f"/d/{name}", 2 * PAGE)
+        mapped.store(PAGE, b"x")
+        mapped.fdatasync()
 
     assert notebook.of("write") == [(32_769, 1), (32_788, 1), (32_790, 1)]
 
 
-def test_every_kind_of_write_and_sync_takes_time(run_timed: RunTimed) -> None:
-    def body(timed: Any) -> list[bool]:
-        _, files = mounted(timed)
-        mapped = files.map("/d/m", PAGE)
-        descriptor = files.open("/d/f")
-        files.write("/d/small", b"data")
-        calls: list[Callable[[], object]] = [
-            lambda: (mapped.pwrite(0, b"x"), mapped.msync(0, 1)),
-            lambda: (mapped.store(0, b"x"), mapped.fdatasync()),
-            lambda: (descriptor.write(0, b"x"), descriptor.sync()),
-            lambda: files.sync("/d/small"),
-            lambda: files.sync_directory("/d"),
-        ]
-        return [timed.took_us(call) > 100 for call in calls]
-
-    assert run_timed(body) == [True] * 5
+def test_every_kind_of_write_and_sync_takes_time(timed: Any) -> None:
+    _, files = mounted(timed)
+    mapped = files.map("/d/m", PAGE)
+    descriptor = files.open("/d/f")
+    files.write("/d/small", b"data")
+    calls: list[Callable[[], object]] = [
+        lambda: (mapped.pwrite(0, b"x"), mapped.msync(0, 1)),
+        lambda: (mapped.store(0, b"x"), mapped.fdatasync()),
+        lambda: (descriptor.write(0, b"x"), descriptor.sync()),
+        lambda: files.sync("/d/small"),
+        lambda: files.sync_directory("/d"),
+    ]
+    assert [timed.took_us(call) > 100 for call in calls] == [True] * 5
 
 
-def test_untimed_files_take_no_time(run_timed: RunTimed, notebook: Any) -> None:
-    def body(timed: Any) -> float:
-        _, files = mounted(timed)
-        files.is_timed = False
-        mapped = files.map("/d/m", PAGE)
+def test_untimed_files_take_no_time(timed: Any, notebook: Any) -> None:
+    _, files = mounted(timed)
+    files.is_timed = False
+    mapped = files.map("/d/m", PAGE)
 
-        def write_and_sync() -> None:
-            mapped.store(0, b"x")
-            mapped.msync(0, PAGE)
-            files.sync_directory("/d")
+    def write_and_sync() -> None:
+        mapped.store(0, b"x")
+        mapped.msync(0, PAGE)
+        files.sync_directory("/d")
 
-        return timed.took_us(write_and_sync)
-
-    assert run_timed(body) == 0
+    assert timed.took_us(write_and_sync) == 0
     assert not notebook.commands
 
 
@@ -108,7 +92,7 @@ def test_a_page_sync_takes_as_long_as_on_real_drives(run_timed: RunTimed) -> Non
                 took.append(timed.took_us(lambda at=page: timed.system.write_back.sync(file, at, at)))
             return sum(took) / len(took)
 
-        return float(run_timed(body, device=MODELS[name].make(Choices("1").stream(name))))
+        return float(run_timed(body, device=lambda: MODELS[name].make(Choices("1").stream(name))))
 
     assert 12_000 < sync_us("hdd") < 30_000
     assert 800 < sync_us("sata-ssd") < 4_000

@@ -1,12 +1,12 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from tests.one_life import with_settings
 from tornlog.faults.devices.pages import PageCacheLimits
 from tornlog.faults.devices.storage import Run
 
-RunTimed = Callable[..., Any]
 PAGE = 4096
 LIMIT = 8_192
 PAGES_PER_S = 10_000
@@ -47,15 +47,11 @@ class Writer:
 
 
 @pytest.mark.parametrize("through_map", [False, True])
-def test_a_writer_runs_freely_up_to_the_middle_of_the_limits_and_then_pauses(
-    run_timed: RunTimed, through_map: bool
-) -> None:
-    def body(timed: Any) -> list[float]:
-        writer = Writer(timed, "/a", through_map)
-        writer.run(range(LIMIT + 2_000))
-        return writer.waits_ms
-
-    waits_ms = run_timed(body, device=Steady(), memory=MEMORY)
+@with_settings(device=Steady, memory=MEMORY)
+def test_a_writer_runs_freely_up_to_the_middle_of_the_limits_and_then_pauses(timed: Any, through_map: bool) -> None:
+    writer = Writer(timed, "/a", through_map)
+    writer.run(range(LIMIT + 2_000))
+    waits_ms = writer.waits_ms
 
     assert max(waits_ms[:FREE_RUN]) == 0
     assert 0 < max(waits_ms) <= 200  # MAX_PAUSE
@@ -63,54 +59,45 @@ def test_a_writer_runs_freely_up_to_the_middle_of_the_limits_and_then_pauses(
 
 
 @pytest.mark.parametrize("writers", [1, 4])
+@with_settings(device=Steady, memory=MEMORY)
 def test_writers_share_the_bandwidth_of_the_device_and_dirty_pages_stay_below_the_limit(
-    run_timed: RunTimed, writers: int
+    timed: Any, writers: int
 ) -> None:
     seconds = 20
+    throttle, write_back, dirty = timed.system.writes.throttle, timed.system.write_back, list[int]()
 
-    def body(timed: Any) -> tuple[float, list[int]]:
-        throttle, write_back, dirty = timed.system.writes.throttle, timed.system.write_back, list[int]()
+    def watch() -> None:
+        for _ in range(seconds):
+            timed.sleep(1_000)
+            dirty.append(write_back.dirty_pages)
 
-        def watch() -> None:
-            for _ in range(seconds):
-                timed.sleep(1_000)
-                dirty.append(write_back.dirty_pages)
-
-        for number in range(writers):
-            timed.machine.tasks.spawn("writer", lambda path=f"/{number}": Writer(timed, path).run(range(1 << 30)))
-        before = write_back.written_pages
-        watch()
-        assert throttle.throttled_ns > 0
-        return (write_back.written_pages - before) / seconds, dirty
-
-    written_per_s, dirty = run_timed(body, device=Steady(), memory=MEMORY)
+    for number in range(writers):
+        timed.machine.tasks.spawn("writer", lambda path=f"/{number}": Writer(timed, path).run(range(1 << 30)))
+    before = write_back.written_pages
+    watch()
+    assert throttle.throttled_ns > 0
+    written_per_s = (write_back.written_pages - before) / seconds
 
     assert written_per_s == pytest.approx(PAGES_PER_S, rel=0.1)
     assert all(FREE_RUN * 0.9 < count <= LIMIT * 1.04 for count in dirty[2:]), dirty
 
 
-def test_direct_writes_wait_for_the_device_but_not_for_the_dirty_limit(run_timed: RunTimed) -> None:
-    def body(timed: Any) -> tuple[float, int]:
-        timed.machine.tasks.spawn("writer", lambda: Writer(timed, "/a").run(range(1 << 30)))
-        timed.sleep(5_000)
-        paused_ns = timed.system.writes.throttle.throttled_ns
-        assert paused_ns > 0
-        mine, number = timed.system.file("/direct"), timed.kernel.current.number
-        took_us = timed.took_us(lambda: timed.system.writes.write_direct(mine, 0, PAGE))
-        return took_us, number in timed.system.writes.throttle._dirtiers
-
-    took_us, counts = run_timed(body, device=Steady(), memory=MEMORY)
+@with_settings(device=Steady, memory=MEMORY)
+def test_direct_writes_wait_for_the_device_but_not_for_the_dirty_limit(timed: Any) -> None:
+    timed.machine.tasks.spawn("writer", lambda: Writer(timed, "/a").run(range(1 << 30)))
+    timed.sleep(5_000)
+    paused_ns = timed.system.writes.throttle.throttled_ns
+    assert paused_ns > 0
+    mine, number = timed.system.file("/direct"), timed.kernel.current.number
+    took_us = timed.took_us(lambda: timed.system.writes.write_direct(mine, 0, PAGE))
+    counts = number in timed.system.writes.throttle._dirtiers
 
     assert took_us > 0
     assert not counts
 
 
-def test_the_limits_are_ratios_of_the_memory_that_can_be_dirtied(run_timed: RunTimed) -> None:
-    def body(timed: Any) -> list[tuple[int, int]]:
-        before = timed.system.write_back.limits
-        timed.system.memory.hold_anonymous(500 * PAGE)
-        return [before, timed.system.write_back.limits]
-
-    memory = PageCacheLimits(dirty_bytes_max=0, memory_bytes=1_000 * PAGE)
-
-    assert run_timed(body, memory=memory) == [(100, 200), (50, 100)]
+@with_settings(memory=PageCacheLimits(dirty_bytes_max=0, memory_bytes=1_000 * PAGE))
+def test_the_limits_are_ratios_of_the_memory_that_can_be_dirtied(timed: Any) -> None:
+    before = timed.system.write_back.limits
+    timed.system.memory.hold_anonymous(500 * PAGE)
+    assert [before, timed.system.write_back.limits] == [(100, 200), (50, 100)]

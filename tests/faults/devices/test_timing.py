@@ -1,6 +1,7 @@
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from tests.faults.rigs import Rig
+from tests.one_life import in_rig
 from tornlog.faults.devices.storage import Run, StorageTiming
 from tornlog.faults.plan import FaultPlan
 
@@ -23,10 +24,10 @@ class Notes:
         return self.placed - blocks
 
 
-def test_a_sync_writes_the_dirty_blocks_of_its_range_as_runs(make_rig: Callable[..., Any]) -> None:
+def test_a_sync_writes_the_dirty_blocks_of_its_range_as_runs() -> None:
     storage = Notes()
     timing = StorageTiming(storage)
-    rig = make_rig(timing=timing)
+    rig = Rig(timing=timing)
 
     def body() -> int:
         mapped = rig.files.map("/a", 10 * 4096)
@@ -41,9 +42,9 @@ def test_a_sync_writes_the_dirty_blocks_of_its_range_as_runs(make_rig: Callable[
     assert timing.syncs == 1
 
 
-def test_synced_pages_are_not_written_again(make_rig: Callable[..., Any]) -> None:
+def test_synced_pages_are_not_written_again() -> None:
     storage = Notes()
-    rig = make_rig(timing=StorageTiming(storage))
+    rig = Rig(timing=StorageTiming(storage))
 
     def body() -> None:
         first, second = rig.files.map("/a", 3 * 4096), rig.files.map("/b", 4096)
@@ -59,12 +60,8 @@ def test_synced_pages_are_not_written_again(make_rig: Callable[..., Any]) -> Non
     assert storage.synced == [[(FIRST, 1)], [], [(FIRST + 3, 1)], []]
 
 
-def test_a_slow_sync_fault_adds_to_the_device_time(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=StorageTiming(Notes()), faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=80))
-
-    def body() -> int:
-        rig.files.map("/a", 4096).msync(0, 4096)
-        return rig.kernel.now_ns
-
-    assert 10_000_000 <= rig.run(body) <= 80_000_007
+@in_rig(Rig, timing=StorageTiming(Notes()), faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=80))
+def test_a_slow_sync_fault_adds_to_the_device_time(rig: Rig) -> None:
+    rig.files.map("/a", 4096).msync(0, 4096)
+    assert 10_000_000 <= rig.kernel.now_ns <= 80_000_007
     assert rig.injected["slow sync"] == 1

@@ -1,8 +1,9 @@
 """Snapshots of a disk for traces, before and after a crash."""
 
-from collections.abc import Callable
 from typing import Any
 
+from tests.faults.rigs import Rig
+from tests.one_life import in_rig
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.aftermath import Aftermath, PageFate
 from tornlog.faults.disk.disk import Disk
@@ -45,23 +46,20 @@ def test_a_disk_state_separates_durable_and_dirty_bytes(rig: Any) -> None:
     assert rig.disk.content_state() == state
 
 
-def test_a_name_is_durable_once_all_directories_above_it_are_synced(rig: Any) -> None:
-
-    def body() -> list[bool]:
-        rig.files.make_directories("/a")
-        rig.files.map("/a/one", 10)
-        known = [rig.disk.content_state().files["/a/one"].name_is_durable]
-        for directory in ("/a", "/"):
-            rig.files.sync_directory(directory)
-            known.append(rig.disk.content_state().files["/a/one"].name_is_durable)
-        rig.files.rename("/a/one", "/a/two")
-        return [*known, rig.disk.content_state().files["/a/two"].name_is_durable]
-
-    assert rig.run(body) == [False, False, True, False]
+@in_rig(Rig)
+def test_a_name_is_durable_once_all_directories_above_it_are_synced(rig: Rig) -> None:
+    rig.files.make_directories("/a")
+    rig.files.map("/a/one", 10)
+    known = [rig.disk.content_state().files["/a/one"].name_is_durable]
+    for directory in ("/a", "/"):
+        rig.files.sync_directory(directory)
+        known.append(rig.disk.content_state().files["/a/one"].name_is_durable)
+    rig.files.rename("/a/one", "/a/two")
+    assert [*known, rig.disk.content_state().files["/a/two"].name_is_durable] == [False, False, True, False]
 
 
-def test_pages_that_a_failed_sync_dropped_are_stale(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
+def test_pages_that_a_failed_sync_dropped_are_stale() -> None:
+    rig = Rig(faults=FaultPlan(failed_sync_chance=1.0))
 
     def body() -> None:
         file = rig.files.map("/log", 8192)
@@ -119,7 +117,7 @@ def test_each_page_is_classified_as_durable_dirty_or_stale() -> None:
     assert seen == {PageFate.KEPT, PageFate.LOST, PageFate.MIDDLE, PageFate.TORN}
 
 
-def test_lost_names_are_listed(make_rig: Callable[..., Any]) -> None:
+def test_lost_names_are_listed() -> None:
     lost = set()
     for seed in range(20):
         trace, choices = Listening(), Choices(str(seed))

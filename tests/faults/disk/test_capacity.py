@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-Rig = Callable[..., Any]
+from tests.faults.rigs import Rig
 
 
 def no_space_error(attempt: Callable[[], Any]) -> OSError:
@@ -110,11 +110,11 @@ def test_reducing_the_capacity_below_the_usage_makes_the_disk_full(rig: Any) -> 
     assert rig.disk.capacity_bytes == 101
 
 
-def test_a_disk_made_from_an_image_counts_the_space_of_its_files(make_rig: Rig) -> None:
-    rig = make_rig()
+def test_a_disk_made_from_an_image_counts_the_space_of_its_files() -> None:
+    rig = Rig()
     rig.files.map("/a", 70).store(0, b"x")
     image = rig.cut("process-kill")
-    rig = make_rig(image=image)
+    rig = Rig(image=image)
     rig.disk.capacity_bytes = 100
 
     assert rig.files.space("/") == (70, 30)

@@ -1,24 +1,23 @@
 """Descriptors: writes, cuts and growth, their visible bytes, and crash states."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.faults.rigs import Rig
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.disk.page_cache import Inode
 
-MakeRig = Callable[..., Any]
 PAGE = 8
 START = Image({"/log": FileImage(b"0123456789", 0)}, ("/d",))
 
 
 @pytest.fixture
-def rig(make_rig: MakeRig) -> Any:
-    return make_rig(image=START, page_bytes=PAGE, sector_bytes=4)
+def rig() -> Any:
+    return Rig(image=START, page_bytes=PAGE, sector_bytes=4)
 
 
 def content(rig: Any, path: str = "/log") -> bytes:
@@ -62,8 +61,8 @@ def test_allocation_only_ever_grows(rig: Any) -> None:
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from(["write", "truncate", "allocate", "sync"]), st.integers(0, 30)), max_size=12))
-def test_a_descriptor_behaves_like_a_byte_array(make_rig: MakeRig, actions: list[tuple[str, int]]) -> None:
-    rig = make_rig(image=START, page_bytes=PAGE, sector_bytes=4)
+def test_a_descriptor_behaves_like_a_byte_array(actions: list[tuple[str, int]]) -> None:
+    rig = Rig(image=START, page_bytes=PAGE, sector_bytes=4)
     log, model = rig.files.open("/log"), bytearray(b"0123456789")
     for number, (kind, at) in enumerate(actions):
         data = bytes([65 + number]) * 3
@@ -148,10 +147,10 @@ def test_data_is_durable_before_the_length_on_ordered_file_systems(rig: Any) -> 
     assert contents_after_losses(rig) == {b"0123456789", b"0123456789\0\0", b"0123456789AB"}
 
 
-def test_a_crash_during_a_descriptor_write_leaves_a_prefix(make_rig: MakeRig) -> None:
+def test_a_crash_during_a_descriptor_write_leaves_a_prefix() -> None:
     found = set()
     for seed in range(30):
-        rig = make_rig(seed=str(seed), image=START)
+        rig = Rig(seed=str(seed), image=START)
         rig.disk.crash_at(0, "during")
         rig.run_until_death(lambda rig=rig: rig.files.open("/log").write(10, b"ABC"))
         found.add(rig.cut("process-kill").files["/log"].content)

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.fault_injector import CrashPoint, CrashTrigger
 from tornlog.faults.disk.syncs import SyncTiming
@@ -76,10 +77,8 @@ def test_reads_have_no_operation_number(rig: Any) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
 @pytest.mark.parametrize("operation", range(len(KINDS)))
-def test_a_crash_trigger_selects_the_operation_by_number_or_crash_point(
-    make_rig: Callable[..., Any], operation: int, moment: str
-) -> None:
-    rig = make_rig()
+def test_a_crash_trigger_selects_the_operation_by_number_or_crash_point(operation: int, moment: str) -> None:
+    rig = Rig()
     trigger = rig.disk.crash_at(operation, moment)
     rig.run_until_death(every_operation(rig))
     image = rig.disk.crash(PROFILES["process-kill"])
@@ -88,14 +87,14 @@ def test_a_crash_trigger_selects_the_operation_by_number_or_crash_point(
     assert rig.disk.operations == operation + 1
     assert trigger.selected is not None
     assert trigger.selected.kind == KINDS[operation]
-    named = make_rig()
+    named = Rig()
     named.disk.arm_trigger(CrashTrigger(point=CrashPoint.parse(str(trigger.selected))), moment)
     named.run_until_death(every_operation(named))
     assert named.kernel.digest() == rig.kernel.digest()
     assert named.disk.crash(PROFILES["process-kill"]).digest() == image.digest()
     assert named.injected == rig.injected
     done = operation + (moment == "after")
-    whole = make_rig()
+    whole = Rig()
     whole.disk.crash_at(done, "before")
     if done < len(KINDS):
         whole.run_until_death(every_operation(whole))
@@ -112,10 +111,10 @@ def test_without_a_trigger_no_machine_crashes(rig: Any) -> None:
     assert not any(kind.startswith("crash") for kind in rig.injected)
 
 
-def contents_after_crashes(make_rig: Callable[..., Any], operation: int, path: str) -> set[bytes | None]:
+def contents_after_crashes(operation: int, path: str) -> set[bytes | None]:
     found: set[bytes | None] = set()
     for seed in range(60):
-        rig = make_rig(seed=str(seed))
+        rig = Rig(seed=str(seed))
         rig.disk.crash_at(operation, "during")
         rig.run_until_death(every_operation(rig))
         file = rig.disk.crash(PROFILES["process-kill"]).files.get(path)
@@ -123,19 +122,19 @@ def contents_after_crashes(make_rig: Callable[..., Any], operation: int, path: s
     return found
 
 
-def test_a_crash_during_a_write_leaves_a_prefix(make_rig: Callable[..., Any]) -> None:
-    assert contents_after_crashes(make_rig, 3, "/d/log") == {b"stored"[:length] for length in range(7)}
-    assert contents_after_crashes(make_rig, 4, "/d/log") == {
+def test_a_crash_during_a_write_leaves_a_prefix() -> None:
+    assert contents_after_crashes(3, "/d/log") == {b"stored"[:length] for length in range(7)}
+    assert contents_after_crashes(4, "/d/log") == {
         (b"stored" + bytes(94) + b"written"[:length]).rstrip(b"\0") for length in range(8)
     }
-    assert contents_after_crashes(make_rig, 8, "/d/tmp") == {b"small"[:length] for length in range(6)}
+    assert contents_after_crashes(8, "/d/tmp") == {b"small"[:length] for length in range(6)}
 
 
-def test_operations_other_than_writes_are_atomic_in_a_crash(make_rig: Callable[..., Any]) -> None:
-    assert contents_after_crashes(make_rig, 7, "/d/tmp") == {None, b""}
-    assert contents_after_crashes(make_rig, 10, "/d/tmp") == {b"small", b""}
-    assert contents_after_crashes(make_rig, 12, "/d/json") == {None, b"other"}
-    assert contents_after_crashes(make_rig, 14, "/d/json") == {None, b"other"}
+def test_operations_other_than_writes_are_atomic_in_a_crash() -> None:
+    assert contents_after_crashes(7, "/d/tmp") == {None, b""}
+    assert contents_after_crashes(10, "/d/tmp") == {b"small", b""}
+    assert contents_after_crashes(12, "/d/json") == {None, b"other"}
+    assert contents_after_crashes(14, "/d/json") == {None, b"other"}
 
 
 def test_after_a_crash_every_disk_call_raises(rig: Any) -> None:
@@ -195,9 +194,9 @@ def test_after_a_crash_every_disk_call_raises(rig: Any) -> None:
     }
 
 
-def test_tasks_of_a_crashed_machine_change_no_file(make_rig: Callable[..., Any]) -> None:
+def test_tasks_of_a_crashed_machine_change_no_file() -> None:
     for seed in range(20):
-        rig = make_rig(seed=str(seed))
+        rig = Rig(seed=str(seed))
         written: list[int] = []
 
         def body(rig: Any = rig, written: list[int] = written) -> None:
@@ -225,9 +224,9 @@ def test_tasks_of_a_crashed_machine_change_no_file(make_rig: Callable[..., Any])
         assert b"!" not in rig.disk.crash(PROFILES["process-kill"]).files["/log"].content
 
 
-def test_a_seed_always_gives_the_same_operation_numbers_and_digests(make_rig: Callable[..., Any]) -> None:
+def test_a_seed_always_gives_the_same_operation_numbers_and_digests() -> None:
     def run(seed: str) -> tuple[str, int, str]:
-        rig = make_rig(seed=seed, timing=SyncTiming(1000, 9000))
+        rig = Rig(seed=seed, timing=SyncTiming(1000, 9000))
 
         def body() -> None:
             def work(name: str) -> None:
@@ -251,9 +250,9 @@ def test_a_seed_always_gives_the_same_operation_numbers_and_digests(make_rig: Ca
     assert len({digest for _, _, digest in results}) > 3
 
 
-def test_the_digest_covers_paths_offsets_and_bytes(make_rig: Callable[..., Any]) -> None:
+def test_the_digest_covers_paths_offsets_and_bytes() -> None:
     def digest(path: str, at: int, data: bytes) -> str:
-        rig = make_rig()
+        rig = Rig()
         rig.run(lambda: rig.files.map(path, 100).store(at, data))
         return str(rig.kernel.digest())
 
@@ -262,10 +261,10 @@ def test_the_digest_covers_paths_offsets_and_bytes(make_rig: Callable[..., Any])
     assert digest("/a", 0, b"x") == digests[0]
 
 
-def test_the_page_cache_survives_a_process_kill(make_rig: Callable[..., Any]) -> None:
+def test_the_page_cache_survives_a_process_kill() -> None:
     outcomes = set()
     for seed in range(30):
-        rig = make_rig(seed=str(seed))
+        rig = Rig(seed=str(seed))
         rig.disk.crash_at(3, "before")
         rig.run_until_death(lambda rig=rig: [rig.files.map("/a", 10).store(0, b"one") for _ in range(2)])
         second = rig.kernel.create_machine("second")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
 from tornlog.faults.disk.image import DamagedRange, FileImage, Image
 from tornlog.faults.plan import FAILING_SYNCS, FaultPlan
 from tornlog.sim.choices import Choices, decisions_from_record
 
-Rig = Callable[..., Any]
 PAGE = 4096
 LOG = Image({"/log": FileImage(b"o" * 2 * PAGE, 0)}, ())
 AT_ONCE = ("ext4-ordered", "xfs", "btrfs")
@@ -35,8 +35,8 @@ def write_and_fail(rig: Any) -> Any:
 
 
 @pytest.mark.parametrize("variant", AT_ONCE)
-def test_a_failed_sync_loses_data_even_if_the_next_sync_succeeds(make_rig: Rig, variant: str) -> None:
-    rig = make_rig(image=LOG, faults=failing_sync_plan(variant))
+def test_a_failed_sync_loses_data_even_if_the_next_sync_succeeds(variant: str) -> None:
+    rig = Rig(image=LOG, faults=failing_sync_plan(variant))
     mapped = write_and_fail(rig)
     with rig.disk.with_faults(failed_sync_chance=0.0):
         mapped.msync(0, PAGE)
@@ -46,10 +46,8 @@ def test_a_failed_sync_loses_data_even_if_the_next_sync_succeeds(make_rig: Rig, 
 
 
 @pytest.mark.parametrize(("variant", "seen"), [("ext4-ordered", b"doomed"), ("xfs", b"doomed"), ("btrfs", b"oooooo")])
-def test_after_a_failed_sync_readers_see_the_new_bytes_or_on_btrfs_the_old_bytes(
-    make_rig: Rig, variant: str, seen: bytes
-) -> None:
-    rig = make_rig(image=LOG, faults=failing_sync_plan(variant))
+def test_after_a_failed_sync_readers_see_the_new_bytes_or_on_btrfs_the_old_bytes(variant: str, seen: bytes) -> None:
+    rig = Rig(image=LOG, faults=failing_sync_plan(variant))
     mapped = write_and_fail(rig)
 
     assert bytes(mapped.view(0, 6)) == rig.disk.content("/log")[:6] == seen
@@ -57,8 +55,8 @@ def test_after_a_failed_sync_readers_see_the_new_bytes_or_on_btrfs_the_old_bytes
     assert rig.cut("process-kill").files["/log"].content[:6] == seen
 
 
-def test_btrfs_reverts_only_the_failed_pages(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=failing_sync_plan("btrfs"))
+def test_btrfs_reverts_only_the_failed_pages() -> None:
+    rig = Rig(image=LOG, faults=failing_sync_plan("btrfs"))
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(PAGE - 2, b"new!")
     expect_eio(rig, lambda: mapped.msync(0, 10))
@@ -67,8 +65,8 @@ def test_btrfs_reverts_only_the_failed_pages(make_rig: Rig) -> None:
     assert rig.disk.damage == [DamagedRange("/log", 0, PAGE, "failed sync")]
 
 
-def test_btrfs_reverts_new_pages_to_zeros(make_rig: Rig) -> None:
-    rig = make_rig(faults=failing_sync_plan("btrfs"))
+def test_btrfs_reverts_new_pages_to_zeros() -> None:
+    rig = Rig(faults=failing_sync_plan("btrfs"))
     mapped = rig.files.map("/log", 100)
     mapped.store(0, b"doomed")
     expect_eio(rig, mapped.fdatasync)
@@ -85,8 +83,8 @@ def sync_to_journal_only(rig: Any) -> Any:
     return mapped
 
 
-def test_under_data_journaling_the_error_occurs_at_the_next_sync(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=failing_sync_plan("ext4-data"))
+def test_under_data_journaling_the_error_occurs_at_the_next_sync() -> None:
+    rig = Rig(image=LOG, faults=failing_sync_plan("ext4-data"))
     mapped = sync_to_journal_only(rig)
     assert rig.disk.is_durable("/log", 0, 6)
     expect_eio(rig, lambda: mapped.msync(PAGE, 2 * PAGE))
@@ -99,17 +97,17 @@ def test_under_data_journaling_the_error_occurs_at_the_next_sync(make_rig: Rig) 
     assert rig.disk.image_after_power_off().files["/log"].content[:6] == b"oooooo"
 
 
-def test_under_data_journaling_data_survives_a_power_cut_before_the_error(make_rig: Rig) -> None:
+def test_under_data_journaling_data_survives_a_power_cut_before_the_error() -> None:
     for seed in range(20):
-        rig = make_rig(seed=str(seed), image=LOG, faults=failing_sync_plan("ext4-data"))
+        rig = Rig(seed=str(seed), image=LOG, faults=failing_sync_plan("ext4-data"))
         sync_to_journal_only(rig)
         assert rig.cut("strict-posix").files["/log"].content[:6] == b"doomed"
 
 
-def test_a_rewritten_page_stays_dirty_if_its_journalled_bytes_are_lost(make_rig: Rig) -> None:
+def test_a_rewritten_page_stays_dirty_if_its_journalled_bytes_are_lost() -> None:
     found = set()
     for seed in range(60):
-        rig = make_rig(seed=str(seed), image=LOG, faults=failing_sync_plan("ext4-data"))
+        rig = Rig(seed=str(seed), image=LOG, faults=failing_sync_plan("ext4-data"))
         mapped = sync_to_journal_only(rig)
         mapped.store(100, b"later")
         expect_eio(rig, lambda mapped=mapped: mapped.msync(PAGE, 2 * PAGE))
@@ -119,8 +117,8 @@ def test_a_rewritten_page_stays_dirty_if_its_journalled_bytes_are_lost(make_rig:
     assert found == {(b"oooooo", b"ooooo"), (b"doomed", b"ooooo"), (b"doomed", b"later")}
 
 
-def test_a_later_sync_writes_a_page_whose_journalled_bytes_were_lost(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=failing_sync_plan("ext4-data"))
+def test_a_later_sync_writes_a_page_whose_journalled_bytes_were_lost() -> None:
+    rig = Rig(image=LOG, faults=failing_sync_plan("ext4-data"))
     mapped = sync_to_journal_only(rig)
     mapped.store(100, b"later")
     expect_eio(rig, lambda: mapped.msync(PAGE, 2 * PAGE))
@@ -129,8 +127,8 @@ def test_a_later_sync_writes_a_page_whose_journalled_bytes_were_lost(make_rig: R
     assert rig.disk.is_durable("/log", 0, 2 * PAGE)
 
 
-def test_two_syncs_that_only_reached_the_journal_are_lost_together(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=failing_sync_plan("ext4-data"))
+def test_two_syncs_that_only_reached_the_journal_are_lost_together() -> None:
+    rig = Rig(image=LOG, faults=failing_sync_plan("ext4-data"))
     other = rig.files.map("/other", PAGE)
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"first")
@@ -144,8 +142,8 @@ def test_two_syncs_that_only_reached_the_journal_are_lost_together(make_rig: Rig
     assert rig.disk.image_after_power_off().files["/log"].content == LOG.files["/log"].content
 
 
-def test_a_failed_sync_of_equal_bytes_is_not_damage(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=failing_sync_plan("ext4-data"))
+def test_a_failed_sync_of_equal_bytes_is_not_damage() -> None:
+    rig = Rig(image=LOG, faults=failing_sync_plan("ext4-data"))
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"ooo")
     mapped.msync(0, PAGE)
@@ -156,11 +154,11 @@ def test_a_failed_sync_of_equal_bytes_is_not_damage(make_rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("variant", FAILING_SYNCS)
-def test_names_can_be_lost_after_a_failed_directory_sync(make_rig: Rig, variant: str) -> None:
+def test_names_can_be_lost_after_a_failed_directory_sync(variant: str) -> None:
     found = set()
     for seed in range(30):
         faults = FaultPlan(failed_directory_sync_chance=1.0, failing_sync=variant)
-        rig = make_rig(seed=str(seed), faults=faults)
+        rig = Rig(seed=str(seed), faults=faults)
         rig.files.write("/a", b"")
         expect_eio(rig, lambda rig=rig: rig.files.sync_directory("/"))
         assert rig.injected == {"failed directory sync": 1}
@@ -195,8 +193,8 @@ def reading_calls(rig: Any) -> list[Callable[[], Any]]:
 
 
 @pytest.mark.parametrize("variant", AT_ONCE)
-def test_a_stopped_file_system_refuses_changes(make_rig: Rig, variant: str) -> None:
-    rig = make_rig(image=LOG, faults=failing_sync_plan(variant, stopped_file_system_chance=1.0))
+def test_a_stopped_file_system_refuses_changes(variant: str) -> None:
+    rig = Rig(image=LOG, faults=failing_sync_plan(variant, stopped_file_system_chance=1.0))
     assert not rig.disk.is_stopped
     mapped = write_and_fail(rig)
     assert rig.disk.is_stopped
@@ -212,24 +210,24 @@ def test_a_stopped_file_system_refuses_changes(make_rig: Rig, variant: str) -> N
             expect_eio(rig, attempt)
         else:
             attempt()
-    again = make_rig(image=rig.cut("strict-posix"))
+    again = Rig(image=rig.cut("strict-posix"))
     again.files.write("/new", b"x")
     assert not again.disk.is_stopped
 
 
 @pytest.mark.parametrize("variant", FAILING_SYNCS)
-def test_a_directory_sync_that_fails_may_stop_the_file_system_too(make_rig: Rig, variant: str) -> None:
+def test_a_directory_sync_that_fails_may_stop_the_file_system_too(variant: str) -> None:
     faults = FaultPlan(failed_directory_sync_chance=1.0, stopped_file_system_chance=1.0, failing_sync=variant)
-    rig = make_rig(image=LOG, faults=faults)
+    rig = Rig(image=LOG, faults=faults)
     expect_eio(rig, lambda: rig.files.sync_directory("/"))
 
     assert rig.disk.is_stopped
     assert rig.injected == {"failed directory sync": 1, "stopped file system": 1}
 
 
-def test_without_chances_no_sync_fails_and_no_draw_is_made(make_rig: Rig) -> None:
+def test_without_chances_no_sync_fails_and_no_draw_is_made() -> None:
     for variant in FAILING_SYNCS:
-        rig = make_rig(image=LOG, faults=FaultPlan(failing_sync=variant))
+        rig = Rig(image=LOG, faults=FaultPlan(failing_sync=variant))
         mapped = rig.files.map("/log", 2 * PAGE)
         for _ in range(5):
             mapped.store(0, b"data")
@@ -248,16 +246,16 @@ def test_an_unknown_file_system_is_refused() -> None:
 WRITE_BACK = FaultPlan(failed_write_back_chance=1.0)
 
 
-def rig_with_failing_write_back(make_rig: Rig, **faults: str) -> Any:
+def rig_with_failing_write_back(**faults: str) -> Any:
     """Return a disk whose second page of /log cannot be written back."""
     plan = FaultPlan(failed_write_back_chance=1.0, **faults)  # type: ignore[arg-type]
     second = {"disk": [["page of a failed write-back /log", 1, 3, 2]]}
-    return make_rig(image=LOG, faults=plan, choices=Choices.for_replay(decisions_from_record(second)))
+    return Rig(image=LOG, faults=plan, choices=Choices.for_replay(decisions_from_record(second)))
 
 
 @pytest.mark.parametrize("variant", AT_ONCE)
-def test_a_failed_write_back_is_reported_by_one_sync_only(make_rig: Rig, variant: str) -> None:
-    rig = rig_with_failing_write_back(make_rig, failing_sync=variant)
+def test_a_failed_write_back_is_reported_by_one_sync_only(variant: str) -> None:
+    rig = rig_with_failing_write_back(failing_sync=variant)
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"first")
     mapped.store(PAGE, b"second")
@@ -271,8 +269,8 @@ def test_a_failed_write_back_is_reported_by_one_sync_only(make_rig: Rig, variant
     assert content[PAGE : PAGE + 6] == b"oooooo"
 
 
-def test_btrfs_reverts_the_page_of_a_failed_write_back(make_rig: Rig) -> None:
-    rig = rig_with_failing_write_back(make_rig, failing_sync="btrfs")
+def test_btrfs_reverts_the_page_of_a_failed_write_back() -> None:
+    rig = rig_with_failing_write_back(failing_sync="btrfs")
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"first")
     mapped.store(PAGE, b"second")
@@ -283,8 +281,8 @@ def test_btrfs_reverts_the_page_of_a_failed_write_back(make_rig: Rig) -> None:
     assert rig.disk.damage == [DamagedRange("/log", PAGE, 2 * PAGE, "failed write-back")]
 
 
-def test_a_rewritten_page_survives_an_earlier_failed_write_back(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=WRITE_BACK, choices=Choices.for_replay([]))
+def test_a_rewritten_page_survives_an_earlier_failed_write_back() -> None:
+    rig = Rig(image=LOG, faults=WRITE_BACK, choices=Choices.for_replay([]))
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"again")
     expect_eio(rig, lambda: mapped.msync(0, PAGE))
@@ -294,8 +292,8 @@ def test_a_rewritten_page_survives_an_earlier_failed_write_back(make_rig: Rig) -
     assert rig.disk.image_after_power_off().files["/log"].content[:5] == b"again"
 
 
-def test_a_failed_write_back_is_reported_to_the_next_process(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=WRITE_BACK)
+def test_a_failed_write_back_is_reported_to_the_next_process() -> None:
+    rig = Rig(image=LOG, faults=WRITE_BACK)
     rig.files.map("/log", 2 * PAGE).store(0, b"doomed")
     rig.kernel.kill(rig.machine)
     again = rig.disk.mount(rig.kernel.create_machine("again"))
@@ -303,8 +301,8 @@ def test_a_failed_write_back_is_reported_to_the_next_process(make_rig: Rig) -> N
     expect_eio(rig, lambda: again.map("/log", 2 * PAGE).msync(PAGE, 2 * PAGE))
 
 
-def test_a_clean_file_has_no_failed_write_back(make_rig: Rig) -> None:
-    rig = make_rig(image=LOG, faults=WRITE_BACK)
+def test_a_clean_file_has_no_failed_write_back() -> None:
+    rig = Rig(image=LOG, faults=WRITE_BACK)
     rig.files.map("/log", 2 * PAGE).msync(0, PAGE)
 
     assert not rig.injected

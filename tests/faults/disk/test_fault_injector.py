@@ -3,6 +3,8 @@ from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
+from tests.one_life import in_rig
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
@@ -32,8 +34,8 @@ def elapsed_ns(rig: Any, use: Callable[[Any], Any], times: int = 1) -> list[int]
 
 
 @pytest.mark.parametrize("use", USES)
-def test_durations_of_slow_io_are_log_uniform(make_rig: Callable[..., Any], use: str) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0, slow_io_ms_max=1000))
+def test_durations_of_slow_io_are_log_uniform(use: str) -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0, slow_io_ms_max=1000))
     taken = sorted(elapsed_ns(rig, USES[use], 200))
 
     assert rig.injected["slow IO"] == 200
@@ -41,49 +43,42 @@ def test_durations_of_slow_io_are_log_uniform(make_rig: Callable[..., Any], use:
     assert 100 * MS < taken[160] <= taken[-1] <= 1000 * MS
 
 
-def test_a_slow_descriptor_write_waits_before_it_writes(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(slow_io_chance=1.0))
-
-    def body() -> None:
-        mapped = rig.files.map("/a", 8192)
-        before_ns = rig.kernel.now_ns
-        mapped.pwrite(0, b"x")
-        assert rig.kernel.now_ns > before_ns
-
-    rig.run(body)
+@in_rig(Rig, image=IMAGE, faults=FaultPlan(slow_io_chance=1.0))
+def test_a_slow_descriptor_write_waits_before_it_writes(rig: Rig) -> None:
+    mapped = rig.files.map("/a", 8192)
+    before_ns = rig.kernel.now_ns
+    mapped.pwrite(0, b"x")
+    assert rig.kernel.now_ns > before_ns
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_device_without_faults_adds_no_waits_and_makes_no_draws(make_rig: Callable[..., Any], use: str) -> None:
-    rig = make_rig(image=IMAGE)
+def test_a_device_without_faults_adds_no_waits_and_makes_no_draws(use: str) -> None:
+    rig = Rig(image=IMAGE)
 
     assert elapsed_ns(rig, USES[use], 20) == [0] * 20
     assert not rig.injected
     assert rig.choices.stream("disk").draw_count == 0
 
 
-def test_a_stall_delays_every_operation_until_its_end(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=5000))
+@in_rig(Rig, image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=5000))
+def test_a_stall_delays_every_operation_until_its_end(rig: Rig) -> None:
     ends = []
 
-    def body() -> None:
-        def read() -> None:
-            rig.files.read("/a")
-            ends.append(rig.kernel.now_ns)
+    def read() -> None:
+        rig.files.read("/a")
+        ends.append(rig.kernel.now_ns)
 
-        tasks = [rig.machine.tasks.spawn(f"reader-{number}", read) for number in range(5)]
-        for task in tasks:
-            task.join(None)
-
-    rig.run(body)
+    tasks = [rig.machine.tasks.spawn(f"reader-{number}", read) for number in range(5)]
+    for task in tasks:
+        task.join(None)
     assert len(set(ends)) == 1
     assert 100 * MS <= ends[0] <= 5000 * MS
     assert rig.injected["stalled device"] == 1
 
 
-def test_a_sync_during_a_stall_takes_the_stall_and_its_own_duration(make_rig: Callable[..., Any]) -> None:
+def test_a_sync_during_a_stall_takes_the_stall_and_its_own_duration() -> None:
     faults = FaultPlan(stall_chance=1.0, stall_ms_max=100)
-    rig = make_rig(image=IMAGE, faults=faults, timing=SyncTiming(7, 7))
+    rig = Rig(image=IMAGE, faults=faults, timing=SyncTiming(7, 7))
 
     def body() -> None:
         with rig.disk.with_faults(stall_chance=0.0):
@@ -95,29 +90,25 @@ def test_a_sync_during_a_stall_takes_the_stall_and_its_own_duration(make_rig: Ca
     assert rig.kernel.now_ns == 100 * MS + 7
 
 
-def test_the_expected_end_of_slow_operations_includes_stalls(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=100, slow_io_chance=1.0))
+def test_the_expected_end_of_slow_operations_includes_stalls() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=100, slow_io_chance=1.0))
 
     rig.run(lambda: rig.files.read("/a"))
     assert rig.injected["stalled device"] == rig.injected["slow IO"] == 1
     assert rig.disk.slow_until_ns == rig.kernel.now_ns
 
 
-def test_stores_and_views_of_a_map_are_not_delayed_by_the_device(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, slow_io_chance=1.0))
-
-    def body() -> None:
-        with rig.disk.with_faults(stall_chance=0.0, slow_io_chance=0.0):
-            mapped = rig.files.map("/a", 8192)
-        mapped.store(0, b"x")
-        mapped.view(0, 1)
-
-    rig.run(body)
+@in_rig(Rig, image=IMAGE, faults=FaultPlan(stall_chance=1.0, slow_io_chance=1.0))
+def test_stores_and_views_of_a_map_are_not_delayed_by_the_device(rig: Rig) -> None:
+    with rig.disk.with_faults(stall_chance=0.0, slow_io_chance=0.0):
+        mapped = rig.files.map("/a", 8192)
+    mapped.store(0, b"x")
+    mapped.view(0, 1)
     assert rig.kernel.now_ns == 0
 
 
-def test_a_machine_can_die_while_it_waits(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0))
+def test_a_machine_can_die_while_it_waits() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0))
 
     def body() -> None:
         rig.machine.tasks.spawn("reader", lambda: rig.files.read("/a"))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
 from tornlog.faults.disk.image import Image
 from tornlog.store.world import FileLock, Files, MappedFile
 
@@ -55,8 +56,8 @@ def test_a_created_or_removed_name_is_undurable_until_its_directory_is_synced(ri
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_stores_and_pwrites_copy_any_buffer(make_rig: Callable[..., Any], kind: Any) -> None:
-    mapped = make_rig().files.map("/a", 8)
+def test_stores_and_pwrites_copy_any_buffer(kind: Any) -> None:
+    mapped = Rig().files.map("/a", 8)
     source = bytearray(b"ab")
     mapped.store(0, kind(source))
     assert mapped.pwrite(2, kind(source)) == 2
@@ -169,8 +170,8 @@ def test_invalid_calls_raise_posix_errors_and_get_no_operation_number(rig: Any) 
     assert rig.disk.operations == before
 
 
-def test_a_clock_step_does_not_change_earlier_mtimes(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_a_clock_step_does_not_change_earlier_mtimes() -> None:
+    rig = Rig()
     start_ms = rig.kernel.wall_start_ms
 
     def body() -> None:
@@ -188,7 +189,7 @@ def test_a_clock_step_does_not_change_earlier_mtimes(make_rig: Callable[..., Any
     rig.run(body)
     image = rig.cut("process-kill")
     assert image.files["/a"].mtime_ms == start_ms - 58_000
-    assert make_rig(image=image).files.status("/a").mtime_ms == start_ms - 58_000
+    assert Rig(image=image).files.status("/a").mtime_ms == start_ms - 58_000
 
 
 def test_a_file_lock_excludes_others_until_released_or_its_holder_dies(rig: Any) -> None:
@@ -225,9 +226,9 @@ def test_renames_to_the_same_name_and_locks_get_no_operation_number(rig: Any) ->
     assert rig.files.list_directory("/") == ["a"]
 
 
-def test_two_tasks_creating_the_same_directories_create_each_once(make_rig: Callable[..., Any]) -> None:
+def test_two_tasks_creating_the_same_directories_create_each_once() -> None:
     for seed in range(30):
-        rig = make_rig(seed=str(seed))
+        rig = Rig(seed=str(seed))
 
         def body(rig: Any = rig) -> None:
             make = [lambda: rig.files.make_directories("/a/b/c")] * 2
@@ -238,10 +239,10 @@ def test_two_tasks_creating_the_same_directories_create_each_once(make_rig: Call
         assert rig.disk.operations == 3
 
 
-def test_concurrent_writes_of_a_file_leave_the_bytes_of_one_of_them(make_rig: Callable[..., Any]) -> None:
+def test_concurrent_writes_of_a_file_leave_the_bytes_of_one_of_them() -> None:
     contents = set()
     for seed in range(60):
-        rig = make_rig(seed=str(seed))
+        rig = Rig(seed=str(seed))
 
         def body(rig: Any = rig) -> bytes:
             rig.files.write("/a", b"0")
@@ -258,9 +259,7 @@ def test_concurrent_writes_of_a_file_leave_the_bytes_of_one_of_them(make_rig: Ca
 
 
 @pytest.mark.parametrize(("synced", "left"), [((), ()), (("/",), ()), ((".",), (".", "mq")), (("mq",), ())])
-def test_a_sync_of_the_working_directory_covers_relative_names(
-    make_rig: Callable[..., Any], synced: tuple[str, ...], left: tuple[str, ...]
-) -> None:
+def test_a_sync_of_the_working_directory_covers_relative_names(synced: tuple[str, ...], left: tuple[str, ...]) -> None:
     def body(rig: Any) -> None:
         rig.files.make_directories("mq")
         rig.files.write("mq/lock", b"lock")
@@ -269,7 +268,7 @@ def test_a_sync_of_the_working_directory_covers_relative_names(
 
     kept = set[tuple[str, ...]]()
     for seed in range(20):
-        rig = make_rig(str(seed), image=Image({}, (".",)))
+        rig = Rig(str(seed), image=Image({}, (".",)))
         rig.run(lambda rig=rig: body(rig))
         kept.add(rig.cut("strict-posix").directories)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
 from tornlog.faults.disk.image import FileImage, Image
 
 START = Image({"/log": FileImage(b"l" * 8192, 0), "/d/old": FileImage(b"o", 0)}, ("/d",))
@@ -15,11 +16,11 @@ def create_new_file(files: Any) -> None:
     files.write("/new", b"")
 
 
-def new_file_survives(make_rig: Callable[..., Any], profile: str, *bodies: Body) -> bool:
+def new_file_survives(profile: str, *bodies: Body) -> bool:
     """Return whether /new survives each of many power cuts."""
     kept = 0
     for seed in range(30):
-        rig = make_rig(seed=str(seed), image=START)
+        rig = Rig(seed=str(seed), image=START)
         for body in bodies:
             body(rig.files)
         kept += "/new" in rig.cut(profile).files
@@ -118,30 +119,26 @@ VOUCHES_NOT: dict[str, tuple[Body, ...]] = {
 
 @pytest.mark.parametrize("profile", JOURNALS)
 @pytest.mark.parametrize("case", VOUCHES)
-def test_a_sync_commits_metadata_changes_before_its_files_last_change(
-    make_rig: Callable[..., Any], profile: str, case: str
-) -> None:
-    assert new_file_survives(make_rig, profile, *VOUCHES[case])
+def test_a_sync_commits_metadata_changes_before_its_files_last_change(profile: str, case: str) -> None:
+    assert new_file_survives(profile, *VOUCHES[case])
 
 
 @pytest.mark.parametrize("profile", JOURNALS)
 @pytest.mark.parametrize("case", VOUCHES_NOT)
-def test_a_sync_without_changes_commits_no_journal(make_rig: Callable[..., Any], profile: str, case: str) -> None:
-    assert not new_file_survives(make_rig, profile, *VOUCHES_NOT[case])
+def test_a_sync_without_changes_commits_no_journal(profile: str, case: str) -> None:
+    assert not new_file_survives(profile, *VOUCHES_NOT[case])
 
 
-def test_a_synced_page_of_zeros_counts_as_a_page_without_a_block(make_rig: Callable[..., Any]) -> None:
+def test_a_synced_page_of_zeros_counts_as_a_page_without_a_block() -> None:
     def stored(files: Any) -> None:
         files.map("/log", 3 * 4096).store(8192, bytes(10))
 
-    assert new_file_survives(
-        make_rig, "ext4", extend_log, stored, msync_whole_log, create_new_file, store_in_new_page_and_msync
-    )
+    assert new_file_survives("ext4", extend_log, stored, msync_whole_log, create_new_file, store_in_new_page_and_msync)
 
 
-def test_a_lying_fdatasync_commits_like_fdatasync(make_rig: Callable[..., Any]) -> None:
+def test_a_lying_fdatasync_commits_like_fdatasync() -> None:
     for seed in range(30):
-        rig = make_rig(seed=str(seed), image=START)
+        rig = Rig(seed=str(seed), image=START)
         create_new_file(rig.files)
         with rig.disk.with_faults(lying_sync_chance=1.0):
             store_and_msync(rig.files)

@@ -1,9 +1,9 @@
 import errno
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.choices import Choices
@@ -100,9 +100,9 @@ def test_without_chances_no_write_fails_and_no_draw_is_made(faults: FaultPlan | 
     assert stream.draw_count == 0
 
 
-def test_a_crash_in_a_short_write_leaves_at_most_the_written_bytes(make_rig: Callable[..., Any]) -> None:
+def test_a_crash_in_a_short_write_leaves_at_most_the_written_bytes() -> None:
     for seed in range(20):
-        rig = make_rig(str(seed))
+        rig = Rig(str(seed))
         rig.disk._injector.set_faults(FaultPlan(short_write_chance=1.0))
 
         def body(rig: Any = rig) -> None:

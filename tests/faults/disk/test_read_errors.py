@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.plan import FaultPlan
 
@@ -17,9 +18,9 @@ ERRORS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("use", ERRORS)
-def test_a_failed_read_raises_eio_and_a_later_read_succeeds(make_rig: Callable[..., Any], use: str) -> None:
+def test_a_failed_read_raises_eio_and_a_later_read_succeeds(use: str) -> None:
     field, fault, attempt = ERRORS[use]
-    rig = make_rig(image=IMAGE, faults=FaultPlan(**{field: 0.5}))
+    rig = Rig(image=IMAGE, faults=FaultPlan(**{field: 0.5}))
     failures = []
     for _ in range(100):
         try:
@@ -33,8 +34,8 @@ def test_a_failed_read_raises_eio_and_a_later_read_succeeds(make_rig: Callable[.
 
 
 @pytest.mark.parametrize("use", ERRORS)
-def test_without_chances_no_read_fails_and_no_draw_is_made(make_rig: Callable[..., Any], use: str) -> None:
-    rig = make_rig(image=IMAGE)
+def test_without_chances_no_read_fails_and_no_draw_is_made(use: str) -> None:
+    rig = Rig(image=IMAGE)
     for _ in range(100):
         ERRORS[use][2](rig.files)
 
@@ -42,8 +43,8 @@ def test_without_chances_no_read_fails_and_no_draw_is_made(make_rig: Callable[..
     assert rig.choices.stream("disk").draw_count == 0
 
 
-def test_a_failed_unlink_can_be_repeated(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(failed_removal_chance=1.0))
+def test_a_failed_unlink_can_be_repeated() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(failed_removal_chance=1.0))
     with pytest.raises(OSError, match="Input/output"):
         rig.files.unlink("/d/a")
     assert (rig.files.read("/d/a"), dict(rig.injected)) == (b"abc", {"failed removal": 1})
@@ -53,8 +54,8 @@ def test_a_failed_unlink_can_be_repeated(make_rig: Callable[..., Any]) -> None:
     assert rig.files.status("/d/a") is None
 
 
-def test_a_failed_rename_changes_no_name(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(failed_rename_chance=1.0))
+def test_a_failed_rename_changes_no_name() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(failed_rename_chance=1.0))
     with pytest.raises(OSError, match="Input/output"):
         rig.files.rename("/d/a", "/d/b")
     assert (rig.files.read("/d/a"), rig.files.status("/d/b")) == (b"abc", None)
@@ -65,8 +66,8 @@ def test_a_failed_rename_changes_no_name(make_rig: Callable[..., Any]) -> None:
     assert (rig.files.status("/d/a"), rig.files.read("/d/b")) == (None, b"abc")
 
 
-def test_a_failed_map_creates_no_file(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(failed_map_chance=1.0))
+def test_a_failed_map_creates_no_file() -> None:
+    rig = Rig(faults=FaultPlan(failed_map_chance=1.0))
     with pytest.raises(OSError, match="Input/output"):
         rig.files.map("/new", 100)
 
@@ -74,16 +75,16 @@ def test_a_failed_map_creates_no_file(make_rig: Callable[..., Any]) -> None:
     assert rig.disk.operations == 0
 
 
-def test_a_missing_file_is_reported_as_missing(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(failed_read_chance=1.0))
+def test_a_missing_file_is_reported_as_missing() -> None:
+    rig = Rig(faults=FaultPlan(failed_read_chance=1.0))
     with pytest.raises(FileNotFoundError):
         rig.files.read("/none")
 
     assert not rig.injected
 
 
-def test_a_failed_extension_does_not_change_the_length(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(failed_extend_chance=1.0))
+def test_a_failed_extension_does_not_change_the_length() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(failed_extend_chance=1.0))
     with pytest.raises(OSError, match="No space left") as failure:
         rig.files.map("/d/a", 100)
 
@@ -93,8 +94,8 @@ def test_a_failed_extension_does_not_change_the_length(make_rig: Callable[..., A
     assert rig.injected == {"failed extend": 1}
 
 
-def test_a_small_file_whose_write_fails_is_left_empty(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(failed_write_chance=1.0))
+def test_a_small_file_whose_write_fails_is_left_empty() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(failed_write_chance=1.0))
     with pytest.raises(OSError, match="Input/output"):
         rig.files.write("/d/a", b"new")
 
@@ -102,8 +103,8 @@ def test_a_small_file_whose_write_fails_is_left_empty(make_rig: Callable[..., An
     assert rig.injected == {"failed write": 1}
 
 
-def test_a_small_file_is_written_completely_despite_short_writes(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(short_write_chance=1.0))
+def test_a_small_file_is_written_completely_despite_short_writes() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(short_write_chance=1.0))
     data = bytes(range(256))
     rig.files.write("/d/a", data)
 
@@ -113,8 +114,8 @@ def test_a_small_file_is_written_completely_despite_short_writes(make_rig: Calla
     assert rig.disk.operations == 1 + rig.injected["short write"] + 1
 
 
-def test_a_crash_between_short_writes_leaves_the_first_part(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=FaultPlan(short_write_chance=1.0))
+def test_a_crash_between_short_writes_leaves_the_first_part() -> None:
+    rig = Rig(image=IMAGE, faults=FaultPlan(short_write_chance=1.0))
     rig.disk.crash_at(2, "before")
     rig.run_until_death(lambda: rig.files.write("/d/a", b"0123456789"))
     left = rig.cut("process-kill").files["/d/a"].content

@@ -1,8 +1,8 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
@@ -28,8 +28,8 @@ def choices_landing_on(file: int, page: int) -> Choices:
     return Choices.for_replay(Decision("disk", name, 1, options, value) for name, options, value in drawn)
 
 
-def test_a_lost_write_becomes_visible_only_after_a_power_off(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=LOST)
+def test_a_lost_write_becomes_visible_only_after_a_power_off() -> None:
+    rig = Rig(image=IMAGE, faults=LOST)
     mapped = write_and_sync(rig, PAGE - 1, b"xx")
 
     assert bytes(mapped.view(PAGE - 1, PAGE + 1)) == b"xx"
@@ -39,15 +39,15 @@ def test_a_lost_write_becomes_visible_only_after_a_power_off(make_rig: Callable[
     assert rig.cut("strict-posix").files["/a"].content == b"a" * 2 * PAGE
 
 
-def test_a_lost_write_is_not_visible_after_a_process_kill(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=LOST)
+def test_a_lost_write_is_not_visible_after_a_process_kill() -> None:
+    rig = Rig(image=IMAGE, faults=LOST)
     write_and_sync(rig)
 
     assert rig.cut("process-kill").files["/a"].content[:2] == b"xa"
 
 
-def test_a_later_write_and_sync_repair_a_lost_write(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=LOST)
+def test_a_later_write_and_sync_repair_a_lost_write() -> None:
+    rig = Rig(image=IMAGE, faults=LOST)
     write_and_sync(rig)
     with rig.disk.with_faults(lost_write_chance=0.0):
         write_and_sync(rig, 7, b"y")
@@ -56,17 +56,17 @@ def test_a_later_write_and_sync_repair_a_lost_write(make_rig: Callable[..., Any]
     assert rig.cut("strict-posix").files["/a"].content[:9] == b"xaaaaaaya"
 
 
-def test_a_lost_write_of_equal_bytes_is_not_damage(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=LOST)
+def test_a_lost_write_of_equal_bytes_is_not_damage() -> None:
+    rig = Rig(image=IMAGE, faults=LOST)
     write_and_sync(rig, 0, b"a")
 
     assert not rig.injected
     assert rig.disk.damage == []
 
 
-def test_writes_during_a_misdirected_sync_are_not_durable(make_rig: Callable[..., Any]) -> None:
+def test_writes_during_a_misdirected_sync_are_not_durable() -> None:
     """The page is dirty again, and its later write-back is correct."""
-    rig = make_rig(image=IMAGE, faults=LOST, timing=SyncTiming(1000, 1000))
+    rig = Rig(image=IMAGE, faults=LOST, timing=SyncTiming(1000, 1000))
 
     def body() -> None:
         mapped = rig.files.map("/a", 2 * PAGE)
@@ -89,9 +89,9 @@ def test_writes_during_a_misdirected_sync_are_not_durable(make_rig: Callable[...
     [(0, 1, "/a", PAGE, 2 * PAGE, b"a" * PAGE + b"x" + b"a" * (PAGE - 1)), (1, 0, "/b", 0, 100, b"x" + b"a" * 99)],
 )
 def test_a_misdirected_write_changes_another_page(
-    make_rig: Callable[..., Any], file: int, page: int, path: str, start: int, end: int, found: bytes
+    file: int, page: int, path: str, start: int, end: int, found: bytes
 ) -> None:
-    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=choices_landing_on(file, page))
+    rig = Rig(image=IMAGE, faults=MISDIRECTED, choices=choices_landing_on(file, page))
     before = rig.files.read(path)
     write_and_sync(rig)
 
@@ -103,8 +103,8 @@ def test_a_misdirected_write_changes_another_page(
     assert image.files["/a"].content[:PAGE] == b"a" * PAGE
 
 
-def test_a_misdirected_write_to_a_dirty_page_is_repaired_by_write_back(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=choices_landing_on(1, 0))
+def test_a_misdirected_write_to_a_dirty_page_is_repaired_by_write_back() -> None:
+    rig = Rig(image=IMAGE, faults=MISDIRECTED, choices=choices_landing_on(1, 0))
     other = rig.files.map("/b", 100)
     other.store(50, b"new")
     write_and_sync(rig)
@@ -115,8 +115,8 @@ def test_a_misdirected_write_to_a_dirty_page_is_repaired_by_write_back(make_rig:
     assert rig.cut("strict-posix").files["/b"].content == b"b" * 50 + b"new" + b"b" * 47
 
 
-def test_a_dirty_page_hit_by_two_misdirected_writes_keeps_its_visible_bytes(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=MISDIRECTED)
+def test_a_dirty_page_hit_by_two_misdirected_writes_keeps_its_visible_bytes() -> None:
+    rig = Rig(image=IMAGE, faults=MISDIRECTED)
     other = rig.files.map("/b", 100)
     other.store(50, b"new")
     for number in range(40):
@@ -128,16 +128,16 @@ def test_a_dirty_page_hit_by_two_misdirected_writes_keeps_its_visible_bytes(make
     assert rig.cut("strict-posix").files["/b"].content == rig.disk.content("/b")
 
 
-def test_a_misdirected_write_to_its_own_page_is_not_damage(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=choices_landing_on(0, 0))
+def test_a_misdirected_write_to_its_own_page_is_not_damage() -> None:
+    rig = Rig(image=IMAGE, faults=MISDIRECTED, choices=choices_landing_on(0, 0))
     write_and_sync(rig)
 
     assert not rig.injected
     assert rig.cut("strict-posix").files["/a"].content[:2] == b"xa"
 
 
-def test_a_misdirected_write_of_an_unlinked_file_needs_another_file(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=MISDIRECTED)
+def test_a_misdirected_write_of_an_unlinked_file_needs_another_file() -> None:
+    rig = Rig(faults=MISDIRECTED)
     mapped = rig.files.map("/only", PAGE)
     rig.files.unlink("/only")
     mapped.store(0, b"x")
@@ -146,8 +146,8 @@ def test_a_misdirected_write_of_an_unlinked_file_needs_another_file(make_rig: Ca
     assert not rig.injected
 
 
-def test_damage_is_reported_under_the_later_name_of_a_renamed_file(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=LOST)
+def test_damage_is_reported_under_the_later_name_of_a_renamed_file() -> None:
+    rig = Rig(faults=LOST)
     rig.files.write("/tmp", b"side file")
     rig.files.sync("/tmp")
     rig.files.rename("/tmp", "/side")
@@ -155,8 +155,8 @@ def test_damage_is_reported_under_the_later_name_of_a_renamed_file(make_rig: Cal
     assert rig.disk.damage == [("/tmp", 0, 9, "lost write"), ("/side", 0, 9, "lost write")]
 
 
-def test_without_chances_no_write_is_misdirected_and_no_draw_is_made(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(image=IMAGE)
+def test_without_chances_no_write_is_misdirected_and_no_draw_is_made() -> None:
+    rig = Rig(image=IMAGE)
     for number in range(50):
         write_and_sync(rig, number)
 

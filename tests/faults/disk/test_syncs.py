@@ -1,9 +1,10 @@
 import errno
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.faults.rigs import Rig
+from tests.one_life import in_rig
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
@@ -25,59 +26,51 @@ def map_with_durable_name(rig: Any) -> Any:
     return mapped
 
 
-def test_other_tasks_run_while_a_sync_waits(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=SyncTiming(5 * MS, 5 * MS))
+@in_rig(Rig, timing=SyncTiming(5 * MS, 5 * MS))
+def test_other_tasks_run_while_a_sync_waits(rig: Rig) -> None:
     seen = []
+    mapped = map_with_durable_name(rig)
+    started_ns = rig.kernel.now_ns
 
-    def body() -> None:
-        mapped = map_with_durable_name(rig)
-        started_ns = rig.kernel.now_ns
+    def tick() -> None:
+        for _ in range(3):
+            rig.machine.tasks.sleep(1)
+            seen.append((rig.kernel.now_ns - started_ns) // MS)
 
-        def tick() -> None:
-            for _ in range(3):
-                rig.machine.tasks.sleep(1)
-                seen.append((rig.kernel.now_ns - started_ns) // MS)
-
-        task = rig.machine.tasks.spawn("ticker", tick)
-        mapped.msync(0, 4096)
-        seen.append((rig.kernel.now_ns - started_ns) // MS)
-        task.join(None)
-
-    rig.run(body)
+    task = rig.machine.tasks.spawn("ticker", tick)
+    mapped.msync(0, 4096)
+    seen.append((rig.kernel.now_ns - started_ns) // MS)
+    task.join(None)
     assert seen == [1, 2, 3, 5]
 
 
 @pytest.mark.parametrize("how", ["msync", "fdatasync", "sync"])
-def test_a_sync_covers_writes_before_its_submission(make_rig: Callable[..., Any], how: str) -> None:
-    rig = make_rig(timing=SyncTiming(MS, MS))
+@in_rig(Rig, timing=SyncTiming(MS, MS))
+def test_a_sync_covers_writes_before_its_submission(rig: Rig, how: str) -> None:
+    mapped = map_with_durable_name(rig)
+    mapped.store(0, b"early")
 
-    def body() -> None:
-        mapped = map_with_durable_name(rig)
-        mapped.store(0, b"early")
+    def write_late() -> None:
+        rig.kernel.park(WAIT, rig.kernel.now_ns + MS // 2)
+        mapped.store(0, b"later")
+        mapped.store(100, b"later")
 
-        def write_late() -> None:
-            rig.kernel.park(WAIT, rig.kernel.now_ns + MS // 2)
-            mapped.store(0, b"later")
-            mapped.store(100, b"later")
-
-        rig.machine.tasks.spawn("late", write_late)
-        if how == "msync":
-            mapped.msync(0, 4096 * 3)
-        elif how == "fdatasync":
-            mapped.fdatasync()
-        else:
-            rig.files.sync("/log")
-        assert bytes(mapped.view(0, 5)) == b"later"
-        assert durable_content(rig).rstrip(b"\0") == b"early"
-
-    rig.run(body)
+    rig.machine.tasks.spawn("late", write_late)
+    if how == "msync":
+        mapped.msync(0, 4096 * 3)
+    elif how == "fdatasync":
+        mapped.fdatasync()
+    else:
+        rig.files.sync("/log")
+    assert bytes(mapped.view(0, 5)) == b"later"
+    assert durable_content(rig).rstrip(b"\0") == b"early"
 
 
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
-def test_only_completed_syncs_survive_a_power_cut(make_rig: Callable[..., Any], moment: str) -> None:
+def test_only_completed_syncs_survive_a_power_cut(moment: str) -> None:
     outcomes = set()
     for seed in range(40):
-        rig = make_rig(seed=str(seed), timing=SyncTiming(MS, 3 * MS))
+        rig = Rig(seed=str(seed), timing=SyncTiming(MS, 3 * MS))
 
         def body(rig: Any = rig) -> None:
             mapped = map_with_durable_name(rig)
@@ -92,8 +85,8 @@ def test_only_completed_syncs_survive_a_power_cut(make_rig: Callable[..., Any], 
     assert outcomes == ({b"data"} if moment == "after" else {b"data", bytes(4)})
 
 
-def test_a_crash_during_a_sync_happens_after_half_of_its_time(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=SyncTiming(8 * MS, 8 * MS))
+def test_a_crash_during_a_sync_happens_after_half_of_its_time() -> None:
+    rig = Rig(timing=SyncTiming(8 * MS, 8 * MS))
 
     def body() -> None:
         mapped = rig.files.map("/log", 10)
@@ -104,8 +97,8 @@ def test_a_crash_during_a_sync_happens_after_half_of_its_time(make_rig: Callable
     assert rig.kernel.now_ns == 4 * MS
 
 
-def test_a_sync_in_flight_has_no_effect_if_the_machine_is_killed(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=SyncTiming(8 * MS, 8 * MS))
+def test_a_sync_in_flight_has_no_effect_if_the_machine_is_killed() -> None:
+    rig = Rig(timing=SyncTiming(8 * MS, 8 * MS))
 
     def body() -> None:
         mapped = rig.files.map("/log", 10)
@@ -122,8 +115,8 @@ def test_a_sync_in_flight_has_no_effect_if_the_machine_is_killed(make_rig: Calla
     assert durable_content(rig) == bytes(10)
 
 
-def test_a_failed_sync_is_reported_once_and_loses_its_data(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
+def test_a_failed_sync_is_reported_once_and_loses_its_data() -> None:
+    rig = Rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = map_with_durable_name(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output error") as failure:
@@ -142,10 +135,10 @@ def test_a_failed_sync_is_reported_once_and_loses_its_data(make_rig: Callable[..
     assert image.files["/log"].content[:6] == bytes(6)
 
 
-def test_the_file_size_can_be_lost_after_a_failed_sync(make_rig: Callable[..., Any]) -> None:
+def test_the_file_size_can_be_lost_after_a_failed_sync() -> None:
     sizes = set()
     for seed in range(30):
-        rig = make_rig(seed=str(seed), faults=FaultPlan(failed_sync_chance=1.0))
+        rig = Rig(seed=str(seed), faults=FaultPlan(failed_sync_chance=1.0))
         mapped = map_with_durable_name(rig)
         with pytest.raises(OSError, match="Input/output"):
             mapped.fdatasync()
@@ -153,8 +146,8 @@ def test_the_file_size_can_be_lost_after_a_failed_sync(make_rig: Callable[..., A
     assert {0, 4096 * 3} < sizes, "and some lengths in between"
 
 
-def test_data_rewritten_after_a_failed_sync_becomes_durable(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
+def test_data_rewritten_after_a_failed_sync_becomes_durable() -> None:
+    rig = Rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = map_with_durable_name(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output"):
@@ -167,8 +160,8 @@ def test_data_rewritten_after_a_failed_sync_becomes_durable(make_rig: Callable[.
     assert rig.cut("strict-posix").files["/log"].content[:6] == b"doomed"
 
 
-def test_a_page_cache_that_survives_a_crash_shows_dropped_data(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
+def test_a_page_cache_that_survives_a_crash_shows_dropped_data() -> None:
+    rig = Rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = map_with_durable_name(rig)
     mapped.store(0, b"doomed")
     with pytest.raises(OSError, match="Input/output"):
@@ -195,8 +188,8 @@ def sync_durations_ns(rig: Any, count: int) -> list[int]:
     return took
 
 
-def test_slow_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=SyncTiming(MS, 2 * MS), faults=FaultPlan(slow_sync_chance=0.2))
+def test_slow_syncs_are_injected_and_counted() -> None:
+    rig = Rig(timing=SyncTiming(MS, 2 * MS), faults=FaultPlan(slow_sync_chance=0.2))
     took = sync_durations_ns(rig, 100)
 
     slow = [ns for ns in took if ns > 2 * MS]
@@ -206,16 +199,16 @@ def test_slow_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> No
     assert rig.injected["slow sync"] >= len(slow)
 
 
-def test_without_chances_syncs_neither_fail_nor_are_slow(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(timing=SyncTiming(MS, 2 * MS))
+def test_without_chances_syncs_neither_fail_nor_are_slow() -> None:
+    rig = Rig(timing=SyncTiming(MS, 2 * MS))
     took = sync_durations_ns(rig, 100)
 
     assert all(MS <= ns <= 2 * MS for ns in took)
     assert rig.injected["slow sync"] == rig.injected["failed sync"] == 0
 
 
-def test_failed_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(failed_sync_chance=0.2))
+def test_failed_syncs_are_injected_and_counted() -> None:
+    rig = Rig(faults=FaultPlan(failed_sync_chance=0.2))
     failed = sync_durations_ns(rig, 100).count(-1)
 
     assert 5 < failed < 40
@@ -237,8 +230,8 @@ def test_latencies_lie_within_their_bounds_and_are_drawn_with_a_label(rig: Any) 
     assert not rig.injected
 
 
-def test_a_slow_sync_is_bounded_by_the_plan(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=1))
+def test_a_slow_sync_is_bounded_by_the_plan() -> None:
+    rig = Rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=1))
     slow = [SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(200)]
 
     assert min(slow) >= 20
@@ -246,8 +239,8 @@ def test_a_slow_sync_is_bounded_by_the_plan(make_rig: Callable[..., Any]) -> Non
     assert rig.injected == {"slow sync": 200}
 
 
-def test_slow_sync_durations_are_log_uniform(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=8))
+def test_slow_sync_durations_are_log_uniform() -> None:
+    rig = Rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=8))
     slow = sorted(SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(1000))
 
     assert slow[0] >= 20  # the minimum of any sync

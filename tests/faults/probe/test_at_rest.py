@@ -8,9 +8,9 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.faults.crashes.at_rest import AT_REST, DAMAGES, DamagedState
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.checks.check import PythonCheck
@@ -97,7 +97,7 @@ def probed(tmp_path: Path) -> Callable[..., Probed]:
         script.write_text(dedent(program))
         disks = [word for disk in DAMAGES for word in ("--disk", disk)]
         arguments = ["probe", "--record", "calls", *disks, "--json", str(kept), "--out", str(tmp_path / "out")]
-        result = CliRunner().invoke(application(), [*arguments, *options, "--", str(script)], env={"COLUMNS": "120"})
+        result = tornlog(*arguments, *options, "--", script, columns=120)
         return result, json.loads(kept.read_text()) if kept.exists() else {}
 
     return probed
@@ -141,9 +141,9 @@ def test_wrong_data_after_damage_is_a_breach_that_replays(
     assert "write log [0, 4096)" in breach["smallest"]["losses"][0]["by"]
     assert "broken by damage at rest: order # is wrong" in result.stdout
     replay = ["probe", "--replay", breach["file"]]
-    assert CliRunner().invoke(application(), replay).exit_code == 1
+    assert tornlog(*replay).exit_code == 1
     check_options(tmp_path, runner, with_checksum=True)
-    mended = CliRunner().invoke(application(), replay)
+    mended = tornlog(*replay)
     assert (mended.exit_code, mended.stdout.strip()) == (0, "the check now accepts this state")
 
 
@@ -175,7 +175,7 @@ def test_damage_alone_does_not_serve_faults_and_recoveries(probed: Callable[...,
     tried, found = probed(LOG, *options, *more)
     kept = tmp_path / "alone.json"
     alone = ["probe", *options, *more, "--json", str(kept), "--", str(tmp_path / "program.py")]
-    CliRunner().invoke(application(), alone)
+    tornlog(*alone)
 
     assert refused.exit_code == 2
     assert "expected a kind of crash" in refused.stderr

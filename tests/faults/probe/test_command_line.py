@@ -4,20 +4,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog, usage_error
 
 CheckFile = Callable[[str], Path]
 SAYS_WHERE_IT_IS = 'echo "$$ $PWD" > {said}.new; mv {said}.new {said}; sleep 60'
 
 
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(application(), ["probe", *map(str, arguments)], env={"COLUMNS": "120"})
+invoke = partial(tornlog, "probe", columns=120)
 
 
 @pytest.fixture
@@ -54,10 +53,9 @@ def test_sigterm_leaves_neither_processes_nor_directories(tmp_path: Path, busy: 
 
 def test_the_error_for_a_missing_script_names_it(accepting: Path) -> None:
     for way in ((), ("--record", "calls")):
-        result = invoke("--check", accepting, *way, "--", "nosuch.py")
-
-        assert result.exit_code == 2
-        assert "nosuch.py: expected a program, found none that can be run by that name" in result.stderr
+        assert "nosuch.py: expected a program, found none that can be run by that name" in usage_error(
+            "--check", accepting, *way, "--", "nosuch.py", run=invoke
+        )
 
 
 def test_the_replay_command_works_and_refuses_probe_options(check_file: CheckFile, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog, usage_error
 from tornlog.faults.probe.checks.command import CheckServer, check_in_file
 from tornlog.faults.probe.programs import RecorderChoice
 from tornlog.faults.probe.record import Answers, ProgramRecord, Step
@@ -75,7 +75,7 @@ def refusing(tmp_path: Path) -> Callable[..., tuple[Result, dict[str, Any]]]:
         kept, out = tmp_path / "probe.json", tmp_path / "out"
         fixed = ["probe", "--faults", "failed-sync", "--disk", disk, "--json", str(kept), "--out", str(out)]
         arguments = [*fixed, *checks[kind], *options, "--", str(tmp_path / "program.py")]
-        result = CliRunner().invoke(application(), arguments, env={"COLUMNS": "120"})
+        result = tornlog(*arguments, columns=120)
         return result, json.loads(kept.read_text()) if kept.exists() else {}
 
     return refusing
@@ -94,7 +94,7 @@ def test_a_refused_operation_that_is_there_after_a_restart_is_a_breach(
     assert (smallest["acknowledged"], smallest["refusals"], found["reruns"]["refusals"]) == (0, 1, 1)
     assert "refuse 'one'" in smallest["story"][-1]
     assert "\n  refused: 'one'\n" in result.stdout
-    again = CliRunner().invoke(application(), ["probe", "--replay", breach["file"]])
+    again = tornlog("probe", "--replay", breach["file"])
     assert (again.exit_code, again.stdout.splitlines()[-1]) == (1, WRONG)
 
 
@@ -146,9 +146,7 @@ def test_refusals_that_no_run_makes_or_no_check_takes_are_reported(
     check = tmp_path / "old.py"
     check.write_text("def check(directory, acknowledged): pass")
     arguments = ["probe", "--refusals", "--check", str(check), "--", "true"]
-    old = CliRunner().invoke(application(), arguments, env={"COLUMNS": "400"})
-    assert old.exit_code == 2
-    assert "expected check(directory, acknowledged, refused)" in old.stderr
+    assert "expected check(directory, acknowledged, refused)" in usage_error(*arguments, columns=400)
 
 
 def test_answers_keep_their_order_in_a_record_and_load_again() -> None:

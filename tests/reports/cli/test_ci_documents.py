@@ -6,6 +6,8 @@ from xml.etree.ElementTree import Element
 import pytest
 from typer.testing import Result
 
+from tests.command_line import tornlog
+from tests.fixtures import BROKEN_SCENARIO, QUIET_SCENARIO
 from tornlog.reports.cli.mutation_result import MutationResults, mutation_result
 from tornlog.reports.cli.run_result import RunResults, run_result
 from tornlog.reports.results import model
@@ -14,7 +16,6 @@ from tornlog.reports.results.model import Case, Tone, Verdict
 from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.scenario import Scenario
 
 Tornlog = Callable[..., Result]
 NAME, OTHER = "sync-flush-power-cut", "clean-shutdown"
@@ -56,7 +57,7 @@ def cases(root: Element) -> dict[str, Element]:
     return {str(case.get("name")): case for case in root.iter("testcase")}
 
 
-def test_passing_scenarios_are_passed_test_cases_in_junit(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_passing_scenarios_are_passed_test_cases_in_junit(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "junit.xml"
 
     result = tornlog("run", NAME, OTHER, "--seeds", 3, "--junit", file)
@@ -73,7 +74,7 @@ def test_passing_scenarios_are_passed_test_cases_in_junit(tornlog: Tornlog, tmp_
     assert SCENARIOS[NAME].claim in (cases(root)[NAME].findtext("system-out") or "")
 
 
-def test_a_broken_promise_in_junit_has_the_story_and_the_replay_command(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_broken_promise_in_junit_has_the_story_and_the_replay_command(tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
 
     result = tornlog("run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--junit", file)
@@ -88,21 +89,19 @@ def test_a_broken_promise_in_junit_has_the_story_and_the_replay_command(tornlog:
     assert f"again: tornlog replay {tmp_path}/failures/{NAME}-status-answer.json" in text.replace("\n", "")
 
 
-def test_a_harness_error_is_an_error_in_junit(
-    tornlog: Tornlog, broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)
+def test_a_harness_error_is_an_error_in_junit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(SCENARIOS, BROKEN_SCENARIO.name, BROKEN_SCENARIO)
     file = tmp_path / "junit.xml"
 
-    assert tornlog("run", broken_scenario.name, "--seeds", 1, "--junit", file).exit_code == 3
+    assert tornlog("run", BROKEN_SCENARIO.name, "--seeds", 1, "--junit", file).exit_code == 3
 
-    error = cases(parse_junit(file))[broken_scenario.name].find("error")
+    error = cases(parse_junit(file))[BROKEN_SCENARIO.name].find("error")
     assert error is not None
     assert "Traceback" in (error.text or "")
 
 
-def test_a_nondeterministic_seed_is_an_error_in_junit(tmp_path: Path, quiet_scenario: Scenario) -> None:
-    tally = Tally(quiet_scenario, seeds=1, nondeterministic=["quiet --seed 0: they part"])
+def test_a_nondeterministic_seed_is_an_error_in_junit(tmp_path: Path) -> None:
+    tally = Tally(QUIET_SCENARIO, seeds=1, nondeterministic=["quiet --seed 0: they part"])
     file = tmp_path / "junit.xml"
 
     write_junit(file, run_result(RunResults("", [tally], 1.0)))
@@ -112,8 +111,8 @@ def test_a_nondeterministic_seed_is_an_error_in_junit(tmp_path: Path, quiet_scen
     assert error.get("type") == "nondeterminism"
 
 
-def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path, quiet_scenario: Scenario) -> None:
-    tally = Tally(quiet_scenario, seeds=1, errors=["quiet --seed 0: \0\1 <&> \ud800 ü\n"])
+def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path) -> None:
+    tally = Tally(QUIET_SCENARIO, seeds=1, errors=["quiet --seed 0: \0\1 <&> \ud800 ü\n"])
     file = tmp_path / "junit.xml"
 
     write_junit(file, run_result(RunResults("", [tally], 1.0)))
@@ -157,7 +156,7 @@ def test_a_mutant_fails_in_junit_if_it_survives_or_the_unmodified_store_fails(tm
     }
 
 
-def test_the_mutants_command_writes_junit_xml(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_mutants_command_writes_junit_xml(tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
 
     assert tornlog("mutants", "ack-before-flush", "--seeds", 20, "--junit", file).exit_code == 0
@@ -176,7 +175,7 @@ def test_the_junit_schema_check_rejects_unknown_elements(tmp_path: Path) -> None
         parse_junit(file)
 
 
-def test_the_summary_is_appended_to_the_file_with_a_row_for_each_scenario(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_summary_is_appended_to_the_file_with_a_row_for_each_scenario(tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
     file.write_text("# Before\n")
 
@@ -193,7 +192,7 @@ def test_the_summary_is_appended_to_the_file_with_a_row_for_each_scenario(tornlo
     assert "What happened" not in file.read_text()
 
 
-def test_the_summary_shows_a_broken_promise_with_story_and_command(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_summary_shows_a_broken_promise_with_story_and_command(tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
 
     done = tornlog("run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--summary", file)
@@ -207,12 +206,10 @@ def test_the_summary_shows_a_broken_promise_with_story_and_command(tornlog: Torn
     assert text.count("<details>") == text.count("</details>") == 4
 
 
-def test_the_summary_shows_harness_errors(
-    tornlog: Tornlog, broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)
+def test_the_summary_shows_harness_errors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(SCENARIOS, BROKEN_SCENARIO.name, BROKEN_SCENARIO)
     file = tmp_path / "summary.md"
 
-    assert tornlog("run", broken_scenario.name, "--seeds", 1, "--summary", file).exit_code == 3
+    assert tornlog("run", BROKEN_SCENARIO.name, "--seeds", 1, "--summary", file).exit_code == 3
 
     assert "#### No verdict" in file.read_text()

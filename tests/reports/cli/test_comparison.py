@@ -7,19 +7,21 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from tests.command_line import tornlog
+
 Tornlog = Callable[..., Result]
 RUN = ("run", "sync-flush-power-cut", "clean-shutdown", "--no-corpus")
 
 
 @pytest.fixture(scope="module")
-def before(tornlog: Tornlog, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of four seeds."""
     file = tmp_path_factory.mktemp("before") / "before.json"
     assert tornlog(*RUN, "--seeds", 4, "--json", file).exit_code == 0
     return file
 
 
-def test_the_same_code_runs_the_same_events(tornlog: Tornlog, before: Path) -> None:
+def test_the_same_code_runs_the_same_events(before: Path) -> None:
     result = tornlog(*RUN, "--seeds", 4, "--against", before)
 
     assert result.exit_code == 0
@@ -27,7 +29,7 @@ def test_the_same_code_runs_the_same_events(tornlog: Tornlog, before: Path) -> N
     assert "change" not in result.output
 
 
-def test_other_code_has_a_row_for_each_scenario_that_differs(tornlog: Tornlog, before: Path, tmp_path: Path) -> None:
+def test_other_code_has_a_row_for_each_scenario_that_differs(before: Path, tmp_path: Path) -> None:
     now = tmp_path / "now.json"
     result = tornlog(*RUN, "--seeds", 4, "--mutant", "ack-before-flush", "--against", before, "--json", now)
 
@@ -44,9 +46,7 @@ def test_other_code_has_a_row_for_each_scenario_that_differs(tornlog: Tornlog, b
     assert row == {"name": "sync-flush-power-cut", "change": "breaks less", "before": 4, "now": 0}
 
 
-def test_code_that_differs_without_breaking_a_promise_has_other_events(
-    tornlog: Tornlog, before: Path, tmp_path: Path
-) -> None:
+def test_code_that_differs_without_breaking_a_promise_has_other_events(before: Path, tmp_path: Path) -> None:
     document = json.loads(before.read_text())
     document["scenarios"][0]["digest"] = "0" * 32
     del document["scenarios"][1]
@@ -58,7 +58,7 @@ def test_code_that_differs_without_breaking_a_promise_has_other_events(
     assert "0 of 1 scenario ran the same events" in result.output
 
 
-def test_other_seeds_are_not_compared(tornlog: Tornlog, before: Path) -> None:
+def test_other_seeds_are_not_compared(before: Path) -> None:
     assert "4 seeds before, now 3" in tornlog(*RUN, "--seeds", 3, "--against", before).output
 
 
@@ -66,7 +66,7 @@ def test_other_seeds_are_not_compared(tornlog: Tornlog, before: Path) -> None:
     ("text", "said"),
     [("{", "--against"), ('{"format": "tornlog-shrink/1", "scenarios": []}', "expected tornlog-run/1")],
 )
-def test_another_file_is_refused_before_any_run(text: str, said: str, tornlog: Tornlog, tmp_path: Path) -> None:
+def test_another_file_is_refused_before_any_run(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "before.json").write_text(text)
 
     result = tornlog(*RUN, "--seeds", 1, "--against", tmp_path / "before.json")

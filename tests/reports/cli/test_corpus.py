@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 
 WRITER = """\
 import os
@@ -38,7 +37,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     Path("check.py").write_text(CHECK)
 
     def run(*words: object) -> tuple[dict[str, Any], str]:
-        done = CliRunner().invoke(application(), [words[0], "--json", "found.json", *map(str, words[1:])])
+        done = tornlog(words[0], "--json", "found.json", *map(str, words[1:]))
         assert done.exit_code in (0, 1), done.output
         found = json.loads(Path("found.json").read_text())
         for part in (found, *found.get("scenarios", ())):

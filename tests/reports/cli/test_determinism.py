@@ -1,13 +1,13 @@
 import json
 from collections.abc import Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog, usage_error
 from tornlog.reports.cli import determinism as command
 from tornlog.scenarios.campaigns.determinism import DeterminismReport, DigestDifference, WitnessError, WitnessProcess
 from tornlog.scenarios.campaigns.determinism_witness import SeedStatement
@@ -16,8 +16,7 @@ from tornlog.scenarios.campaigns.interpreters import InterpreterError
 NAME = "crash-in-recovery"
 
 
-def invoke(*arguments: str) -> Any:
-    return CliRunner().invoke(application(), ["run", "--check-determinism", "--processes", "1", *arguments])
+invoke = partial(tornlog, "run", "--check-determinism", "--processes", "1")
 
 
 def run_returning(found: DeterminismReport) -> Any:
@@ -91,6 +90,4 @@ def test_invalid_combinations_of_options_are_usage_errors(arguments: tuple[str, 
 
 
 def test_the_option_processes_requires_the_determinism_check() -> None:
-    result = CliRunner().invoke(application(), ["run", NAME, "--processes", "1"])
-    assert result.exit_code == 2
-    assert "goes with --check-determinism" in result.output
+    assert "goes with --check-determinism" in usage_error("run", NAME, "--processes", "1")

@@ -1,10 +1,10 @@
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.reports.cli import exploring as explore_commands
 from tornlog.sim.errors import ReplayDivergedError
 
@@ -16,8 +16,7 @@ BROKEN = ["segment-rollover-crash", "--disk", "strict-posix", "--mutant", "no-di
 BROKEN_QUICK = ["--messages", "2", "--limit", "6", "--seed", "1"]
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["explore", *arguments], env={"COLUMNS": "100"})
+invoke = partial(tornlog, "explore", columns=100)
 
 
 def test_an_exploration_of_the_unmodified_store_is_reported() -> None:
@@ -65,7 +64,7 @@ def test_an_explored_failure_is_reported_written_and_replayable(tmp_path: Path) 
     assert "broken" in result.stdout
     assert "tornlog replay" in result.stdout
     for failure in document["failures"]:
-        again = CliRunner().invoke(application(), ["replay", failure["file"], "--json", "-"])
+        again = tornlog("replay", failure["file"], "--json", "-")
         assert again.exit_code == 1
         assert json.loads(again.stdout)["same"] is True
 

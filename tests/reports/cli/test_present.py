@@ -5,6 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from tests.fixtures import QUIET_SCENARIO
 from tornlog.faults.simulation.failure_text import print_failure
 from tornlog.reports.cli.mutation_result import MutationResults, mutation_result
 from tornlog.reports.cli.run_result import RunResults, run_result
@@ -17,7 +18,6 @@ from tornlog.scenarios.campaigns.failures.failure_text import failure_text
 from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
 from tornlog.scenarios.campaigns.pairs import OccurredPairs
 from tornlog.scenarios.campaigns.runner import CampaignReach, Tally
-from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.runs.marks import MARKS
 
@@ -40,8 +40,8 @@ def printed_of(result: Result, *, verbose: bool = False) -> StringIO:
     return printed
 
 
-def test_large_numbers_and_long_names_fit_the_table(quiet_scenario: Scenario) -> None:
-    scenario = replace(quiet_scenario, name="consumed-message-durable")
+def test_large_numbers_and_long_names_fit_the_table() -> None:
+    scenario = replace(QUIET_SCENARIO, name="consumed-message-durable")
     tally = Tally(scenario, seeds=1_000_000, crash_points=2_500_000, violations=3)
     tally.injected["torn page"] = 1_234_567
     result = run_result(RunResults("", [tally], 3600.0))
@@ -50,13 +50,13 @@ def test_large_numbers_and_long_names_fit_the_table(quiet_scenario: Scenario) ->
     assert lines_of(printed)[-1].split() == [scenario.name, "1,000,000", "2,500,000", "1,234,567", "3"]
 
 
-def test_injected_faults_are_summarised_and_missing_faults_are_named(quiet_scenario: Scenario) -> None:
+def test_injected_faults_are_summarised_and_missing_faults_are_named() -> None:
     first = Counter({"torn page": 2, "crash before store": 3, "crash": 9, "crash strict-posix": 9})
     second = Counter({"torn page": 5, "crash before sync directory": 1, "crash during store": 1})
     tallies = [
-        Tally(quiet_scenario, injected=first, marks=Counter({"index rolls": 1})),
+        Tally(QUIET_SCENARIO, injected=first, marks=Counter({"index rolls": 1})),
         Tally(
-            quiet_scenario,
+            QUIET_SCENARIO,
             injected=second,
             marks=Counter({"index rolls": 1}),
             pairs=Counter({("batches", "consumers"): 3}),
@@ -65,7 +65,7 @@ def test_injected_faults_are_summarised_and_missing_faults_are_named(quiet_scena
     result = run_result(RunResults("", tallies, 1.0))
     coverage = [block for block in result.blocks if block.title in ("Coverage", "")][1:]
     printed = printed_of(replace(result, blocks=coverage), verbose=True)
-    possible = faults_in([quiet_scenario])
+    possible = faults_in([QUIET_SCENARIO])
     *text, of_pairs = [line.split() for line in lines_of(printed) if line]
     assert text == [
         ["injected", "faults"],
@@ -82,10 +82,10 @@ def test_injected_faults_are_summarised_and_missing_faults_are_named(quiet_scena
     assert of_pairs[:8] == ["pairs", "of", "features", "and", "faults", "that", "never", "met:"]
 
 
-def test_a_run_without_violations_is_reported_in_five_lines(quiet_scenario: Scenario) -> None:
+def test_a_run_without_violations_is_reported_in_five_lines() -> None:
     injected = Counter({"torn page": 2, "page lost": 9, "page kept": 1, "name lost": 1, "crash": 9})
     printed = printed_of(
-        run_result(RunResults("", [Tally(quiet_scenario, seeds=5, crash_points=9, injected=injected)], 1.0))
+        run_result(RunResults("", [Tally(QUIET_SCENARIO, seeds=5, crash_points=9, injected=injected)], 1.0))
     )
 
     assert [line.split()[0] for line in lines_of(printed)] == ["ran", "faults", "never", "marks", "more"]
@@ -93,8 +93,8 @@ def test_a_run_without_violations_is_reported_in_five_lines(quiet_scenario: Scen
     assert lines_of(printed)[1] == "  faults   13 of 4 kinds: page lost 9, torn page 2, page kept 1, ..."
 
 
-def test_a_run_with_violations_has_a_row_for_broken_scenarios_only(quiet_scenario: Scenario) -> None:
-    tallies = [Tally(quiet_scenario, seeds=5), Tally(replace(quiet_scenario, name="broke"), seeds=5, violations=1)]
+def test_a_run_with_violations_has_a_row_for_broken_scenarios_only() -> None:
+    tallies = [Tally(QUIET_SCENARIO, seeds=5), Tally(replace(QUIET_SCENARIO, name="broke"), seeds=5, violations=1)]
     not_run = ("crash-in-recovery", "segment-rollover-crash")
     printed = printed_of(run_result(RunResults("", tallies, 1.0, reach=CampaignReach(4, not_run))))
 

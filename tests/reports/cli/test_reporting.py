@@ -7,13 +7,14 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from tests.command_line import tornlog
 from tornlog.reports.cli.options import command_line, is_option_given
 
 Tornlog = Callable[..., Result]
 NAME = "sync-flush-power-cut"
 
 
-def test_the_json_of_a_run_has_disks_and_their_broken_promises(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_json_of_a_run_has_disks_and_their_broken_promises(tmp_path: Path) -> None:
     options = ("--seeds", 12, "--mutant", "ack-before-flush", "--out", tmp_path, "--json", "-")
     document = json.loads(tornlog("run", NAME, *options).stdout)
     (row,) = document["scenarios"]
@@ -24,23 +25,21 @@ def test_the_json_of_a_run_has_disks_and_their_broken_promises(tornlog: Tornlog,
     assert document["report"] == str(tmp_path / "report.html")
 
 
-def test_without_the_out_option_no_report_is_written(
-    tornlog: Tornlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_out_option_no_report_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "report" not in json.loads(tornlog("run", NAME, "--seeds", 1, "--json", "-").stdout)
     assert tornlog("mutants", "ack-before-flush", "--seeds", 5).exit_code == 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_report_path_is_printed_in_the_line_before_the_verdict(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_report_path_is_printed_in_the_line_before_the_verdict(tmp_path: Path) -> None:
     for arguments in (("run", NAME, "--seeds", 1), ("mutants", "ack-before-flush", "--seeds", 5)):
         out = tmp_path / arguments[0]
         assert tornlog(*arguments, "--out", out).stdout.splitlines()[-2] == str(out / "report.html")
         assert (out / "report.html").is_file()
 
 
-def test_the_failure_that_finds_a_mutant_has_a_timeline(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_failure_that_finds_a_mutant_has_a_timeline(tmp_path: Path) -> None:
     tornlog("mutants", "ack-before-flush", "--seeds", 5, "--out", tmp_path)
     (timeline,) = (tmp_path / "timelines").iterdir()
     (failure,) = (tmp_path / "failures").iterdir()

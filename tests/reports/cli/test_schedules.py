@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from tests.command_line import tornlog
 from tornlog.reports.cli import explore
 
 pytestmark = pytest.mark.slow
@@ -18,14 +19,12 @@ Tornlog = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
-def whole(tornlog: Tornlog) -> dict[str, Any]:
+def whole() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(tornlog("explore", "--schedules", NAME, "--json", "-").stdout)
     return found
 
 
-def test_a_complete_schedule_search_reports_that_all_schedules_were_tried_and_exits_0(
-    tornlog: Tornlog, whole: dict[str, Any]
-) -> None:
+def test_a_complete_schedule_search_reports_that_all_schedules_were_tried_and_exits_0(whole: dict[str, Any]) -> None:
     result = tornlog("explore", "--schedules", NAME)
 
     assert result.exit_code == 0
@@ -35,21 +34,19 @@ def test_a_complete_schedule_search_reports_that_all_schedules_were_tried_and_ex
     assert result.stderr == ""
 
 
-def test_a_schedule_search_without_delays_tries_one_schedule(tornlog: Tornlog) -> None:
+def test_a_schedule_search_without_delays_tries_one_schedule() -> None:
     result = tornlog("explore", "--schedules", NAME, "--delays", 0)
 
     assert result.stdout == "all 1 schedules with ≤ 0 delays: every promise held\n"
 
 
-def test_a_schedule_search_can_be_bounded_by_preemptions(tornlog: Tornlog) -> None:
+def test_a_schedule_search_can_be_bounded_by_preemptions() -> None:
     result = tornlog("explore", "--schedules", NAME, "--preemptions", 0, "--limit", 2)
 
     assert result.stdout.startswith("first 2 of more schedules with ≤ 0 preemptions: every promise held\n")
 
 
-def test_a_schedule_search_that_reaches_its_limit_reports_where_to_continue(
-    tornlog: Tornlog, whole: dict[str, Any]
-) -> None:
+def test_a_schedule_search_that_reaches_its_limit_reports_where_to_continue(whole: dict[str, Any]) -> None:
     begun = tornlog("explore", "--schedules", NAME, "--limit", 5)
     (after,) = re.findall(r"go on with --after '(.*)'\n", begun.stdout)
     rest = tornlog("explore", "--schedules", NAME, "--after", after)
@@ -59,7 +56,7 @@ def test_a_schedule_search_that_reaches_its_limit_reports_where_to_continue(
     assert rest.stdout == f"last {whole['schedules'] - 5} schedules with ≤ 1 delays: every promise held\n"
 
 
-def test_a_schedule_search_can_continue_after_the_default_schedule(tornlog: Tornlog) -> None:
+def test_a_schedule_search_can_continue_after_the_default_schedule() -> None:
     begun = tornlog("explore", "--schedules", NAME, "--limit", 1)
     rest = json.loads(tornlog("explore", "--schedules", NAME, "--after", "", "--limit", 3, "--json", "-").stdout)
 
@@ -67,7 +64,7 @@ def test_a_schedule_search_can_continue_after_the_default_schedule(tornlog: Torn
     assert rest["schedules_by_cost"] == [0, 3]
 
 
-def test_the_stdout_of_a_schedule_search_has_only_json_with_the_documented_keys(tornlog: Tornlog) -> None:
+def test_the_stdout_of_a_schedule_search_has_only_json_with_the_documented_keys() -> None:
     document = json.loads(tornlog("explore", "--schedules", NAME, "--seed", 2, "--limit", 3, "--json", "-").stdout)
 
     documented = (explore.__doc__ or "").partition('"tornlog-schedules/1"')[2]
@@ -80,9 +77,7 @@ def test_the_stdout_of_a_schedule_search_has_only_json_with_the_documented_keys(
     assert not document["is_complete"]
 
 
-def test_a_broken_promise_in_a_schedule_search_exits_1_and_is_reported_and_written(
-    tornlog: Tornlog, tmp_path: Path
-) -> None:
+def test_a_broken_promise_in_a_schedule_search_exits_1_and_is_reported_and_written(tmp_path: Path) -> None:
     file = tmp_path / "found.json"
     result = tornlog("explore", "--schedules", *BROKEN, "--out", tmp_path, "--json", file)
     document = json.loads(file.read_text())
@@ -97,7 +92,7 @@ def test_a_broken_promise_in_a_schedule_search_exits_1_and_is_reported_and_writt
     assert (again.exit_code, json.loads(again.stdout)["same"]) == (1, True)
 
 
-def test_a_schedule_search_can_stop_at_the_first_broken_promise(tornlog: Tornlog) -> None:
+def test_a_schedule_search_can_stop_at_the_first_broken_promise() -> None:
     result = tornlog("explore", "--schedules", *BROKEN, "--stop-at-first")
 
     assert result.exit_code == 1
@@ -117,9 +112,7 @@ def test_a_schedule_search_can_stop_at_the_first_broken_promise(tornlog: Tornlog
         ((), "Missing argument"),
     ],
 )
-def test_invalid_schedule_search_arguments_exit_2_with_an_explanation(
-    tornlog: Tornlog, arguments: tuple[str, ...], message: str
-) -> None:
+def test_invalid_schedule_search_arguments_exit_2_with_an_explanation(arguments: tuple[str, ...], message: str) -> None:
     result = tornlog("explore", "--schedules", *arguments)
 
     assert result.exit_code == 2
@@ -127,7 +120,7 @@ def test_invalid_schedule_search_arguments_exit_2_with_an_explanation(
     assert result.stdout == ""
 
 
-def test_a_schedule_of_another_run_does_not_reproduce(tornlog: Tornlog) -> None:
+def test_a_schedule_of_another_run_does_not_reproduce() -> None:
     result = tornlog("explore", "--schedules", NAME, "--after", "999999:1")
 
     assert result.exit_code == 3

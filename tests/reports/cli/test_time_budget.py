@@ -6,13 +6,14 @@ from pathlib import Path
 
 from typer.testing import Result
 
+from tests.command_line import tornlog
 from tornlog.scenarios.campaigns.failures.failure import Failure
 
 Tornlog = Callable[..., Result]
 BUG = ("run", "segment-rollover-crash", "--mutant", "no-dir-fsync-on-rollover")
 
 
-def test_a_time_budget_without_seeds_prints_the_command_that_repeats_it(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_time_budget_without_seeds_prints_the_command_that_repeats_it(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     result = tornlog("run", "second-start-refused", "--time", "0.05s", "--json", str(file))
     again = re.search(r"again: tornlog (.*--first-seed (\d+))", result.output)
@@ -28,11 +29,11 @@ def test_a_time_budget_without_seeds_prints_the_command_that_repeats_it(tornlog:
     assert json.loads(file.read_text())["scenarios"][0]["digest"] == scenario["digest"]
 
 
-def test_the_first_seed_option_cannot_be_combined_with_seeds(tornlog: Tornlog) -> None:
+def test_the_first_seed_option_cannot_be_combined_with_seeds() -> None:
     assert tornlog("run", "second-start-refused", "--seeds", "3", "--first-seed", "1").exit_code == 2
 
 
-def test_a_stored_failure_is_replayed_before_any_seed(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_stored_failure_is_replayed_before_any_seed(tmp_path: Path) -> None:
     assert tornlog(*BUG, "--seeds", "50", "--out", str(tmp_path)).exit_code == 1
     kept = sorted((tmp_path / "failures").glob("*.json"))
     assert kept
@@ -41,7 +42,7 @@ def test_a_stored_failure_is_replayed_before_any_seed(tornlog: Tornlog, tmp_path
     assert all(f"{path}: still breaks" in result.output for path in kept)
 
 
-def test_a_stored_failure_of_a_fixed_bug_is_reported_without_a_violation(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_stored_failure_of_a_fixed_bug_is_reported_without_a_violation(tmp_path: Path) -> None:
     tornlog(*BUG, "--seeds", "50", "--out", str(tmp_path))
     (path, *_) = (tmp_path / "failures").glob("*.json")
     path.write_text(replace(Failure.from_json(path.read_text()), mutant=None).to_json())
@@ -50,7 +51,7 @@ def test_a_stored_failure_of_a_fixed_bug_is_reported_without_a_violation(tornlog
     assert f"{path}: no longer breaks" in result.output
 
 
-def test_the_error_for_an_invalid_failure_file_names_the_file(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_failure_file_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "failures").mkdir()
     (tmp_path / "failures" / "odd.json").write_text("{")
     result = tornlog("run", "second-start-refused", "--time", "0.000001s", "--out", str(tmp_path))

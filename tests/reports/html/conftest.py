@@ -1,16 +1,11 @@
 """Page fixtures: directories written by commands, and failures and tallies for pages."""
 
-from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
@@ -19,56 +14,15 @@ SEVERAL_WAYS = "born-time-in-seconds"
 """A bug that breaks several promises within a few seeds."""
 
 
-class Outline(HTMLParser):
-    """Parser for the parts of a page that can be checked without a browser."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.anchors: list[str] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        named = dict(attrs)
-        self.tags.append(tag)
-        if tag == "a":
-            self.links.append(named["href"] or "")
-        if named.get("id"):
-            self.anchors.append(named["id"] or "")
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 @pytest.fixture(scope="session")
-def outline() -> Callable[[str], Outline]:
-    return Outline
-
-
-@pytest.fixture(scope="session")
-def tornlog() -> Callable[..., Result]:
-    """Run the command line; errors other than exits propagate."""
-
-    def run(*arguments: object) -> Result:
-        result = CliRunner().invoke(application(), [str(argument) for argument in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def held(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("held")
     assert tornlog("run", "--seeds", 1, "--out", out).exit_code == 0
     return out
 
 
 @pytest.fixture(scope="session")
-def broken(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output directory of a run that broke several promises, with its JSON in `run.json`."""
     out = tmp_path_factory.mktemp("broken")
     options = ("--seeds", 20, "--mutant", SEVERAL_WAYS, "--out", out, "--json", out / "run.json")
@@ -77,7 +31,7 @@ def broken(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session")
-def mutant_result(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def mutant_result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output directory of a run of four mutants, of which the seeds find three."""
     out = tmp_path_factory.mktemp("hunted")
     ids = ("ack-before-flush", "bad-length-trusted", SEVERAL_WAYS, "stale-tail-after-truncate")
@@ -86,7 +40,7 @@ def mutant_result(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture(scope="session")
-def swept(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("swept") / "sweep"
     options = ("--scenario", NAME, "--scenario", "clean-shutdown", "--mutant", "ack-before-flush")
     assert (
@@ -97,7 +51,7 @@ def swept(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="session")
-def swept_clean(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def swept_clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("swept-clean") / "sweep"
     options = ("--scenario", NAME, "--scenario", "async-flush-prefix", "--master", "in-process")
     assert tornlog("sweep", "--seeds", 12, *options, "--out", out).exit_code == 0
@@ -105,7 +59,7 @@ def swept_clean(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture(scope="session")
-def probed(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def probed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("probed")
     program, check = out / "program.py", out / "check.py"
     program.write_text('import os\nopen("new", "w").write("one")\nos.rename("new", "value")\nprint("one")\n')
@@ -120,11 +74,3 @@ def failure() -> Failure:
     found = run_seed(SCENARIOS[NAME], 0, mutant="ack-before-flush").failure
     assert found is not None
     return found
-
-
-@pytest.fixture
-def tally_of() -> Callable[..., Tally]:
-    def tally_of(seeds: int = 2, **options: Any) -> Tally:
-        return run_batches([Batch(SCENARIOS[NAME], 0, seeds, **options)])[NAME]
-
-    return tally_of

@@ -1,6 +1,5 @@
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.reports.html.outline import Outline
 from tornlog.faults.kinds import FAULTS
 from tornlog.reports.cli import reporting
 from tornlog.reports.cli.reporting import FailureLinks, write_timelines
@@ -15,7 +15,7 @@ from tornlog.reports.cli.run_result import RunResults, failures_by_kind_in_turn,
 from tornlog.reports.html.render import render_page
 from tornlog.scenarios.campaigns.blame import Cause, ViolationKind, broken_promises
 from tornlog.scenarios.campaigns.failures.failure import Failure
-from tornlog.scenarios.campaigns.runner import Tally
+from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.mutants.versions import VERSIONS
@@ -25,8 +25,9 @@ from tornlog.scenarios.oracle.invariants import INVARIANTS
 NAME = "sync-flush-power-cut"
 EVIL = '</pre><script>alert(1)</script><img src=x onerror=alert(2)>"\x1b[31m\ud800'
 
-Outlined = Callable[[str], Any]
-Tallied = Callable[..., Tally]
+
+def tally_of(seeds: int = 2, **options: Any) -> Tally:
+    return run_batches([Batch(SCENARIOS[NAME], 0, seeds, **options)])[NAME]
 
 
 def page_in(directory: Path) -> str:
@@ -46,9 +47,9 @@ def run_page(results: RunResults) -> str:
 # Runs
 
 
-def test_the_page_of_a_run_without_violations_starts_with_the_verdict(held: Path, outline: Outlined) -> None:
+def test_the_page_of_a_run_without_violations_starts_with_the_verdict(held: Path) -> None:
     html = page_in(held)
-    page = outline(html)
+    page = Outline(html)
     assert '<div class="verdict held">' in html
     assert re.search(r"<h1>.*Every promise held</h1>", html)
     assert f"tornlog run --seeds 1 --out {held}" in page.text
@@ -62,11 +63,11 @@ def test_the_page_of_a_run_without_violations_starts_with_the_verdict(held: Path
         assert name in page.text
 
 
-def test_the_page_of_a_run_with_violations_counts_them(broken: Path, outline: Outlined) -> None:
+def test_the_page_of_a_run_with_violations_counts_them(broken: Path) -> None:
     html = page_in(broken)
     rows = json.loads((broken / "run.json").read_text())["scenarios"]
     violated = sum(row["violations"] for row in rows)
-    heading = outline(re.findall(r"<h1>.*</h1>", html)[0]).text
+    heading = Outline(re.findall(r"<h1>.*</h1>", html)[0]).text
     names = {cell["invariant"] for row in rows for cell in row["broken"]}
     assert len(names) > 1
     assert '<div class="verdict broken">' in html
@@ -75,7 +76,7 @@ def test_the_page_of_a_run_with_violations_counts_them(broken: Path, outline: Ou
     assert "with the bug born-time-in-seconds" in html
 
 
-def test_the_promise_table_shows_which_promise_broke_on_which_disk(broken: Path, outline: Outlined) -> None:
+def test_the_promise_table_shows_which_promise_broke_on_which_disk(broken: Path) -> None:
     html = page_in(broken)
     rows = json.loads((broken / "run.json").read_text())["scenarios"]
     expected: dict[tuple[str, str], int] = {}
@@ -105,9 +106,9 @@ def test_the_promise_table_shows_which_promise_broke_on_which_disk(broken: Path,
     assert found == expected
 
 
-def test_every_link_of_a_run_report_has_a_target(held: Path, broken: Path, outline: Outlined) -> None:
+def test_every_link_of_a_run_report_has_a_target(held: Path, broken: Path) -> None:
     for directory in (held, broken):
-        page = outline(page_in(directory))
+        page = Outline(page_in(directory))
         assert page.links
         assert len(page.anchors) == len(set(page.anchors))
         for link in page.links:
@@ -117,9 +118,9 @@ def test_every_link_of_a_run_report_has_a_target(held: Path, broken: Path, outli
                 assert (directory / unquote(link)).is_file(), link
 
 
-def test_each_failure_has_its_events_and_a_replay_command(broken: Path, outline: Outlined) -> None:
+def test_each_failure_has_its_events_and_a_replay_command(broken: Path) -> None:
     html = page_in(broken)
-    page = outline(html)
+    page = Outline(html)
     paths = sorted((broken / "failures").iterdir())
     assert len(paths) > 1
     for path in paths:
@@ -133,12 +134,10 @@ def test_each_failure_has_its_events_and_a_replay_command(broken: Path, outline:
         assert failure.scenario in (broken / "timelines" / f"{failure.signature}.html").read_text("utf-8")
 
 
-def test_a_violation_is_shown_with_its_file_offset_and_values(
-    tally_of: Tallied, failure: Failure, outline: Outlined
-) -> None:
+def test_a_violation_is_shown_with_its_file_offset_and_values(failure: Failure) -> None:
     violation = Violation("DUR", "gone", "commitlog", 4096, "record", "m0.1.0", "no record")
     original = replace(failure.original, violations=[violation] * 5)
-    page = outline(run_page(results_of(replace(failure, original=original), tally_of())))
+    page = Outline(run_page(results_of(replace(failure, original=original), tally_of())))
     for text in ("commitlog @ log offset 4096", "m0.1.0", "no record", "and 2 more like it"):
         assert text in page.text
 
@@ -146,7 +145,7 @@ def test_a_violation_is_shown_with_its_file_offset_and_values(
 # Unusual runs
 
 
-def test_texts_of_a_run_are_html_escaped(tally_of: Tallied, failure: Failure, outline: Outlined) -> None:
+def test_texts_of_a_run_are_html_escaped(failure: Failure) -> None:
     violation = Violation("STATUS", EVIL, EVIL, 1, EVIL, EVIL, EVIL)
     original = replace(failure.original, violations=[violation], story=[EVIL])
     evil = replace(failure, scenario=EVIL, claim=EVIL, original=original)
@@ -158,27 +157,27 @@ def test_texts_of_a_run_are_html_escaped(tally_of: Tallied, failure: Failure, ou
     left = {evil.signature: FailureLinks(evil, EVIL, EVIL, EVIL, EVIL)}
     results = RunResults(EVIL, [tally], 1.0, [row], EVIL, None, {"faults": [EVIL]}, left)
     html = run_page(results)
-    page = outline(html)
+    page = Outline(html)
     assert not {"script", "img"} & set(page.tags)
     assert page.text.count("<script>alert(1)</script>") > 10
     assert html.encode("utf-8").isascii() is False
     assert "\x1b" not in html
 
 
-def test_seeds_without_a_verdict_do_not_count_as_passed(tally_of: Tallied, outline: Outlined) -> None:
+def test_seeds_without_a_verdict_do_not_count_as_passed() -> None:
     tally = tally_of()
     tally.errors.append("Traceback: it broke")
     tally.nondeterministic.append("x --seed 1: two digests")
     html = run_page(RunResults("tornlog run", [tally], 1.0))
     assert '<div class="verdict broken">' in html
     assert "2 seeds without a verdict" in html
-    page = outline(html)
+    page = Outline(html)
     assert "Traceback: it broke" in page.text
     assert "two digests" in page.text
     assert "1 not deterministic, 1 failed in the harness" in page.text
 
 
-def test_missing_required_coverage_prevents_a_passing_verdict(tally_of: Tallied) -> None:
+def test_missing_required_coverage_prevents_a_passing_verdict() -> None:
     html = run_page(RunResults("tornlog run", [tally_of()], 1.0, never={"faults": ["bit rot"], "marks": []}))
     assert '<div class="verdict broken">' in html
     assert "faults that never occurred: bit rot" in html
@@ -191,16 +190,14 @@ def test_a_run_without_seeds_has_no_passing_verdict() -> None:
     assert '<div class="verdict held">' not in html
 
 
-def test_a_version_is_shown_with_its_bugs_and_the_promises_they_broke(
-    tally_of: Tallied, failure: Failure, outline: Outlined
-) -> None:
+def test_a_version_is_shown_with_its_bugs_and_the_promises_they_broke(failure: Failure) -> None:
     version = VERSIONS["rocketmq-4.9.8"]
     results = results_of(failure, tally_of(), mutant=version.id, version=version)
     (row,) = results.broken
     caused = replace(row, causes=(Cause("ack-before-flush", 3, 2, 1),))
     tally = results.tallies[0]
     tally.violations = 1
-    page = outline(run_page(replace(results, broken=[caused])))
+    page = Outline(run_page(replace(results, broken=[caused])))
     assert "rocketmq-4.9.8 breaks STATUS in 1 of 2 seeds" in page.text
     assert "ack-before-flush: without it 2 of 3 hold, alone it breaks 1" in page.text
     for fact in version.facts:
@@ -216,7 +213,7 @@ def test_faults_that_were_never_injected_are_in_a_collapsed_list(held: Path) -> 
 
 
 def test_the_number_of_timelines_is_limited_and_endless_runs_have_none(
-    failure: Failure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outline: Outlined, tally_of: Tallied
+    failure: Failure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporting, "TIMELINES_MAX", 2)
     endless = replace(failure, scenario="endless", original=replace(failure.original, steps=400_000))
@@ -231,7 +228,7 @@ def test_the_number_of_timelines_is_limited_and_endless_runs_have_none(
     html = run_page(RunResults("tornlog run", [tally_of()], 1.0, rows, failures=left))
     drawn = sorted(path.name for path in (tmp_path / "timelines").iterdir())
     assert drawn == ["s0-status-answer.html", "s1-status-answer.html"]
-    page = outline(html)
+    page = Outline(html)
     assert len([link for link in page.links if link.startswith("timelines/")]) == 2
     assert page.text.count("for a timeline add --timeline FILE to the command") == 2
 
@@ -267,22 +264,22 @@ def test_a_run_report_requests_no_data_from_the_network(
         assert "default-src 'none'" in html
 
 
-def test_a_run_report_and_the_run_tallies_have_the_same_counts(tally_of: Tallied, outline: Outlined) -> None:
+def test_a_run_report_and_the_run_tallies_have_the_same_counts() -> None:
     tally = tally_of(4, mutant="ack-before-flush")
     rows = broken_promises([tally])
     left = {one.signature: FailureLinks(one, "again", one.signature) for one in tally.failures}
-    page = outline(run_page(RunResults("tornlog run", [tally], 1.0, rows, "ack-before-flush", failures=left)))
+    page = Outline(run_page(RunResults("tornlog run", [tally], 1.0, rows, "ack-before-flush", failures=left)))
     assert f"STATUS broken in {tally.violations} of 4 seeds" in page.text
     assert f"{tally.violations} times in 1 scenario" in page.text
 
 
-def test_a_promise_that_no_run_tried_has_no_tick(tally_of: Tallied, outline: Outlined) -> None:
+def test_a_promise_that_no_run_tried_has_no_tick() -> None:
     tally = tally_of()
     tally.judged["xfs"] = 14
     tally.tried["STATUS", "xfs"] = 14
     tally.tried["DUR", "xfs"] = 2
     row = re.compile(r'<tr><th scope="row">(DUR|VIS)<small>.*?</tr>')
-    cells = {match[1]: outline(match[0]).text for match in row.finditer(run_page(RunResults("", [tally], 1.0)))}
+    cells = {match[1]: Outline(match[0]).text for match in row.finditer(run_page(RunResults("", [tally], 1.0)))}
     assert "kept in 2 seeds" in cells["DUR"]
     assert "not tried" in cells["VIS"]
     assert "kept" not in cells["VIS"]

@@ -1,12 +1,11 @@
 """Annotations: one line per failure, which GitHub shows at the line of code."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import Result as Done
 
+from tests.command_line import tornlog
 from tornlog.faults.simulation.failure_text import FailureText, LineKind, TextLine
 from tornlog.reports.results.annotations import annotation_lines
 from tornlog.reports.results.model import FailureGroup, Failures, On, Result, Tone, Verdict
@@ -79,7 +78,7 @@ def test_the_annotated_line_of_the_store_made_the_lost_change_or_is_the_last_one
 
 
 def test_a_run_with_a_summary_annotates_the_line_of_the_store_in_jobs_of_github(
-    tornlog: Callable[..., Done], source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("run", "sync-flush-power-cut", "--seeds", 4, "--mutant", "ack-before-flush", "--summary", tmp_path / "s")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(source))

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures import QUIET_SCENARIO
 from tornlog.reports.cli.run_result import RunResults, run_result
 from tornlog.reports.html.render import render_page
 from tornlog.reports.pipeline.sweep.rows import SCHEMA
@@ -9,7 +10,6 @@ from tornlog.reports.results.junit import write_junit
 from tornlog.reports.results.markdown import append_summary
 from tornlog.reports.results.terminal import print_result
 from tornlog.scenarios.campaigns.runner import Tally
-from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.runs.outcome import COUNTED, CounterField, RunCounts
 
 TIMES = 1_234_567
@@ -17,9 +17,9 @@ TIMES = 1_234_567
 
 @pytest.mark.parametrize("count", COUNTED, ids=lambda count: count.name)
 def test_every_output_format_shows_each_count(
-    count: CounterField, quiet_scenario: Scenario, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    count: CounterField, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tally = Tally(quiet_scenario, seeds=1)
+    tally = Tally(QUIET_SCENARIO, seeds=1)
     tally.add_counts(RunCounts(**{count.name: TIMES}))
     result = run_result(RunResults("tornlog run", [tally], 1.0))
     junit, summary = tmp_path / "junit.xml", tmp_path / "summary.md"

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_SCENARIO
 from tornlog.scenarios.campaigns import blame
 from tornlog.scenarios.campaigns.blame import (
     FAILURES_TRIED,
@@ -43,9 +44,9 @@ def tallies_of(scenarios: list[Scenario], seeds: int) -> list[Tally]:
 
 
 @pytest.fixture(scope="module")
-def rows(quiet_scenario: Scenario) -> dict[str, ViolationKind]:
+def rows() -> dict[str, ViolationKind]:
     """Return the promises that two planted bugs break, by the field in which the violation occurs."""
-    tallies = tallies_of([quiet_scenario, narrowed_scenario(UNSYNCED)], 12)
+    tallies = tallies_of([QUIET_SCENARIO, narrowed_scenario(UNSYNCED)], 12)
     found = [with_causes(row, TWO) for row in broken_promises(tallies)]
     return {row.promise: row for row in found}
 
@@ -59,8 +60,8 @@ def test_each_of_two_planted_bugs_is_the_cause_of_its_violations(rows: dict[str,
         assert rows[promise].clean == 0
 
 
-def test_rows_count_violations_per_scenario_most_frequent_first(quiet_scenario: Scenario) -> None:
-    tallies = tallies_of([quiet_scenario, narrowed_scenario(UNSYNCED)], 12)
+def test_rows_count_violations_per_scenario_most_frequent_first() -> None:
+    tallies = tallies_of([QUIET_SCENARIO, narrowed_scenario(UNSYNCED)], 12)
     found = broken_promises(tallies)
 
     assert [row.times for row in found] == sorted((row.times for row in found), reverse=True)
@@ -80,8 +81,8 @@ def test_failures_alternate_between_scenarios(failure: Failure) -> None:
     assert [(one.scenario, one.seed) for one in order] == [("b", 1), ("a", 2), ("b", 3), ("a", 9), ("b", 8)]
 
 
-def test_a_tally_keeps_the_first_failure_of_each_signature(quiet_scenario: Scenario) -> None:
-    tally = run_batches([Batch(quiet_scenario, 0, 30, mutant="ack-before-flush")])["quiet"]
+def test_a_tally_keeps_the_first_failure_of_each_signature() -> None:
+    tally = run_batches([Batch(QUIET_SCENARIO, 0, 30, mutant="ack-before-flush")])["quiet"]
     assert sum(tally.signatures.values()) == tally.violations == 30
     assert set(tally.signatures) == {failure.violations[0].signature for failure in tally.failures}
 
@@ -133,7 +134,7 @@ def test_an_endless_run_does_not_make_a_bug_the_cause(row: ViolationKind, monkey
     assert blame._has_violation(row.first.original.record, MEMBERS[0], "status-answer")
 
 
-def test_causes_do_not_depend_on_the_number_of_processes(quiet_scenario: Scenario) -> None:
+def test_causes_do_not_depend_on_the_number_of_processes() -> None:
     scenario = narrowed_scenario(MUTANTS["zero-length-trailing-file"])
     tallies = run_batches([Batch(scenario, 0, 12, mutant=VERSION)]).values()
     found = broken_promises(tallies)[:2]

@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from tests.fixtures import BROKEN_SCENARIO, QUIET_SCENARIO
 from tornlog.scenarios.campaigns.runner import BATCH_SEEDS, FAILURES_KEPT_MAX, Batch, Tally, batches_of, run_batches
 from tornlog.scenarios.campaigns.seeds import SeedResult
 from tornlog.scenarios.claims.catalogue import SCENARIOS
@@ -94,11 +95,11 @@ def test_two_processes_give_the_same_totals_as_one() -> None:
     assert totals_of(run_batches(batches(), jobs=2)) == totals_of(run_batches(batches(), jobs=1))
 
 
-def test_a_digest_depends_on_the_order_of_seeds_and_ends_at_the_first_missing_seed(quiet_scenario: Scenario) -> None:
+def test_a_digest_depends_on_the_order_of_seeds_and_ends_at_the_first_missing_seed() -> None:
     results = [SeedResult("quiet", seed, "held", digest=f"{seed:032x}") for seed in range(4)]
 
     def tally_of(*seeds: int) -> Tally:
-        tally = Tally(quiet_scenario)
+        tally = Tally(QUIET_SCENARIO)
         for seed in seeds:
             tally.add(results[seed])
         return tally
@@ -107,17 +108,17 @@ def test_a_digest_depends_on_the_order_of_seeds_and_ends_at_the_first_missing_se
     assert (tally_of(0, 1, 3).seeds, tally_of(0, 1, 3).digest) == (3, tally_of(0, 1).digest)
 
 
-def test_a_deadline_ends_a_run_without_a_last_seed(quiet_scenario: Scenario) -> None:
-    tallies = run_batches(batches_of([quiet_scenario], None), seconds=0.05)
+def test_a_deadline_ends_a_run_without_a_last_seed() -> None:
+    tallies = run_batches(batches_of([QUIET_SCENARIO], None), seconds=0.05)
     seeds = tallies["quiet"].seeds
     assert seeds > 0
     assert seeds in (1, 2, 4, 8, 16) or seeds % BATCH_SEEDS == 32 % BATCH_SEEDS, "what is begun is finished"
 
 
-def test_progress_is_reported_batch_by_batch(quiet_scenario: Scenario) -> None:
+def test_progress_is_reported_batch_by_batch() -> None:
     told: list[tuple[int, int]] = []
     run_batches(
-        batches_of([quiet_scenario], range(BATCH_SEEDS + 2)),
+        batches_of([QUIET_SCENARIO], range(BATCH_SEEDS + 2)),
         on_progress=lambda tally, more: told.append((tally.seeds, more)),
     )
     assert told == [(1, 1), (2, 1), (4, 2), (8, 4), (16, 8), (BATCH_SEEDS + 2, 11)]
@@ -134,23 +135,23 @@ def test_verdicts_are_counted_by_disk_and_violations_by_disk_and_invariant() -> 
         assert seeds == len(of_disk) <= tally.judged[disk]
 
 
-def test_a_harness_error_is_named_and_no_disk_counts_it(broken_scenario: Scenario, quiet_scenario: Scenario) -> None:
-    tallies = run_batches([Batch(broken_scenario, 5, 3), Batch(quiet_scenario, 5, 3)])
+def test_a_harness_error_is_named_and_no_disk_counts_it() -> None:
+    tallies = run_batches([Batch(BROKEN_SCENARIO, 5, 3), Batch(QUIET_SCENARIO, 5, 3)])
     broken = tallies["broken"]
     assert (broken.seeds, broken.judged, broken.broken) == (3, {}, {})
     assert [error.partition(":")[0] for error in broken.errors] == [f"broken --seed {seed}" for seed in (5, 6, 7)]
     assert tallies["quiet"].errors == []
 
 
-def test_nondeterministic_seeds_are_counted_and_named(impatient_producers: None, quiet_scenario: Scenario) -> None:
-    tally = run_batches([Batch(quiet_scenario, 1, 2, check_determinism=True)])["quiet"]
+def test_nondeterministic_seeds_are_counted_and_named(impatient_producers: None) -> None:
+    tally = run_batches([Batch(QUIET_SCENARIO, 1, 2, check_determinism=True)])["quiet"]
     assert [text.partition(":")[0] for text in tally.nondeterministic] == ["quiet --seed 1", "quiet --seed 2"]
     assert tally.violations == 0
 
 
-def test_all_failures_are_counted_but_only_some_are_kept(quiet_scenario: Scenario) -> None:
+def test_all_failures_are_counted_but_only_some_are_kept() -> None:
     seeds = FAILURES_KEPT_MAX + 5
-    tally = run_batches([Batch(quiet_scenario, 0, seeds, mutant="ack-before-flush")])["quiet"]
+    tally = run_batches([Batch(QUIET_SCENARIO, 0, seeds, mutant="ack-before-flush")])["quiet"]
     assert tally.violations == seeds
     assert [failure.seed for failure in tally.failures] == list(range(FAILURES_KEPT_MAX))
 

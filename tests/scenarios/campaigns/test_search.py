@@ -1,8 +1,8 @@
 import pytest
 
+from tests.fixtures import QUIET
 from tornlog.scenarios.campaigns.failures.replay import replay
 from tornlog.scenarios.campaigns.search import SearchResult, search_schedules
-from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.sim.errors import ReplayDivergedError
@@ -13,9 +13,9 @@ RACE = "group-commit-swap-race"
 
 
 @pytest.fixture(scope="module")
-def tiny_scenario(quiet: Ranges) -> Scenario:
+def tiny_scenario() -> Scenario:
     """Two producers put one message each under group commit, and the store stops."""
-    ranges = quiet.replace(
+    ranges = QUIET.replace(
         messages_each=(1,),
         messages={"body_bytes_max": (0,), "equal_sizes": (False,)},
         commit_log_bytes=(4096,),

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.fixtures import BROKEN_SCENARIO, QUIET_SCENARIO
 from tornlog.faults.simulation.simulation import Crash, Simulation
 from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
@@ -17,8 +18,8 @@ from tornlog.store.formats.messages import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
 
 
-def test_a_passing_seed_reports_its_counts(quiet_scenario: Scenario) -> None:
-    result = run_seed(quiet_scenario, 7)
+def test_a_passing_seed_reports_its_counts() -> None:
+    result = run_seed(QUIET_SCENARIO, 7)
     assert (result.scenario, result.seed, result.outcome) == ("quiet", 7, "held")
     assert result.messages == 2 * 6 + 2 * 2
     assert result.steps > 0
@@ -29,11 +30,11 @@ def test_a_passing_seed_reports_its_counts(quiet_scenario: Scenario) -> None:
     assert result.error == ""
 
 
-def test_a_seed_can_be_run_under_another_schedule(quiet_scenario: Scenario) -> None:
-    default = run_seed(quiet_scenario, 7, policy=ReplayPolicy())
+def test_a_seed_can_be_run_under_another_schedule() -> None:
+    default = run_seed(QUIET_SCENARIO, 7, policy=ReplayPolicy())
     assert default.outcome == "held"
-    assert default.digest == run_seed(quiet_scenario, 7, policy=ReplayPolicy()).digest
-    assert default.digest != run_seed(quiet_scenario, 7).digest
+    assert default.digest == run_seed(QUIET_SCENARIO, 7, policy=ReplayPolicy()).digest
+    assert default.digest != run_seed(QUIET_SCENARIO, 7).digest
 
 
 def test_a_seed_that_breaks_a_promise_has_a_failure() -> None:
@@ -51,10 +52,10 @@ def test_a_seed_that_breaks_a_promise_has_a_failure() -> None:
     assert failure.shrunk is None
 
 
-def test_a_mutant_is_removed_after_its_seed(quiet_scenario: Scenario) -> None:
-    before = run_seed(quiet_scenario, 1)
-    assert run_seed(quiet_scenario, 1, mutant="ack-before-flush").outcome == "violated"
-    after = run_seed(quiet_scenario, 1)
+def test_a_mutant_is_removed_after_its_seed() -> None:
+    before = run_seed(QUIET_SCENARIO, 1)
+    assert run_seed(QUIET_SCENARIO, 1, mutant="ack-before-flush").outcome == "violated"
+    after = run_seed(QUIET_SCENARIO, 1)
     assert (after.outcome, after.digest) == ("held", before.digest)
 
 
@@ -69,15 +70,13 @@ def test_the_run_depends_on_seed_scenario_and_ranges() -> None:
     assert len(set(digests)) == 4
 
 
-def test_a_deterministic_seed_passes_the_determinism_check(quiet_scenario: Scenario) -> None:
-    once, twice = run_seed(quiet_scenario, 3), run_seed(quiet_scenario, 3, check_determinism=True)
+def test_a_deterministic_seed_passes_the_determinism_check() -> None:
+    once, twice = run_seed(QUIET_SCENARIO, 3), run_seed(QUIET_SCENARIO, 3, check_determinism=True)
     assert (twice.outcome, twice.digest, twice.error) == ("held", once.digest, "")
 
 
-def test_a_run_that_depends_on_earlier_runs_is_nondeterministic(
-    impatient_producers: None, quiet_scenario: Scenario
-) -> None:
-    result = run_seed(quiet_scenario, 3, check_determinism=True)
+def test_a_run_that_depends_on_earlier_runs_is_nondeterministic(impatient_producers: None) -> None:
+    result = run_seed(QUIET_SCENARIO, 3, check_determinism=True)
     assert result.outcome == "nondeterministic"
     assert result.digest in result.error
     assert result.failure is None
@@ -99,16 +98,14 @@ def test_a_run_that_its_record_does_not_reproduce_is_nondeterministic(monkeypatc
     assert run_seed(scenario, 0, check_determinism=True).outcome == "held"
 
 
-def test_a_harness_error_is_returned_as_the_result_of_its_seed(
-    broken_scenario: Scenario, quiet_scenario: Scenario
-) -> None:
-    result = run_seed(broken_scenario, 1)
+def test_a_harness_error_is_returned_as_the_result_of_its_seed() -> None:
+    result = run_seed(BROKEN_SCENARIO, 1)
     assert (result.outcome, result.digest) == ("harness-error", "")
     assert "draw_plan" in result.error, "the traceback"
-    assert "KeyError: 'no-such-bug'" in run_seed(quiet_scenario, 1, mutant="no-such-bug").error
+    assert "KeyError: 'no-such-bug'" in run_seed(QUIET_SCENARIO, 1, mutant="no-such-bug").error
 
 
-def test_a_call_of_the_real_clock_is_a_harness_error(monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario) -> None:
+def test_a_call_of_the_real_clock_is_a_harness_error(monkeypatch: pytest.MonkeyPatch) -> None:
     put_message = MessageStore.put_message
 
     def put_and_look_at_the_clock(self: MessageStore, message: Message) -> PutMessageResult:
@@ -116,7 +113,7 @@ def test_a_call_of_the_real_clock_is_a_harness_error(monkeypatch: pytest.MonkeyP
         return put_message(self, message)
 
     monkeypatch.setattr(MessageStore, "put_message", put_and_look_at_the_clock)
-    result = run_seed(quiet_scenario, 1)
+    result = run_seed(QUIET_SCENARIO, 1)
     assert result.outcome == "harness-error"
     assert "simulated code called time.time" in result.error
 

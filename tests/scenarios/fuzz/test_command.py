@@ -1,11 +1,11 @@
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog, usage_error
 from tornlog.reports.cli import fuzzing as command
 from tornlog.scenarios.fuzz.coverage import is_installed
 from tornlog.scenarios.fuzz.targets import TARGETS
@@ -13,8 +13,7 @@ from tornlog.scenarios.fuzz.targets import TARGETS
 PLANTED = ("commitlog", "--mutant", "record-crc-unchecked", "--inputs", "200")
 
 
-def run_fuzz(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["fuzz", *arguments])
+run_fuzz = partial(tornlog, "fuzz")
 
 
 def result_of(*arguments: str) -> tuple[int, Any]:
@@ -132,10 +131,7 @@ def test_a_corpus_is_saved_reused_and_replayed(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_arguments_are_usage_errors(arguments: tuple[str, ...], reason: str) -> None:
-    result = run_fuzz(*arguments)
-
-    assert result.exit_code == 2
-    assert reason in " ".join(result.stderr.split())
+    assert reason in usage_error(*arguments, run=run_fuzz)
 
 
 def test_a_file_that_is_not_a_finding_is_a_usage_error(tmp_path: Path) -> None:
@@ -154,10 +150,7 @@ def test_a_file_that_is_not_a_finding_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_without_atheris_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "is_installed", lambda: False)
-    result = run_fuzz("checkpoint", "--engine", "atheris")
-
-    assert result.exit_code == 2
-    assert "pip install '.[fuzz]'" in " ".join(result.stderr.split())
+    assert "pip install '.[fuzz]'" in usage_error("checkpoint", "--engine", "atheris", run=run_fuzz)
 
 
 @pytest.mark.slow

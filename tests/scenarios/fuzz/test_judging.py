@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.scenarios.fuzz.fuzzed import MadeTarget
 from tornlog.scenarios.fuzz.engine import HANGS_MAX, Fuzzer
 from tornlog.scenarios.fuzz.judging import (
     ADDRESS_SPACE_BYTES,
@@ -59,11 +60,9 @@ def break_a_promise(raw: bytes) -> InputOutcome:
         (break_a_promise, "lost"),
     ],
 )
-def test_each_kind_of_violation_has_its_own_signature(
-    check: Callable[[bytes], InputOutcome], signature: str, made: Make
-) -> None:
+def test_each_kind_of_violation_has_its_own_signature(check: Callable[[bytes], InputOutcome], signature: str) -> None:
     with address_space_limited():
-        judged = judge_within_limits(made(check), b"a")
+        judged = judge_within_limits(MadeTarget(check), b"a")
 
     assert isinstance(judged, FuzzViolation)
     assert judged.signature.startswith(signature)
@@ -71,8 +70,10 @@ def test_each_kind_of_violation_has_its_own_signature(
     assert judged.found
 
 
-def test_an_accepted_input_has_an_outcome(made: Make) -> None:
-    assert judge_input(made(accept), b"a") == judge_within_limits(made(accept), b"a") == InputOutcome(True, "")
+def test_an_accepted_input_has_an_outcome() -> None:
+    assert (
+        judge_input(MadeTarget(accept), b"a") == judge_within_limits(MadeTarget(accept), b"a") == InputOutcome(True, "")
+    )
 
 
 def test_exceeding_the_memory_limit_is_a_violation() -> None:
@@ -100,14 +101,14 @@ def test_an_error_that_lacks_file_offset_field_or_values_is_a_violation(error: C
     assert field_in_error(CorruptFileError("f", 10, "x", "y", "z"), "f", 10) == "x"
 
 
-def test_after_a_hanging_input_later_inputs_are_judged(made: Make) -> None:
+def test_after_a_hanging_input_later_inputs_are_judged() -> None:
     seen: list[bytes] = []
 
     def check(raw: bytes) -> InputOutcome:
         seen.append(raw)
         return loop(raw) if raw == b"h" else InputOutcome(True, "")
 
-    fuzzer = Fuzzer(made(check), 0)
+    fuzzer = Fuzzer(MadeTarget(check), 0)
     fuzzer.judge_inputs([b"a", b"h", b"b"])
 
     assert {signature: found.raw for signature, found in fuzzer.tally.found.items()} == {"hang": b"h"}
@@ -116,21 +117,21 @@ def test_after_a_hanging_input_later_inputs_are_judged(made: Make) -> None:
     assert fuzzer.tally.inputs == 3
 
 
-def test_a_fuzz_run_ends_after_several_hanging_inputs(made: Make) -> None:
-    fuzzer = Fuzzer(made(loop), 0)
+def test_a_fuzz_run_ends_after_several_hanging_inputs() -> None:
+    fuzzer = Fuzzer(MadeTarget(loop), 0)
     fuzzer.run(None)
 
     assert fuzzer.tally.inputs == HANGS_MAX
     assert set(fuzzer.tally.found) == {"hang"}
 
 
-def test_fuzz_inputs_are_counted_by_outcome(made: Make) -> None:
+def test_fuzz_inputs_are_counted_by_outcome() -> None:
     def check(raw: bytes) -> InputOutcome:
         if raw == b"x":
             raise TargetViolation("x", 1, 2)
         return InputOutcome(raw < b"b", raw.decode())
 
-    fuzzer = Fuzzer(made(check), 0)
+    fuzzer = Fuzzer(MadeTarget(check), 0)
     fuzzer.judge_inputs([b"a", b"c", b"x", b"a", b"d", b"x"])
     tally = fuzzer.tally
 
@@ -140,8 +141,8 @@ def test_fuzz_inputs_are_counted_by_outcome(made: Make) -> None:
     assert {signature: found.number for signature, found in tally.found.items()} == {"x": 3}
 
 
-def test_memory_is_measured_for_inputs_with_a_new_outcome(made: Make) -> None:
-    fuzzer = Fuzzer(made(lambda raw: allocate(raw) if raw == b"b" else accept(raw)), 0)
+def test_memory_is_measured_for_inputs_with_a_new_outcome() -> None:
+    fuzzer = Fuzzer(MadeTarget(lambda raw: allocate(raw) if raw == b"b" else accept(raw)), 0)
     fuzzer.judge_inputs([b"a", b"b"])
 
     assert {signature: found.raw for signature, found in fuzzer.tally.found.items()} == {"allocation": b"b"}

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.scenarios.fuzz.fuzzed import MadeTarget
 from tornlog.scenarios.fuzz.container import DirectoryContent, pack_directory, unpack_directory
 from tornlog.scenarios.fuzz.engine import minimised_input
 from tornlog.scenarios.fuzz.judging import FuzzViolation, judge_input
@@ -34,17 +35,17 @@ def breaks_if(condition: Callable[[bytes], bool]) -> Callable[[bytes], InputOutc
     ],
 )
 def test_no_part_of_a_minimised_input_can_be_removed(
-    raw: bytes, condition: Callable[[bytes], bool], smallest: bytes, made: Make
+    raw: bytes, condition: Callable[[bytes], bool], smallest: bytes
 ) -> None:
-    target = made(breaks_if(condition))
+    target = MadeTarget(breaks_if(condition))
     breach = judge_input(target, raw)
     assert isinstance(breach, FuzzViolation)
 
     assert minimised_input(target, raw, breach) == smallest
 
 
-def test_minimising_keeps_the_signature(made: Make) -> None:
-    target = made(breaks_if(lambda raw: raw.startswith(b"X")))
+def test_minimising_keeps_the_signature() -> None:
+    target = MadeTarget(breaks_if(lambda raw: raw.startswith(b"X")))
     raw = b"X" + b"a" * 60
 
     assert minimised_input(target, raw, FuzzViolation("x", "1", "2")) == b"X"
@@ -52,14 +53,14 @@ def test_minimising_keeps_the_signature(made: Make) -> None:
     assert minimised_input(target, raw, FuzzViolation("z", "1", "2")) == raw
 
 
-def test_minimising_ends_after_the_maximum_number_of_tries(made: Make) -> None:
+def test_minimising_ends_after_the_maximum_number_of_tries() -> None:
     judged: list[bytes] = []
 
     def check(raw: bytes) -> InputOutcome:
         judged.append(raw)
         raise TargetViolation("x", 1, 2)
 
-    minimised_input(made(check), b"a" * 60, FuzzViolation("x", "1", "2"), tries_max=3)
+    minimised_input(MadeTarget(check), b"a" * 60, FuzzViolation("x", "1", "2"), tries_max=3)
 
     assert len(judged) <= 3
 

@@ -1,10 +1,9 @@
 """Planted bugs: a few inputs of a fixed seed find each bug, and pass without it."""
 
-from collections.abc import Callable
-
 import pytest
 
-from tornlog.scenarios.fuzz.engine import FuzzTally, minimised_input
+from tests.scenarios.fuzz.fuzzed import fuzz
+from tornlog.scenarios.fuzz.engine import minimised_input
 from tornlog.scenarios.fuzz.mutants import FUZZED, find_fuzz_mutant
 from tornlog.scenarios.fuzz.targets import TARGETS
 
@@ -19,19 +18,17 @@ PLANTED = [
 
 
 @pytest.mark.parametrize(("mutant", "name", "inputs", "signature"), PLANTED)
-def test_a_planted_bug_is_found_by_fuzzing(
-    mutant: str, name: str, inputs: int, signature: str, fuzzed: Callable[..., FuzzTally]
-) -> None:
-    found = fuzzed(name, inputs, mutant=mutant).found
+def test_a_planted_bug_is_found_by_fuzzing(mutant: str, name: str, inputs: int, signature: str) -> None:
+    found = fuzz(name, inputs, mutant=mutant).found
 
     assert signature in found
-    assert fuzzed(name, found[signature].number).found == {}
+    assert fuzz(name, found[signature].number).found == {}
     planted = FUZZED.get(mutant)
     assert planted is None or any(signature.startswith(kind) for kind in planted.found_by)
 
 
-def test_a_fuzz_finding_is_minimised(fuzzed: Callable[..., FuzzTally]) -> None:
-    first = fuzzed("commitlog", 500, mutant="record-crc-unchecked").found["served-unwhole"]
+def test_a_fuzz_finding_is_minimised() -> None:
+    first = fuzz("commitlog", 500, mutant="record-crc-unchecked").found["served-unwhole"]
     target, mutant = TARGETS["commitlog"](), find_fuzz_mutant("record-crc-unchecked")
     assert mutant is not None
     with mutant.applied():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scenarios.fuzz.fuzzed import fuzz
 from tornlog.scenarios.fuzz.engine import Fuzzer, FuzzTally, read_inputs, write_inputs
 from tornlog.scenarios.fuzz.mutation import Draw
 from tornlog.scenarios.fuzz.targets import TARGETS
@@ -29,8 +30,8 @@ def test_valid_inputs_of_each_format_are_accepted(name: str) -> None:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("name", TARGETS)
-def test_no_mutated_input_of_a_format_breaks_a_promise_and_outcomes_vary(name: str, fuzzed: Fuzzed) -> None:
-    tally = fuzzed(name, INPUTS.get(name, MOST), seed=7)
+def test_no_mutated_input_of_a_format_breaks_a_promise_and_outcomes_vary(name: str) -> None:
+    tally = fuzz(name, INPUTS.get(name, MOST), seed=7)
 
     assert tally.found == {}
     assert tally.inputs == tally.accepted + tally.refused == INPUTS.get(name, MOST)
@@ -41,9 +42,9 @@ def test_no_mutated_input_of_a_format_breaks_a_promise_and_outcomes_vary(name: s
 
 @pytest.mark.ci
 @pytest.mark.parametrize("name", TARGETS)
-def test_inputs_depend_on_the_seed_only(name: str, fuzzed: Fuzzed) -> None:
+def test_inputs_depend_on_the_seed_only(name: str) -> None:
     inputs = 60 if name == "directory" else 600
-    first, again, other = (fuzzed(name, inputs, seed=seed) for seed in (3, 3, 4))
+    first, again, other = (fuzz(name, inputs, seed=seed) for seed in (3, 3, 4))
 
     assert first.corpus.inputs == again.corpus.inputs
     assert (first.accepted, first.refused) == (again.accepted, again.refused)
@@ -59,8 +60,8 @@ def test_random_bytes_are_checked_without_an_error(name: str) -> None:
         target.check(target.mutate(raw, target.shape(raw), Draw("x"), [raw]))
 
 
-def test_inputs_of_an_earlier_run_are_judged_first(tmp_path: Path, fuzzed: Fuzzed) -> None:
-    before = fuzzed("checkpoint", 200).corpus
+def test_inputs_of_an_earlier_run_are_judged_first(tmp_path: Path) -> None:
+    before = fuzz("checkpoint", 200).corpus
     write_inputs(before, tmp_path)
     write_inputs(before, tmp_path)  # each is there once
     fuzzer = Fuzzer(TARGETS["checkpoint"](), 0)

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange
 from tornlog.faults.plan import FaultPlan, enabled_kinds, without_transient_faults
@@ -44,8 +45,8 @@ def test_a_fault_kind_belongs_to_at_most_one_excuse() -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_disk_without_faults_excuses_no_violation(disk: Disk, quiet_plan: Plan) -> None:
-    assert excuse_counts(disk, quiet_plan) == (0, 0, 0, 0)
+def test_a_disk_without_faults_excuses_no_violation(disk: Disk) -> None:
+    assert excuse_counts(disk, QUIET_PLAN) == (0, 0, 0, 0)
     assert not allowances.has_reverted_data(disk)
 
 
@@ -60,18 +61,18 @@ def test_a_disk_without_faults_excuses_no_violation(disk: Disk, quiet_plan: Plan
     ],
 )
 def test_an_injected_fault_is_counted_for_its_excuse(
-    disk: Disk, quiet_plan: Plan, kind: str, expected: tuple[int, int, int, int]
+    disk: Disk, kind: str, expected: tuple[int, int, int, int]
 ) -> None:
     disk.injected[kind] = 2
 
-    assert excuse_counts(disk, quiet_plan) == expected
+    assert excuse_counts(disk, QUIET_PLAN) == expected
 
 
-def test_counts_of_different_faults_add_up(disk: Disk, quiet_plan: Plan) -> None:
+def test_counts_of_different_faults_add_up(disk: Disk) -> None:
     disk.injected.update({name: 1 for kinds in KINDS.values() for name in kinds})
     syncs, others, space, delays = (len(kinds) for kinds in KINDS.values())
 
-    assert excuse_counts(disk, quiet_plan) == (syncs, syncs + others, space, delays)
+    assert excuse_counts(disk, QUIET_PLAN) == (syncs, syncs + others, space, delays)
 
 
 @pytest.mark.parametrize(
@@ -82,11 +83,11 @@ def test_counts_of_different_faults_add_up(disk: Disk, quiet_plan: Plan) -> None
         DisturbancePlan(clock_step_chance=0.1),
     ],
 )
-def test_pauses_allowed_by_the_plan_excuse_delays(disk: Disk, quiet_plan: Plan, disturbances: DisturbancePlan) -> None:
-    disturbed = replace(quiet_plan, disturbances=disturbances)
+def test_pauses_allowed_by_the_plan_excuse_delays(disk: Disk, disturbances: DisturbancePlan) -> None:
+    disturbed = replace(QUIET_PLAN, disturbances=disturbances)
 
     assert excuse_counts(disk, disturbed) == (0, 0, 0, 1)
-    assert excuse_counts(disk, replace(quiet_plan, starved_steps_max=1)) == (0, 0, 0, 1)
+    assert excuse_counts(disk, replace(QUIET_PLAN, starved_steps_max=1)) == (0, 0, 0, 1)
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("failed sync", True), ("lost write", False)])
@@ -96,9 +97,9 @@ def test_only_a_failed_sync_reverts_the_page_cache(disk: Disk, kind: str, *, exp
     assert allowances.has_reverted_data(disk) is expected
 
 
-def test_a_store_must_recover_in_the_life_in_which_disk_errors_stop(disk: Disk, quiet_plan: Plan) -> None:
+def test_a_store_must_recover_in_the_life_in_which_disk_errors_stop(disk: Disk) -> None:
     disk.injected.update({"failed map": 3, "failed sync": 1})
-    healing = replace(quiet_plan, heals=True, errors_stop=True)
+    healing = replace(QUIET_PLAN, heals=True, errors_stop=True)
 
     assert allowances.must_recover_without_restart(healing, disk)
     assert not allowances.must_recover_without_restart(replace(healing, heals=False), disk)
@@ -106,10 +107,8 @@ def test_a_store_must_recover_in_the_life_in_which_disk_errors_stop(disk: Disk, 
 
 
 @pytest.mark.parametrize("kind", ["latent sector error", "out of memory"])
-def test_after_a_permanent_error_the_store_need_not_recover_in_that_life(
-    disk: Disk, quiet_plan: Plan, kind: str
-) -> None:
-    healing = replace(quiet_plan, heals=True, errors_stop=True)
+def test_after_a_permanent_error_the_store_need_not_recover_in_that_life(disk: Disk, kind: str) -> None:
+    healing = replace(QUIET_PLAN, heals=True, errors_stop=True)
     disk.injected[kind] = 1
 
     assert not allowances.must_recover_without_restart(healing, disk)

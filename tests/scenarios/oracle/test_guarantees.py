@@ -1,10 +1,11 @@
 """The table of promises, row by row, and the effects of a recovery."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, make_put
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import guarantees
@@ -21,7 +22,7 @@ CACHE_SURVIVES = ("process-kill", "nothing-lost")
 
 
 @pytest.fixture
-def ledger(make_put: Callable[..., PutEntry]) -> Ledger:
+def ledger() -> Ledger:
     """One life with a put of each kind, 200 bytes apart in the log. Only the first is before the flushed position."""
     ledger = Ledger()
     ledger.begin_life()
@@ -66,43 +67,39 @@ def puts_named(ledger: Ledger, *names: str) -> list[PutEntry]:
     return [put for put in ledger.puts if put.name in names]
 
 
-def test_a_clean_stop_promises_every_stored_put(ledger: Ledger, quiet_plan: Plan) -> None:
+def test_a_clean_stop_promises_every_stored_put(ledger: Ledger) -> None:
     guarantees.note_stop(ledger)
     assert list(ledger.promised) == STORED
     ledger.begin_life()
-    guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], flushed_where=0)
+    guarantees.note_crash(ledger, QUIET_PLAN, PROFILES["strict-posix"], flushed_where=0)
     assert list(ledger.promised) == STORED
 
 
 @pytest.mark.parametrize("sync_flush", [True, False])
 @pytest.mark.parametrize("profile", CACHE_SURVIVES)
-def test_after_a_process_kill_every_answered_put_is_promised(
-    ledger: Ledger, quiet_plan: Plan, profile: str, sync_flush: bool
-) -> None:
-    plan = replace(quiet_plan, sync_flush=sync_flush)
+def test_after_a_process_kill_every_answered_put_is_promised(ledger: Ledger, profile: str, sync_flush: bool) -> None:
+    plan = replace(QUIET_PLAN, sync_flush=sync_flush)
     guarantees.note_crash(ledger, plan, PROFILES[profile], FLUSHED_WHERE)
     assert list(ledger.promised) == STORED
 
 
 @pytest.mark.parametrize("profile", POWER_CUTS)
 def test_after_a_power_cut_under_sync_flush_puts_that_waited_or_were_flushed_are_promised(
-    ledger: Ledger, quiet_plan: Plan, profile: str
+    ledger: Ledger, profile: str
 ) -> None:
-    guarantees.note_crash(ledger, quiet_plan, PROFILES[profile], FLUSHED_WHERE)
+    guarantees.note_crash(ledger, QUIET_PLAN, PROFILES[profile], FLUSHED_WHERE)
     assert list(ledger.promised) == ["flushed", "waited"]
 
 
 @pytest.mark.parametrize("profile", POWER_CUTS)
-def test_after_a_power_cut_under_async_flush_only_flushed_puts_are_promised(
-    ledger: Ledger, quiet_plan: Plan, profile: str
-) -> None:
-    plan = replace(quiet_plan, sync_flush=False)
+def test_after_a_power_cut_under_async_flush_only_flushed_puts_are_promised(ledger: Ledger, profile: str) -> None:
+    plan = replace(QUIET_PLAN, sync_flush=False)
     guarantees.note_crash(ledger, plan, PROFILES[profile], FLUSHED_WHERE)
     assert list(ledger.promised) == ["flushed"]
 
 
-def test_a_partly_flushed_record_is_not_promised_after_a_power_cut(ledger: Ledger, quiet_plan: Plan) -> None:
-    plan = replace(quiet_plan, sync_flush=False)
+def test_a_partly_flushed_record_is_not_promised_after_a_power_cut(ledger: Ledger) -> None:
+    plan = replace(QUIET_PLAN, sync_flush=False)
     end = ledger.puts[0].record_bytes
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], flushed_where=end - 1)
     assert list(ledger.promised) == []
@@ -110,10 +107,8 @@ def test_a_partly_flushed_record_is_not_promised_after_a_power_cut(ledger: Ledge
     assert list(ledger.promised) == ["flushed"]
 
 
-def test_a_power_cut_after_a_process_kill_ends_promises_for_data_in_the_page_cache_only(
-    ledger: Ledger, quiet_plan: Plan
-) -> None:
-    plan = replace(quiet_plan, sync_flush=False)
+def test_a_power_cut_after_a_process_kill_ends_promises_for_data_in_the_page_cache_only(ledger: Ledger) -> None:
+    plan = replace(QUIET_PLAN, sync_flush=False)
     guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
     assert list(ledger.promised) == STORED
     ledger.begin_life()
@@ -121,8 +116,8 @@ def test_a_power_cut_after_a_process_kill_ends_promises_for_data_in_the_page_cac
     assert list(ledger.promised) == []
 
 
-def test_puts_recovered_between_a_kill_and_a_power_cut_stay_promised(ledger: Ledger, quiet_plan: Plan) -> None:
-    plan = replace(quiet_plan, sync_flush=False)
+def test_puts_recovered_between_a_kill_and_a_power_cut_stay_promised(ledger: Ledger) -> None:
+    plan = replace(QUIET_PLAN, sync_flush=False)
     guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
     guarantees.note_recovery(ledger, recovered_store(puts_named(ledger, *STORED)), durable=True)
     ledger.begin_life()
@@ -130,8 +125,8 @@ def test_puts_recovered_between_a_kill_and_a_power_cut_stay_promised(ledger: Led
     assert list(ledger.promised) == STORED
 
 
-def test_a_recovery_whose_sync_may_have_failed_makes_no_put_durable(ledger: Ledger, quiet_plan: Plan) -> None:
-    plan = replace(quiet_plan, sync_flush=False)
+def test_a_recovery_whose_sync_may_have_failed_makes_no_put_durable(ledger: Ledger) -> None:
+    plan = replace(QUIET_PLAN, sync_flush=False)
     guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
     guarantees.note_recovery(ledger, recovered_store(puts_named(ledger, *STORED)), durable=False)
     assert list(ledger.promised) == STORED
@@ -140,7 +135,7 @@ def test_a_recovery_whose_sync_may_have_failed_makes_no_put_durable(ledger: Ledg
     assert list(ledger.promised) == []
 
 
-def test_an_unanswered_put_that_a_recovery_finds_is_promised_from_then_on(ledger: Ledger, quiet_plan: Plan) -> None:
+def test_an_unanswered_put_that_a_recovery_finds_is_promised_from_then_on(ledger: Ledger) -> None:
     lost_answer = puts_named(ledger, "in flight")[0]
     lost_answer.physical_offset = 800  # known from the disk, not from an answer
     guarantees.note_recovery(ledger, recovered_store([lost_answer]), durable=True)
@@ -148,8 +143,8 @@ def test_an_unanswered_put_that_a_recovery_finds_is_promised_from_then_on(ledger
     assert lost_answer.queue_offset == 0
 
 
-def test_a_put_that_a_recovery_does_not_find_must_not_reappear(ledger: Ledger, quiet_plan: Plan) -> None:
-    guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
+def test_a_put_that_a_recovery_does_not_find_must_not_reappear(ledger: Ledger) -> None:
+    guarantees.note_crash(ledger, QUIET_PLAN, PROFILES["strict-posix"], FLUSHED_WHERE)
     guarantees.note_recovery(ledger, recovered_store(puts_named(ledger, "flushed")), durable=True)
     assert list(ledger.promised) == ["flushed"]
     assert sorted(ledger.gone) == ["did not wait", "in flight", "refused", "timed out", "waited"]
@@ -161,7 +156,7 @@ def test_a_put_that_a_recovery_does_not_find_must_not_reappear(ledger: Ledger, q
     assert "timed out" in ledger.gone
 
 
-def test_a_lost_put_whose_client_still_waits_has_no_known_offset(ledger: Ledger, quiet_plan: Plan) -> None:
+def test_a_lost_put_whose_client_still_waits_has_no_known_offset(ledger: Ledger) -> None:
     waiting = puts_named(ledger, "in flight")[0]
     waiting.physical_offset, waiting.over_in = 800, None
     ledger.promise(waiting)  # retention has removed its record since
@@ -173,32 +168,30 @@ def test_a_lost_put_whose_client_still_waits_has_no_known_offset(ledger: Ledger,
     assert "in flight" not in ledger.gone
 
 
-def test_a_put_lost_in_a_recovery_is_reported_as_missing_only_once(ledger: Ledger, quiet_plan: Plan) -> None:
-    guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
+def test_a_put_lost_in_a_recovery_is_reported_as_missing_only_once(ledger: Ledger) -> None:
+    guarantees.note_crash(ledger, QUIET_PLAN, PROFILES["strict-posix"], FLUSHED_WHERE)
     less = recovered_store(puts_named(ledger, "flushed"))
     assert [violation.expected for violation in dur.check_durable_puts(Evidence(ledger, less))] == ["waited"]
     guarantees.note_recovery(ledger, less, durable=True)
     assert list(dur.check_durable_puts(Evidence(ledger, less))) == []
 
 
-def test_under_sync_flush_consumed_messages_survive_any_crash(ledger: Ledger, quiet_plan: Plan) -> None:
+def test_under_sync_flush_consumed_messages_survive_any_crash(ledger: Ledger) -> None:
     ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
     seen = list(ledger.seen)
-    guarantees.note_crash(ledger, quiet_plan, PROFILES["strict-posix"], FLUSHED_WHERE)
+    guarantees.note_crash(ledger, QUIET_PLAN, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert ledger.stable == seen
 
 
-def test_under_async_flush_only_durable_consumed_messages_survive_a_power_cut(ledger: Ledger, quiet_plan: Plan) -> None:
-    plan = replace(quiet_plan, sync_flush=False)
+def test_under_async_flush_only_durable_consumed_messages_survive_a_power_cut(ledger: Ledger) -> None:
+    plan = replace(QUIET_PLAN, sync_flush=False)
     ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert [seen.put.name for seen in ledger.stable] == ["flushed"]
 
 
-def test_under_async_flush_consumed_messages_survive_a_kill_but_not_a_power_cut_after_it(
-    ledger: Ledger, quiet_plan: Plan
-) -> None:
-    plan = replace(quiet_plan, sync_flush=False)
+def test_under_async_flush_consumed_messages_survive_a_kill_but_not_a_power_cut_after_it(ledger: Ledger) -> None:
+    plan = replace(QUIET_PLAN, sync_flush=False)
     ledger.seen = [ConsumedMessage("T", 0, number, put) for number, put in enumerate(puts_named(ledger, *STORED))]
     guarantees.note_crash(ledger, plan, PROFILES["process-kill"], FLUSHED_WHERE)
     assert [seen.put.name for seen in ledger.stable] == STORED
@@ -207,16 +200,16 @@ def test_under_async_flush_consumed_messages_survive_a_kill_but_not_a_power_cut_
     assert ledger.stable == []
 
 
-def test_a_consumed_copy_survives_a_power_cut_only_if_the_copy_is_durable(ledger: Ledger, quiet_plan: Plan) -> None:
-    plan = replace(quiet_plan, sync_flush=False)
+def test_a_consumed_copy_survives_a_power_cut_only_if_the_copy_is_durable(ledger: Ledger) -> None:
+    plan = replace(QUIET_PLAN, sync_flush=False)
     (put,) = puts_named(ledger, "flushed")
     ledger.seen = [ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((200, 201))]
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE)
     assert [seen.copy_end for seen in ledger.stable] == [200]
 
 
-def test_a_consumed_copy_made_durable_by_a_stop_or_a_recovery_survives(ledger: Ledger, quiet_plan: Plan) -> None:
-    plan = replace(quiet_plan, sync_flush=False)
+def test_a_consumed_copy_made_durable_by_a_stop_or_a_recovery_survives(ledger: Ledger) -> None:
+    plan = replace(QUIET_PLAN, sync_flush=False)
     (put,) = puts_named(ledger, "flushed")
     for end in (guarantees.note_stop, lambda ledger: kill_and_recover(ledger, plan, put)):
         ledger.stable, ledger.seen = [], [ConsumedMessage("T", 0, 0, put, 900)]
@@ -231,9 +224,7 @@ def kill_and_recover(ledger: Ledger, plan: Plan, put: PutEntry) -> None:
     guarantees.note_recovery(ledger, recovered_store([put]), durable=True)
 
 
-def test_log_damage_ends_promises_for_later_copies_and_excuses_their_deliveries(
-    ledger: Ledger, make_put: Callable[..., PutEntry]
-) -> None:
+def test_log_damage_ends_promises_for_later_copies_and_excuses_their_deliveries(ledger: Ledger) -> None:
     (put,) = puts_named(ledger, "flushed")
     ledger.promise(put)
     ledger.stable = [ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((500, 501))]
@@ -249,10 +240,8 @@ def test_log_damage_ends_promises_for_later_copies_and_excuses_their_deliveries(
 
 
 @pytest.mark.parametrize("profile", CACHE_SURVIVES)
-def test_with_a_transient_pool_committed_and_consumed_puts_survive_a_process_kill(
-    ledger: Ledger, quiet_plan: Plan, profile: str
-) -> None:
-    plan = quiet_plan.replace(sync_flush=False, memory={"transient_pool": True})
+def test_with_a_transient_pool_committed_and_consumed_puts_survive_a_process_kill(ledger: Ledger, profile: str) -> None:
+    plan = QUIET_PLAN.replace(sync_flush=False, memory={"transient_pool": True})
     flushed, waited, *_ = ledger.puts
     ledger.seen = [ConsumedMessage("T", 0, 0, flushed)]
     committed_where = (waited.physical_offset or 0) + waited.record_bytes
@@ -263,7 +252,7 @@ def test_with_a_transient_pool_committed_and_consumed_puts_survive_a_process_kil
     assert {seen.put.name for seen in ledger.stable} == {"flushed"}
 
 
-def test_with_a_transient_pool_only_flushed_puts_survive_a_power_cut(ledger: Ledger, quiet_plan: Plan) -> None:
-    plan = quiet_plan.replace(sync_flush=False, memory={"transient_pool": True})
+def test_with_a_transient_pool_only_flushed_puts_survive_a_power_cut(ledger: Ledger) -> None:
+    plan = QUIET_PLAN.replace(sync_flush=False, memory={"transient_pool": True})
     guarantees.note_crash(ledger, plan, PROFILES["strict-posix"], FLUSHED_WHERE, 800)
     assert list(ledger.promised) == ["flushed"]

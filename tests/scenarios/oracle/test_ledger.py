@@ -1,11 +1,10 @@
 """The ledger of requests and answers."""
 
-from collections.abc import Callable
-
 import pytest
 
+from tests.fixtures import make_put
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, Pull
-from tornlog.scenarios.oracle.put_entry import ProducerKnowledge, PutEntry
+from tornlog.scenarios.oracle.put_entry import ProducerKnowledge
 from tornlog.store.formats.messages import PutMessageStatus
 
 
@@ -24,19 +23,19 @@ from tornlog.store.formats.messages import PutMessageStatus
     ],
 )
 def test_a_put_status_makes_a_put_acknowledged_refused_or_unknown(
-    make_put: Callable[..., PutEntry], status: PutMessageStatus | None, knowledge: ProducerKnowledge
+    status: PutMessageStatus | None, knowledge: ProducerKnowledge
 ) -> None:
     assert make_put("m", status=status).knowledge is knowledge
 
 
-def test_only_put_ok_counts_as_acknowledged(make_put: Callable[..., PutEntry]) -> None:
+def test_only_put_ok_counts_as_acknowledged() -> None:
     known = {status: make_put("m", status=status).knowledge for status in PutMessageStatus}
     assert [status for status, what in known.items() if what is ProducerKnowledge.ACKNOWLEDGED] == [
         PutMessageStatus.PUT_OK
     ]
 
 
-def test_a_new_life_drops_seen_messages_but_keeps_puts(make_put: Callable[..., PutEntry]) -> None:
+def test_a_new_life_drops_seen_messages_but_keeps_puts() -> None:
     ledger = Ledger()
     ledger.begin_life()
     first = make_put("first")
@@ -55,14 +54,14 @@ def test_a_new_life_drops_seen_messages_but_keeps_puts(make_put: Callable[..., P
     assert ledger.by_properties == {first.properties: first, second.properties: second}
 
 
-def test_a_second_put_with_equal_properties_is_refused_by_the_ledger(make_put: Callable[..., PutEntry]) -> None:
+def test_a_second_put_with_equal_properties_is_refused_by_the_ledger() -> None:
     ledger = Ledger()
     ledger.record_request(make_put("m"))
     with pytest.raises(AssertionError):
         ledger.record_request(make_put("m"))
 
 
-def test_promises_keep_the_order_in_which_they_were_first_made(make_put: Callable[..., PutEntry]) -> None:
+def test_promises_keep_the_order_in_which_they_were_first_made() -> None:
     ledger = Ledger()
     puts = [make_put(name) for name in ("c", "a", "b")]
     for put in [*puts, puts[1]]:
@@ -86,18 +85,14 @@ def test_the_recorded_initial_progress_does_not_change_during_delivery() -> None
 
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("copied", [True, False])
-def test_a_consumed_message_is_durable_if_its_record_or_copy_is(
-    make_put: Callable[..., PutEntry], own: bool, copied: bool
-) -> None:
+def test_a_consumed_message_is_durable_if_its_record_or_copy_is(own: bool, copied: bool) -> None:
     put = make_put("m")
     put.is_durable = own
     assert ConsumedMessage("T", 0, 0, put, None, copied).is_durable is own
     assert ConsumedMessage("T", 0, 0, put, 400, copied).is_durable is copied
 
 
-def test_a_received_record_reveals_the_offset_of_its_unanswered_put(
-    make_put: Callable[..., PutEntry],
-) -> None:
+def test_a_received_record_reveals_the_offset_of_its_unanswered_put() -> None:
     put = make_put("m")
     put.physical_offset = None
     assert ConsumedMessage("T", 0, 0, put).physical_offset is None

@@ -1,10 +1,10 @@
 """Progress files: created, watched and judged in whole runs."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.runs.outcome import RunOutcome
@@ -17,15 +17,13 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.services.consumer_offsets import ConsumerOffsetManager
 from tornlog.store.side_file import SideFile
 
-Execute = Callable[..., RunOutcome]
-
 STOP = Life(LifeEnding.STOP, "nothing-lost", -1, "after", 6)
 
 
 @pytest.fixture
-def plan(quiet_plan: Plan) -> Plan:
+def plan() -> Plan:
     """Two producers with pauses, two consumers of one queue that commit, and two lives that are stopped."""
-    return quiet_plan.replace(
+    return QUIET_PLAN.replace(
         consuming={"commits_offsets": True},
         consumers=2,
         topics=1,
@@ -52,8 +50,8 @@ def test_consumers_continue_at_the_offsets_of_the_last_life(plan: Plan) -> None:
     assert ledger.progress_is_final
 
 
-def test_a_plan_without_consumer_offsets_writes_no_side_files(quiet_plan: Plan) -> None:
-    run = Run(quiet_plan, simulation_of(quiet_plan, Choices("1")))
+def test_a_plan_without_consumer_offsets_writes_no_side_files() -> None:
+    run = Run(QUIET_PLAN, simulation_of(QUIET_PLAN, Choices("1")))
     paths: list[str] = []
     run.lasting.on_image = lambda image: paths.extend(image.files)
     assert run.execute().violations == []
@@ -66,7 +64,7 @@ def test_a_plan_without_consumer_offsets_writes_no_side_files(quiet_plan: Plan) 
 @pytest.mark.parametrize("profile", ["strict-posix", "ext4-ordered", "process-kill"])
 @pytest.mark.parametrize("delay_chance", [0.0, 0.7])
 def test_a_crash_at_any_operation_of_persisting_offsets_breaks_no_invariant(
-    plan: Plan, execute: Execute, profile: str, delay_chance: float
+    plan: Plan, profile: str, delay_chance: float
 ) -> None:
     died: set[str] = set()
     for operation in range(12):
@@ -78,7 +76,7 @@ def test_a_crash_at_any_operation_of_persisting_offsets_breaks_no_invariant(
 
 
 @pytest.mark.ci
-def test_failed_syncs_may_lose_consumer_offsets_but_prevent_no_start(plan: Plan, execute: Execute) -> None:
+def test_failed_syncs_may_lose_consumer_offsets_but_prevent_no_start(plan: Plan) -> None:
     injected = 0
     for seed in range(20):
         lives = (
@@ -96,7 +94,7 @@ def test_failed_syncs_may_lose_consumer_offsets_but_prevent_no_start(plan: Plan,
 
 
 def test_a_start_whose_offset_correction_fails_on_disk_errors_is_no_violation(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Execute
+    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan
 ) -> None:
     start, refused = MessageStore.start, 0
 
@@ -116,19 +114,15 @@ def test_a_start_whose_offset_correction_fails_on_disk_errors_is_no_violation(
     assert refused > 0
 
 
-def test_a_failed_start_on_a_disk_without_faults_is_a_violation(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Execute
-) -> None:
+def test_a_failed_start_on_a_disk_without_faults_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: MessageStore) -> None:
         raise OSError("without a reason")
 
     monkeypatch.setattr(MessageStore, "start", refuse)
-    assert first_violation(execute(quiet_plan)) == ("LIVE", "life-0/main died: OSError: without a reason")
+    assert first_violation(execute(QUIET_PLAN)) == ("LIVE", "life-0/main died: OSError: without a reason")
 
 
-def test_an_offset_file_without_a_readable_version_breaks_meta(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
-) -> None:
+def test_an_offset_file_without_a_readable_version_breaks_meta(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     def write_torn(self: SideFile, content: bytes) -> None:
         self._files.write(self.temporary_path, content[:-1])
 
@@ -139,9 +133,7 @@ def test_an_offset_file_without_a_readable_version_breaks_meta(
     assert "/store/config/consumerOffset.json" in summary
 
 
-def test_an_offset_manager_that_does_not_clamp_breaks_meta(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
-) -> None:
+def test_an_offset_manager_that_does_not_clamp_breaks_meta(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "clamp_to_queues", lambda self, store: 0)
     plan = plan.replace(
         messages={"body_bytes_max": 0},
@@ -154,7 +146,7 @@ def test_an_offset_manager_that_does_not_clamp_breaks_meta(
 
 
 def test_an_offset_manager_that_stores_uncommitted_offsets_breaks_meta(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
+    monkeypatch: pytest.MonkeyPatch, plan: Plan
 ) -> None:
     commit = ConsumerOffsetManager.commit_offset
 
@@ -169,14 +161,14 @@ def test_an_offset_manager_that_stores_uncommitted_offsets_breaks_meta(
 
 
 def test_an_offset_manager_that_does_not_persist_at_a_stop_breaks_redel(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
+    monkeypatch: pytest.MonkeyPatch, plan: Plan
 ) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "persist", lambda self: False)
     assert first_violation(execute(plan))[0] == "REDEL"
 
 
 def test_an_offset_manager_that_persists_only_at_a_stop_breaks_quiet(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
+    monkeypatch: pytest.MonkeyPatch, plan: Plan
 ) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "run_once", lambda self: self.signal.wait(1000) or None)
     (violation,) = execute(plan).violations
@@ -186,7 +178,7 @@ def test_an_offset_manager_that_persists_only_at_a_stop_breaks_quiet(
 
 
 def test_delivery_progress_that_is_persisted_only_at_a_stop_breaks_quiet(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Execute
+    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan
 ) -> None:
     monkeypatch.setattr(ScheduleMessageService, "_persist_if_due", lambda self: 1000)
     (violation,) = execute(delayed_plan).violations
@@ -211,9 +203,7 @@ def test_consumers_without_an_offset_manager_start_at_offset_0_and_do_not_commit
     assert run._ledger.commits.at == {}
 
 
-def test_each_life_commits_to_its_own_offset_manager(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
-) -> None:
+def test_each_life_commits_to_its_own_offset_manager(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     managers: list[ConsumerOffsetManager | None] = []
     traffic_run = Traffic.run
 
@@ -228,7 +218,7 @@ def test_each_life_commits_to_its_own_offset_manager(
 
 
 def test_an_offset_manager_that_never_persists_breaks_quiet_without_a_stop(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan, execute: Execute
+    monkeypatch: pytest.MonkeyPatch, plan: Plan
 ) -> None:
     monkeypatch.setattr(ConsumerOffsetManager, "persist", lambda self: False)
     crash = Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 3)

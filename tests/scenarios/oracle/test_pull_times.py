@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.pull_times import PullTimes, late_ms_max
 
@@ -10,8 +11,8 @@ QUEUE, HOST = ("T0", 0), "10.0.0.30"
 
 
 @pytest.fixture
-def plan(quiet_plan: Plan) -> Plan:
-    return quiet_plan.replace(faults={"slow_sync_chance": 0.1}, broker={"serves": True})
+def plan() -> Plan:
+    return QUIET_PLAN.replace(faults={"slow_sync_chance": 0.1}, broker={"serves": True})
 
 
 def late_pulls(times: PullTimes, position: int, sent_ms: int, now_ms: int) -> int:

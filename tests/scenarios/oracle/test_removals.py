@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import ROOT, world_of
-from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.disk_space import DiskRoom, WatchedRemovals
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -73,26 +72,21 @@ class Watched:
         self.store.world.tasks.sleep(5_000)
 
 
-@pytest.fixture
-def watched() -> Callable[[Callable[[Watched], None]], Watched]:
+def watched(body: Callable[[Watched], None]) -> Watched:
     """Run a body with a watched store, and return the store."""
+    choices = Choices("door")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
+    shop = Watched(kernel, choices)
 
-    def run(body: Callable[[Watched], None]) -> Watched:
-        choices = Choices("door")
-        kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-        shop = Watched(kernel, choices)
+    def main() -> None:
+        shop.open()
+        body(shop)
 
-        def main() -> None:
-            shop.open()
-            body(shop)
-
-        kernel.run(shop.machine, main, time_limit_ns=3600 * 10**9)
-        return shop
-
-    return run
+    kernel.run(shop.machine, main, time_limit_ns=3600 * 10**9)
+    return shop
 
 
-def test_removals_of_expired_segments_are_recorded(watched: Any) -> None:
+def test_removals_of_expired_segments_are_recorded() -> None:
     def body(shop: Watched) -> None:
         shop.age(4)
         shop.clean()
@@ -105,7 +99,7 @@ def test_removals_of_expired_segments_are_recorded(watched: Any) -> None:
     assert shop.ledger.ended_queues == set()
 
 
-def test_the_removal_of_an_unexpired_segment_is_a_violation(watched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_removal_of_an_unexpired_segment_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: segment.base_offset < 2048)
 
     def body(shop: Watched) -> None:
@@ -115,7 +109,7 @@ def test_the_removal_of_an_unexpired_segment_is_a_violation(watched: Any, monkey
     assert watched(body).reported == ["a segment goes that nobody asked for"]
 
 
-def test_a_full_disk_at_the_start_of_a_pass_permits_removals(watched: Any) -> None:
+def test_a_full_disk_at_the_start_of_a_pass_permits_removals() -> None:
     def body(shop: Watched) -> None:
         shop.room.limit_capacity(shop.store.world.files.space(ROOT).used_bytes)
         shop.store.execute_delete_files_manually()
@@ -129,7 +123,7 @@ def test_a_full_disk_at_the_start_of_a_pass_permits_removals(watched: Any) -> No
 
 
 @pytest.mark.parametrize("is_paused", [True, False])
-def test_a_removal_pass_that_started_on_a_full_disk_may_continue_after_a_pause(watched: Any, is_paused: bool) -> None:
+def test_a_removal_pass_that_started_on_a_full_disk_may_continue_after_a_pause(is_paused: bool) -> None:
     def body(shop: Watched) -> None:
         tasks, clock = shop.store.world.tasks, shop.store.world.clock
         shop.room.limit_capacity(shop.store.world.files.space(ROOT).used_bytes)
@@ -146,7 +140,7 @@ def test_a_removal_pass_that_started_on_a_full_disk_may_continue_after_a_pause(w
 
 
 @pytest.mark.parametrize("has_stray_file", [False, True])
-def test_the_removal_of_all_but_the_last_queue_file_is_recorded(watched: Any, has_stray_file: bool) -> None:
+def test_the_removal_of_all_but_the_last_queue_file_is_recorded(has_stray_file: bool) -> None:
     def body(shop: Watched) -> None:
         if has_stray_file:
             queue = shop.store.queues.find("T0", 0)
@@ -163,11 +157,9 @@ def test_the_removal_of_all_but_the_last_queue_file_is_recorded(watched: Any, ha
     assert shop.ledger.ended_queues == {("T0", 0)}
 
 
-def test_a_run_stops_at_the_first_wrong_removal(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_a_run_stops_at_the_first_wrong_removal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CleanCommitLog, "_has_expired", lambda self, segment: True)
-    plan = quiet_plan.replace(
+    plan = QUIET_PLAN.replace(
         retention={"deletes_segments": True}, commit_log_bytes=1024, messages={"body_bytes_max": 300}
     )
     outcomes = [execute(plan, str(seed)) for seed in range(5)]
@@ -175,11 +167,9 @@ def test_a_run_stops_at_the_first_wrong_removal(
     assert found == {"a segment goes that nobody asked for"}
 
 
-def test_a_queue_that_is_never_cleaned_is_a_violation_after_the_last_put(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_a_queue_that_is_never_cleaned_is_a_violation_after_the_last_put(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tornlog.store.retention.cleaning.CleanConsumeQueue.remove_expired", lambda self: None)
-    plan = quiet_plan.replace(
+    plan = QUIET_PLAN.replace(
         retention={"deletes_segments": True}, commit_log_bytes=1024, messages={"body_bytes_max": 300}
     )
     outcomes = [execute(plan, str(seed)) for seed in range(8)]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import guarantees
 from tornlog.scenarios.oracle.transaction_log import TransactionLog
 
@@ -56,27 +56,25 @@ def test_a_crash_must_keep_every_promised_transaction_copy(
     assert kept_copies(committed) == expected
 
 
-def test_a_clean_stop_makes_every_transaction_copy_durable(committed: History, quiet_plan: Plan) -> None:
+def test_a_clean_stop_makes_every_transaction_copy_durable(committed: History) -> None:
     ledger = committed.evidence.ledger
     guarantees.note_stop(ledger)
     ledger.begin_life()
-    guarantees.note_crash(ledger, quiet_plan, POWER_CUT, 0)
+    guarantees.note_crash(ledger, QUIET_PLAN, POWER_CUT, 0)
     assert kept_copies(committed) == {"waited": [1000], "hasty": [2000]}
 
 
-def test_transaction_records_in_the_page_cache_only_may_be_lost_in_the_next_power_cut(
-    committed: History, quiet_plan: Plan
-) -> None:
+def test_transaction_records_in_the_page_cache_only_may_be_lost_in_the_next_power_cut(committed: History) -> None:
     ledger = committed.evidence.ledger
-    guarantees.note_crash(ledger, quiet_plan, KILL, 0)
+    guarantees.note_crash(ledger, QUIET_PLAN, KILL, 0)
     ledger.begin_life()
-    guarantees.note_crash(ledger, quiet_plan, POWER_CUT, 0)
+    guarantees.note_crash(ledger, QUIET_PLAN, POWER_CUT, 0)
     assert kept_copies(committed) == {}
 
 
 @pytest.mark.parametrize("durable", [True, False])
 def test_recovered_transaction_records_stay_and_recovered_decisions_are_settled(
-    committed: History, quiet_plan: Plan, durable: bool
+    committed: History, durable: bool
 ) -> None:
     ledger, store = committed.evidence.ledger, committed.evidence.store
     committed.op(1)
@@ -85,7 +83,7 @@ def test_recovered_transaction_records_stay_and_recovered_decisions_are_settled(
     settled = [ledger.transactions.by_name[name].settled_at for name in ("waited", "hasty")]
     assert settled == [None, 0]
     ledger.begin_life()
-    guarantees.note_crash(ledger, quiet_plan, POWER_CUT, 0)
+    guarantees.note_crash(ledger, QUIET_PLAN, POWER_CUT, 0)
     assert kept_copies(committed) == ({"waited": [1000], "hasty": [2000]} if durable else {})
 
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding
 from tornlog.scenarios.claims.simulated_core import SimulatedCore
-from tornlog.scenarios.runs.outcome import RunOutcome
 
 SEEDS = 30
 
 
 @pytest.mark.parametrize("records", [0, 2, 8])
 def test_a_store_with_a_core_puts_dispatches_recovers_and_pulls_through_it(
-    quiet_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch, records: int
+    monkeypatch: pytest.MonkeyPatch, records: int
 ) -> None:
     called: Counter[str] = Counter()
     for name in ("scan", "store", "pull", "link", "runs"):
@@ -29,8 +29,8 @@ def test_a_store_with_a_core_puts_dispatches_recovers_and_pulls_through_it(
 
         monkeypatch.setattr(SimulatedCore, name, counting)
     lives = (Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 8),) * 2
-    index = replace(quiet_plan.index, slots=5, entries=200)
-    outcome = execute(replace(quiet_plan, batch_records=records, index=index, consumers=1, lives=lives))
+    index = replace(QUIET_PLAN.index, slots=5, entries=200)
+    outcome = execute(replace(QUIET_PLAN, batch_records=records, index=index, consumers=1, lives=lives))
 
     assert outcome.violations == []
     assert (called.keys() == {"scan", "store", "pull", "link", "runs"}) if records else not called

@@ -1,14 +1,13 @@
 """Crashes are aimed at syncs and at marks, and a replay repeats them by their crash points."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
+from tests.fixtures import QUIET_PLAN, execute
+from tornlog.scenarios.claims.plan import Life, LifeEnding
 from tornlog.scenarios.runs.crash_aims import MARK, SYNC, aimed_trigger
-from tornlog.scenarios.runs.outcome import RunOutcome
 
 OPERATIONS = ["store", "store", "msync", "store", "sync directory", "store", "fdatasync", "store"]
 
@@ -46,9 +45,9 @@ def test_without_a_new_mark_a_crash_comes_after_twice_the_usual_number_of_operat
 
 
 @pytest.mark.parametrize("aim", [SYNC, MARK])
-def test_a_machine_dies_at_the_aimed_operation(quiet_plan: Plan, execute: Callable[..., RunOutcome], aim: str) -> None:
+def test_a_machine_dies_at_the_aimed_operation(aim: str) -> None:
     lives = (Life(LifeEnding.CRASH_IN_TRAFFIC, "strict-posix", 9, "after", 8),)
-    outcome = execute(replace(quiet_plan, crash_aim=aim, lives=lives))
+    outcome = execute(replace(QUIET_PLAN, crash_aim=aim, lives=lives))
 
     assert outcome.violations == []
     assert outcome.crash_points == 1

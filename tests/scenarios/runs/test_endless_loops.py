@@ -1,14 +1,12 @@
 """A run that loops without a world call is ended and reported as LIVE, and the process continues."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import QUIET_SCENARIO, execute
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.claims.scenario import Scenario
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.sim.process import cpu_limit
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
@@ -19,14 +17,12 @@ def loop_forever(*_: object) -> None:
         pass
 
 
-def test_an_endless_loop_is_found_and_does_not_affect_the_next_seed(
-    quiet_scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clean = run_seed(quiet_scenario, 1)
+def test_an_endless_loop_is_found_and_does_not_affect_the_next_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clean = run_seed(QUIET_SCENARIO, 1)
     with monkeypatch.context() as patched:
         patched.setattr(ConsumeQueue, "append_entries", loop_forever)
-        looped = [run_seed(quiet_scenario, 1, cpu_seconds_max=0.3) for _ in range(2)]
-    again = run_seed(quiet_scenario, 1, cpu_seconds_max=20.0)
+        looped = [run_seed(QUIET_SCENARIO, 1, cpu_seconds_max=0.3) for _ in range(2)]
+    again = run_seed(QUIET_SCENARIO, 1, cpu_seconds_max=20.0)
 
     assert [result.outcome for result in looped] == ["violated", "violated"]
     assert looped[0].failure is not None
@@ -36,18 +32,14 @@ def test_an_endless_loop_is_found_and_does_not_affect_the_next_seed(
     assert again.digest == clean.digest
 
 
-def test_a_loop_outside_of_any_task_is_an_error_of_the_harness(
-    quiet_scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loop_outside_of_any_task_is_an_error_of_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tornlog.scenarios.campaigns.seeds.draw_plan_of_seed", loop_forever)
-    result = run_seed(quiet_scenario, 1, cpu_seconds_max=0.05)
+    result = run_seed(QUIET_SCENARIO, 1, cpu_seconds_max=0.05)
     assert result.outcome == "harness-error"
     assert "CpuLimitReached" in result.error
 
 
-def test_the_violation_names_the_endless_loop(
-    crash_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_violation_names_the_endless_loop(crash_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "load", loop_forever)
     with cpu_limit(0.2):
         (violation,) = execute(replace(crash_plan)).violations

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.invariants import status
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import operators
 from tornlog.store.formats.messages import PutMessageStatus
 from tornlog.store.log.allocate import AllocateMappedFileService
 
 
 @pytest.fixture
-def full(quiet_plan: Plan) -> Plan:
+def full() -> Plan:
     """Two lives with long records on a disk of a few segments. The first life ends in a process kill."""
-    return quiet_plan.replace(
+    return QUIET_PLAN.replace(
         commit_log_bytes=1024,
         messages={"body_bytes_max": 600},
         pauses={"chance": 1.0, "ms_max": 3000},
@@ -46,7 +46,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_puts_are_refused_on_a_full_disk_and_accepted_after_space_is_freed(
-    full: Plan, answers: Counter[str], execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
+    full: Plan, answers: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operators, "_ROOM_RETURNS_MS", (9_000,))
     outcome = execute(full)
@@ -58,9 +58,7 @@ def test_puts_are_refused_on_a_full_disk_and_accepted_after_space_is_freed(
     assert answers["2 PUT_OK"] == 4, "the disk of the last life has room"
 
 
-def test_a_store_that_refuses_puts_after_space_is_freed_is_found(
-    full: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_refuses_puts_after_space_is_freed_is_found(full: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AllocateMappedFileService, "take_segment", _refuse_once_refused())
     monkeypatch.setattr(operators, "_ROOM_RETURNS_MS", (5_000,))
     (violation,) = execute(full).violations

@@ -1,6 +1,4 @@
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -28,23 +26,18 @@ def plan() -> Plan:
     )
 
 
-@pytest.fixture
-def end() -> Callable[..., Counter[str]]:
+def end(*ends: tuple[Life, CrashSite | None, bool], failed_syncs: int = 0) -> Counter[str]:
     """Return the marks of a run with the listed ends of lives: life, crash point, and whether it had recovered."""
-
-    def ended(*ends: tuple[Life, CrashSite | None, bool], failed_syncs: int = 0) -> Counter[str]:
-        hits: Counter[str] = Counter()
-        marks = RunMarks(plan(), hits)
-        choices = Choices("1")
-        kernel = Kernel(RandomWalk(choices.stream("schedule"), 4))
-        for life, met, recovered in ends:
-            disk = Disk(kernel, choices.stream("disk"))
-            disk._injector.crash_site = met
-            disk.injected["failed sync"] = failed_syncs
-            marks.note_end(life, disk, crashed=not life.is_stop, recovered=recovered)
-        return +hits
-
-    return ended
+    hits: Counter[str] = Counter()
+    marks = RunMarks(plan(), hits)
+    choices = Choices("1")
+    kernel = Kernel(RandomWalk(choices.stream("schedule"), 4))
+    for life, met, recovered in ends:
+        disk = Disk(kernel, choices.stream("disk"))
+        disk._injector.crash_site = met
+        disk.injected["failed sync"] = failed_syncs
+        marks.note_end(life, disk, crashed=not life.is_stop, recovered=recovered)
+    return +hits
 
 
 @pytest.mark.parametrize(
@@ -58,17 +51,17 @@ def end() -> Callable[..., Counter[str]]:
         (CrashSite("unlink", "/store/commitlog/0", 0), False, "crash in truncation"),
     ],
 )
-def test_a_crash_at_a_special_file_is_a_mark(end: Any, met: CrashSite, recovered: bool, mark: str) -> None:
+def test_a_crash_at_a_special_file_is_a_mark(met: CrashSite, recovered: bool, mark: str) -> None:
     assert mark in end((POWER, met, recovered))
 
 
-def test_an_index_write_a_stop_and_a_crash_at_rest_are_no_marks(end: Any) -> None:
+def test_an_index_write_a_stop_and_a_crash_at_rest_are_no_marks() -> None:
     assert not end((POWER, CrashSite("store", "/store/index/2026", 60), True))
     assert not end((POWER, None, True))
     assert not end((STOP, CrashSite("store", "/store/checkpoint", 0), True))
 
 
-def test_consecutive_interrupted_recoveries_are_counted_by_depth(end: Any) -> None:
+def test_consecutive_interrupted_recoveries_are_counted_by_depth() -> None:
     cut = (POWER, None, False)
     hits = end(cut, cut, cut, cut, (POWER, None, True), cut)
     assert hits == {
@@ -78,13 +71,13 @@ def test_consecutive_interrupted_recoveries_are_counted_by_depth(end: Any) -> No
     }
 
 
-def test_a_power_cut_after_a_kill_is_a_mark_but_not_after_a_stop(end: Any) -> None:
+def test_a_power_cut_after_a_kill_is_a_mark_but_not_after_a_stop() -> None:
     killed, cut, stopped = (KILL, None, True), (POWER, None, True), (STOP, None, True)
     assert end(killed, cut) == {"kill, then power": 1}
     assert not end(killed, stopped, cut)
 
 
-def test_a_power_cut_after_a_failed_sync_is_a_mark(end: Any) -> None:
+def test_a_power_cut_after_a_failed_sync_is_a_mark() -> None:
     assert end((POWER, None, True), failed_syncs=1) == {"power cut after failed sync": 1}
 
 

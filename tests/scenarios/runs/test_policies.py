@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
-from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import POLICY_PARAMETERS
 from tornlog.scenarios.claims.scenario import POLICIES
 from tornlog.scenarios.runs.run_of import horizon_steps, policy_of, simulation_of
@@ -12,22 +12,22 @@ from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 
 
-def test_every_policy_in_a_plan_can_be_created(quiet_plan: Plan) -> None:
+def test_every_policy_in_a_plan_can_be_created() -> None:
     assert POLICY_PARAMETERS.keys() == POLICIES.keys()
     for name, (parameters, _) in POLICY_PARAMETERS.items():
         for parameter in parameters:
-            plan = replace(quiet_plan, policy=name, policy_parameter=parameter)
+            plan = replace(QUIET_PLAN, policy=name, policy_parameter=parameter)
             assert policy_of(plan, Choices("1")).name == name
 
 
-def test_an_unknown_policy_is_refused(quiet_plan: Plan) -> None:
+def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(ValueError, match="policy: expected one that plans draw, found fair"):
-        policy_of(replace(quiet_plan, policy="fair"), Choices("1"))
+        policy_of(replace(QUIET_PLAN, policy="fair"), Choices("1"))
 
 
-def test_a_run_repeats_exactly_under_every_policy(quiet_plan: Plan) -> None:
+def test_a_run_repeats_exactly_under_every_policy() -> None:
     for name, (parameters, _) in POLICY_PARAMETERS.items():
-        plan = replace(quiet_plan, policy=name, policy_parameter=parameters[0])
+        plan = replace(QUIET_PLAN, policy=name, policy_parameter=parameters[0])
         outcomes = [Run(plan, simulation_of(plan, Choices("1"))).execute() for _ in range(2)]
         assert outcomes[0].digest == outcomes[1].digest
         assert not outcomes[0].violations

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import allowances
 from tornlog.scenarios.oracle.invariants import clean, live, quiescence
@@ -67,32 +68,32 @@ class Waiting:
         return self._settling._await_cursors(self._store, disk, self._cursors)
 
 
-def test_settling_waits_for_a_service_that_finishes_in_time(quiet_plan: Plan) -> None:
-    waiting = Waiting(quiet_plan, WITHIN_MS, int)
+def test_settling_waits_for_a_service_that_finishes_in_time() -> None:
+    waiting = Waiting(QUIET_PLAN, WITHIN_MS, int)
 
     assert waiting.run()
     assert waiting.now_ns >= WITHIN_MS * 1_000_000
 
 
-def test_a_service_that_does_not_finish_in_time_is_reported_as_late(quiet_plan: Plan) -> None:
+def test_a_service_that_does_not_finish_in_time_is_reported_as_late() -> None:
     with pytest.raises(Late):
-        Waiting(quiet_plan, 10 * WITHIN_MS, lambda _: 0).run()
+        Waiting(QUIET_PLAN, 10 * WITHIN_MS, lambda _: 0).run()
 
 
-def test_paused_time_does_not_make_a_service_late(quiet_plan: Plan) -> None:
-    waiting = Waiting(quiet_plan, 10 * WITHIN_MS, lambda _: waiting.now_ns // 20 * 19)
+def test_paused_time_does_not_make_a_service_late() -> None:
+    waiting = Waiting(QUIET_PLAN, 10 * WITHIN_MS, lambda _: waiting.now_ns // 20 * 19)
     assert waiting.run()
 
-    waiting = Waiting(quiet_plan, 10 * WITHIN_MS, lambda _: waiting.now_ns // 2)
+    waiting = Waiting(QUIET_PLAN, 10 * WITHIN_MS, lambda _: waiting.now_ns // 2)
     with pytest.raises(Late):
         waiting.run()
 
 
 @pytest.mark.parametrize(("began_s", "judged"), [(0, True), (300, False)])
 def test_a_deletion_is_requested_again_only_after_all_passes_of_the_first_request(
-    began_s: int, judged: bool, quiet_plan: Plan, monkeypatch: pytest.MonkeyPatch
+    began_s: int, judged: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting = Waiting(quiet_plan, 0, lambda _: 0)
+    waiting = Waiting(QUIET_PLAN, 0, lambda _: 0)
     waiting.now_ns = began_s * 1_000_000_000
     asked: list[int] = []
     monkeypatch.setattr(clean, "passes_ms_max", lambda store, work_ms: 1_000)
@@ -131,9 +132,9 @@ class StoppingDisk:
 
 @pytest.mark.parametrize(("stops_ms", "is_excused"), [(WITHIN_MS // 2, True), (1_000 * WITHIN_MS, False)])
 def test_a_file_system_stop_while_waiting_for_a_service_excuses_it(
-    stops_ms: int, is_excused: bool, quiet_plan: Plan, monkeypatch: pytest.MonkeyPatch
+    stops_ms: int, is_excused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = replace(quiet_plan, heals=True, errors_stop=True)
+    plan = replace(QUIET_PLAN, heals=True, errors_stop=True)
     waiting = Waiting(plan, 2_000 * WITHIN_MS, lambda _: 0)
     monkeypatch.setattr(quiescence, "reading_cursors", lambda *_, **__: waiting._cursors())
 
@@ -144,10 +145,10 @@ def test_a_file_system_stop_while_waiting_for_a_service_excuses_it(
             waiting.catch_up(StoppingDisk(waiting, stops_ms))
 
 
-def test_several_stores_have_separate_ledgers_and_one_list_of_violations(quiet_plan: Plan) -> None:
+def test_several_stores_have_separate_ledgers_and_one_list_of_violations() -> None:
     kernel = Kernel(RandomWalk(Choices("judges").stream("schedule"), 4))
     ledger = Ledger(tears=True)
-    first = Settling(quiet_plan, kernel, ledger, Judge(quiet_plan, kernel, ledger), Choices("judges").stream)
+    first = Settling(QUIET_PLAN, kernel, ledger, Judge(QUIET_PLAN, kernel, ledger), Choices("judges").stream)
     second = first.for_other_store()
 
     first.ledger.record_expired_before(1024)

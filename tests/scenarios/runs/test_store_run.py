@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.faults.plan import FaultPlan
@@ -28,8 +29,6 @@ from tornlog.store.queues.flush_queues import FlushConsumeQueueService
 from tornlog.store.recovery.queue_replay import QueueReplay
 from tornlog.store.recovery.recovery import Recovery
 
-Execute = Callable[..., RunOutcome]
-
 
 def only_violation(outcome: RunOutcome) -> tuple[str, str]:
     """Return invariant and summary of the first violation, one line each."""
@@ -40,8 +39,8 @@ def only_violation(outcome: RunOutcome) -> tuple[str, str]:
 # A correct store
 
 
-def test_a_run_without_faults_has_no_violation(quiet_plan: Plan, execute: Execute) -> None:
-    outcome = execute(quiet_plan)
+def test_a_run_without_faults_has_no_violation() -> None:
+    outcome = execute(QUIET_PLAN)
     assert outcome.violations == []
     assert outcome.crash_points == 0
     assert not outcome.injected
@@ -50,21 +49,19 @@ def test_a_run_without_faults_has_no_violation(quiet_plan: Plan, execute: Execut
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("sync_flush", [True, False])
-def test_a_crash_of_any_kind_causes_no_violation_and_is_counted(
-    quiet_plan: Plan, execute: Execute, profile: str, sync_flush: bool
-) -> None:
+def test_a_crash_of_any_kind_causes_no_violation_and_is_counted(profile: str, sync_flush: bool) -> None:
     lives = (
         Life(LifeEnding.CRASH_AT_REST, profile, -1, "after", 4),
         Life(LifeEnding.CRASH_IN_TRAFFIC, profile, 30, "during", 4),
     )
-    outcome = execute(replace(quiet_plan, sync_flush=sync_flush, lives=lives))
+    outcome = execute(replace(QUIET_PLAN, sync_flush=sync_flush, lives=lives))
     assert outcome.violations == []
     assert outcome.crash_points == 2
     assert outcome.injected[f"crash {profile}"] == 2
     assert sum(times for kind, times in outcome.injected.items() if kind.startswith("crash during")) == 1
 
 
-def test_equal_choices_give_equal_run_outcomes(crash_plan: Plan, execute: Execute) -> None:
+def test_equal_choices_give_equal_run_outcomes(crash_plan: Plan) -> None:
     first, second, other = execute(crash_plan), execute(crash_plan), execute(crash_plan, "2")
     assert first == second
     assert first.digest != other.digest
@@ -89,9 +86,9 @@ def test_an_observer_receives_every_mounted_image(crash_plan: Plan) -> None:
     assert all(image.files for image in images)
 
 
-def test_a_crash_after_the_last_operation_happens_at_rest(quiet_plan: Plan, execute: Execute) -> None:
+def test_a_crash_after_the_last_operation_happens_at_rest() -> None:
     late = Life(LifeEnding.CRASH_IN_TRAFFIC, "ext4-ordered", 10**6, "before", 3)
-    outcome = execute(replace(quiet_plan, lives=(late,)))
+    outcome = execute(replace(QUIET_PLAN, lives=(late,)))
     assert outcome.violations == []
     assert outcome.crash_points == 1
     assert outcome.injected["crash ext4-ordered"] == 1
@@ -109,23 +106,19 @@ def replace_method(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str, Any]
 Put = Callable[[type, str, Any], None]
 
 
-def test_an_acknowledgement_before_the_sync_is_a_violation(
-    replace_method: Put, quiet_plan: Plan, execute: Execute
-) -> None:
+def test_an_acknowledgement_before_the_sync_is_a_violation(replace_method: Put) -> None:
     def commit(self: GroupCommitService, requests: list[GroupCommitRequest]) -> None:
         for request in requests:
             request.complete(True)
         self.flush_to(self.queue.max_offset)
 
     replace_method(GroupCommitService, "commit", commit)
-    outcome = execute(quiet_plan)
+    outcome = execute(QUIET_PLAN)
     assert outcome.violations[0].invariant == "STATUS"
     assert "before it was durable" in outcome.violations[0].summary
 
 
-def test_a_recovery_that_rebuilds_no_queue_is_a_violation(
-    replace_method: Put, crash_plan: Plan, execute: Execute
-) -> None:
+def test_a_recovery_that_rebuilds_no_queue_is_a_violation(replace_method: Put, crash_plan: Plan) -> None:
     replace_method(QueueReplay, "add", lambda *_: None)
     replace_method(QueueReplay, "finish_replay", lambda self, **_: None)
     invariant, summary = only_violation(execute(crash_plan))
@@ -133,9 +126,7 @@ def test_a_recovery_that_rebuilds_no_queue_is_a_violation(
     assert "its queue does not lead to" in summary
 
 
-def test_a_recovery_that_truncates_too_much_is_a_violation(
-    replace_method: Put, crash_plan: Plan, execute: Execute
-) -> None:
+def test_a_recovery_that_truncates_too_much_is_a_violation(replace_method: Put, crash_plan: Plan) -> None:
     cut_log = Recovery.truncate_log
 
     def cut_all(self: Recovery, end_offset: int) -> bool:
@@ -146,52 +137,48 @@ def test_a_recovery_that_truncates_too_much_is_a_violation(
     assert only_violation(execute(crash_plan))[0] == "DUR"
 
 
-def test_a_service_that_dies_is_named_in_the_violation(replace_method: Put, quiet_plan: Plan, execute: Execute) -> None:
+def test_a_service_that_dies_is_named_in_the_violation(replace_method: Put) -> None:
     def run_once(self: DispatchService) -> None:
         raise ZeroDivisionError("of its own accord")
 
     replace_method(DispatchService, "run_once", run_once)
-    invariant, summary = only_violation(execute(quiet_plan, "2"))
+    invariant, summary = only_violation(execute(QUIET_PLAN, "2"))
     assert invariant == "LIVE"
     assert summary == "life-0/dispatch died: ZeroDivisionError: of its own accord"
 
 
-def test_a_dispatch_without_effect_is_a_violation(replace_method: Put, quiet_plan: Plan, execute: Execute) -> None:
+def test_a_dispatch_without_effect_is_a_violation(replace_method: Put) -> None:
     replace_method(DispatchService, "dispatch_available", lambda self: False)
-    assert only_violation(execute(quiet_plan)) == ("QUIET", "dispatch does not come to its end")
+    assert only_violation(execute(QUIET_PLAN)) == ("QUIET", "dispatch does not come to its end")
 
 
-def test_a_service_that_hangs_is_named_with_the_object_it_waits_for(
-    replace_method: Put, quiet_plan: Plan, execute: Execute
-) -> None:
+def test_a_service_that_hangs_is_named_with_the_object_it_waits_for(replace_method: Put) -> None:
     def finish_remaining_work(self: FlushConsumeQueueService) -> None:
         while True:
             self.signal.wait(None)
 
     replace_method(FlushConsumeQueueService, "finish_remaining_work", finish_remaining_work)
-    invariant, summary = only_violation(execute(quiet_plan))
+    invariant, summary = only_violation(execute(QUIET_PLAN))
     assert invariant == "LIVE"
     assert summary.startswith("deadlock")
     assert "life-0/flush-consume-queue" in summary
 
 
-def test_a_service_that_loops_is_named_in_the_violation(
-    replace_method: Put, monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Execute
-) -> None:
+def test_a_service_that_loops_is_named_in_the_violation(replace_method: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     def finish_remaining_work(self: FlushConsumeQueueService) -> None:
         while True:
             self.signal.notify()
 
     replace_method(FlushConsumeQueueService, "finish_remaining_work", finish_remaining_work)
     monkeypatch.setattr("tornlog.faults.simulation.simulation.STEP_LIMIT", 5_000)
-    invariant, summary = only_violation(execute(quiet_plan))
+    invariant, summary = only_violation(execute(QUIET_PLAN))
     assert invariant == "LIVE"
     assert summary.startswith("no end in sight")
 
 
-def test_a_put_that_is_never_answered_is_a_violation(replace_method: Put, quiet_plan: Plan, execute: Execute) -> None:
+def test_a_put_that_is_never_answered_is_a_violation(replace_method: Put) -> None:
     replace_method(GroupCommitService, "commit", lambda self, requests: None)
-    invariant, summary = only_violation(execute(quiet_plan))
+    invariant, summary = only_violation(execute(QUIET_PLAN))
     assert invariant == "LIVE"
     assert "waited although nothing was wrong" in summary
 
@@ -199,21 +186,17 @@ def test_a_put_that_is_never_answered_is_a_violation(replace_method: Put, quiet_
 @pytest.mark.parametrize(
     "error", [CorruptFileError("commitlog/0", 4, "magicCode", "one", "none"), IndexError("out of range")]
 )
-def test_a_store_that_cannot_be_opened_is_a_violation(
-    replace_method: Put, quiet_plan: Plan, execute: Execute, error: Exception
-) -> None:
+def test_a_store_that_cannot_be_opened_is_a_violation(replace_method: Put, error: Exception) -> None:
     def load(self: MessageStore) -> None:
         raise error
 
     replace_method(MessageStore, "load", load)
-    invariant, summary = only_violation(execute(quiet_plan))
+    invariant, summary = only_violation(execute(QUIET_PLAN))
     assert invariant == "START"
     assert summary == f"the store cannot be opened: {type(error).__name__}: {error}"
 
 
-def test_a_recovery_that_changes_the_log_every_time_is_a_violation(
-    replace_method: Put, crash_plan: Plan, execute: Execute
-) -> None:
+def test_a_recovery_that_changes_the_log_every_time_is_a_violation(replace_method: Put, crash_plan: Plan) -> None:
     load, loads = MessageStore.load, count(1)
 
     def load_and_scribble(self: MessageStore) -> object:
@@ -229,41 +212,33 @@ def test_a_recovery_that_changes_the_log_every_time_is_a_violation(
     assert only_violation(execute(crash_plan)) == ("IDEMPOTENT", "recovering again changed the store")
 
 
-def test_a_flushed_position_that_moves_without_a_sync_is_a_violation(
-    replace_method: Put, quiet_plan: Plan, execute: Execute
-) -> None:
+def test_a_flushed_position_that_moves_without_a_sync_is_a_violation(replace_method: Put) -> None:
     def flush(self: Segment, least_pages: int) -> int:
         wrote = self.wrote.get()
         self.flushed.set(wrote)
         return wrote
 
     replace_method(Segment, "flush", flush)
-    outcome = execute(replace(quiet_plan, sync_flush=False))
+    outcome = execute(replace(QUIET_PLAN, sync_flush=False))
     assert outcome.violations[0].invariant == "POS"
     assert outcome.violations[0].summary == "flushed bytes that are not durable"
 
 
-def test_a_stop_that_leaves_a_task_running_is_a_violation(
-    replace_method: Put, quiet_plan: Plan, execute: Execute
-) -> None:
+def test_a_stop_that_leaves_a_task_running_is_a_violation(replace_method: Put) -> None:
     replace_method(FlushConsumeQueueService, "shutdown", lambda self: None)
-    outcome = execute(quiet_plan.replace(index={"slots": 0}))
+    outcome = execute(QUIET_PLAN.replace(index={"slots": 0}))
     assert only_violation(outcome) == ("LIVE", "a stop left tasks running")
     assert outcome.violations[0].found == "life-0/flush-consume-queue"
 
 
-def test_an_unclean_stop_without_a_fault_is_a_violation(
-    replace_method: Put, quiet_plan: Plan, execute: Execute
-) -> None:
+def test_an_unclean_stop_without_a_fault_is_a_violation(replace_method: Put) -> None:
     replace_method(MessageStore, "is_clean", lambda self: False)
-    assert only_violation(execute(quiet_plan)) == ("LIVE", "a stop without a fault was not clean")
+    assert only_violation(execute(QUIET_PLAN)) == ("LIVE", "a stop without a fault was not clean")
 
 
-def test_a_run_ends_at_its_first_violation_and_still_has_a_digest(
-    replace_method: Put, quiet_plan: Plan, execute: Execute
-) -> None:
+def test_a_run_ends_at_its_first_violation_and_still_has_a_digest(replace_method: Put) -> None:
     replace_method(DispatchService, "dispatch_available", lambda self: False)
-    first, second = execute(quiet_plan), execute(quiet_plan)
+    first, second = execute(QUIET_PLAN), execute(QUIET_PLAN)
     assert len(first.violations) == 1
     assert first == second
     assert first.digest
@@ -283,7 +258,7 @@ METHODS: list[tuple[type, str]] = [
 
 @pytest.mark.parametrize(("owner", "name"), METHODS)
 def test_an_exception_anywhere_in_the_store_is_a_violation_and_not_a_harness_error(
-    replace_method: Put, execute: Execute, owner: type, name: str
+    replace_method: Put, owner: type, name: str
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise LookupError("broken")
@@ -301,10 +276,10 @@ def test_an_exception_anywhere_in_the_store_is_a_violation_and_not_a_harness_err
 
 
 @pytest.fixture
-def busy(quiet_plan: Plan) -> Plan:
+def busy() -> Plan:
     """A stop during traffic of all kinds of users, with a write buffer."""
     stop = Life(LifeEnding.STOP_IN_TRAFFIC, "nothing-lost", -1, "after", 12)
-    return quiet_plan.replace(
+    return QUIET_PLAN.replace(
         sync_flush=False,
         memory={"transient_pool": True},
         consumers=2,
@@ -314,9 +289,7 @@ def busy(quiet_plan: Plan) -> Plan:
     )
 
 
-def test_a_stop_during_traffic_refuses_some_puts_and_loses_none(
-    replace_method: Put, busy: Plan, execute: Execute
-) -> None:
+def test_a_stop_during_traffic_refuses_some_puts_and_loses_none(replace_method: Put, busy: Plan) -> None:
     refused = []
     answered = StoreSender._record_answer
 
@@ -332,9 +305,7 @@ def test_a_stop_during_traffic_refuses_some_puts_and_loses_none(
     assert {True, False} == set(refused)
 
 
-def test_a_store_that_stops_serving_on_its_own_is_a_violation(
-    replace_method: Put, busy: Plan, execute: Execute
-) -> None:
+def test_a_store_that_stops_serving_on_its_own_is_a_violation(replace_method: Put, busy: Plan) -> None:
     def not_now(*_: object, **__: object) -> None:
         raise StoreNotReadableError("just so")
 
@@ -345,7 +316,7 @@ def test_a_store_that_stops_serving_on_its_own_is_a_violation(
     assert summary.endswith("died: StoreNotReadableError: just so")
 
 
-def test_a_failed_commit_excuses_an_unclean_stop_but_no_loss_of_committed_data(busy: Plan, execute: Execute) -> None:
+def test_a_failed_commit_excuses_an_unclean_stop_but_no_loss_of_committed_data(busy: Plan) -> None:
     stop = Life(LifeEnding.STOP, "process-kill", -1, "after", 8)
     plan = replace(busy, faults=FaultPlan(failed_write_chance=0.9), lives=(stop, stop))
     failed = 0
@@ -357,15 +328,13 @@ def test_a_failed_commit_excuses_an_unclean_stop_but_no_loss_of_committed_data(b
     assert failed > 0
 
 
-def test_a_buffer_that_is_never_committed_is_a_violation(replace_method: Put, busy: Plan, execute: Execute) -> None:
+def test_a_buffer_that_is_never_committed_is_a_violation(replace_method: Put, busy: Plan) -> None:
     replace_method(CommitRealTimeService, "commit", lambda self, least_pages: False)
     plan = replace(busy, lives=(Life(LifeEnding.STOP, "nothing-lost", -1, "after", 3),))
     assert only_violation(execute(plan)) == ("QUIET", "commit does not come to its end")
 
 
-def test_an_index_that_a_second_recovery_changes_is_a_violation(
-    replace_method: Put, crash_plan: Plan, execute: Execute
-) -> None:
+def test_an_index_that_a_second_recovery_changes_is_a_violation(replace_method: Put, crash_plan: Plan) -> None:
     load, loads = MessageStore.load, count(1)
 
     def load_and_scribble(self: MessageStore) -> object:
@@ -380,7 +349,7 @@ def test_an_index_that_a_second_recovery_changes_is_a_violation(
 
 
 @pytest.mark.parametrize("root", ["mq", "data/new/mq", "/data/new/store"])
-def test_a_store_keeps_its_messages_with_any_directory_settings(root: str, crash_plan: Plan, execute: Execute) -> None:
+def test_a_store_keeps_its_messages_with_any_directory_settings(root: str, crash_plan: Plan) -> None:
     outcome = execute(crash_plan.replace(directories={"root": root, "log_directories": 2}))
 
     assert (outcome.violations, outcome.crash_points) == ([], 1)

@@ -3,14 +3,14 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
-from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding
 from tornlog.scenarios.oracle import guarantees
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.damage import (
     DamagedImage,
     add_segments_made_ahead,
@@ -205,10 +205,10 @@ def test_segments_made_ahead_are_empty_and_leave_a_gap_or_follow_an_unfinished_o
 
 
 def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_a_violation(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     life = Life(LifeEnding.STOP_AND_ODD_FILE, "nothing-lost", -1, "after", 6)
-    plan = quiet_plan.replace(lives=(life,), commit_log_bytes=1024, messages={"body_bytes_max": 300})
+    plan = QUIET_PLAN.replace(lives=(life,), commit_log_bytes=1024, messages={"body_bytes_max": 300})
     outcome = execute(plan)
     assert outcome.violations == []
     assert outcome.injected["odd size"] == 1

@@ -1,19 +1,18 @@
 """Damage of single records and skipped queue offsets: the changes, and the judges' view of them."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import Image
 from tornlog.scenarios.claims.machine import ROOT, world_of
-from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
+from tornlog.scenarios.claims.plan import Life, LifeEnding
 from tornlog.scenarios.oracle.known_damage import DamagedBytes, KnownDamage
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import read_store
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.damage import damage_record, flip_queue_offset, without_queues
 from tornlog.scenarios.workload.mishaps import SKIPPED_NUMBERS, skip_numbers
 from tornlog.sim.choices import Choices
@@ -208,8 +207,8 @@ def test_queues_continue_after_skipped_offsets_which_the_ledger_records() -> Non
     assert written == {(0, False), (1, False), (1, True)}
 
 
-def test_damaged_records_and_skipped_offsets_are_counted(quiet_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
-    plan = quiet_plan.replace(
+def test_damaged_records_and_skipped_offsets_are_counted() -> None:
+    plan = QUIET_PLAN.replace(
         commit_log_bytes=SEGMENT_BYTES,
         messages={"body_bytes_max": 300, "equal_sizes": True},
         starts={"skipped_numbers_max": 2},

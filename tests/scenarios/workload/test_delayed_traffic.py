@@ -1,17 +1,16 @@
 """Delayed messages: the puts of producers, and their entries in the ledger."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute, make_put
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import read_store
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.scenarios.workload.options import DELAYS_MS, draw_delay_level, draw_wait_ms, set_delay_level
@@ -21,16 +20,16 @@ from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.message_store import MessageStore
 
 
-def test_every_delay_level_is_drawn_with_the_planned_chance(quiet_plan: Plan) -> None:
+def test_every_delay_level_is_drawn_with_the_planned_chance() -> None:
     stream = Choices("levels").stream("levels")
-    drawn = [draw_delay_level(stream, quiet_plan.replace(delay={"chance": 0.5}), EVEN) for _ in range(200)]
+    drawn = [draw_delay_level(stream, QUIET_PLAN.replace(delay={"chance": 0.5}), EVEN) for _ in range(200)]
     assert set(drawn) == {0, *DELAYS_MS}
     assert 70 < drawn.count(0) < 130
 
 
-def test_a_plan_without_delayed_messages_draws_no_delay(quiet_plan: Plan) -> None:
+def test_a_plan_without_delayed_messages_draws_no_delay() -> None:
     stream = Choices("levels").stream("levels")
-    assert draw_delay_level(stream, quiet_plan, EVEN) == 0
+    assert draw_delay_level(stream, QUIET_PLAN, EVEN) == 0
     assert stream.draw_count == 0
 
 
@@ -70,7 +69,7 @@ def test_the_ledger_predicts_queue_size_and_properties_of_a_delayed_record_and_i
         assert put.queue_offset is not None
 
 
-def test_a_delivered_copy_is_recognised_by_its_queue_and_properties(make_put: Callable[..., PutEntry]) -> None:
+def test_a_delivered_copy_is_recognised_by_its_queue_and_properties() -> None:
     ledger, put = Ledger(), make_put("m")
     set_delay_level(put, 2)
     ledger.record_request(put)
@@ -106,9 +105,7 @@ def test_consumers_receive_the_copies_of_delayed_messages(delayed_plan: Plan) ->
     assert copies > 0
 
 
-def test_a_put_is_delivered_once_in_a_run_without_crashes(
-    delayed_plan: Plan, monkeypatch: pytest.MonkeyPatch, execute: Callable[..., RunOutcome]
-) -> None:
+def test_a_put_is_delivered_once_in_a_run_without_crashes(delayed_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[str] = []
 
     def count_copies(store: MessageStore) -> None:

@@ -1,13 +1,12 @@
 """Messages with shared keys, and the seekers that look them up."""
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.options import SHARED_KEYS, UNIQUE_KEYS, KeySearcher, draw_keys
 from tornlog.scenarios.workload.skew import EVEN
 from tornlog.sim.choices import Choices
@@ -15,12 +14,10 @@ from tornlog.store.formats.index_key import key_hash
 from tornlog.store.index.key_query import QueryMessageResult
 from tornlog.store.message_store import MessageStore
 
-Execute = Callable[..., RunOutcome]
-
 
 @pytest.fixture
-def keyed(quiet_plan: Plan) -> Plan:
-    plan = quiet_plan.replace(index={"slots": 5, "entries": 12, "keys_chance": 0.6, "seekers": 2})
+def keyed() -> Plan:
+    plan = QUIET_PLAN.replace(index={"slots": 5, "entries": 12, "keys_chance": 0.6, "seekers": 2})
     return plan.replace(topics=1, messages={"equal_sizes": False})
 
 
@@ -36,9 +33,9 @@ def test_some_messages_have_shared_keys_and_some_have_a_unique_key(keyed: Plan) 
     assert ([], "") in keys
 
 
-def test_without_a_key_chance_no_keys_are_drawn(quiet_plan: Plan) -> None:
+def test_without_a_key_chance_no_keys_are_drawn() -> None:
     stream = Choices("keys").stream("producer")
-    assert draw_keys(stream, quiet_plan, "m0", EVEN) == ([], "")
+    assert draw_keys(stream, QUIET_PLAN, "m0", EVEN) == ([], "")
     assert stream.draw_count == 0
 
 
@@ -48,9 +45,7 @@ def test_some_shared_keys_have_equal_hashes() -> None:
     assert len(set(hashes)) == len(SHARED_KEYS) - 2
 
 
-def test_clients_query_put_keys_shared_keys_and_unused_keys(
-    keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clients_query_put_keys_shared_keys_and_unused_keys(keyed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     answers: list[int] = []
     query_message = MessageStore.query_message
@@ -71,9 +66,7 @@ def test_clients_query_put_keys_shared_keys_and_unused_keys(
     assert max(answers) > 1
 
 
-def test_a_query_without_messages_is_reported_by_the_client(
-    keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_without_messages_is_reported_by_the_client(keyed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "query_message", lambda *_: QueryMessageResult())
     monkeypatch.setattr(KeySearcher, "_draw_key", lambda self, messages_each: "m0.0.0")
     plan = keyed.replace(pauses={"chance": 1.0, "ms_max": 5})
@@ -81,7 +74,7 @@ def test_a_query_without_messages_is_reported_by_the_client(
 
 
 def test_an_index_missing_after_recovery_is_found_even_without_querying_clients(
-    keyed: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+    keyed: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load = MessageStore.load
 
@@ -96,5 +89,5 @@ def test_an_index_missing_after_recovery_is_found_even_without_querying_clients(
     assert outcome.violations[0].invariant == "IDX"
 
 
-def test_a_store_without_an_index_need_not_find_messages(keyed: Plan, execute: Execute) -> None:
+def test_a_store_without_an_index_need_not_find_messages(keyed: Plan) -> None:
     assert execute(keyed.replace(index={"slots": 0}, pauses={"chance": 0.5, "ms_max": 5})).violations == []

@@ -1,14 +1,12 @@
 """Messages for light queues: the draw, and their entries in the ledger."""
 
-from collections.abc import Callable
-
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute, make_put
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import options
 from tornlog.scenarios.workload.options import set_delay_level
 from tornlog.sim.choices import Choices
@@ -18,12 +16,12 @@ from tornlog.store.message_store import MessageStore
 
 
 @pytest.fixture
-def light_plan(quiet_plan: Plan) -> Plan:
-    return quiet_plan.replace(light_queues={"chance": 1.0}, consumers=2, topics=2, queues_per_topic=2)
+def light_plan() -> Plan:
+    return QUIET_PLAN.replace(light_queues={"chance": 1.0}, consumers=2, topics=2, queues_per_topic=2)
 
 
 @pytest.fixture
-def light_put(make_put: Callable[..., PutEntry]) -> PutEntry:
+def light_put() -> PutEntry:
     put = make_put("m")
     put.light_names = ("%LMQ%L0", "M0")
     put.properties += b"\2INNER_MULTI_DISPATCH\1%LMQ%L0,M0"
@@ -54,7 +52,7 @@ def test_consumers_read_light_queues_only_if_the_plan_enables_them(light_plan: P
 
 
 def test_a_run_with_light_queues_fills_them_without_a_violation(
-    light_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
+    light_plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: set[str] = set()
     get_message = MessageStore.get_message
@@ -111,9 +109,7 @@ def test_a_topic_longer_than_the_schedule_topic_needs_a_larger_record_on_deliver
     assert options.longest_record_bytes(light_put) == light_put.record_bytes + 127 - len("SCHEDULE_TOPIC_XXXX")
 
 
-def test_a_stored_put_has_a_known_record_size(
-    light_plan: Plan, execute: Callable[..., RunOutcome], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stored_put_has_a_known_record_size(light_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[PutEntry] = []
     ask = Ledger.record_request
     monkeypatch.setattr(Ledger, "record_request", lambda self, put: (asked.append(put), ask(self, put))[1])

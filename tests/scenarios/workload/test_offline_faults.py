@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange, FileImage, Image, RotPlan
 from tornlog.faults.kinds import FaultKind
@@ -15,7 +16,6 @@ from tornlog.scenarios.oracle.judge import Judge, StopOnViolation
 from tornlog.scenarios.oracle.known_damage import damaged_log_offset
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload.offline_faults import OfflineFaults
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
@@ -23,8 +23,6 @@ from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.side_file import SideFile
-
-Execute = Callable[..., RunOutcome]
 
 PATH = f"{CONFIG}/consumerOffset.json"
 SEGMENT_BYTES = 2048
@@ -38,8 +36,8 @@ def life(ending: str, messages_each: int = 6) -> Life:
 class Bench:
     """A stopped store with some messages, and the faults after its stop."""
 
-    def __init__(self, quiet_plan: Plan, messages: int, seed: str = "1") -> None:
-        plan = replace(quiet_plan, commit_log_bytes=SEGMENT_BYTES)
+    def __init__(self, plan: Plan, messages: int, seed: str = "1") -> None:
+        plan = replace(plan, commit_log_bytes=SEGMENT_BYTES)
         choices = Choices(seed)
         kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
         disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
@@ -71,8 +69,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(quiet_plan: Plan) -> Callable[..., Bench]:
-    return lambda messages=0, seed="1": Bench(quiet_plan, messages, seed)
+def bench() -> Callable[..., Bench]:
+    return lambda messages=0, seed="1": Bench(QUIET_PLAN, messages, seed)
 
 
 # -- progress --------------------------------------------------------------------------------------
@@ -116,9 +114,9 @@ def test_progress_without_a_required_backup_is_not_damaged(
 
 
 @pytest.fixture
-def progress_plan(quiet_plan: Plan) -> Plan:
+def progress_plan() -> Plan:
     """A consumer with progress that is persisted several times and then damaged, and one more life."""
-    return quiet_plan.replace(
+    return QUIET_PLAN.replace(
         consuming={"commits_offsets": True},
         consumers=1,
         topics=1,
@@ -128,7 +126,7 @@ def progress_plan(quiet_plan: Plan) -> Plan:
     )
 
 
-def test_a_start_on_damaged_progress_uses_the_backup(progress_plan: Plan, execute: Execute) -> None:
+def test_a_start_on_damaged_progress_uses_the_backup(progress_plan: Plan) -> None:
     outcome = execute(progress_plan)
 
     assert outcome.violations == []
@@ -137,7 +135,7 @@ def test_a_start_on_damaged_progress_uses_the_backup(progress_plan: Plan, execut
 
 
 def test_a_store_that_keeps_no_previous_version_is_a_violation(
-    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan, execute: Execute
+    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan
 ) -> None:
     def store(file: SideFile, content: bytes) -> bool:
         file._make_directory()
@@ -155,7 +153,7 @@ def test_a_store_that_keeps_no_previous_version_is_a_violation(
 
 
 def test_a_store_that_fails_to_load_damaged_progress_is_a_violation(
-    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan, execute: Execute
+    monkeypatch: pytest.MonkeyPatch, progress_plan: Plan
 ) -> None:
     def load(file: SideFile, parse: Callable[[bytes, str], object]) -> object:
         return file._read(file.path, parse)[1]
@@ -293,20 +291,18 @@ def test_old_blocks_are_exposed_only_after_a_crash_that_requests_it(bench: Calla
     assert rig.offline_faults.injected == {"old blocks": 1}
 
 
-def test_bit_rot_is_reported_to_the_judge_and_unreadable_sectors_to_the_disk(
-    bench: Callable[..., Bench], quiet_plan: Plan
-) -> None:
+def test_bit_rot_is_reported_to_the_judge_and_unreadable_sectors_to_the_disk(bench: Callable[..., Bench]) -> None:
     sound = bench(messages=6)
     assert sound.offline_faults.decay("next", sound.image) == (sound.image, [])
 
     rots = RotPlan(zeroed_sector_chance=1.0, latent_sector_error_chance=1.0)
-    rig = Bench(replace(quiet_plan, disk="dying-disk", rot=rots), messages=6)
+    rig = Bench(replace(QUIET_PLAN, disk="dying-disk", rot=rots), messages=6)
     image, unreadable = rig.offline_faults.decay("next", rig.image)
     assert image.files != rig.image.files
     assert rig.offline_faults.injected[FaultKind.ZEROED_SECTOR] > 0
     assert {one.kind for one in unreadable} == {FaultKind.LATENT_SECTOR_ERROR}
-    log = [one for one in unreadable if one.path.startswith(config_of(quiet_plan).commit_log_directory)]
-    first = damaged_log_offset(config_of(quiet_plan), log)
+    log = [one for one in unreadable if one.path.startswith(config_of(QUIET_PLAN).commit_log_directory)]
+    first = damaged_log_offset(config_of(QUIET_PLAN), log)
     assert first is not None
     assert all(put.physical_offset + put.record_bytes <= first for put in rig.ledger.promised.values())
     assert len(rig.ledger.promised) < len(rig.ledger.puts)

@@ -1,6 +1,7 @@
 from collections import Counter
 from dataclasses import replace
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.scenarios.claims.machine import DELAYS_MS
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.workload.options import SHARED_KEYS
@@ -23,8 +24,8 @@ def drawn_places(skew: Skew, plan: Plan) -> Counter[tuple[int, int]]:
     return Counter(skew.draw_place(stream, plan) for _ in range(400))
 
 
-def test_every_skew_and_the_even_distribution_are_drawn(quiet_plan: Plan) -> None:
-    drawn = drawn_skews(plan_with_several_queues(quiet_plan))
+def test_every_skew_and_the_even_distribution_are_drawn() -> None:
+    drawn = drawn_skews(plan_with_several_queues(QUIET_PLAN))
 
     assert 80 < sum(skew == EVEN for skew in drawn) < 250
     assert len({skew.hot for skew in drawn}) == len({skew.silent for skew in drawn}) == 5
@@ -33,34 +34,34 @@ def test_every_skew_and_the_even_distribution_are_drawn(quiet_plan: Plan) -> Non
     assert not any(skew.hot and skew.silent for skew in drawn)
 
 
-def test_no_skew_is_drawn_if_there_is_only_one_of_each(quiet_plan: Plan) -> None:
+def test_no_skew_is_drawn_if_there_is_only_one_of_each() -> None:
     stream = Choices("alone").stream("skew")
 
-    assert draw_skew(stream, replace(quiet_plan, topics=1, queues_per_topic=1, producers=1)) == EVEN
+    assert draw_skew(stream, replace(QUIET_PLAN, topics=1, queues_per_topic=1, producers=1)) == EVEN
     assert stream.draw_count == 0
 
 
-def test_the_simplest_drawn_skew_is_even(quiet_plan: Plan) -> None:
-    assert draw_skew(Choices.for_replay([]).stream("skew"), plan_with_several_queues(quiet_plan)) == EVEN
+def test_the_simplest_drawn_skew_is_even() -> None:
+    assert draw_skew(Choices.for_replay([]).stream("skew"), plan_with_several_queues(QUIET_PLAN)) == EVEN
 
 
-def test_with_an_even_skew_all_queues_are_equally_likely(quiet_plan: Plan) -> None:
-    found = drawn_places(EVEN, plan_with_several_queues(quiet_plan))
+def test_with_an_even_skew_all_queues_are_equally_likely() -> None:
+    found = drawn_places(EVEN, plan_with_several_queues(QUIET_PLAN))
 
     assert len(found) == 4
     assert min(found.values()) > 70
 
 
-def test_most_messages_go_to_the_hot_queue_and_some_to_the_others(quiet_plan: Plan) -> None:
-    found = drawn_places(Skew(hot=(1, 0)), plan_with_several_queues(quiet_plan))
+def test_most_messages_go_to_the_hot_queue_and_some_to_the_others() -> None:
+    found = drawn_places(Skew(hot=(1, 0)), plan_with_several_queues(QUIET_PLAN))
 
     assert found[1, 0] > 300
     assert len(found) == 4
 
 
-def test_no_message_goes_to_the_silent_queue(quiet_plan: Plan) -> None:
+def test_no_message_goes_to_the_silent_queue() -> None:
     for silent in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        found = drawn_places(Skew(silent=silent), plan_with_several_queues(quiet_plan))
+        found = drawn_places(Skew(silent=silent), plan_with_several_queues(QUIET_PLAN))
         assert set(found) == {(0, 0), (0, 1), (1, 0), (1, 1)} - {silent}
 
 
@@ -76,12 +77,12 @@ def test_all_messages_with_a_shared_key_have_the_same_key() -> None:
     assert {EVEN.key(stream, SHARED_KEYS) for _ in range(200)} == set(SHARED_KEYS)
 
 
-def test_all_delayed_messages_have_the_same_level(quiet_plan: Plan) -> None:
+def test_all_delayed_messages_have_the_same_level() -> None:
     stream, levels = Choices("levels").stream("producer"), list(DELAYS_MS)
 
     assert {Skew(same_level=7).level(stream, levels) for _ in range(50)} == {levels[7 % len(levels)]}
     assert {EVEN.level(stream, levels) for _ in range(50)} == set(levels)
-    assert {skew.same_level for skew in drawn_skews(quiet_plan)} == {-1}
-    drawn = [skew.same_level for skew in drawn_skews(quiet_plan.replace(delay={"chance": 0.5}))]
+    assert {skew.same_level for skew in drawn_skews(QUIET_PLAN)} == {-1}
+    drawn = [skew.same_level for skew in drawn_skews(QUIET_PLAN.replace(delay={"chance": 0.5}))]
     assert {level % len(levels) for level in drawn if level >= 0} == set(range(len(levels)))
     assert 200 < drawn.count(-1) < 280

@@ -1,12 +1,13 @@
 """Users: their requests, which do not depend on the schedule, and their records in the ledger."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.machine import config_of, world_of
 from tornlog.scenarios.claims.plan import Plan
@@ -14,7 +15,6 @@ from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import live
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import ProducerKnowledge, PutEntry
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import policy_of
 from tornlog.scenarios.workload.drawing import ILLEGAL_TOPICS, LONGEST_TOPIC, TAGS
 from tornlog.scenarios.workload.traffic import Traffic
@@ -51,9 +51,9 @@ def requested_fields(put: PutEntry) -> tuple[Any, ...]:
 
 
 @pytest.fixture(scope="module")
-def busy_plan(quiet_plan: Plan) -> Plan:
+def busy_plan() -> Plan:
     """A plan with all actions of producers and consumers."""
-    return quiet_plan.replace(
+    return QUIET_PLAN.replace(
         consumers=2,
         topics=2,
         queues_per_topic=2,
@@ -70,8 +70,8 @@ def busy_plan(quiet_plan: Plan) -> Plan:
     )
 
 
-def test_every_put_is_answered_and_recorded_with_its_offsets(quiet_plan: Plan) -> None:
-    ledger, found = traffic_of(quiet_plan)
+def test_every_put_is_answered_and_recorded_with_its_offsets() -> None:
+    ledger, found = traffic_of(QUIET_PLAN)
     assert found == []
     assert len(ledger.puts) == 2 * 20
     assert all(put.knowledge is ProducerKnowledge.ACKNOWLEDGED for put in ledger.puts)
@@ -115,8 +115,8 @@ def test_client_requests_do_not_depend_on_the_schedule(busy_plan: Plan) -> None:
     assert sorted(map(requested_fields, first.puts)) == sorted(map(requested_fields, second.puts))
 
 
-def test_with_equal_sizes_all_records_have_the_same_length(quiet_plan: Plan) -> None:
-    ledger, _ = traffic_of(quiet_plan.replace(messages={"equal_sizes": True}))
+def test_with_equal_sizes_all_records_have_the_same_length() -> None:
+    ledger, _ = traffic_of(QUIET_PLAN.replace(messages={"equal_sizes": True}))
     assert len({put.record_bytes for put in ledger.puts}) == 1
 
 
@@ -131,8 +131,8 @@ def test_the_ledger_predicts_the_record_length_of_batch_messages(busy_plan: Plan
             assert by_place[first.physical_offset + first.record_bytes] is second
 
 
-def test_consumers_receive_only_put_messages_up_to_the_end(quiet_plan: Plan) -> None:
-    plan = replace(quiet_plan, consumers=2, topics=1, queues_per_topic=1)
+def test_consumers_receive_only_put_messages_up_to_the_end() -> None:
+    plan = replace(QUIET_PLAN, consumers=2, topics=1, queues_per_topic=1)
     ledger, found = traffic_of(plan)
     assert found == []
     in_order = sorted(ledger.puts, key=lambda put: put.queue_offset or 0)
@@ -152,10 +152,10 @@ def test_a_filtering_consumer_receives_only_matching_messages(busy_plan: Plan) -
     assert given > 0
 
 
-def test_a_refusal_without_a_cause_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan) -> None:
+def test_a_refusal_without_a_cause_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
     monkeypatch.setattr(MessageStore, "put_message", lambda self, message: refusal)
-    _, found = traffic_of(quiet_plan, messages_each=1)
+    _, found = traffic_of(QUIET_PLAN, messages_each=1)
     assert [violation.invariant for violation in found] == ["STATUS", "STATUS"]
     assert "refused without a reason" in found[0].summary
 
@@ -164,9 +164,9 @@ def test_a_refusal_without_a_cause_is_reported_at_once(monkeypatch: pytest.Monke
     ("segments", "sleeps_ms", "late"), [(100, 0, []), (0, 1_000, ["LIVE"]), (100, 3_000, ["LIVE"])]
 )
 def test_puts_made_by_the_store_itself_may_delay_a_put_only_for_the_segments_they_need(
-    segments: int, sleeps_ms: int, late: list[str], monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan
+    segments: int, sleeps_ms: int, late: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = replace(quiet_plan, producers=1, sync_ms_max=10, commit_log_bytes=4096)
+    plan = replace(QUIET_PLAN, producers=1, sync_ms_max=10, commit_log_bytes=4096)
     put_message, took_ms = MessageStore.put_message, []
 
     def put_behind_others(store: MessageStore, message: Message) -> PutMessageResult:
@@ -185,9 +185,7 @@ def test_puts_made_by_the_store_itself_may_delay_a_put_only_for_the_segments_the
     assert took_ms[0] > (live.answer_ms_max(plan) or 0)
 
 
-def test_a_record_that_no_client_put_is_a_violation(
-    monkeypatch: pytest.MonkeyPatch, quiet_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_a_record_that_no_client_put_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     get_message = MessageStore.get_message
 
     def get_something_else(self: MessageStore, *arguments: Any, **options: Any) -> Any:
@@ -195,6 +193,6 @@ def test_a_record_that_no_client_put_is_a_violation(
         return replace(result, records=[b"KEYS\1forged" for _ in result.records])
 
     monkeypatch.setattr(MessageStore, "get_message", get_something_else)
-    outcome = execute(replace(quiet_plan, consumers=1, topics=1, queues_per_topic=1))
+    outcome = execute(replace(QUIET_PLAN, consumers=1, topics=1, queues_per_topic=1))
     assert outcome.violations[0].invariant == "VIS"
     assert outcome.violations[0].found == "KEYS\1forged"

@@ -1,23 +1,20 @@
 """Transaction traffic: the drawn behaviour, the ledger's records, and the reported violations."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.fixtures import execute
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.ledger import HALF_TOPIC, Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry, WaitingPlace
 from tornlog.scenarios.oracle.transactions import Transaction, TransactionBehaviour, Transactions
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.workload import transaction_traffic
 from tornlog.sim.choices import Choices
 from tornlog.store.errors import StoreNotReadableError
 from tornlog.store.formats.messages import PutMessageStatus
 from tornlog.store.services.transaction_check import TransactionalMessageCheckService
 from tornlog.store.services.transaction_service import EndTransactionStatus, TransactionalMessageService
-
-Execute = Callable[..., RunOutcome]
 
 
 @pytest.fixture
@@ -35,9 +32,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Transaction]:
 
 
 @pytest.mark.slow
-def test_transaction_producers_show_every_drawn_behaviour(
-    prepared: list[Transaction], transaction_plan: Plan, execute: Execute
-) -> None:
+def test_transaction_producers_show_every_drawn_behaviour(prepared: list[Transaction], transaction_plan: Plan) -> None:
     for seed in range(8):
         assert execute(transaction_plan, str(seed)).violations == []
     statuses = {one.status for transaction in prepared for one in transaction.decisions}
@@ -49,7 +44,7 @@ def test_transaction_producers_show_every_drawn_behaviour(
 
 
 def test_a_decision_without_a_stored_op_message_may_be_checked_by_the_next_service(
-    prepared: list[Transaction], transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+    prepared: list[Transaction], transaction_plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TransactionalMessageService, "_put_op", lambda self, half_offset: None)
     settled: list[tuple[int, int]] = []
@@ -68,7 +63,7 @@ def test_a_decision_without_a_stored_op_message_may_be_checked_by_the_next_servi
 
 
 def test_the_ledger_predicts_the_record_length_of_half_messages(
-    transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+    transaction_plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[PutEntry] = []
     ask = Ledger.record_request
@@ -91,7 +86,7 @@ def test_the_ledger_predicts_the_record_length_of_half_messages(
 
 @pytest.mark.slow
 def test_a_half_message_that_cannot_be_stored_when_given_up_is_refused(
-    transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+    transaction_plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[PutEntry] = []
     ask = Ledger.record_request
@@ -106,7 +101,6 @@ def test_a_half_message_that_cannot_be_stored_when_given_up_is_refused(
 def test_a_decision_without_an_answer_is_recorded_as_unknown(
     prepared: list[Transaction],
     transaction_plan: Plan,
-    execute: Execute,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     commit, refused = TransactionalMessageService.commit, [3]
@@ -122,9 +116,7 @@ def test_a_decision_without_an_answer_is_recorded_as_unknown(
     assert sum(one.status is None for each in prepared for one in each.decisions) == 3
 
 
-def test_a_wrongly_refused_decision_is_a_violation(
-    transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrongly_refused_decision_is_a_violation(transaction_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = EndTransactionStatus.PRODUCER_GROUP_WRONG
     monkeypatch.setattr(TransactionalMessageService, "_claim_half_message", lambda self, request: wrong)
     (violation,) = execute(transaction_plan).violations
@@ -133,7 +125,7 @@ def test_a_wrongly_refused_decision_is_a_violation(
 
 
 def test_transactions_that_are_never_checked_are_reported_at_the_end(
-    transaction_plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+    transaction_plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TransactionalMessageCheckService, "check_half_messages", lambda self: None)
     violations = execute(transaction_plan).violations
@@ -142,7 +134,7 @@ def test_transactions_that_are_never_checked_are_reported_at_the_end(
 
 
 def test_a_decided_transaction_is_not_decided_again_in_a_later_life(
-    prepared: list[Transaction], transaction_plan: Plan, execute: Execute
+    prepared: list[Transaction], transaction_plan: Plan
 ) -> None:
     for seed in range(4):
         execute(transaction_plan, f"back {seed}")

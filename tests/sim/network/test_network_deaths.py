@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.one_life import in_rig
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import DeadlockError
 from tornlog.sim.kernel import Kernel
@@ -16,7 +17,6 @@ from tornlog.sim.trace import Trace
 SERVER, CLIENT = "10.0.0.1", "10.0.0.2"
 AT = f"{SERVER}:1"
 S = 1_000_000_000
-Body = Callable[[], None]
 
 
 class Resetting(LinkConditions):
@@ -54,21 +54,7 @@ class Rig:
         self.kernel.run(self.client, body, time_limit_ns=10_000 * S)
 
 
-def in_rig(conditions: LinkConditions | None = None, **network: int) -> Callable[[Callable[[Rig], None]], Body]:
-    """Run a test as the client's main task, in a rig of its own."""
-
-    def decorate(test: Callable[[Rig], None]) -> Body:
-        def run() -> None:
-            rig = Rig(conditions, **network)
-            rig.run(lambda: test(rig))
-
-        run.__name__ = test.__name__
-        return run
-
-    return decorate
-
-
-@in_rig()
+@in_rig(Rig)
 def test_peers_of_a_dying_process_receive_its_bytes_and_the_end(rig: Rig) -> None:
     client, server = rig.pair()
     server.send(b"last words", None)
@@ -84,7 +70,7 @@ def test_peers_of_a_dying_process_receive_its_bytes_and_the_end(rig: Rig) -> Non
         rig.at_client.connect(AT, 1000)
 
 
-@in_rig(Resetting())
+@in_rig(Rig, Resetting())
 def test_a_process_that_dies_may_reset_its_connections(rig: Rig) -> None:
     client, _ = rig.pair()
     rig.die(silently=False)
@@ -92,7 +78,7 @@ def test_a_process_that_dies_may_reset_its_connections(rig: Rig) -> None:
         client.receive(100, None)
 
 
-@in_rig(Resetting())
+@in_rig(Rig, Resetting())
 def test_a_machine_without_power_sends_nothing_and_accepts_no_connection(rig: Rig) -> None:
     client, server = rig.pair()
     server.send(b"goes down with it", None)
@@ -107,26 +93,22 @@ def test_a_machine_without_power_sends_nothing_and_accepts_no_connection(rig: Ri
 
 
 @pytest.mark.parametrize("receives", [True, False])
-def test_a_poll_for_sending_wakes_when_the_connection_breaks(receives: bool) -> None:
-    rig = Rig(Resetting(latency_ns=S // 4), buffer_bytes=4)
+@in_rig(Rig, Resetting(latency_ns=S // 4), buffer_bytes=4)
+def test_a_poll_for_sending_wakes_when_the_connection_breaks(rig: Rig, receives: bool) -> None:
+    client, _ = rig.pair()
+    assert client.send(b"full", None) == 4
+    rig.die(silently=False)
+    begin_ns = rig.kernel.now_ns
+    poller = rig.at_client.poller()
+    poller.watch(client, receives=receives, sends=True)
 
-    def body() -> None:
-        client, _ = rig.pair()
-        assert client.send(b"full", None) == 4
-        rig.die(silently=False)
-        begin_ns = rig.kernel.now_ns
-        poller = rig.at_client.poller()
-        poller.watch(client, receives=receives, sends=True)
-
-        assert list(poller.wait(60_000)) == [(client, receives, True)]
-        assert rig.kernel.now_ns == begin_ns + S // 4
-        assert list(poller.wait(60_000)) == [(client, receives, True)], "it stays ready"
-        assert rig.kernel.now_ns == begin_ns + S // 4
-
-    rig.run(body)
+    assert list(poller.wait(60_000)) == [(client, receives, True)]
+    assert rig.kernel.now_ns == begin_ns + S // 4
+    assert list(poller.wait(60_000)) == [(client, receives, True)], "it stays ready"
+    assert rig.kernel.now_ns == begin_ns + S // 4
 
 
-@in_rig(buffer_bytes=4)
+@in_rig(Rig, buffer_bytes=4)
 def test_a_poll_for_sending_ignores_received_bytes(rig: Rig) -> None:
     client, server = rig.pair()
     assert client.send(b"full", None) == 4
@@ -161,7 +143,7 @@ def test_a_dying_process_sends_no_reset_over_a_lost_connection() -> None:
     rig.run(body)
 
 
-@in_rig()
+@in_rig(Rig)
 def test_a_closed_listener_sends_no_reset_over_a_lost_connection(rig: Rig) -> None:
     client = rig.at_client.connect(AT, 1000)
     client.is_lost = client.peer.is_lost = True
@@ -170,7 +152,7 @@ def test_a_closed_listener_sends_no_reset_over_a_lost_connection(rig: Rig) -> No
         client.receive(100, 60_000)
 
 
-@in_rig(Resetting())
+@in_rig(Rig, Resetting())
 def test_bytes_that_arrived_before_a_power_loss_can_be_read(rig: Rig) -> None:
     client, server = rig.pair()
     server.send(b"here", None)
@@ -183,31 +165,27 @@ def test_bytes_that_arrived_before_a_power_loss_can_be_read(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("sends_before", [True, False])
-def test_the_next_machine_with_a_name_resets_unknown_connections(sends_before: bool) -> None:
-    rig = Rig()
-
-    def body() -> None:
-        client, _ = rig.pair()
-        rig.die(silently=True)
-        if sends_before:
-            client.send(b"into the dark", None)
-        rig.client.tasks.sleep(5_000)
-        rig.boot("life-1")
-        if not sends_before:
-            with pytest.raises(TimeoutError):
-                client.receive(1, 60_000)
-            client.send(b"are you there?", None)
-        with pytest.raises(ConnectionResetError):
-            client.receive(1, None)
-        assert rig.kernel.now_ns < 70 * S
-        again, accepted = rig.pair()
-        again.send(b"new", None)
-        assert accepted.receive(10, None) == b"new"
-
-    rig.run(body)
+@in_rig(Rig)
+def test_the_next_machine_with_a_name_resets_unknown_connections(rig: Rig, sends_before: bool) -> None:
+    client, _ = rig.pair()
+    rig.die(silently=True)
+    if sends_before:
+        client.send(b"into the dark", None)
+    rig.client.tasks.sleep(5_000)
+    rig.boot("life-1")
+    if not sends_before:
+        with pytest.raises(TimeoutError):
+            client.receive(1, 60_000)
+        client.send(b"are you there?", None)
+    with pytest.raises(ConnectionResetError):
+        client.receive(1, None)
+    assert rig.kernel.now_ns < 70 * S
+    again, accepted = rig.pair()
+    again.send(b"new", None)
+    assert accepted.receive(10, None) == b"new"
 
 
-@in_rig()
+@in_rig(Rig)
 def test_connections_that_were_not_accepted_end_with_their_listener(rig: Rig) -> None:
     waiting = rig.at_client.connect(AT, 1000)
     rig.listener.close()
@@ -217,7 +195,7 @@ def test_connections_that_were_not_accepted_end_with_their_listener(rig: Rig) ->
         rig.at_client.connect(AT, 1000)
 
 
-@in_rig()
+@in_rig(Rig)
 def test_a_listener_with_a_full_accept_queue_lets_other_clients_wait(rig: Rig) -> None:
     for _ in range(128):
         rig.at_client.connect(AT, 1000)
@@ -227,7 +205,7 @@ def test_a_listener_with_a_full_accept_queue_lets_other_clients_wait(rig: Rig) -
     rig.at_client.connect(AT, 1000)
 
 
-@in_rig(LinkConditions(latency_ns=20000000))
+@in_rig(Rig, LinkConditions(latency_ns=20000000))
 def test_a_connect_that_timed_out_is_a_reset_for_the_accepting_side(rig: Rig) -> None:
     with pytest.raises(TimeoutError):
         rig.at_client.connect(AT, 30)
@@ -277,7 +255,7 @@ def test_only_one_running_machine_has_a_host_name() -> None:
         rig.network.connect_machine(rig.kernel.create_machine("another"), SERVER)
 
 
-@in_rig()
+@in_rig(Rig)
 def test_a_host_listens_only_at_its_own_addresses_and_loopback_only_for_itself(rig: Rig) -> None:
     with pytest.raises(OSError, match="Cannot assign"):
         rig.at_server.listen(f"{CLIENT}:1")

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.store.services.one_life import call_in_one_life
+from tests.one_life import call_in_one_life
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.network.hosts import SimNetwork
@@ -259,13 +259,6 @@ def there() -> None:
     """Placeholder for an argument that `here` sets."""
 
 
-@pytest.fixture
-def world(lab: Callable[..., Any]) -> Callable[..., Any]:
-    """Run the test on a machine of a new lab. The argument is its `World`."""
-    machine_run: Callable[..., Any] = lab().run
-    return machine_run
-
-
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     client = {"client": lambda bench: bench.client()}
-    return call_in_one_life(pyfuncitem, ("bench",), ("here", "there"), ("world",), more=client)
+    return call_in_one_life(pyfuncitem, ("bench",), ("here", "there"), more=client)

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import StandingClock, started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, StandingClock, started
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import BrokerRole, StoreConfig
 from tornlog.store.delivery.schedule import RETRY_AFTER_ERROR_MS, encoded_offsets
@@ -51,7 +50,6 @@ def log_bodies(store: MessageStore, topic: str = "T") -> list[bytes]:
     return [record.body for record in log_records(store) if record.topic == topic]
 
 
-@simulated()
 def test_a_delayed_message_becomes_visible_after_its_delay(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     put = store.put_message(delayed_message(2, b"late", queue_id=3))
@@ -71,7 +69,6 @@ def test_a_delayed_message_becomes_visible_after_its_delay(world: World, config:
     assert store.shutdown()
 
 
-@simulated()
 def test_progress_is_persisted_every_interval_and_at_a_clean_stop(
     world: World, bench: Any, config: StoreConfig
 ) -> None:
@@ -98,7 +95,6 @@ def test_progress_is_persisted_every_interval_and_at_a_clean_stop(
     assert world.files.read(f"{PATH}.bak") == encoded_offsets({1: 1})
 
 
-@simulated()
 def test_a_refused_delivery_is_retried_and_blocks_later_ones(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     refusals = [PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.CREATE_MAPEDFILE_FAILED] * 3
@@ -122,7 +118,6 @@ def test_a_refused_delivery_is_retried_and_blocks_later_ones(world: World, confi
     assert store.shutdown()
 
 
-@simulated()
 def test_a_delivery_counts_as_stored_after_a_sync_timeout(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     put = store.schedule._put
@@ -133,7 +128,6 @@ def test_a_delivery_counts_as_stored_after_a_sync_timeout(world: World, config: 
     assert store.shutdown()
 
 
-@simulated()
 def test_after_a_delivery_error_delivery_continues_at_the_same_entry(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     put, errors = store.schedule._put, [OSError("no disk")]
@@ -181,7 +175,6 @@ def test_a_stop_during_deliveries_leaves_the_rest_for_the_next_start(lab: Make, 
     bench.run(body)
 
 
-@simulated()
 def test_delayed_entries_without_a_message_are_skipped(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     store.put_message(Message.create(SCHEDULE_TOPIC, b"nowhere to go"))
@@ -198,7 +191,6 @@ def test_delayed_entries_without_a_message_are_skipped(world: World, config: Sto
 
 
 @pytest.mark.parametrize("rotten", [b"\xf4", b"/", b"\3"])
-@simulated()
 def test_a_corrupt_delayed_message_that_no_record_can_hold_is_skipped(
     rotten: bytes, world: World, config: StoreConfig
 ) -> None:
@@ -217,7 +209,6 @@ def test_a_corrupt_delayed_message_that_no_record_can_hold_is_skipped(
     assert store.shutdown()
 
 
-@simulated()
 def test_a_delayed_body_larger_than_the_limit_is_retried_until_the_limit_is_raised(
     world: World, config: StoreConfig
 ) -> None:
@@ -242,7 +233,6 @@ ODD, LOST, BLANK = bytes(ENTRY_BYTES), encode_entry(5, 91, 1), BLANK_ENTRY_BYTES
     ("entry", "failed", "passed_over"),
     [(ODD, False, 1), (ODD, True, 0), (LOST, False, 1), (LOST, True, 0), (BLANK, False, 1), (BLANK, True, 0)],
 )
-@simulated()
 def test_after_a_failed_sync_missing_entries_are_not_skipped(
     world: World, config: StoreConfig, entry: bytes, *, failed: bool, passed_over: int
 ) -> None:
@@ -259,7 +249,6 @@ def test_after_a_failed_sync_missing_entries_are_not_skipped(
     assert log_bodies(store) == ([b"1"] if passed_over else [])
 
 
-@simulated()
 def test_an_entry_that_reappears_after_a_failed_sync_is_delivered_in_order(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     for number in range(2):
@@ -278,7 +267,6 @@ def test_an_entry_that_reappears_after_a_failed_sync_is_delivered_in_order(world
     assert not store.shutdown()
 
 
-@simulated()
 def test_a_gap_in_the_delay_queue_is_synced_before_it_is_skipped(world: World, bench: Any, config: StoreConfig) -> None:
     store = started(world, config)
     store.put_message(delayed_message(1, b"0"))
@@ -294,7 +282,6 @@ def test_a_gap_in_the_delay_queue_is_synced_before_it_is_skipped(world: World, b
     assert store.flush_queues.last_error is store.schedule.last_error
 
 
-@simulated()
 def test_a_gap_in_a_delay_queue_file_that_retention_removes_is_skipped(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     for number in range(15):  # five more entries than a file has
@@ -318,7 +305,6 @@ def test_a_gap_in_a_delay_queue_file_that_retention_removes_is_skipped(world: Wo
     assert store.shutdown()
 
 
-@simulated()
 def test_delayed_entries_after_expired_ones_are_delivered_once_the_queue_start_is_known(
     world: World, config: StoreConfig
 ) -> None:
@@ -340,7 +326,6 @@ def test_delayed_entries_after_expired_ones_are_delivered_once_the_queue_start_i
     assert store.shutdown()
 
 
-@simulated()
 def test_a_delayed_half_message_is_not_delivered(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     store.put_message(delayed_message(1, topic=HALF_TOPIC))
@@ -352,7 +337,6 @@ def test_a_delayed_half_message_is_not_delivered(world: World, config: StoreConf
     assert store.shutdown()
 
 
-@simulated()
 def test_a_shorter_delay_of_a_level_also_applies_to_waiting_messages(
     world: World, small: Make, config: StoreConfig
 ) -> None:
@@ -365,7 +349,6 @@ def test_a_shorter_delay_of_a_level_also_applies_to_waiting_messages(
     assert again.shutdown()
 
 
-@simulated()
 def test_a_message_with_an_impossible_delivery_time_is_delivered_immediately(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     put = store.put_message(delayed_message(3)).append
@@ -378,7 +361,6 @@ def test_a_message_with_an_impossible_delivery_time_is_delivered_immediately(wor
     assert store.shutdown()
 
 
-@simulated()
 def test_clock_steps_cause_no_early_or_late_delivery(world: World, bench: Any, config: StoreConfig) -> None:
     store = started(world, config)
     store.put_message(delayed_message(2, b"before"))
@@ -401,7 +383,6 @@ def test_clock_steps_cause_no_early_or_late_delivery(world: World, bench: Any, c
     assert store.shutdown()
 
 
-@simulated()
 def test_a_record_with_a_future_store_time_does_not_block_its_level(
     world: World, bench: Any, config: StoreConfig
 ) -> None:
@@ -419,7 +400,6 @@ def test_a_record_with_a_future_store_time_does_not_block_its_level(
     assert again.shutdown()
 
 
-@simulated()
 def test_a_slave_delivers_no_delayed_messages(world: World, small: Make, config: StoreConfig) -> None:
     store = started(world, config)
     store.put_message(delayed_message(1))
@@ -432,7 +412,6 @@ def test_a_slave_delivers_no_delayed_messages(world: World, small: Make, config:
     slave.shutdown()
 
 
-@simulated()
 def test_the_delivery_time_is_read_from_an_extended_queue(world: World, small: Make) -> None:
     store = started(
         world,

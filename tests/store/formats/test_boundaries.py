@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.store.formats.example_record import make_record
 from tornlog.store.formats.message import encode_blank
 from tornlog.store.formats.scan import find_record, is_closed_at, record_starts_after
 
@@ -12,7 +13,7 @@ BASE = 4096
 
 
 @pytest.fixture
-def segment(make_record: MakeRecord) -> tuple[bytes, list[int]]:
+def segment() -> tuple[bytes, list[int]]:
     """Some records followed by a blank one, and the start of each."""
     raw, starts = bytearray(), []
     for number in range(6):
@@ -62,7 +63,7 @@ EDGES = [0, 1 << 14, 3 << 14, 7 << 14, (1 << 20) - (1 << 14), (2 << 20) - (1 << 
 
 @pytest.mark.parametrize("edge", EDGES)
 @pytest.mark.parametrize("byte", [b"\0", b"\xda"], ids=["behind zeros", "behind other bytes"])
-def test_a_record_is_found_across_the_edge_of_a_search_block(make_record: MakeRecord, edge: int, byte: bytes) -> None:
+def test_a_record_is_found_across_the_edge_of_a_search_block(edge: int, byte: bytes) -> None:
     record = make_record(physical_offset=0)
     for place in (edge - len(record), edge - 6, edge - 3, edge, edge + 1):
         if place >= 0:

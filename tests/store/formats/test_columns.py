@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.store.formats.example_record import make_record
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.columns import COLUMNS, KEY_COLUMNS, ROWS_MAX, NativeCore, PlainRecords
 from tornlog.store.formats.consume_queue import encode_entry
@@ -252,7 +253,7 @@ def test_both_scanners_agree_on_any_log(
 
 
 @pytest.fixture
-def three_records(make_record: MakeRecord) -> bytes:
+def three_records() -> bytes:
     """Three records of one queue, 112 bytes each. After the first record the queue is known."""
     changes = [{"queue_offset": number, "physical_offset": BASE + 112 * number} for number in range(3)]
     return b"".join(bytes(make_record(**change)) for change in changes)

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -21,12 +20,8 @@ def record_of(queue_offset: int = 7, sys_flag: int = 1, **properties: str) -> Me
     )  # fmt: skip
 
 
-@pytest.fixture
-def make_half_message() -> Callable[..., HalfMessage]:
-    def make(queue_offset: int = 7, sys_flag: int = 1, **properties: str) -> HalfMessage:
-        return HalfMessage.from_record(record_of(queue_offset, sys_flag, **properties))
-
-    return make
+def make_half_message(queue_offset: int = 7, sys_flag: int = 1, **properties: str) -> HalfMessage:
+    return HalfMessage.from_record(record_of(queue_offset, sys_flag, **properties))
 
 
 def test_preparing_a_message_replaces_its_topic_and_clears_its_transaction_bits() -> None:
@@ -55,7 +50,7 @@ def test_a_topic_that_does_not_fit_into_a_property_cannot_be_prepared() -> None:
     assert half_message.half_message_of(Message("Ord\x02ers")) is None
 
 
-def test_a_commit_restores_the_message_of_the_producer(make_half_message: Callable[..., HalfMessage]) -> None:
+def test_a_commit_restores_the_message_of_the_producer() -> None:
     message = half_message.committed_message_of(make_half_message())
     assert message is not None
     assert (message.topic, message.queue_id, message.body) == ("Orders", 3, b"body")
@@ -68,18 +63,14 @@ def test_a_commit_restores_the_message_of_the_producer(make_half_message: Callab
 
 
 @pytest.mark.parametrize(("wait", "waits"), [("true", True), ("TRUE", True), ("false", False), ("no", False)])
-def test_a_commit_waits_for_the_disk_only_if_the_prepared_message_did(
-    make_half_message: Callable[..., HalfMessage], wait: str, waits: bool
-) -> None:
+def test_a_commit_waits_for_the_disk_only_if_the_prepared_message_did(wait: str, waits: bool) -> None:
     message = half_message.committed_message_of(make_half_message(WAIT=wait))
     assert message is not None
     assert message.wait_store_ok is waits
 
 
 @pytest.mark.parametrize("queue_id", ["x", "-1", "", "99999999999"])
-def test_a_half_message_without_a_valid_target_cannot_be_committed(
-    make_half_message: Callable[..., HalfMessage], queue_id: str
-) -> None:
+def test_a_half_message_without_a_valid_target_cannot_be_committed(queue_id: str) -> None:
     assert half_message.committed_message_of(make_half_message(REAL_QID=queue_id)) is None
 
 
@@ -91,9 +82,7 @@ def test_an_op_message_names_its_half_message_and_has_the_host_of_the_broker() -
     assert not op.wait_store_ok
 
 
-def test_putting_a_half_message_back_counts_checks_and_keeps_the_first_offset(
-    make_half_message: Callable[..., HalfMessage],
-) -> None:
+def test_putting_a_half_message_back_counts_checks_and_keeps_the_first_offset() -> None:
     first = half_message.put_back_message(make_half_message(), asked=True)
     assert (first.topic, first.queue_id, first.flag, first.reconsume_times) == (HALF_TOPIC, 0, 5, 2)
     properties = decode_properties(first.properties)
@@ -105,31 +94,25 @@ def test_putting_a_half_message_back_counts_checks_and_keeps_the_first_offset(
     assert (second["TRANSACTION_CHECK_TIMES"], second["TRAN_PREPARED_QUEUE_OFFSET"]) == ("2", "7")
 
 
-def test_putting_a_half_message_back_without_a_check_does_not_increase_the_count(
-    make_half_message: Callable[..., HalfMessage],
-) -> None:
+def test_putting_a_half_message_back_without_a_check_does_not_increase_the_count() -> None:
     properties = decode_properties(half_message.put_back_message(make_half_message(), asked=False).properties)
     assert "TRANSACTION_CHECK_TIMES" not in properties
     assert properties["TRAN_PREPARED_QUEUE_OFFSET"] == "7"
 
 
-def test_giving_up_a_half_message_does_not_change_its_properties(make_half_message: Callable[..., HalfMessage]) -> None:
+def test_giving_up_a_half_message_does_not_change_its_properties() -> None:
     message = half_message.copy_half_message(make_half_message(), GIVEN_UP_TOPIC, {})
     assert (message.topic, message.queue_id) == (GIVEN_UP_TOPIC, 0)
     assert decode_properties(message.properties) == make_half_message().properties
 
 
 @pytest.mark.parametrize("first", ["8", "-1", "x", "9" * 30])
-def test_an_impossible_prepared_queue_offset_is_ignored(
-    make_half_message: Callable[..., HalfMessage], first: str
-) -> None:
+def test_an_impossible_prepared_queue_offset_is_ignored(first: str) -> None:
     assert make_half_message(TRAN_PREPARED_QUEUE_OFFSET=first).offsets == (7,)
 
 
 @pytest.mark.parametrize(("text", "ms"), [("30", 30_000), ("0", 0), ("-1", None), ("soon", None)])
-def test_check_immunity_must_be_a_whole_number_of_seconds(
-    make_half_message: Callable[..., HalfMessage], text: str, ms: int | None
-) -> None:
+def test_check_immunity_must_be_a_whole_number_of_seconds(text: str, ms: int | None) -> None:
     assert make_half_message(CHECK_IMMUNITY_TIME_IN_SECONDS=text).immunity_ms == ms
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.faults.disk.image import Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import InvalidMessageError
@@ -124,7 +123,6 @@ def test_a_light_queue_with_an_invalid_directory_name_is_refused(name: str) -> N
 # -- putting ---------------------------------------------------------------------------------------
 
 
-@simulated()
 def test_a_message_has_its_own_offset_in_each_of_its_light_queues(world: World, light_queue_config: Make) -> None:
     store = started(world, light_queue_config())
     first = put_with_light_queues(store, b"1", "%LMQ%a,%LMQ%b")
@@ -144,7 +142,6 @@ def test_a_message_has_its_own_offset_in_each_of_its_light_queues(world: World, 
     assert store.shutdown()
 
 
-@simulated()
 def test_the_entry_in_a_light_queue_equals_that_in_the_messages_own_queue(
     world: World, light_queue_config: Make
 ) -> None:
@@ -160,7 +157,6 @@ def test_the_entry_in_a_light_queue_equals_that_in_the_messages_own_queue(
     assert store.shutdown()
 
 
-@simulated()
 def test_properties_of_a_light_queue_message_are_rewritten_in_rocketmqs_order(
     world: World, light_queue_config: Make
 ) -> None:
@@ -174,7 +170,6 @@ def test_properties_of_a_light_queue_message_are_rewritten_in_rocketmqs_order(
     assert store.shutdown()
 
 
-@simulated()
 def test_a_refused_message_uses_no_light_queue_offset(world: World, light_queue_config: Make) -> None:
     store = started(world, light_queue_config())
     status = PutMessageStatus
@@ -186,7 +181,6 @@ def test_a_refused_message_uses_no_light_queue_offset(world: World, light_queue_
     assert store.shutdown()
 
 
-@simulated()
 def test_a_half_message_is_in_no_light_queue_and_a_delayed_one_enters_at_its_delivery(
     world: World, light_queue_config: Make
 ) -> None:
@@ -205,7 +199,6 @@ def test_a_half_message_is_in_no_light_queue_and_a_delayed_one_enters_at_its_del
     assert store.shutdown()
 
 
-@simulated()
 def test_a_batch_is_in_no_light_queue(world: World, light_queue_config: Make) -> None:
     store = started(world, light_queue_config())
     claims = f"{NAMES}\1%LMQ%a\2{OFFSETS}\0011000000".encode()
@@ -217,7 +210,6 @@ def test_a_batch_is_in_no_light_queue(world: World, light_queue_config: Make) ->
     assert store.shutdown()
 
 
-@simulated()
 def test_light_queue_names_that_are_not_lmq_keep_the_queue_id_of_the_message(
     world: World, light_queue_config: Make
 ) -> None:
@@ -229,7 +221,6 @@ def test_light_queue_names_that_are_not_lmq_keep_the_queue_id_of_the_message(
     assert store.shutdown()
 
 
-@simulated()
 def test_with_light_queues_disabled_their_properties_are_stored_unchanged(world: World, small: Make) -> None:
     store = started(world, small())
     result = put_with_light_queues(store, b"1", "%LMQ%a", properties={OFFSETS: "9"})
@@ -240,7 +231,6 @@ def test_with_light_queues_disabled_their_properties_are_stored_unchanged(world:
     assert store.shutdown()
 
 
-@simulated()
 def test_puts_to_too_many_light_queues_are_refused_and_existing_queues_continue(
     world: World, light_queue_config: Make
 ) -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.store.formats.example_record import VECTOR, make_record
 from tornlog.store.errors import CorruptFileError, InvalidMessageError
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import (
@@ -65,8 +66,8 @@ def patched(raw: bytes | bytearray, at: int, data: bytes) -> bytes:
     return bytes(raw[:at]) + data + bytes(raw[at + len(data) :])
 
 
-def test_an_encoded_record_equals_the_specification(vector: bytes, make_record: MakeRecord) -> None:
-    assert make_record() == vector
+def test_an_encoded_record_equals_the_specification() -> None:
+    assert make_record() == VECTOR
 
 
 def test_an_encoded_blank_record_equals_the_specification() -> None:
@@ -74,9 +75,7 @@ def test_an_encoded_blank_record_equals_the_specification() -> None:
 
 
 @pytest.mark.parametrize(("born_host", "sys_flag"), [(IPV4, 0), (IPV6, 0x10)])
-def test_placing_a_record_changes_only_its_offsets_and_store_time(
-    make_record: MakeRecord, born_host: Host, sys_flag: int
-) -> None:
+def test_placing_a_record_changes_only_its_offsets_and_store_time(born_host: Host, sys_flag: int) -> None:
     raw = make_record(born_host=born_host, sys_flag=sys_flag)
     before = decode_record(raw, 0, file="f")
     buffer = bytearray(b"before") + raw + b"after"
@@ -91,7 +90,7 @@ def test_placing_a_record_changes_only_its_offsets_and_store_time(
     assert buffer.endswith(b"after")
 
 
-def test_an_empty_body_has_the_checksum_zero(make_record: MakeRecord) -> None:
+def test_an_empty_body_has_the_checksum_zero() -> None:
     raw = make_record(body=b"", properties=b"")
 
     assert len(raw) == 93
@@ -112,27 +111,25 @@ def test_the_sign_bit_of_a_body_checksum_is_cleared() -> None:
         ({"properties": bytes(32768)}, "properties: expected at most 32767 bytes, found 32768"),
     ],
 )
-def test_a_topic_or_properties_beyond_their_length_field_are_refused(
-    make_record: MakeRecord, changes: dict[str, bytes], text: str
-) -> None:
+def test_a_topic_or_properties_beyond_their_length_field_are_refused(changes: dict[str, bytes], text: str) -> None:
     with pytest.raises(InvalidMessageError, match=text):
         make_record(**changes)
 
 
-def test_the_longest_topic_and_properties_are_stored(make_record: MakeRecord) -> None:
+def test_the_longest_topic_and_properties_are_stored() -> None:
     record = decode_record(make_record(topic=b"t" * 127, properties=b"p" * 32767), 0, file="f")
 
     assert (len(record.topic), len(record.properties)) == (127, 32767)
 
 
-def test_a_v2_record_can_have_a_topic_longer_than_127_bytes(vector: bytes) -> None:
-    record = decode_record(vector, 0, file="f")
+def test_a_v2_record_can_have_a_topic_longer_than_127_bytes() -> None:
+    record = decode_record(VECTOR, 0, file="f")
     long = replace(record, magic=MESSAGE_MAGIC_V2, topic="t" * 300, size_bytes=112 + 1 + 298)
 
     assert decode_record(encode_message_record(long), 0, file="f") == long
 
 
-def test_properties_that_are_not_utf8_are_kept_unchanged(make_record: MakeRecord) -> None:
+def test_properties_that_are_not_utf8_are_kept_unchanged() -> None:
     raw = bytes(make_record(properties=b"TAGS\x01\xff\xfe"))
 
     assert encode_message_record(decode_record(raw, 0, file="f")) == raw
@@ -165,18 +162,18 @@ def test_properties_that_are_not_utf8_are_kept_unchanged(make_record: MakeRecord
     ],
 )
 def test_the_error_for_a_corrupt_record_field_names_field_and_offset(
-    vector: bytes, at: int, data: str, field: str, offset: int
+    at: int, data: str, field: str, offset: int
 ) -> None:
     with pytest.raises(CorruptFileError) as caught:
-        decode_record(bytes(10) + patched(vector, at, bytes.fromhex(data)), 10, file="commitlog/0", file_offset=1000)
+        decode_record(bytes(10) + patched(VECTOR, at, bytes.fromhex(data)), 10, file="commitlog/0", file_offset=1000)
 
     assert (caught.value.file, caught.value.field, caught.value.offset) == ("commitlog/0", field, 1010 + offset)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 8, 40, 90, 111])
-def test_a_record_truncated_anywhere_is_corrupt(vector: bytes, kept: int) -> None:
+def test_a_record_truncated_anywhere_is_corrupt(kept: int) -> None:
     with pytest.raises(CorruptFileError) as caught:
-        decode_record(vector[:kept], 0, file="f")
+        decode_record(VECTOR[:kept], 0, file="f")
 
     assert (caught.value.field, caught.value.offset) == ("totalSize", 0)
 

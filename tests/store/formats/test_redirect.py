@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.store.errors import InvalidMessageError
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.host import Host
@@ -93,7 +92,6 @@ def test_a_delayed_message_for_a_topic_that_cannot_receive_it_is_refused(topic: 
         delayed_message(topic="T" * 100, body=bytes(1024 - 8 - 91 - 100 - len("REAL_TOPIC") - 40)),
     ],
 )
-@simulated()
 def test_a_delayed_message_too_large_for_its_delivery_is_refused(world: World, small: Make, message: Message) -> None:
     store = started(world, small())
     assert store.put_message(message).status is ILLEGAL
@@ -102,7 +100,6 @@ def test_a_delayed_message_too_large_for_its_delivery_is_refused(world: World, s
     assert store.shutdown()
 
 
-@simulated()
 def test_a_delivered_copy_keeps_all_fields_except_queue_and_transaction(world: World, small: Make) -> None:
     message = delayed_message(
         1,
@@ -143,33 +140,29 @@ def test_a_delivered_copy_keeps_all_fields_except_queue_and_transaction(world: W
         "REAL_TOPIC\x01T\x02REAL_QID\x01²",
     ],
 )
-def test_a_delayed_record_without_a_valid_target_is_not_delivered(record: Any, properties: str) -> None:
+def test_a_delayed_record_without_a_valid_target_is_not_delivered(properties: str) -> None:
     assert message_to_deliver(record(properties)) is None
 
 
-def test_invalid_utf8_in_delayed_properties_is_delivered_as_replacement_characters(record: Any) -> None:
+def test_invalid_utf8_in_delayed_properties_is_delivered_as_replacement_characters() -> None:
     copy = message_to_deliver(record("REAL_TOPIC\x01T\x02REAL_QID\x010\x02K\x01\udcff"))
     assert copy is not None
     assert decode_properties(copy.properties)["K"] == "�"
 
 
-@pytest.fixture
-def record() -> Any:
-    def make(properties: str) -> Any:
-        raw = encode_record(
-            topic=SCHEDULE_TOPIC.encode(),
-            properties=properties.encode(errors="surrogateescape"),
-            body=b"",
-            queue_id=0,
-            flag=0,
-            sys_flag=0,
-            born_timestamp_ms=0,
-            born_host=HOST,
-            store_timestamp_ms=0,
-            store_host=HOST,
-            reconsume_times=0,
-            prepared_transaction_offset=0,
-        )
-        return decode_record(raw, 0, file="commitlog", file_offset=0)
-
-    return make
+def record(properties: str) -> Any:
+    raw = encode_record(
+        topic=SCHEDULE_TOPIC.encode(),
+        properties=properties.encode(errors="surrogateescape"),
+        body=b"",
+        queue_id=0,
+        flag=0,
+        sys_flag=0,
+        born_timestamp_ms=0,
+        born_host=HOST,
+        store_timestamp_ms=0,
+        store_host=HOST,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+    )
+    return decode_record(raw, 0, file="commitlog", file_offset=0)

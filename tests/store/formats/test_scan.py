@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.store.formats.example_record import VECTOR, make_record
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats import scan
 from tornlog.store.formats.host import Host
@@ -47,11 +48,11 @@ def small_log(make: MakeRecord, *all_changes: dict[str, Any]) -> bytearray:
     return log
 
 
-def test_scanning_the_record_of_the_specification_returns_the_fields_for_dispatch(vector: bytes) -> None:
-    assert scanned(vector) == [ScannedRecord(4096, 112, "T1", 3, 7, 0, 1_600_000_000_123, b"TAGS\x01A\x02KEYS\x01k1")]
+def test_scanning_the_record_of_the_specification_returns_the_fields_for_dispatch() -> None:
+    assert scanned(VECTOR) == [ScannedRecord(4096, 112, "T1", 3, 7, 0, 1_600_000_000_123, b"TAGS\x01A\x02KEYS\x01k1")]
 
 
-def test_consecutive_records_of_every_shape_are_scanned(make_record: MakeRecord) -> None:
+def test_consecutive_records_of_every_shape_are_scanned() -> None:
     v6 = Host.parse("::1|1")
     log = small_log(
         make_record,
@@ -76,7 +77,7 @@ def test_consecutive_records_of_every_shape_are_scanned(make_record: MakeRecord)
     assert sum(record.size_bytes for record in records) == len(log)
 
 
-def test_a_v1_topic_length_above_127_is_corrupt_even_for_a_known_v2_topic(make_record: MakeRecord) -> None:
+def test_a_v1_topic_length_above_127_is_corrupt_even_for_a_known_v2_topic() -> None:
     record = decode_record(make_record(physical_offset=BASE), 0, file="f")
     long = replace(record, magic=MESSAGE_MAGIC_V2, topic="y" * 200, size_bytes=112 + 1 + 198)
     raw = bytearray(encode_message_record(long))
@@ -87,13 +88,13 @@ def test_a_v1_topic_length_above_127_is_corrupt_even_for_a_known_v2_topic(make_r
     assert scan_error(raw) == ("topicLength", 93)
 
 
-def test_scanned_records_with_equal_topics_share_one_string(make_record: MakeRecord) -> None:
+def test_scanned_records_with_equal_topics_share_one_string() -> None:
     first, second, third = scanned(small_log(make_record, {}, {}, {}))
 
     assert first.topic is second.topic is third.topic
 
 
-def test_clearing_the_topic_cache_loses_no_record(make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clearing_the_topic_cache_loses_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "_TOPICS_MAX", 2)
     monkeypatch.setattr(scan, "_topics", {})
     names = [f"topic-{number % 5}" for number in range(20)]
@@ -103,7 +104,7 @@ def test_clearing_the_topic_cache_loses_no_record(make_record: MakeRecord, monke
     assert len(scan._topics) <= 2
 
 
-def test_a_blank_record_of_any_size_ends_the_scan(make_record: MakeRecord) -> None:
+def test_a_blank_record_of_any_size_ends_the_scan() -> None:
     log = small_log(make_record, {}, {})
 
     assert len(scanned(log + encode_blank(8))) == 2
@@ -111,7 +112,7 @@ def test_a_blank_record_of_any_size_ends_the_scan(make_record: MakeRecord) -> No
     assert scanned(encode_blank(100).ljust(100, b"\0")) == []
 
 
-def test_a_scan_can_start_in_the_middle_of_a_file(make_record: MakeRecord) -> None:
+def test_a_scan_can_start_in_the_middle_of_a_file() -> None:
     log = small_log(make_record, {}, {})
     view = memoryview(bytes(log))
     found = list(scan_records(view, 112, 224, file="f", base_offset=BASE, check_crc=True))
@@ -119,7 +120,7 @@ def test_a_scan_can_start_in_the_middle_of_a_file(make_record: MakeRecord) -> No
     assert [record.physical_offset for record in found] == [BASE + 112]
 
 
-def test_records_before_a_corrupt_one_are_still_yielded(make_record: MakeRecord) -> None:
+def test_records_before_a_corrupt_one_are_still_yielded() -> None:
     log = small_log(make_record, {}, {}) + bytes(4096)
     found = scan_records(memoryview(log), 0, len(log), file="f", base_offset=BASE, check_crc=True)
 
@@ -129,7 +130,7 @@ def test_records_before_a_corrupt_one_are_still_yielded(make_record: MakeRecord)
 
 
 @pytest.mark.parametrize("left", [1, 7, 8, 90])
-def test_remaining_bytes_too_few_for_a_record_are_corrupt(make_record: MakeRecord, left: int) -> None:
+def test_remaining_bytes_too_few_for_a_record_are_corrupt(left: int) -> None:
     log = small_log(make_record, {})
 
     assert scan_error(log + log[:left]) == ("totalSize", 112)
@@ -157,7 +158,7 @@ def test_remaining_bytes_too_few_for_a_record_are_corrupt(make_record: MakeRecor
     ],
 )
 def test_the_error_for_a_corrupt_scanned_field_names_field_and_offset(
-    make_record: MakeRecord, at: int, data: str, field: str, offset: int
+    at: int, data: str, field: str, offset: int
 ) -> None:
     log = small_log(make_record, {}, {}, {})
     raw = bytes.fromhex(data)
@@ -166,14 +167,14 @@ def test_the_error_for_a_corrupt_scanned_field_names_field_and_offset(
     assert scan_error(log) == (field, 112 + offset)
 
 
-def test_a_record_that_exceeds_the_scan_range_is_corrupt_even_if_the_file_is_longer(make_record: MakeRecord) -> None:
+def test_a_record_that_exceeds_the_scan_range_is_corrupt_even_if_the_file_is_longer() -> None:
     log = small_log(make_record, {}, {})
 
     with pytest.raises(CorruptFileError, match="4096 @ 112: totalSize: expected 91 to 100, found 112"):
         scanned(log, end=212)
 
 
-def test_a_topic_torn_to_a_known_topic_is_still_detected(make_record: MakeRecord) -> None:
+def test_a_topic_torn_to_a_known_topic_is_still_detected() -> None:
     log = small_log(make_record, {}, {"body": b"", "topic": b"T1x", "properties": b""})
     del log[112 + 91 :]
     log[112:116] = (91).to_bytes(4)
@@ -181,7 +182,7 @@ def test_a_topic_torn_to_a_known_topic_is_still_detected(make_record: MakeRecord
     assert scan_error(log) == ("topicLength", 112 + 88)
 
 
-def test_a_negative_body_length_is_corrupt_even_if_header_bytes_look_like_a_topic(make_record: MakeRecord) -> None:
+def test_a_negative_body_length_is_corrupt_even_if_header_bytes_look_like_a_topic() -> None:
     log = small_log(make_record, {}, {"body": b"", "properties": b""})
     log[112 + 68 : 112 + 88] = b"\x02T1\x00" + bytes([len(log) - 112 - 73]) + b"v" * 11 + (-20).to_bytes(4, signed=True)
     log[112 + 88 :] = b"v" * 5
@@ -189,7 +190,7 @@ def test_a_negative_body_length_is_corrupt_even_if_header_bytes_look_like_a_topi
     assert scan_error(log, check_crc=False) == ("bodyLength", 112 + 84)
 
 
-def test_a_wrong_body_is_accepted_only_without_checksum_verification(make_record: MakeRecord) -> None:
+def test_a_wrong_body_is_accepted_only_without_checksum_verification() -> None:
     log = small_log(make_record, {}, {})
     log[112 + 90] ^= 1
 
@@ -197,33 +198,33 @@ def test_a_wrong_body_is_accepted_only_without_checksum_verification(make_record
     assert len(scanned(log, check_crc=False)) == 2
 
 
-def test_a_topic_or_properties_ending_in_a_zero_byte_are_torn(make_record: MakeRecord) -> None:
+def test_a_topic_or_properties_ending_in_a_zero_byte_are_torn() -> None:
     assert scan_error(small_log(make_record, {}, {"topic": b"T\x00"})) == ("topic", 112 + 94)
     assert scan_error(small_log(make_record, {}, {"properties": b"TAGS\x01A\x00"})) == ("properties", 112 + 98)
 
 
-def test_a_single_zero_byte_inside_properties_is_not_torn(make_record: MakeRecord) -> None:
+def test_a_single_zero_byte_inside_properties_is_not_torn() -> None:
     log = small_log(make_record, {"properties": b"a\x01\x00b\x02TAGS\x01A"}, {})
 
     assert scanned(log)[0].properties == b"a\x01\x00b\x02TAGS\x01A"
 
 
 @pytest.mark.parametrize("lost", range(1, 4))
-def test_a_zeroed_sector_of_properties_is_torn_at_any_position(make_record: MakeRecord, lost: int) -> None:
+def test_a_zeroed_sector_of_properties_is_torn_at_any_position(lost: int) -> None:
     log = small_log(make_record, {"properties": b"a\x01" + b"v" * 2000})
     log[lost * 512 : lost * 512 + 512] = bytes(512)
 
     assert scan_error(log) == ("properties", 98)
 
 
-def test_properties_that_are_zero_up_to_the_end_of_a_sector_are_torn(make_record: MakeRecord) -> None:
+def test_properties_that_are_zero_up_to_the_end_of_a_sector_are_torn() -> None:
     log = small_log(make_record, {"properties": b"a\x01" + b"v" * 2000})
     log[700:1024] = bytes(324)
 
     assert scan_error(log) == ("properties", 98)
 
 
-def test_a_sector_with_one_nonzero_byte_is_not_torn(make_record: MakeRecord) -> None:
+def test_a_sector_with_one_nonzero_byte_is_not_torn() -> None:
     log = small_log(make_record, {"properties": b"a\x01" + b"v" * 2000})
     log[512 : 512 + 511] = bytes(511)
 
@@ -231,7 +232,7 @@ def test_a_sector_with_one_nonzero_byte_is_not_torn(make_record: MakeRecord) -> 
 
 
 @pytest.mark.parametrize("lost_sector", range(5))
-def test_a_record_that_lost_any_of_its_sectors_is_corrupt(make_record: MakeRecord, lost_sector: int) -> None:
+def test_a_record_that_lost_any_of_its_sectors_is_corrupt(lost_sector: int) -> None:
     log = small_log(make_record, {"body": b"b" * 600, "properties": b"a\x01" + b"v" * 1400, "topic": b"t" * 100})
     assert len(scanned(log)) == 1
     log[lost_sector * 512 : lost_sector * 512 + 512] = bytes(min(512, len(log) - lost_sector * 512))
@@ -302,7 +303,7 @@ def test_random_bytes_are_corrupt_at_once(raw: bytes) -> None:
     scan_error(raw)
 
 
-def test_a_record_with_a_wrong_size_allocates_no_memory(make_record: MakeRecord) -> None:
+def test_a_record_with_a_wrong_size_allocates_no_memory() -> None:
     log = small_log(make_record, {}) + bytes(1_000_000)
     log[0:4] = len(log).to_bytes(4)
     view = memoryview(log)
@@ -318,9 +319,7 @@ def test_a_record_with_a_wrong_size_allocates_no_memory(make_record: MakeRecord)
 
 
 @pytest.mark.parametrize("tail_bytes", range(4))
-def test_a_record_cut_at_the_end_of_a_file_before_its_own_lengths_is_corrupt(
-    make_record: MakeRecord, tail_bytes: int
-) -> None:
+def test_a_record_cut_at_the_end_of_a_file_before_its_own_lengths_is_corrupt(tail_bytes: int) -> None:
     body = bytes(10)
     cut = make_record(physical_offset=BASE, body=body)[: 88 + len(body) + tail_bytes]
     cut[:4] = len(cut).to_bytes(4)

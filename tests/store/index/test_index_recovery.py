@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make
+from tests.store.rigs import Make, started
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.index import ENTRY_BYTES, entries_position

@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.store.formats.index import index_file_name
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.index.index_service import IndexFiles
@@ -31,7 +30,6 @@ def names(store: MessageStore) -> list[str]:
     return [file.name for file in store.index.table.files]
 
 
-@simulated()
 def test_messages_are_found_by_each_of_their_keys(world: World, small: Make, exact: Make) -> None:
     store = started(world, small())
     first, second = put(store, "a b"), put(store, "b c")
@@ -51,7 +49,6 @@ def test_messages_are_found_by_each_of_their_keys(world: World, small: Make, exa
     assert store.shutdown()
 
 
-@simulated()
 def test_a_query_returns_no_more_messages_than_the_settings_allow(world: World, small: Make) -> None:
     store = started(world, small(max_msgs_num_batch=3))
     offsets = [put(store, "k") for _ in range(5)]
@@ -60,7 +57,6 @@ def test_a_query_returns_no_more_messages_than_the_settings_allow(world: World, 
     store.shutdown()
 
 
-@simulated()
 def test_keys_with_equal_hashes_are_distinguished(world: World, small: Make) -> None:
     store = started(world, small())
     first, second = put(store, "Aa"), put(store, "BB")
@@ -73,7 +69,6 @@ def test_keys_with_equal_hashes_are_distinguished(world: World, small: Make) -> 
     store.shutdown()
 
 
-@simulated()
 def test_a_message_with_a_repeated_key_is_found_once(world: World, small: Make) -> None:
     store = started(world, small())
     first = put(store, "k k")
@@ -82,7 +77,6 @@ def test_a_message_with_a_repeated_key_is_found_once(world: World, small: Make) 
     store.shutdown()
 
 
-@simulated()
 def test_prepared_messages_are_indexed_and_roll_backs_are_not(world: World, small: Make, exact: Make) -> None:
     store = started(world, small())
     for sys_flag in (4, 12):
@@ -95,7 +89,6 @@ def test_prepared_messages_are_indexed_and_roll_backs_are_not(world: World, smal
     store.shutdown()
 
 
-@simulated()
 def test_the_keys_of_a_message_may_continue_in_a_new_index_file(world: World, small: Make, exact: Make) -> None:
     store = started(world, small(max_index_num=4))
     first, second = put(store, "a b"), put(store, "c d e f g")
@@ -106,7 +99,6 @@ def test_the_keys_of_a_message_may_continue_in_a_new_index_file(world: World, sm
     store.shutdown()
 
 
-@simulated()
 def test_a_store_without_an_index_does_not_touch_the_index_directory(world: World, small: Make) -> None:
     store = started(world, small())
     put(store, "a")
@@ -146,14 +138,12 @@ class Clock:
         return self.offset_ms
 
 
-@simulated()
 def test_index_files_are_named_by_the_local_time_of_their_creation(world: World) -> None:
     clock = Clock(offset_ms=2 * 3_600_000)
     table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
     assert table.create().name == "20200913142640000"
 
 
-@simulated()
 def test_index_file_names_increase_even_if_the_clock_stops_or_steps_back(world: World) -> None:
     clock = Clock()
     table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
@@ -180,7 +170,6 @@ def index_time_ms(world: World) -> int:
     return read_checkpoint(world.files, "/store/checkpoint").index_msg_timestamp_ms
 
 
-@simulated()
 def test_a_full_index_file_is_durable_before_the_checkpoint_covers_it(world: World, bench: Any, small: Make) -> None:
     store = started(world, small(max_index_num=3))
     put(store, "a b")
@@ -205,7 +194,6 @@ def test_a_full_index_file_is_durable_before_the_checkpoint_covers_it(world: Wor
     assert store.shutdown()
 
 
-@simulated()
 def test_the_checkpoint_does_not_cover_an_index_file_whose_last_millisecond_may_continue(
     world: World, small: Make
 ) -> None:
@@ -222,7 +210,6 @@ def test_the_checkpoint_does_not_cover_an_index_file_whose_last_millisecond_may_
     assert store.shutdown()
 
 
-@simulated()
 def test_a_clean_stop_leaves_a_durable_index(world: World, bench: Any, small: Make) -> None:
     store = started(world, small())
     put(store, "a")
@@ -232,7 +219,6 @@ def test_a_clean_stop_leaves_a_durable_index(world: World, bench: Any, small: Ma
     assert ("sync_directory", "/store/index") in bench.failures.calls
 
 
-@simulated()
 def test_after_a_failed_index_sync_the_checkpoint_stays_and_the_exit_is_not_clean(
     world: World, bench: Any, small: Make
 ) -> None:
@@ -254,7 +240,6 @@ def test_after_a_failed_index_sync_the_checkpoint_stays_and_the_exit_is_not_clea
 # -- failed creation of a file ---------------------------------------------------------------------
 
 
-@simulated()
 def test_a_failed_index_file_creation_is_retried_and_no_key_is_indexed_twice(
     world: World, bench: Any, small: Make, exact: Make
 ) -> None:
@@ -272,7 +257,6 @@ def test_a_failed_index_file_creation_is_retried_and_no_key_is_indexed_twice(
     assert store.shutdown()
 
 
-@simulated()
 def test_if_no_index_file_can_be_created_puts_are_refused_and_consumers_continue(
     world: World, bench: Any, small: Make, exact: Make
 ) -> None:
@@ -293,7 +277,6 @@ def test_if_no_index_file_can_be_created_puts_are_refused_and_consumers_continue
     assert store.shutdown()
 
 
-@simulated()
 def test_a_full_disk_only_delays_indexing(world: World, bench: Any, small: Make, exact: Make) -> None:
     store = started(world, small(max_index_num=3))
     put(store, "a b")
@@ -310,7 +293,6 @@ def test_a_full_disk_only_delays_indexing(world: World, bench: Any, small: Make,
 # -- expiry ----------------------------------------------------------------------------------------
 
 
-@simulated()
 def test_all_index_files_of_removed_records_except_the_last_are_removed(world: World, bench: Any, small: Make) -> None:
     store = started(world, small(max_index_num=3))
     offsets = [put(store, f"{number}") for number in range(6)]
@@ -333,7 +315,6 @@ def test_all_index_files_of_removed_records_except_the_last_are_removed(world: W
     store.shutdown()
 
 
-@simulated()
 def test_after_a_failed_index_file_removal_newer_files_stay_until_the_next_call(
     world: World, bench: Any, small: Make
 ) -> None:
@@ -354,7 +335,6 @@ def test_after_a_failed_index_file_removal_newer_files_stay_until_the_next_call(
 
 
 @pytest.mark.parametrize("exists", [True, False])
-@simulated()
 def test_an_index_without_files_has_nothing_to_remove(exists: bool, world: World) -> None:
     if exists:
         world.files.make_directories("/store/index")
@@ -365,24 +345,20 @@ def test_an_index_without_files_has_nothing_to_remove(exists: bool, world: World
 
 
 def test_an_index_file_after_one_with_a_single_record_begins_with_that_records_time(
-    lab: Make, small: Make, exact: Make
+    world: World, small: Make, exact: Make
 ) -> None:
-    def body(world: World) -> tuple[int, int]:
-        store = started(world, small(max_index_num=3))
-        assert put(store, "a b") == 0
-        world.tasks.sleep(2_500)
-        put(store, "c")
-        world.tasks.sleep(10)
-        exact(store)
-        assert store.index is not None
-        first, second = store.index.table.files
-        store.shutdown()
-        return first.end_physical_offset, second.entry(1).time_diff_s
-
-    assert lab().run(body) == (0, 2)
+    store = started(world, small(max_index_num=3))
+    assert put(store, "a b") == 0
+    world.tasks.sleep(2_500)
+    put(store, "c")
+    world.tasks.sleep(10)
+    exact(store)
+    assert store.index is not None
+    first, second = store.index.table.files
+    store.shutdown()
+    assert (first.end_physical_offset, second.entry(1).time_diff_s) == (0, 2)
 
 
-@simulated()
 def test_index_file_names_after_the_year_9999_are_in_order(world: World, small: Make) -> None:
     late = replace(world, clock=LateClock(world.clock))
     store = started(late, small())

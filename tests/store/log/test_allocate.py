@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.one_life import with_settings
+from tests.store.rigs import Make, started
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -93,20 +93,18 @@ def test_a_failed_creation_of_the_following_segment_is_retried_when_a_put_needs_
     lab(image).run(again)
 
 
-def test_a_put_waits_five_seconds_for_its_segment_and_a_later_put_uses_it(lab: Make, small: Make) -> None:
-    bench = lab(timing=SyncTiming(3_000_000_000, 3_000_000_000))
-
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=FlushDiskType.ASYNC_FLUSH))
-        begin_ns = world.clock.monotonic_ns()
-        early = store.put_message(Message.create("T", BODY))
-        assert early.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
-        assert world.clock.monotonic_ns() - begin_ns == 5_000_000_000
-        late = store.put_message(Message.create("T", BODY))
-        assert late.status is PutMessageStatus.PUT_OK
-        assert world.clock.monotonic_ns() - begin_ns == 6_000_000_000
-
-    bench.run(body)
+@with_settings(timing=SyncTiming(3_000_000_000, 3_000_000_000))
+def test_a_put_waits_five_seconds_for_its_segment_and_a_later_put_uses_it(
+    world: World, bench: Any, small: Make
+) -> None:
+    store = started(world, small(flush_disk_type=FlushDiskType.ASYNC_FLUSH))
+    begin_ns = world.clock.monotonic_ns()
+    early = store.put_message(Message.create("T", BODY))
+    assert early.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+    assert world.clock.monotonic_ns() - begin_ns == 5_000_000_000
+    late = store.put_message(Message.create("T", BODY))
+    assert late.status is PutMessageStatus.PUT_OK
+    assert world.clock.monotonic_ns() - begin_ns == 6_000_000_000
     made = [call for call in bench.failures.calls if call == ("map", "/store/commitlog/00000000000000000000")]
     assert len(made) == 1
 
@@ -183,7 +181,6 @@ def test_a_slave_never_writes_into_an_unlinked_file_after_a_failed_removal(step:
     bench.run(follow)
 
 
-@simulated()
 def test_a_new_segment_contains_no_bytes_of_a_leftover_file(world: World, small: Make) -> None:
     store = started(world, small())
     world.files.write("/store/commitlog/00000000000000000000", b"\xff" * 1024)

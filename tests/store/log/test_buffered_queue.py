@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
 from tornlog.store.log.segment import Segment
 from tornlog.store.log.transient_pool import BufferedSegment, BufferedSegmentQueue, TransientStorePool
 from tornlog.store.world import World
@@ -27,13 +26,11 @@ def queue_of(world: World, *buffered: bool) -> BufferedSegmentQueue:
     return queue
 
 
-@simulated()
 def test_an_empty_buffered_queue_has_nothing_to_commit(world: World) -> None:
     queue = queue_of(world)
     assert (queue.commit(), queue.committed_where, queue.max_offset) == (0, 0, 0)
 
 
-@simulated()
 def test_a_commit_covers_every_segment_in_order_from_a_nonzero_base(world: World) -> None:
     queue = queue_of(world, True, True, True)
     assert queue.max_offset == 4000
@@ -48,7 +45,6 @@ def test_a_commit_covers_every_segment_in_order_from_a_nonzero_base(world: World
     assert queue.flushed_where.get() == 4207
 
 
-@simulated()
 def test_readers_stop_at_the_first_partly_committed_segment(world: World) -> None:
     queue = queue_of(world, True, False, False)
     for segment in queue.segments[:2]:
@@ -63,7 +59,6 @@ def test_readers_stop_at_the_first_partly_committed_segment(world: World) -> Non
     assert (queue.committed_where, queue.commit(4)) == (4208, 4208)
 
 
-@simulated()
 def test_fewer_than_the_minimum_pages_are_committed_only_if_the_segment_is_full(world: World) -> None:
     queue = queue_of(world, True, True)
     queue.segments[0].append(0, b"x" * 100)
@@ -72,7 +67,6 @@ def test_fewer_than_the_minimum_pages_are_committed_only_if_the_segment_is_full(
     assert queue.commit(0) == 4107
 
 
-@simulated()
 def test_earlier_commits_survive_a_failed_write(world: World, bench: Any) -> None:
     bench.failures.plan("pwrite", "00000000000000004100")
     queue = queue_of(world, True, True)
@@ -84,7 +78,6 @@ def test_earlier_commits_survive_a_failed_write(world: World, bench: Any) -> Non
     assert queue.commit(0) == 4107
 
 
-@simulated()
 def test_the_committed_end_is_correct_after_first_or_last_segments_were_removed(world: World) -> None:
     queue = queue_of(world, False, False, False, False)
     for segment in queue.segments:
@@ -96,7 +89,6 @@ def test_the_committed_end_is_correct_after_first_or_last_segments_were_removed(
     assert queue.committed_where == 4250
 
 
-@simulated()
 def test_the_committed_end_is_correct_if_a_segment_is_added_while_it_is_read(world: World) -> None:
     queue = queue_of(world, False, False)
     newest = queue.segments[1]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import Make, simulated
+from tests.one_life import with_settings
 from tornlog.faults.plan import FaultPlan
 from tornlog.store.log.segment import PAGE_BYTES
 from tornlog.store.log.transient_pool import BufferedSegment, TransientStorePool
@@ -28,27 +28,22 @@ def positions(segment: BufferedSegment) -> tuple[int, int, int]:
     return segment.flushed.get(), segment.committed.get(), segment.wrote.get()
 
 
-def test_data_in_a_buffer_is_visible_after_the_commit_and_durable_after_the_flush(lab: Make) -> None:
-    bench = lab()
+def test_data_in_a_buffer_is_visible_after_the_commit_and_durable_after_the_flush(world: World, bench: Any) -> None:
+    segment, _ = segment_in(world)
+    segment.append(0, b"one")
+    segment.append(3, bytearray(b"two"))
+    assert positions(segment) == (0, 0, 6)
+    assert bytes(segment.file.view(0, 6)) == bytes(6)
+    assert segment.flush(0) == 0
 
-    def body(world: World) -> None:
-        segment, _ = segment_in(world)
-        segment.append(0, b"one")
-        segment.append(3, bytearray(b"two"))
-        assert positions(segment) == (0, 0, 6)
-        assert bytes(segment.file.view(0, 6)) == bytes(6)
-        assert segment.flush(0) == 0
+    assert segment.commit(0) == 6
+    assert positions(segment) == (0, 6, 6)
+    assert bytes(segment.file.view(0, 7)) == b"onetwo\0"
+    assert not bench.disk.is_durable("/segment", 0, 6)
 
-        assert segment.commit(0) == 6
-        assert positions(segment) == (0, 6, 6)
-        assert bytes(segment.file.view(0, 7)) == b"onetwo\0"
-        assert not bench.disk.is_durable("/segment", 0, 6)
-
-        assert segment.flush(0) == 6
-        assert positions(segment) == (6, 6, 6)
-        assert bench.disk.is_durable("/segment", 0, 6)
-
-    bench.run(body)
+    assert segment.flush(0) == 6
+    assert positions(segment) == (6, 6, 6)
+    assert bench.disk.is_durable("/segment", 0, 6)
     kinds = [name for name, _ in bench.failures.calls if name in ("store", "pwrite", "msync", "fdatasync")]
     assert kinds == ["pwrite", "fdatasync"]
 
@@ -64,7 +59,6 @@ def test_data_in_a_buffer_is_visible_after_the_commit_and_durable_after_the_flus
         (SEGMENT_BYTES, 99, SEGMENT_BYTES),
     ],
 )
-@simulated()
 def test_a_commit_waits_for_enough_whole_pages_or_the_end(
     wrote: int, least_pages: int, committed: int, world: World
 ) -> None:
@@ -74,7 +68,6 @@ def test_a_commit_waits_for_enough_whole_pages_or_the_end(
     assert bytes(segment.file.view(0, SEGMENT_BYTES)) == (bytes([7]) * committed).ljust(SEGMENT_BYTES, b"\0")
 
 
-@simulated()
 def test_after_the_last_record_only_the_blank_record_is_written(world: World) -> None:
     segment, pool = segment_in(world, 100, leftover=b"\xee" * 100)
     segment.append(0, b"record")
@@ -88,7 +81,6 @@ def test_after_the_last_record_only_the_blank_record_is_written(world: World) ->
     assert segment.flush(4) == 100
 
 
-@simulated()
 def test_a_full_segment_returns_its_buffer_once_it_is_completely_committed(world: World) -> None:
     segment, pool = segment_in(world, 100)
     segment.append(0, bytes(90))
@@ -102,21 +94,16 @@ def test_a_full_segment_returns_its_buffer_once_it_is_completely_committed(world
     assert pool.available == 1
 
 
-def test_a_commit_continues_after_short_writes(lab: Make) -> None:
-    bench = lab(faults=FaultPlan(short_write_chance=1.0))
-
-    def body(world: World) -> None:
-        segment, _ = segment_in(world)
-        data = bytes(range(256)) * 20
-        segment.append(0, data)
-        assert segment.commit(0) == len(data)
-        assert bytes(segment.file.view(0, len(data))) == data
-
-    bench.run(body)
+@with_settings(faults=FaultPlan(short_write_chance=1.0))
+def test_a_commit_continues_after_short_writes(world: World, bench: Any) -> None:
+    segment, _ = segment_in(world)
+    data = bytes(range(256)) * 20
+    segment.append(0, data)
+    assert segment.commit(0) == len(data)
+    assert bytes(segment.file.view(0, len(data))) == data
     assert bench.disk.injected["short write"] > 1
 
 
-@simulated()
 def test_a_failed_write_changes_no_position_and_the_next_commit_writes_all_bytes(world: World, bench: Any) -> None:
     bench.failures.plan("pwrite", "/segment")
     segment, pool = segment_in(world, 100)
@@ -131,7 +118,6 @@ def test_a_failed_write_changes_no_position_and_the_next_commit_writes_all_bytes
     assert bytes(segment.file.view(0, 100)) == b"x" * 92 + b"12345678"
 
 
-@simulated()
 def test_a_commit_write_of_zero_bytes_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     segment, _ = segment_in(world)
     segment.append(0, b"x")
@@ -149,7 +135,6 @@ def test_a_commit_write_of_zero_bytes_is_an_error(world: World, monkeypatch: pyt
     assert segment.committed.get() == 0
 
 
-@simulated()
 def test_a_failed_flush_of_a_buffered_segment_keeps_the_durable_position(world: World, bench: Any) -> None:
     bench.failures.plan("fdatasync", "/segment")
     segment, _ = segment_in(world)
@@ -160,7 +145,6 @@ def test_a_failed_flush_of_a_buffered_segment_keeps_the_durable_position(world: 
     assert positions(segment) == (0, 1, 1)
 
 
-@simulated()
 def test_a_flush_never_returns_the_store_time_of_an_uncommitted_message(world: World) -> None:
     segment, _ = segment_in(world)
     segment.append(0, b"old")

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make
 from tornlog.store.formats.checkpoint import CHECKPOINT_FILE_BYTES
 from tornlog.store.log.checkpoint import SAFETY_MARGIN_MS, StoreCheckpoint
 from tornlog.store.world import World
@@ -16,7 +16,6 @@ def loaded_checkpoint(world: World) -> StoreCheckpoint:
     return checkpoint
 
 
-@simulated()
 def test_checkpoint_times_are_read_back_only_after_a_flush(world: World) -> None:
     first = loaded_checkpoint(world)
     first.advance_log_time(10_000)
@@ -28,7 +27,6 @@ def test_checkpoint_times_are_read_back_only_after_a_flush(world: World) -> None
     assert loaded_checkpoint(world).values == (10_000, 9_000, 0)
 
 
-@simulated()
 def test_truncating_the_log_durably_lowers_the_checkpoint_times(world: World) -> None:
     checkpoint = loaded_checkpoint(world)
     checkpoint.advance_log_time(10_000)
@@ -41,7 +39,6 @@ def test_truncating_the_log_durably_lowers_the_checkpoint_times(world: World) ->
     assert loaded_checkpoint(world).values == (0, 0, 0)
 
 
-@simulated()
 def test_checkpoint_times_never_decrease(world: World) -> None:
     checkpoint = loaded_checkpoint(world)
     for time_ms in (5_000, 3_000):
@@ -78,7 +75,6 @@ def test_recovery_uses_the_earliest_checkpoint_time_minus_a_margin(
         ((10_000).to_bytes(8) + b"\xff" * 8 + bytes(8), f"{PATH} @ 8: logicsMsgTimestamp: expected 0 or more"),
     ],
 )
-@simulated()
 def test_an_invalid_checkpoint_file_counts_as_zeros_and_is_overwritten(
     content: bytes, damage: str | None, world: World, bench: Any
 ) -> None:
@@ -94,7 +90,6 @@ def test_an_invalid_checkpoint_file_counts_as_zeros_and_is_overwritten(
     assert again.values == (0, 0, 0)
 
 
-@simulated()
 def test_a_checkpoint_flush_is_one_store_and_one_sync_and_raises_on_failure(world: World, bench: Any) -> None:
     checkpoint = loaded_checkpoint(world)
     bench.failures.calls.clear()

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.log_time import LogTime
@@ -41,7 +40,6 @@ def check_positions(store: MessageStore) -> None:
         {"transient_store_pool_enable": True, "broker_role": BrokerRole.SLAVE},
     ],
 )
-@simulated()
 def test_with_the_transient_pool_disabled_there_is_no_commit_service(
     settings: dict[str, Any], world: World, small: Make
 ) -> None:
@@ -51,7 +49,6 @@ def test_with_the_transient_pool_disabled_there_is_no_commit_service(
     assert not store.is_transient_store_pool_deficient
 
 
-@simulated()
 def test_with_a_transient_pool_a_message_is_visible_only_after_its_commit(world: World, small: Make) -> None:
     store = started(world, pool_config(small))
     assert store.put_message(Message.create("T", b"first")).status is OK
@@ -75,7 +72,6 @@ def test_with_a_transient_pool_a_message_is_visible_only_after_its_commit(world:
     assert store.shutdown()
 
 
-@simulated()
 def test_whole_pages_are_committed_at_once_and_the_rest_within_the_interval(world: World, small: Make) -> None:
     store = started(
         world,
@@ -209,7 +205,6 @@ def test_a_stop_that_cannot_write_the_buffers_to_a_full_disk_is_not_clean(lab: M
 
 
 @pytest.mark.parametrize("timed", [True, False])
-@simulated()
 def test_only_a_flush_service_without_a_timer_is_woken_by_commits(timed: bool, world: World, small: Make) -> None:
     store = started(
         world,
@@ -227,7 +222,6 @@ def test_only_a_flush_service_without_a_timer_is_woken_by_commits(timed: bool, w
 
 
 @pytest.mark.parametrize("timed", [True, False])
-@simulated()
 def test_a_flush_service_without_a_timer_or_pool_is_woken_by_puts(timed: bool, world: World, small: Make) -> None:
     config = small(
         mapped_file_size_commit_log=1 << 20, flush_commit_log_timed=timed, flush_interval_commit_log_ms=600_000
@@ -238,7 +232,6 @@ def test_a_flush_service_without_a_timer_or_pool_is_woken_by_puts(timed: bool, w
     assert store.log.flushed_where.get() == (0 if timed else store.max_phy_offset)
 
 
-@simulated()
 def test_the_checkpoint_never_covers_an_uncommitted_message(world: World, small: Make) -> None:
     store = started(world, pool_config(small, commit_commit_log_least_pages=100))
     world.tasks.sleep(1_000)
@@ -287,7 +280,6 @@ def test_without_a_free_buffer_a_segment_is_written_through_its_map(lab: Make, s
     lab(bench.switch_off()).run(again)
 
 
-@simulated()
 def test_a_message_is_not_visible_before_an_earlier_uncommitted_one(world: World, small: Make) -> None:
     store = started(world, pool_config(small, transient_store_pool_size=1))
     assert store.commit is not None
@@ -303,7 +295,6 @@ def test_a_message_is_not_visible_before_an_earlier_uncommitted_one(world: World
     assert store.get_max_offset_in_queue("T", 0) == 3
 
 
-@simulated()
 def test_with_fast_fail_puts_are_refused_until_a_buffer_is_free(world: World, small: Make) -> None:
     config = pool_config(small, transient_store_pool_size=1, fast_fail_if_no_buffer_in_store_pool=True)
     store = started(world, config)
@@ -323,7 +314,6 @@ def test_with_fast_fail_puts_are_refused_until_a_buffer_is_free(world: World, sm
     assert store.shutdown()
 
 
-@simulated()
 def test_with_fast_fail_no_more_segments_are_requested_than_buffers_are_free(world: World, small: Make) -> None:
     config = pool_config(small, transient_store_pool_size=2, fast_fail_if_no_buffer_in_store_pool=True)
     store = started(world, config)
@@ -339,7 +329,6 @@ def test_with_fast_fail_no_more_segments_are_requested_than_buffers_are_free(wor
     assert store.shutdown()
 
 
-@simulated()
 def test_with_fast_fail_a_preallocated_segment_may_use_the_last_buffer(world: World, small: Make) -> None:
     config = pool_config(small, transient_store_pool_size=3, fast_fail_if_no_buffer_in_store_pool=True)
     store = started(world, config)

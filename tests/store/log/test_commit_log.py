@@ -1,7 +1,6 @@
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.messages import Message, MessageBatch, PutMessageResult, PutMessageStatus
@@ -52,7 +51,6 @@ def test_a_stop_during_puts_keeps_every_stored_message_and_refuses_later_puts(
     lab(bench.switch_off()).run(again)
 
 
-@simulated()
 def test_a_put_that_gets_the_put_lock_after_a_stop_is_refused(world: World, small: Make) -> None:
     store = started(world, small())
     store.put_message(Message.create("T", b"one"))
@@ -63,7 +61,6 @@ def test_a_put_that_gets_the_put_lock_after_a_stop_is_refused(world: World, smal
     assert store.shutdown()
 
 
-@simulated()
 def test_a_batch_is_stored_in_one_segment_with_consecutive_queue_offsets(world: World, small: Make) -> None:
     store = started(world, small())
     store.put_message(Message.create("T", bytes(500)))
@@ -82,7 +79,6 @@ def test_a_batch_is_stored_in_one_segment_with_consecutive_queue_offsets(world: 
     assert refused.status is PutMessageStatus.MESSAGE_ILLEGAL
 
 
-@simulated()
 def test_eight_bytes_left_in_a_segment_become_a_blank_record(world: World, small: Make) -> None:
     store = started(world, small())
     record_bytes = store.config.mapped_file_size_commit_log - 8

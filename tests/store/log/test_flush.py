@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.one_life import with_settings
+from tests.store.rigs import Make, started
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -46,7 +46,6 @@ def test_after_a_failed_sync_no_put_is_acknowledged_and_no_second_sync_is_truste
     assert "/store/abort" in bench.switch_off().files
 
 
-@simulated()
 def test_after_a_failed_sync_of_an_async_put_later_puts_are_refused(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("msync", "commitlog")
     store = started(world, small(flush_disk_type=ASYNC, flush_commit_log_least_pages=0))
@@ -59,7 +58,7 @@ def test_after_a_failed_sync_of_an_async_put_later_puts_are_refused(world: World
     assert not store.shutdown()
 
 
-@simulated(timing=SyncTiming(1_000_000_000, 1_000_000_000))
+@with_settings(timing=SyncTiming(1_000_000_000, 1_000_000_000))
 def test_a_put_with_wait_store_ok_false_is_answered_before_its_sync(world: World, small: Make) -> None:
     store = started(world, small(flush_disk_type=SYNC))
     store.commit_log.queue.add(store.allocate.make_segment(0))
@@ -72,7 +71,7 @@ def test_a_put_with_wait_store_ok_false_is_answered_before_its_sync(world: World
     assert store.log.flushed_where.get() == store.max_phy_offset
 
 
-@simulated(timing=SyncTiming(10_000_000, 10_000_000))
+@with_settings(timing=SyncTiming(10_000_000, 10_000_000))
 def test_puts_that_arrive_during_a_sync_share_the_next_sync(world: World, bench: Any, small: Make) -> None:
     store = started(world, small(flush_disk_type=SYNC, mapped_file_size_commit_log=65_536))
     store.put_message(Message.create("T", b"first"))
@@ -89,7 +88,6 @@ def test_puts_that_arrive_during_a_sync_share_the_next_sync(world: World, bench:
     assert count_log_msyncs(bench.failures) - before <= 3
 
 
-@simulated()
 def test_a_flush_covers_every_segment_up_to_the_requested_offset(world: World, small: Make) -> None:
     store = started(world, small(flush_disk_type=ASYNC, flush_interval_commit_log_ms=100_000))
     for _ in range(20):
@@ -101,7 +99,6 @@ def test_a_flush_covers_every_segment_up_to_the_requested_offset(world: World, s
     assert all(segment.flushed.get() == segment.wrote.get() for segment in store.log.segments)
 
 
-@simulated()
 def test_an_async_flush_waits_for_whole_pages_no_longer_than_the_thorough_interval(world: World, small: Make) -> None:
     store = started(world, small(flush_disk_type=ASYNC, mapped_file_size_commit_log=1 << 20))
     store.put_message(Message.create("T", bytes(100)))
@@ -116,7 +113,6 @@ def test_an_async_flush_waits_for_whole_pages_no_longer_than_the_thorough_interv
 
 
 @pytest.mark.parametrize("failing", [False, True])
-@simulated()
 def test_a_put_after_group_commit_has_stopped_syncs_by_itself(
     failing: bool, world: World, bench: Any, small: Make
 ) -> None:
@@ -131,7 +127,6 @@ def test_a_put_after_group_commit_has_stopped_syncs_by_itself(
     assert world.clock.monotonic_ns() == begin_ns
 
 
-@simulated()
 def test_a_group_commit_request_succeeds_only_if_its_sync_succeeds_before_the_deadline(world: World) -> None:
     durable, failed, late = (GroupCommitRequest(world, 10, 1_000) for _ in range(3))
     durable.complete(True)
@@ -143,7 +138,6 @@ def test_a_group_commit_request_succeeds_only_if_its_sync_succeeds_before_the_de
 
 
 @pytest.mark.parametrize(("method", "path"), [("unlink", "/store/abort"), ("sync_directory", "/store")])
-@simulated()
 def test_a_stop_that_cannot_durably_remove_the_abort_file_is_not_clean_but_ends(
     world: World, bench: Any, small: Make, method: str, path: str
 ) -> None:

@@ -32,30 +32,27 @@ def test_without_a_slave_a_put_is_answered_immediately(transfer: GroupTransfer) 
     assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.SLAVE_NOT_AVAILABLE
 
 
-def test_a_slave_report_of_the_end_of_a_put_answers_it(transfer: GroupTransfer) -> None:
-    slave = Slave(0, 0)
+@pytest.mark.parametrize(
+    ("sent", "reported", "status"),
+    [(0, 100, PutMessageStatus.PUT_OK), (150, 200, PutMessageStatus.FLUSH_SLAVE_TIMEOUT)],
+    ids=["of the end", "of unsent bytes"],
+)
+def test_a_slave_report_of_the_end_of_a_put_answers_it_and_one_about_unsent_bytes_does_not(
+    transfer: GroupTransfer, sent: int, reported: int, status: PutMessageStatus
+) -> None:
+    slave = Slave(sent, sent)
     transfer.add_replica(slave)
     request = transfer.submit(0, 100)
-    slave.reported_offset = 100
+    slave.reported_offset = reported
     transfer.complete_reported_requests(slave)
 
-    assert transfer.wait(request) is PutMessageStatus.PUT_OK
+    assert transfer.wait(request) is status
 
 
 def test_a_slave_report_that_precedes_the_request_answers_it(transfer: GroupTransfer) -> None:
     transfer.add_replica(Slave(0, 100))
 
     assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.PUT_OK
-
-
-def test_a_slave_report_about_unsent_bytes_answers_no_put(transfer: GroupTransfer) -> None:
-    slave = Slave(150, 150)
-    transfer.add_replica(slave)
-    request = transfer.submit(0, 100)
-    slave.reported_offset = 200
-    transfer.complete_reported_requests(slave)
-
-    assert transfer.wait(request) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
 
 def test_reports_of_a_disconnected_slave_do_not_count(transfer: GroupTransfer) -> None:

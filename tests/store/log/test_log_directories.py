@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import ConfigError, FlushDiskType, StoreConfig
 from tornlog.store.errors import CorruptFileError
@@ -120,7 +119,6 @@ class Space:
         self.usable_bytes = 100 - used_bytes
 
 
-@simulated()
 def test_a_too_full_directory_gets_a_segment_only_if_all_are_too_full(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,19 +135,13 @@ def test_a_too_full_directory_gets_a_segment_only_if_all_are_too_full(
     assert [directories.path(number * 100, 100)[:2] for number in range(4)] == ["/a", "/b", "/c", "/a"]
 
 
-@simulated()
 def test_a_single_log_directory_is_used_however_full_it_is(world: World) -> None:
     directories = SegmentDirectories(world.files, ["/a"], used_ratio_max=0.0)
     assert directories.path(100, 100) == "/a/00000000000000000100"
 
 
-def test_log_directories_outside_of_the_root_are_created_durably(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        started(world, config_of_two_directories(small, store_path_commit_log="/mnt/x/log,/mnt/y/log"))
-
-    bench.run(body)
+def test_log_directories_outside_of_the_root_are_created_durably(world: World, bench: Any, small: Make) -> None:
+    started(world, config_of_two_directories(small, store_path_commit_log="/mnt/x/log,/mnt/y/log"))
     synced = [path for name, path in bench.failures.calls if name == "sync_directory"]
     assert {"/", "/mnt", "/mnt/x", "/mnt/y"} <= set(synced)
 
@@ -368,17 +360,12 @@ def test_inspect_notes_a_wrong_segment_size_in_any_directory(real_store: StoreCo
     assert [(f.file, f.field) for f in found.findings] == [(f"{tmp_path}/d1/{4 * 1024:020d}", "file size")]
 
 
-def test_a_removed_log_directory_is_durably_created_again(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, config_of_two_directories(small, flush_disk_type=FlushDiskType.SYNC_FLUSH))
-        world.files.remove_directory("/a/log")
-        world.files.remove_directory("/a")
-        world.files.sync_directory("/")
-        put_segments(store, 1)
-
-    bench.run(body)
+def test_a_removed_log_directory_is_durably_created_again(world: World, bench: Any, small: Make) -> None:
+    store = started(world, config_of_two_directories(small, flush_disk_type=FlushDiskType.SYNC_FLUSH))
+    world.files.remove_directory("/a/log")
+    world.files.remove_directory("/a")
+    world.files.sync_directory("/")
+    put_segments(store, 1)
     names = bench.disk._names
 
     assert names.current.inode(made := "/a/log/00000000000000000000") is not None

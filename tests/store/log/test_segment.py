@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
 from tornlog.store.log.segment import PAGE_BYTES, Segment, first_nonzero, segment_name
 from tornlog.store.world import World
 
@@ -16,7 +15,6 @@ def test_a_segment_is_named_by_the_offset_of_its_first_byte() -> None:
     assert segment_name(1 << 30) == "00000000001073741824"
 
 
-@simulated()
 def test_data_is_appended_after_existing_data(world: World) -> None:
     segment = segment_of(world, 100)
     segment.append(segment.wrote.get(), b"one")
@@ -40,7 +38,6 @@ def test_data_is_appended_after_existing_data(world: World) -> None:
         (10 * PAGE_BYTES, 4, 10 * PAGE_BYTES),
     ],
 )
-@simulated()
 def test_a_flush_waits_for_enough_whole_pages(wrote: int, least_pages: int, flushed: int, world: World) -> None:
     segment = segment_of(world)
     segment.append(segment.wrote.get(), b"x" * wrote)
@@ -48,7 +45,6 @@ def test_a_flush_waits_for_enough_whole_pages(wrote: int, least_pages: int, flus
     assert segment.flush(least_pages) == segment.flushed.get() == flushed
 
 
-@simulated()
 def test_a_full_segment_is_flushed_even_if_less_than_a_page_is_dirty(world: World) -> None:
     segment = segment_of(world)
     segment.append(segment.wrote.get(), bytes(10 * PAGE_BYTES - 1))
@@ -58,7 +54,6 @@ def test_a_full_segment_is_flushed_even_if_less_than_a_page_is_dirty(world: Worl
     assert segment.flush(4) == 10 * PAGE_BYTES
 
 
-@simulated()
 def test_a_failed_flush_leaves_the_durable_position(world: World, bench: Any) -> None:
     segment = segment_of(world)
     segment.append(segment.wrote.get(), b"durable")
@@ -71,7 +66,6 @@ def test_a_failed_flush_leaves_the_durable_position(world: World, bench: Any) ->
     assert segment.flushed.get() == 7
 
 
-@simulated()
 def test_clearing_a_segment_durably_zeroes_the_rest_and_reports_whether_it_had_data(world: World, bench: Any) -> None:
     segment = segment_of(world, 200_000)
     segment.append(segment.wrote.get(), b"kept" + bytes(96) + b"x" * 150_000)

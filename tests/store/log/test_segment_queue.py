@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import Make, simulated
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.log.segment import segment_name
 from tornlog.store.log.segment_queue import SegmentQueue
@@ -29,7 +28,6 @@ def names(world: World) -> list[int]:
     return [int(name) for name in world.files.list_directory(DIRECTORY)]
 
 
-@simulated()
 def test_an_empty_segment_queue_has_an_end_offset_and_no_first_offset(world: World) -> None:
     queue = queue_of(world)
     queue.load()
@@ -40,7 +38,6 @@ def test_an_empty_segment_queue_has_an_end_offset_and_no_first_offset(world: Wor
     assert not queue.truncate(0)
 
 
-@simulated()
 def test_an_offset_is_found_in_the_segment_that_contains_it(world: World) -> None:
     queue = filled(world, 3, first=5, last_bytes=30)
 
@@ -55,7 +52,6 @@ def test_an_offset_is_found_in_the_segment_that_contains_it(world: World) -> Non
     ]
 
 
-@simulated()
 def test_each_flush_of_a_segment_queue_covers_one_more_segment(world: World, bench: Any) -> None:
     queue = filled(world, 3, first=5, last_bytes=30)
     moves = []
@@ -70,7 +66,6 @@ def test_each_flush_of_a_segment_queue_covers_one_more_segment(world: World, ben
     assert queue.flushed_where.get() == 600
 
 
-@simulated()
 def test_truncating_removes_segments_from_the_end_and_zeroes_the_rest(world: World, bench: Any) -> None:
     queue = filled(world, 4, last_bytes=30)
     queue.flush_all()
@@ -90,7 +85,6 @@ def test_truncating_removes_segments_from_the_end_and_zeroes_the_rest(world: Wor
     ]
 
 
-@simulated()
 def test_an_empty_segment_queue_can_begin_at_any_offset(world: World) -> None:
     queue = queue_of(world)
     queue.create(0)
@@ -104,7 +98,6 @@ def test_an_empty_segment_queue_can_begin_at_any_offset(world: World) -> None:
 
 
 @pytest.mark.parametrize("call", ["unlink", "sync_directory"])
-@simulated()
 def test_an_unused_segment_is_forgotten_even_if_its_removal_fails_and_is_retried(
     world: World, bench: Any, call: str
 ) -> None:
@@ -125,7 +118,6 @@ def test_an_unused_segment_is_forgotten_even_if_its_removal_fails_and_is_retried
     assert bench.failures.calls == []
 
 
-@simulated()
 def test_closing_the_queue_unmaps_a_segment_whose_removal_failed(world: World, bench: Any) -> None:
     queue = queue_of(world)
     segment = queue.create(0)
@@ -151,7 +143,6 @@ def test_closing_the_queue_unmaps_a_segment_whose_removal_failed(world: World, b
         (0, b"", None),
     ],
 )
-@simulated()
 def test_an_incomplete_last_segment_is_removed_but_damage_before_data_is_refused(
     spoilt: int, content: bytes | None, left: list[int] | None, world: World
 ) -> None:
@@ -175,7 +166,6 @@ def test_an_incomplete_last_segment_is_removed_but_damage_before_data_is_refused
 
 
 @pytest.mark.parametrize("name", ["x", "0", segment_name(50), "9" * 18 + "00", "0000000000000000010x", "\u0660" * 20])
-@simulated()
 def test_a_foreign_file_name_among_the_segments_is_damage(name: str, world: World) -> None:
     filled(world, 1)
     world.files.write(f"{DIRECTORY}/{name}", bytes(SIZE))
@@ -183,7 +173,6 @@ def test_a_foreign_file_name_among_the_segments_is_damage(name: str, world: Worl
         queue_of(world).load()
 
 
-@simulated()
 def test_a_directory_among_the_segments_is_damage(world: World) -> None:
     filled(world, 1)
     world.files.make_directories(f"{DIRECTORY}/{segment_name(SIZE)}")
@@ -191,7 +180,6 @@ def test_a_directory_among_the_segments_is_damage(world: World) -> None:
         queue_of(world).load()
 
 
-@simulated()
 def test_making_a_segment_queue_durable_syncs_data_sizes_and_names(world: World, bench: Any) -> None:
     queue = filled(world, 3)
     bench.failures.calls.clear()
@@ -205,30 +193,24 @@ def test_making_a_segment_queue_durable_syncs_data_sizes_and_names(world: World,
     ]
 
 
-def test_the_removal_of_the_first_segment_is_durable_before_the_min_offset_advances(lab: Make) -> None:
-    bench = lab()
+def test_the_removal_of_the_first_segment_is_durable_before_the_min_offset_advances(world: World, bench: Any) -> None:
+    queue = filled(world, 3, first=5, last_bytes=30)
+    assert not queue.remove_first()  # the segment is not durable, and a flush needs it
+    queue.flush_all()
+    kept = queue.segments[0].file.view(0, SIZE)
+    assert queue.remove_first()
+    assert (queue.min_offset, queue.max_offset, queue.flushed_where.get()) == (600, 730, 730)
+    assert names(world) == [600, 700]
+    assert bytes(kept) == b"x" * SIZE
 
-    def body(world: World) -> None:
-        queue = filled(world, 3, first=5, last_bytes=30)
-        assert not queue.remove_first()  # the segment is not durable, and a flush needs it
-        queue.flush_all()
-        kept = queue.segments[0].file.view(0, SIZE)
-        assert queue.remove_first()
-        assert (queue.min_offset, queue.max_offset, queue.flushed_where.get()) == (600, 730, 730)
-        assert names(world) == [600, 700]
-        assert bytes(kept) == b"x" * SIZE
-
-        assert queue.remove_first()
-        assert not queue.remove_first()  # the last segment is never removed
-        assert names(world) == [700]
-
-    bench.run(body)
+    assert queue.remove_first()
+    assert not queue.remove_first()  # the last segment is never removed
+    assert names(world) == [700]
     calls = [call for call in bench.failures.calls if call[0] in ("unlink", "sync_directory")]
     assert calls[:2] == [("unlink", "/log/" + segment_name(500)), ("sync_directory", "/log")]
 
 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
-@simulated()
 def test_a_failed_removal_of_the_first_segment_changes_nothing_and_can_be_repeated(
     world: World, bench: Any, method: str
 ) -> None:
@@ -244,7 +226,6 @@ def test_a_failed_removal_of_the_first_segment_changes_nothing_and_can_be_repeat
     assert names(world) == [100, 200]
 
 
-@simulated()
 def test_loading_a_segment_queue_reports_each_gap_and_keeps_the_files_around_it(world: World) -> None:
     filled(world, 9)
     for number in (1, 4):
@@ -266,7 +247,6 @@ def test_loading_a_segment_queue_reports_each_gap_and_keeps_the_files_around_it(
     assert len(queue.gaps) == 2
 
 
-@simulated()
 def test_an_offset_in_a_gap_is_in_no_segment(world: World) -> None:
     filled(world, 6)
     for number in (1, 3, 4):
@@ -281,7 +261,6 @@ def test_an_offset_in_a_gap_is_in_no_segment(world: World) -> None:
     assert numbers == [0, 0, 0, 1, 1, 2, 2]
 
 
-@simulated()
 def test_a_flush_continues_after_a_gap(world: World) -> None:
     filled(world, 5)
     world.files.unlink(f"{DIRECTORY}/{segment_name(2 * SIZE)}")
@@ -298,7 +277,6 @@ def test_a_flush_continues_after_a_gap(world: World) -> None:
     assert names(world) == [400]
 
 
-@simulated()
 def test_an_empty_last_file_after_a_gap_is_removed(world: World) -> None:
     filled(world, 2)
     world.files.map(f"{DIRECTORY}/{segment_name(5 * SIZE)}", SIZE)

@@ -1,9 +1,7 @@
-from tests.store.simulated import simulated
 from tornlog.store.log.transient_pool import TransientStorePool
 from tornlog.store.world import World
 
 
-@simulated()
 def test_the_most_recently_returned_buffer_is_reused_first(world: World) -> None:
     pool = TransientStorePool(world, 100, 2)
     assert (pool.available, pool.borrow_buffer()) == (0, None)
@@ -22,7 +20,6 @@ def test_the_most_recently_returned_buffer_is_reused_first(world: World) -> None
     assert pool.borrow_buffer() is first
 
 
-@simulated()
 def test_a_drained_transient_pool_has_no_buffer(world: World) -> None:
     pool = TransientStorePool(world, 8, 3)
     pool.fill()

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.one_life import with_settings
+from tests.store.rigs import Make, started
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -27,20 +27,13 @@ def calls_of(bench: Any, *names: str) -> list[tuple[str, str]]:
     ("flush", "pages_between", "msyncs"), [(ASYNC, 2, 0), (SYNC, 2, 4), (SYNC, 4096, 1), (SYNC, 3, 3)]
 )
 def test_warming_a_segment_touches_and_syncs_every_page_as_configured_and_locks_it(
-    flush: FlushDiskType, pages_between: int, msyncs: int, lab: Make, small: Make
+    world: World, bench: Any, flush: FlushDiskType, pages_between: int, msyncs: int, small: Make
 ) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        warm_up = SegmentWarmUp(
-            world, small(flush_disk_type=flush, flush_least_pages_when_warm_mapped_file=pages_between)
-        )
-        file = world.files.map("/segment", 6 * PAGE_BYTES + 100)
-        warm_up.warm(0, file)
-        assert bytes(file.view(0, file.size_bytes)) == bytes(file.size_bytes)
-        assert warm_up.refusals == 0
-
-    bench.run(body)
+    warm_up = SegmentWarmUp(world, small(flush_disk_type=flush, flush_least_pages_when_warm_mapped_file=pages_between))
+    file = world.files.map("/segment", 6 * PAGE_BYTES + 100)
+    warm_up.warm(0, file)
+    assert bytes(file.view(0, file.size_bytes)) == bytes(file.size_bytes)
+    assert warm_up.refusals == 0
     names = [name for name, _ in calls_of(bench, "store", "msync", "mlock", "advise_will_need")]
     assert names.count("store") == 7
     assert names.count("msync") == msyncs
@@ -49,36 +42,29 @@ def test_warming_a_segment_touches_and_syncs_every_page_as_configured_and_locks_
         assert names[-3] == "msync"
 
 
-@simulated()
 def test_a_warmed_segment_is_durable(world: World, bench: Any, small: Make) -> None:
     file = world.files.map("/segment", 5 * PAGE_BYTES)
     SegmentWarmUp(world, small(flush_disk_type=SYNC, flush_least_pages_when_warm_mapped_file=2)).warm(0, file)
     assert bench.disk.is_durable("/segment", 0, 5 * PAGE_BYTES)
 
 
-def test_a_warmed_segment_is_unlocked_six_seconds_after_its_blank_record(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, warm_config(small))
-        for _ in range(3):
-            assert store.put_message(Message.create("T", bytes(400))).status is PutMessageStatus.PUT_OK
-        closed_ns = world.clock.monotonic_ns()
-        while not calls_of(bench, "munlock"):
-            world.tasks.sleep(100)
-        waited_ns = world.clock.monotonic_ns() - closed_ns
-        assert 6_000_000_000 <= waited_ns <= 6_200_000_000
-        world.tasks.sleep(60_000)
-        assert calls_of(bench, "munlock") == [("munlock", "00000000000000000000")]
-        assert store.shutdown()
-
-    bench.run(body)
+def test_a_warmed_segment_is_unlocked_six_seconds_after_its_blank_record(world: World, bench: Any, small: Make) -> None:
+    store = started(world, warm_config(small))
+    for _ in range(3):
+        assert store.put_message(Message.create("T", bytes(400))).status is PutMessageStatus.PUT_OK
+    closed_ns = world.clock.monotonic_ns()
+    while not calls_of(bench, "munlock"):
+        world.tasks.sleep(100)
+    waited_ns = world.clock.monotonic_ns() - closed_ns
+    assert 6_000_000_000 <= waited_ns <= 6_200_000_000
+    world.tasks.sleep(60_000)
+    assert calls_of(bench, "munlock") == [("munlock", "00000000000000000000")]
+    assert store.shutdown()
     locked = calls_of(bench, "mlock")
     assert locked == [("mlock", f"{base:020d}") for base in (0, 1024, 2048)]
 
 
 @pytest.mark.parametrize("refused", ["mlock", "munlock", "advise_will_need"])
-@simulated()
 def test_a_failed_mlock_is_counted_and_ignored(refused: str, world: World, bench: Any, small: Make) -> None:
     bench.failures.plan(refused, "commitlog", times=100)
     store = started(world, warm_config(small))
@@ -92,7 +78,6 @@ def test_a_failed_mlock_is_counted_and_ignored(refused: str, world: World, bench
     assert store.shutdown()
 
 
-@simulated()
 def test_a_failed_sync_while_warming_fails_the_segment(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("msync", "commitlog")
     store = started(world, warm_config(small, flush_disk_type=SYNC))
@@ -103,7 +88,6 @@ def test_a_failed_sync_while_warming_fails_the_segment(world: World, bench: Any,
     assert store.shutdown()
 
 
-@simulated()
 def test_a_segment_removed_before_its_unlock_is_not_unlocked(world: World, small: Make) -> None:
     warm_up = SegmentWarmUp(world, small())
     first, second = (world.files.map(f"/{name}", 100) for name in ("first", "second"))
@@ -120,7 +104,7 @@ def test_a_segment_removed_before_its_unlock_is_not_unlocked(world: World, small
     assert warm_up.refusals == 0
 
 
-@simulated(timing=SyncTiming(2_000_000_000, 2_000_000_000))
+@with_settings(timing=SyncTiming(2_000_000_000, 2_000_000_000))
 def test_a_put_that_waits_for_a_slow_disk_makes_the_store_report_busy(world: World, small: Make) -> None:
     store = started(world, small())
     answers: list[PutMessageStatus] = []

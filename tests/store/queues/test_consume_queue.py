@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
 from tornlog.store.errors import CorruptFileError, MisplacedRecordError
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry, is_blank
 from tornlog.store.queues.consume_queue import ConsumeQueue
@@ -34,7 +33,6 @@ def offsets(queue: ConsumeQueue) -> list[int]:
     return found
 
 
-@simulated()
 def test_queue_entries_are_found_by_index_across_files(world: World) -> None:
     queue = filled_queue(world, 25)
 
@@ -48,7 +46,6 @@ def test_queue_entries_are_found_by_index_across_files(world: World) -> None:
     assert bytes(queue.entries_from(25)) == bytes(queue.entries_from(40)) == b""
 
 
-@simulated()
 def test_dispatching_an_already_indexed_record_changes_nothing(world: World) -> None:
     queue = filled_queue(world, 5)
     queue.put(200, 100, 9, 2)
@@ -59,7 +56,6 @@ def test_dispatching_an_already_indexed_record_changes_nothing(world: World) -> 
     assert offsets(queue) == [0, 100, 200, 300, 400]
 
 
-@simulated()
 def test_missing_queue_entries_become_blank_across_files(world: World) -> None:
     queue = filled_queue(world, 3)
     queue.put(5000, 100, 0, 22)
@@ -68,7 +64,6 @@ def test_missing_queue_entries_become_blank_across_files(world: World) -> None:
     assert queue.min_offset == 0
 
 
-@simulated()
 def test_a_queue_begins_in_the_file_that_contains_its_first_index(world: World) -> None:
     queue = queue_of(world)
     queue.put(5000, 100, 0, 22)
@@ -79,7 +74,6 @@ def test_a_queue_begins_in_the_file_that_contains_its_first_index(world: World) 
 
 
 @pytest.mark.parametrize("log_begin", [0, 1, 750, 900, 901, 1050, 1400, 1401, 5000])
-@simulated()
 def test_the_min_offset_of_a_queue_is_its_first_entry_with_a_record_in_the_log(world: World, log_begin: int) -> None:
     queue = filled_queue(world, 15)
     queue.correct_min_offset(log_begin)
@@ -87,7 +81,6 @@ def test_the_min_offset_of_a_queue_is_its_first_entry_with_a_record_in_the_log(w
     assert queue.min_offset == min(left, default=15)
 
 
-@simulated()
 def test_a_queue_with_a_file_but_no_entries_begins_at_its_next_entry(world: World) -> None:
     queue_of(world).put(5000, 100, 0, 22)
     queue = queue_of(world)
@@ -101,7 +94,6 @@ def test_a_queue_with_a_file_but_no_entries_begins_at_its_next_entry(world: Worl
     assert (queue.min_offset, queue.max_offset) == (22, 23)
 
 
-@simulated()
 def test_a_queue_whose_first_entry_is_being_written_begins_at_that_entry(world: World) -> None:
     queue = queue_of(world)
     queue.min_logic_offset = 22 * ENTRY_BYTES
@@ -111,7 +103,6 @@ def test_a_queue_whose_first_entry_is_being_written_begins_at_that_entry(world: 
     assert queue.min_offset == 22
 
 
-@simulated()
 def test_placing_entries_counts_and_writes_only_changed_ones(world: World, bench: Any) -> None:
     queue = filled_queue(world, 12)
     before = len([call for call in bench.failures.calls if call[0] == "store"])
@@ -124,7 +115,6 @@ def test_placing_entries_counts_and_writes_only_changed_ones(world: World, bench
     assert offsets(queue) == [*range(0, 1200, 100), *[-1] * 10]
 
 
-@simulated()
 def test_a_recovered_queue_has_its_durable_end_and_last_indexed_record(world: World) -> None:
     queue = filled_queue(world, 25)
     queue.max_physical_offset = -1
@@ -137,7 +127,6 @@ def test_a_recovered_queue_has_its_durable_end_and_last_indexed_record(world: Wo
     assert [(s.wrote.get(), s.flushed.get()) for s in queue.queue.segments] == [(200, 200), (60, 20)]
 
 
-@simulated()
 def test_truncation_durably_removes_later_queue_entries(world: World) -> None:
     queue = filled_queue(world, 25)
     assert queue.truncate(12)
@@ -147,7 +136,6 @@ def test_truncation_durably_removes_later_queue_entries(world: World) -> None:
     assert world.files.list_directory(queue.queue.directory) == ["00000000000000000000", "00000000000000000200"]
 
 
-@simulated()
 def test_truncation_before_the_first_queue_file_keeps_it_empty_to_preserve_the_offset(
     world: World,
 ) -> None:
@@ -172,7 +160,6 @@ def table_of(world: World) -> ConsumeQueueTable:
     return ConsumeQueueTable(world, "/store/consumequeue", PER_SEGMENT * ENTRY_BYTES)
 
 
-@simulated()
 def test_a_queue_table_creates_each_queue_once_and_lists_all_in_order(world: World) -> None:
     table = table_of(world)
     assert table.find("T", 0) is None
@@ -183,7 +170,6 @@ def test_a_queue_table_creates_each_queue_once_and_lists_all_in_order(world: Wor
     assert not world.files.status("/store/consumequeue")  # in memory only
 
 
-@simulated()
 def test_a_directory_synced_while_a_file_is_created_is_synced_again(world: World, bench: Any) -> None:
     table = table_of(world)
     queue = table.find_or_create("T", 0)
@@ -205,7 +191,6 @@ def test_a_directory_synced_while_a_file_is_created_is_synced_again(world: World
     assert ("sync_directory", "/store/consumequeue/T/0") in bench.failures.calls
 
 
-@simulated()
 def test_only_new_files_have_their_directories_synced(world: World, bench: Any) -> None:
     def synced() -> list[str]:
         found = [path for method, path in bench.failures.calls if method == "sync_directory"]
@@ -233,7 +218,6 @@ def test_only_new_files_have_their_directories_synced(world: World, bench: Any) 
     ("path", "field"),
     [("/store/consumequeue/T/0", "queueId"), ("/store/consumequeue/T/0/00000000000000000010", "file name")],
 )
-@simulated()
 def test_a_file_in_place_of_a_queue_or_of_wrong_size_is_refused(path: str, field: str, world: World) -> None:
     world.files.make_directories(path.rpartition("/")[0])
     world.files.write(path, b"foreign")
@@ -243,7 +227,6 @@ def test_a_file_in_place_of_a_queue_or_of_wrong_size_is_refused(path: str, field
     assert path == raised.value.file
 
 
-@simulated()
 def test_foreign_files_among_the_queues_are_reported_and_kept(world: World) -> None:
     strays = {
         "/store/consumequeue/file": "topic",
@@ -268,7 +251,6 @@ def test_foreign_files_among_the_queues_are_reported_and_kept(world: World) -> N
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 50, 199])
-@simulated()
 def test_a_short_queue_file_of_zeros_is_removed_with_all_later_ones(size_bytes: int, world: World) -> None:
     filled_queue(world, 5)
     path = "/store/consumequeue/T/0/00000000000000000200"
@@ -280,7 +262,6 @@ def test_a_short_queue_file_of_zeros_is_removed_with_all_later_ones(size_bytes: 
     assert world.files.status(path) is None
 
 
-@simulated()
 def test_a_short_queue_file_with_entries_is_extended_and_requests_a_scan_of_the_whole_log(world: World) -> None:
     filled_queue(world, 15)
     path = "/store/consumequeue/T/0/00000000000000000200"
@@ -295,7 +276,6 @@ def test_a_short_queue_file_with_entries_is_extended_and_requests_a_scan_of_the_
     assert [str(one) for one in table.extended] == [f"{path} @ 0: file size: expected 200, found 50"]
 
 
-@simulated()
 def test_a_file_size_that_is_impossible_for_one_queue_changes_no_other_queue(world: World) -> None:
     for topic, entries in (("A", 3), ("B", 15)):
         queue = ConsumeQueue(world, f"/store/consumequeue/{topic}/0", 200, topic, 0)

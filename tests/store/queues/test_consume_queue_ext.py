@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
 from tornlog.store.formats.consume_queue import (
     END_MARK,
     ENTRY_BYTES,
@@ -48,7 +47,6 @@ def names(world: World) -> list[str]:
     return world.files.list_directory(DIRECTORY)
 
 
-@simulated()
 def test_extension_units_are_adjacent_and_a_full_file_has_an_end_mark(world: World) -> None:
     ext, addresses = filled_extension(world, 9)
 
@@ -59,7 +57,6 @@ def test_extension_units_are_adjacent_and_a_full_file_has_an_end_mark(world: Wor
     assert [ext.get(address) for address in addresses] == [unit(number) for number in range(9)]
 
 
-@simulated()
 def test_reading_an_extension_address_without_a_unit_returns_none(world: World) -> None:
     ext, addresses = filled_extension(world, 5)
 
@@ -69,7 +66,6 @@ def test_reading_an_extension_address_without_a_unit_returns_none(world: World) 
     assert ext_of(world).get(addresses[0]) is None
 
 
-@simulated()
 def test_an_extension_unit_that_is_too_long_or_has_no_file_gets_no_address(world: World, bench: Any) -> None:
     ext = ext_of(world)
     assert ext.put(ExtUnit(1, 1, bytes(77))) == NO_ADDRESS
@@ -81,14 +77,12 @@ def test_an_extension_unit_that_is_too_long_or_has_no_file_gets_no_address(world
     assert ext.put(ExtUnit(1, 1, bytes(76))) == ext_address_of(100)  # the largest unit that fits
 
 
-@simulated()
 def test_extension_offsets_beyond_the_address_range_get_no_address(world: World) -> None:
     ext = ext_of(world)
     ext._first_base_offset = (OFFSET_MAX // FILE_BYTES + 1) * FILE_BYTES
     assert ext.put(unit(0)) == NO_ADDRESS
 
 
-@simulated()
 def test_loading_an_extension_continues_after_its_last_unit(world: World) -> None:
     _, addresses = filled_extension(world, 6)
     ext = loaded_extension(world, addresses[-1])
@@ -97,7 +91,6 @@ def test_loading_an_extension_continues_after_its_last_unit(world: World) -> Non
     assert ext_offset_of(ext.put(unit(6))) == 148
 
 
-@simulated()
 def test_extension_units_after_the_last_referenced_one_are_zeroed(world: World) -> None:
     _, addresses = filled_extension(world, 9)
     ext = loaded_extension(world, addresses[4])
@@ -109,7 +102,6 @@ def test_extension_units_after_the_last_referenced_one_are_zeroed(world: World) 
     assert ext.get(addresses[5]) == unit(77)
 
 
-@simulated()
 def test_an_extension_without_referring_entries_is_removed_and_restarts_at_0(world: World) -> None:
     filled_extension(world, 9)
     ext = loaded_extension(world, None)
@@ -119,7 +111,6 @@ def test_an_extension_without_referring_entries_is_removed_and_restarts_at_0(wor
 
 
 @pytest.mark.parametrize("last", [ext_address_of(260), ext_address_of(300), ext_address_of(399)])
-@simulated()
 def test_the_address_of_a_lost_extension_unit_is_not_reused(world: World, last: int) -> None:
     _, addresses = filled_extension(world, 9)
     ext = loaded_extension(world, last)
@@ -130,7 +121,6 @@ def test_the_address_of_a_lost_extension_unit_is_not_reused(world: World, last: 
     assert ext.get(last) is None
 
 
-@simulated()
 def test_a_torn_extension_unit_ends_the_last_file(world: World) -> None:
     ext, addresses = filled_extension(world, 3)
     ext.queue.segments[0].file.store(24, b"\0\x18" + bytes(20))  # only the size of the unit was written
@@ -142,7 +132,6 @@ def test_a_torn_extension_unit_ends_the_last_file(world: World) -> None:
     assert ext.put(unit(9)) == addresses[1]
 
 
-@simulated()
 def test_damage_in_an_earlier_extension_file_loses_only_the_units_there(world: World) -> None:
     ext, addresses = filled_extension(world, 5)
     ext.queue.segments[0].file.store(24, bytes(24))
@@ -152,7 +141,6 @@ def test_damage_in_an_earlier_extension_file_loses_only_the_units_there(world: W
     assert found == [unit(0), None, unit(2), unit(3), unit(4)]
 
 
-@simulated()
 def test_a_last_extension_file_with_an_end_mark_is_full(world: World) -> None:
     _, addresses = filled_extension(world, 5)
     world.files.unlink(f"{DIRECTORY}/00000000000000000100")
@@ -164,7 +152,6 @@ def test_a_last_extension_file_with_an_end_mark_is_full(world: World) -> None:
     assert ext_offset_of(ext.put(unit(4))) == 100
 
 
-@simulated()
 def test_extension_files_after_a_gap_or_of_a_wrong_size_are_removed(world: World) -> None:
     _, addresses = filled_extension(world, 9)
     world.files.unlink(f"{DIRECTORY}/00000000000000000100")
@@ -182,7 +169,6 @@ def test_extension_files_after_a_gap_or_of_a_wrong_size_are_removed(world: World
     assert names(world) == ["00000000000000000000", "foreign"]
 
 
-@simulated()
 def test_an_extension_unit_is_kept_only_for_a_record_with_its_code_and_time(world: World) -> None:
     ext, addresses = filled_extension(world, 2)
 
@@ -192,7 +178,6 @@ def test_an_extension_unit_is_kept_only_for_a_record_with_its_code_and_time(worl
     assert not ext.may_keep_address(ext_address_of(48), 0, 0, vouched=True)
 
 
-@simulated()
 def test_a_torn_address_of_an_earlier_record_is_not_kept(world: World) -> None:
     queue = ConsumeQueue(world, "/store/consumequeue/T/0", 100 * ENTRY_BYTES, "T", 0, ext_of(world))
     for number in range(3):  # one tags code and one store time
@@ -205,7 +190,6 @@ def test_a_torn_address_of_an_earlier_record_is_not_kept(world: World) -> None:
     assert queue.tags_code_to_keep(1, QueueEntry(100, 100, 7), 1_000, vouched=True) == ext_address_of(20)
 
 
-@simulated()
 def test_kept_extension_units_that_may_not_be_durable_are_written_again(world: World, bench: Any) -> None:
     _, addresses = filled_extension(world, 7)
     ext = ext_of(world)
@@ -220,7 +204,6 @@ def test_kept_extension_units_that_may_not_be_durable_are_written_again(world: W
     assert bench.disk.is_durable(f"{DIRECTORY}/00000000000000000100", 24, 72)
 
 
-@simulated()
 def test_extension_files_before_the_first_needed_unit_expire(world: World, bench: Any) -> None:
     ext, addresses = filled_extension(world, 13)
     ext.queue.flush_all(0)

@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, encode_record, place_records
@@ -14,7 +13,6 @@ from tornlog.store.queues.dispatch import is_queued
 from tornlog.store.world import World
 
 
-@simulated()
 def test_a_record_whose_queue_file_cannot_be_created_is_dispatched_a_second_later(
     world: World, bench: Any, small: Make
 ) -> None:
@@ -33,7 +31,6 @@ def test_a_record_whose_queue_file_cannot_be_created_is_dispatched_a_second_late
     assert store.shutdown()
 
 
-@simulated()
 def test_dispatch_retries_once_a_second_regardless_of_new_puts(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("map", "consumequeue", 5)
     store = started(world, small())
@@ -74,7 +71,6 @@ def test_after_half_a_minute_of_dispatch_errors_puts_are_refused_and_no_message_
     lab(image).run(again)
 
 
-@simulated()
 def test_progress_resets_the_retry_count_of_dispatch(world: World, bench: Any, small: Make) -> None:
     for topic in ("A", "B", "C"):
         bench.failures.plan("map", f"consumequeue/{topic}", 20)
@@ -89,7 +85,6 @@ def test_progress_resets_the_retry_count_of_dispatch(world: World, bench: Any, s
     assert store.shutdown()
 
 
-@simulated()
 def test_a_full_disk_resets_the_retry_count_of_dispatch(world: World, bench: Any, small: Make) -> None:
     for times, number in ((20, errno.EIO), (1, errno.ENOSPC), (20, errno.EIO)):
         bench.failures.plan("map", "consumequeue", times, number)
@@ -103,7 +98,6 @@ def test_a_full_disk_resets_the_retry_count_of_dispatch(world: World, bench: Any
     assert store.shutdown()
 
 
-@simulated()
 def test_a_stop_does_not_wait_for_the_next_dispatch_retry(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("map", "consumequeue")
     store = started(world, small())
@@ -115,7 +109,6 @@ def test_a_stop_does_not_wait_for_the_next_dispatch_retry(world: World, bench: A
     assert world.clock.monotonic_ns() - begin_ns < 500_000_000
 
 
-@simulated()
 def test_a_damaged_record_is_not_dispatched_and_the_exit_is_not_clean(world: World, small: Make) -> None:
     store = started(world, small())
     result = store.put_message(Message.create("T", b"one"))
@@ -129,7 +122,6 @@ def test_a_damaged_record_is_not_dispatched_and_the_exit_is_not_clean(world: Wor
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)
-@simulated()
 def test_under_sync_flush_a_message_becomes_visible_only_when_it_is_durable(
     flush: FlushDiskType, world: World, bench: Any, small: Make
 ) -> None:
@@ -189,7 +181,6 @@ def replicated_records(numbers: list[int]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("wrong", [2_000_000, 1 << 40, 1 << 62, -5, 1])
-@simulated()
 def test_a_record_with_an_impossible_queue_offset_is_reported_and_skipped(
     world: World, small: Make, wrong: int
 ) -> None:
@@ -212,7 +203,6 @@ def test_a_record_with_an_impossible_queue_offset_is_reported_and_skipped(
     assert store.shutdown()
 
 
-@simulated()
 def test_a_gap_in_the_queue_offsets_of_a_master_is_filled_on_its_slave(world: World, small: Make) -> None:
     store = started(world, small(broker_role=BrokerRole.SLAVE))
     entries = store.config.mapped_file_size_consume_queue // 20

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.sim.errors import MachineDied
@@ -82,7 +82,6 @@ def image_after_shutdown(machine: Any, config: StoreConfig, count: int) -> Image
     return image
 
 
-@simulated()
 def test_each_extended_entry_leads_to_a_unit_with_the_code_and_time_of_its_record(world: World, extended: Make) -> None:
     store, _ = opened_store(world, extended())
     put_numbered(store, 12)
@@ -125,7 +124,6 @@ def test_pulls_by_tag_use_extension_units_and_an_entry_without_its_unit_matches(
     lab(lost).run(holed)
 
 
-@simulated()
 def test_an_entry_whose_extension_unit_cannot_be_stored_has_the_plain_tags_code(
     world: World, bench: Any, extended: Make
 ) -> None:
@@ -138,7 +136,6 @@ def test_an_entry_whose_extension_unit_cannot_be_stored_has_the_plain_tags_code(
     assert store.shutdown()
 
 
-@simulated()
 def test_an_entry_whose_dispatch_failed_is_dispatched_again_with_a_new_unit(
     world: World, bench: Any, extended: Make
 ) -> None:
@@ -151,7 +148,6 @@ def test_an_entry_whose_dispatch_failed_is_dispatched_again_with_a_new_unit(
     assert store.shutdown()
 
 
-@simulated()
 def test_records_that_are_in_no_queue_have_no_extension_unit(world: World, extended: Make) -> None:
     store, _ = opened_store(world, extended())
     store.put_message(Message("T", b"prepared", sys_flag=4))
@@ -322,7 +318,6 @@ def test_after_any_crash_every_extension_address_leads_to_its_own_unit(
 # -- bit maps --------------------------------------------------------------------------------------
 
 
-@simulated()
 def test_bit_maps_avoid_reading_unwanted_records_for_registered_consumers(
     world: World, extended: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

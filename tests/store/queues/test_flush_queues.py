@@ -1,24 +1,22 @@
+from typing import Any
+
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make
+from tests.store.rigs import Make, started
 from tornlog.store.formats.messages import GetMessageStatus, Message
 from tornlog.store.world import World
 
 
-def test_the_checkpoint_covers_a_time_only_after_log_queues_and_names_are_durable(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small(flush_consume_queue_thorough_interval_ms=5_000))
-        result = store.put_message(Message.create("T", b"one", queue_id=3))
-        assert result.append is not None
-        world.tasks.sleep(4_000)
-        assert store.checkpoint.logics_msg_timestamp_ms == 0
-        world.tasks.sleep(3_000)
-        assert store.checkpoint.logics_msg_timestamp_ms == result.append.store_timestamp_ms
-
-    bench.run(body)
+def test_the_checkpoint_covers_a_time_only_after_log_queues_and_names_are_durable(
+    world: World, bench: Any, small: Make
+) -> None:
+    store = started(world, small(flush_consume_queue_thorough_interval_ms=5_000))
+    result = store.put_message(Message.create("T", b"one", queue_id=3))
+    assert result.append is not None
+    world.tasks.sleep(4_000)
+    assert store.checkpoint.logics_msg_timestamp_ms == 0
+    world.tasks.sleep(3_000)
+    assert store.checkpoint.logics_msg_timestamp_ms == result.append.store_timestamp_ms
     calls = bench.failures.calls
     flushed = calls.index(("msync", "/store/consumequeue/T/3/00000000000000000000"))
     names = [

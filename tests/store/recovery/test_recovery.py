@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
@@ -665,28 +664,23 @@ def test_a_log_without_its_first_segments_keeps_queue_offsets(rig: Rig) -> None:
     assert headless.bodies["T"] == rebuilt.bodies["T"] == [None] * 8 + bodies_numbered(*range(8, 20))
 
 
-def test_a_record_with_a_used_queue_offset_and_no_entry_is_reported_and_skipped(rig: Rig) -> None:
+@pytest.mark.parametrize(
+    ("queue_offset", "is_reported", "left"),
+    [(3, True, []), (10, False, [None, body_of(9)])],
+    ids=["used, reported and skipped", "too large, a blank entry"],
+)
+def test_a_record_with_another_queue_offset_and_no_entry(
+    rig: Rig, queue_offset: int, is_reported: bool, left: list[bytes | None]
+) -> None:
     filled = rig.fill(rig.small(), 10)
     bad = filled.at(9)
-    taken = (3).to_bytes(8, "big")
-    image = rig.patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, taken)
+    place = bad % PAIR + QUEUE_OFFSET_AT
+    image = rig.patched(filled.image, log_file(bad), place, queue_offset.to_bytes(8, "big"))
     image = rig.patched(image, QUEUE, 9 * 20, bytes(20))
     found = rig.recover(image, rig.small())
 
-    assert found.findings == [(log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
-    assert found.bodies["T"] == bodies_numbered(*range(9))
-
-
-def test_a_skipped_queue_offset_gets_a_blank_entry(rig: Rig) -> None:
-    filled = rig.fill(rig.small(), 10)
-    bad = filled.at(9)
-    skipping = (10).to_bytes(8, "big")
-    image = rig.patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, skipping)
-    image = rig.patched(image, QUEUE, 9 * 20, bytes(20))
-    found = rig.recover(image, rig.small())
-
-    assert found.findings == []
-    assert found.bodies["T"] == [*bodies_numbered(*range(9)), None, body_of(9)]
+    assert found.findings == ([(log_file(bad), place, "queueOffset")] if is_reported else [])
+    assert found.bodies["T"] == [*bodies_numbered(*range(9)), *left]
 
 
 @pytest.mark.parametrize("number", [0, 9])
@@ -714,7 +708,6 @@ def test_an_empty_directory_is_an_empty_store(rig: Rig) -> None:
 
 @pytest.mark.parametrize("abruptly", [True, False])
 @pytest.mark.parametrize("size_bytes", [1, 7])
-@simulated()
 def test_a_segment_size_without_room_for_a_blank_record_is_damage(
     world: World, small: Make, size_bytes: int, abruptly: bool
 ) -> None:

@@ -5,8 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.store.rigs import started
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make, started
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.messages import Message
@@ -120,7 +119,6 @@ def test_a_queue_file_without_records_keeps_its_mtime(lab: Make, small: Make, ki
     assert path not in left.files or left.files[path].mtime_ms == 77
 
 
-@simulated()
 def test_a_new_queue_file_without_an_entry_keeps_its_mtime(world: World, small: Make) -> None:
     store = MessageStore(world, small())
     store.load()

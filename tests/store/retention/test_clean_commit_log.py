@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.messages import GetMessageStatus
 from tornlog.store.real.world import real_world
 from tornlog.store.world import World
 
 
-@simulated()
 def test_only_the_oldest_expired_segments_are_removed(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle().age(1, 2).clean()
 
@@ -25,7 +24,6 @@ def test_only_the_oldest_expired_segments_are_removed(world: World, shop: Make) 
     assert found.store.shutdown()
 
 
-@simulated()
 def test_a_segment_that_has_not_expired_also_keeps_later_expired_ones(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle().age(5, 3, first=1).age(0.99, 1).clean()
     assert found.log_bases() == [0, 1, 2, 3, 4, 5, 6]
@@ -34,7 +32,6 @@ def test_a_segment_that_has_not_expired_also_keeps_later_expired_ones(world: Wor
     assert found.log_bases() == [4, 5, 6]
 
 
-@simulated()
 def test_the_last_segment_is_never_removed(world: World, shop: Make) -> None:
     found = shop(world, file_reserved_time_hours=0).start().put(range(7)).settle().clean()
     assert found.store.min_phy_offset == 3 * 1024
@@ -46,7 +43,6 @@ def test_the_last_segment_is_never_removed(world: World, shop: Make) -> None:
     assert found.bodies(6) == [6, 7, 8]
 
 
-@simulated()
 def test_a_pass_removes_at_most_ten_segments_with_pauses(world: World, shop: Make) -> None:
     found = (
         shop(world, file_reserved_time_hours=0, delete_commit_log_files_interval_ms=200)
@@ -63,7 +59,6 @@ def test_a_pass_removes_at_most_ten_segments_with_pauses(world: World, shop: Mak
     assert found.log_bases()[0] == 14
 
 
-@simulated()
 def test_stopping_retention_does_not_wait_for_a_pass_to_end(world: World, shop: Make) -> None:
     found = (
         shop(world, file_reserved_time_hours=0, delete_commit_log_files_interval_ms=1_000_000)
@@ -80,7 +75,6 @@ def test_stopping_retention_does_not_wait_for_a_pass_to_end(world: World, shop: 
 
 
 @pytest.mark.parametrize(("hours", "goes"), [("12", True), ("03;12;23", True), ("11;13", False)])
-@simulated()
 def test_retention_passes_start_at_the_configured_hours_without_a_request(
     world: World, shop: Make, hours: str, goes: bool
 ) -> None:
@@ -92,7 +86,6 @@ def test_retention_passes_start_at_the_configured_hours_without_a_request(
     assert found.log_bases()[0] == (2 if goes else 0)
 
 
-@simulated()
 def test_a_manual_delete_request_stays_active_for_twenty_passes(world: World, shop: Make) -> None:
     found = shop(world, clean_resource_interval_ms=1_000).start().put(range(8)).settle().clean(ms=18_500)
     found.age(2, 1)
@@ -105,7 +98,6 @@ def test_a_manual_delete_request_stays_active_for_twenty_passes(world: World, sh
 
 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
-@simulated()
 def test_a_failed_removal_keeps_the_segment_and_is_retried(world: World, bench: Any, shop: Make, method: str) -> None:
     found = (
         shop(world, clean_resource_interval_ms=1_000, redelete_hanged_file_interval_ms=30_000)
@@ -133,7 +125,6 @@ def test_a_failed_removal_keeps_the_segment_and_is_retried(world: World, bench: 
     assert found.store.shutdown()
 
 
-@simulated()
 def test_a_segment_that_is_not_durable_is_not_removed(world: World, shop: Make) -> None:
     found = (
         shop(world, file_reserved_time_hours=0, flush_interval_commit_log_ms=10_000_000).start().put(range(12)).clean()
@@ -149,7 +140,6 @@ def test_a_segment_that_is_not_durable_is_not_removed(world: World, shop: Make) 
     assert found.store.log.flushed_where.get() == found.store.max_phy_offset
 
 
-@simulated()
 def test_a_segment_stays_until_its_queue_entries_are_durable(world: World, bench: Any, shop: Make) -> None:
     found = shop(world, file_reserved_time_hours=0, clean_resource_interval_ms=1_000).start().put(range(12))
     world.tasks.sleep(100)
@@ -160,7 +150,6 @@ def test_a_segment_stays_until_its_queue_entries_are_durable(world: World, bench
     assert found.log_bases()[0] == 0  # recovery would need it
 
 
-@simulated()
 def test_segments_expire_in_a_log_without_its_first_segments(world: World, shop: Make, short: Make) -> None:
     config = short(flush_disk_type=FlushDiskType.SYNC_FLUSH)
     found = shop(world, config).start().put(range(12)).settle().age(2, 2).clean()
@@ -177,7 +166,6 @@ def test_segments_expire_in_a_log_without_its_first_segments(world: World, shop:
     assert again.store.shutdown()
 
 
-@simulated()
 def test_pulls_before_the_min_offset_are_redirected_to_it(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle().age(2, 2)
     found.store.retention.queues.remove_expired = lambda: None  # type: ignore[method-assign]

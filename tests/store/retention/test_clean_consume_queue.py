@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make
 from tornlog.faults.disk.image import Image
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -13,26 +13,21 @@ from tornlog.store.formats.messages import GetMessageStatus, Message, PutMessage
 from tornlog.store.world import World
 
 
-def test_a_queue_file_is_removed_after_its_last_message_expires(lab: Make, shop: Make) -> None:
-    bench = lab()
+def test_a_queue_file_is_removed_after_its_last_message_expires(world: World, bench: Any, shop: Make) -> None:
+    found = shop(world).start().put(range(46)).settle()
+    assert found.queue_bases() == [0, 10, 20, 30, 40]
+    found.age(2, 9).clean()
+    assert found.queue_bases() == [10, 20, 30, 40]
+    assert found.store.get_min_offset_in_queue("T", 0) == 18
+    assert found.bodies(18) == list(range(18, 46))
 
-    def body(world: World) -> None:
-        found = shop(world).start().put(range(46)).settle()
-        assert found.queue_bases() == [0, 10, 20, 30, 40]
-        found.age(2, 9).clean()
-        assert found.queue_bases() == [10, 20, 30, 40]
-        assert found.store.get_min_offset_in_queue("T", 0) == 18
-        assert found.bodies(18) == list(range(18, 46))
-
-        found.age(2, 8).clean()
-        assert found.queue_bases() == [30, 40]
-        assert found.store.get_min_offset_in_queue("T", 0) == 34
-        early = found.store.get_message("T", 0, 33)
-        assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 34)
-        assert (early.min_offset, early.max_offset) == (34, 46)
-        assert found.store.shutdown()
-
-    bench.run(body)
+    found.age(2, 8).clean()
+    assert found.queue_bases() == [30, 40]
+    assert found.store.get_min_offset_in_queue("T", 0) == 34
+    early = found.store.get_message("T", 0, 33)
+    assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 34)
+    assert (early.min_offset, early.max_offset) == (34, 46)
+    assert found.store.shutdown()
     names = [call for call in bench.failures.calls if call[0] == "unlink" and "/T/" in call[1]]
     log = bench.failures.calls.index(("sync_directory", "/store/commitlog"))
     assert log < bench.failures.calls.index(names[0])
@@ -44,7 +39,6 @@ def test_a_queue_file_is_removed_after_its_last_message_expires(lab: Make, shop:
         assert [call for call in bench.failures.calls[:at] if "sync" in call[0]][-2:] == before
 
 
-@simulated()
 def test_after_a_failed_sync_before_a_removal_the_checkpoint_does_not_advance(
     world: World, bench: Any, shop: Make
 ) -> None:
@@ -59,7 +53,6 @@ def test_after_a_failed_sync_before_a_removal_the_checkpoint_does_not_advance(
     assert found.store.checkpoint.logics_msg_timestamp_ms == before
 
 
-@simulated()
 def test_a_queue_file_that_ends_with_blank_entries_expires_with_its_last_real_entry(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(30)).settle()
     first = found.store.queues.find("T", 0).queue.segments[0].file
@@ -73,7 +66,6 @@ def test_a_queue_file_that_ends_with_blank_entries_expires_with_its_last_real_en
     assert found.queue_bases() == [10, 20]
 
 
-@simulated()
 def test_cleaning_expired_queues_keeps_a_queue_with_an_invalid_newest_entry(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     newest = found.store.queues.find("Old", 0).queue.segments[-1]
@@ -82,7 +74,6 @@ def test_cleaning_expired_queues_keeps_a_queue_with_an_invalid_newest_entry(worl
     assert found.queue_bases("Old") == [0, 10]
 
 
-@simulated()
 def test_a_queue_of_expired_messages_keeps_its_last_file_and_counter(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.age(2, 8).clean()
@@ -102,7 +93,6 @@ def test_a_queue_of_expired_messages_keeps_its_last_file_and_counter(world: Worl
 
 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
-@simulated()
 def test_a_failed_removal_does_not_stop_the_cleaning_of_other_queues(
     world: World, bench: Any, shop: Make, method: str
 ) -> None:
@@ -122,7 +112,6 @@ def test_a_failed_removal_does_not_stop_the_cleaning_of_other_queues(
     assert found.store.get_min_offset_in_queue("A", 0) == 10
 
 
-@simulated()
 def test_index_files_of_expired_records_are_removed_after_the_log(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(46)).settle()
     files = world.files.list_directory("/store/index")
@@ -135,7 +124,6 @@ def test_index_files_of_expired_records_are_removed_after_the_log(world: World, 
     assert len(found.store.query_message("T", "k40", 32, 0, world.clock.now_ms()).records) == 1
 
 
-@simulated()
 def test_expire_callbacks_run_once_per_change_and_again_after_an_error(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle()
     told: list[int] = []
@@ -152,7 +140,6 @@ def test_expire_callbacks_run_once_per_change_and_again_after_an_error(world: Wo
     assert told == [2048, 2048, 3072]
 
 
-@simulated()
 def test_cleaning_expired_queues_removes_queues_without_a_message_and_they_restart_at_0(
     world: World, shop: Make
 ) -> None:
@@ -174,7 +161,6 @@ def test_cleaning_expired_queues_removes_queues_without_a_message_and_they_resta
     assert again.bodies(found.store.get_min_offset_in_queue("T", 0)) == list(range(16, 20))
 
 
-@simulated()
 def test_cleaning_expired_queues_keeps_a_queue_with_an_undispatched_message(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.age(2, 8).clean()
@@ -196,7 +182,6 @@ def test_cleaning_expired_queues_keeps_a_queue_with_an_undispatched_message(worl
     assert found.store.get_message("Old", 0, 14).status is GetMessageStatus.FOUND
 
 
-@simulated()
 def test_a_put_during_the_removal_of_its_queue_starts_a_new_queue_and_can_be_pulled(
     world: World, shop: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,7 +202,6 @@ def test_a_put_during_the_removal_of_its_queue_starts_a_new_queue_and_can_be_pul
     assert found.bodies(0, "Old") == [30]
 
 
-@simulated()
 def test_cleaning_expired_queues_keeps_a_queue_that_gets_a_message_during_the_check(
     world: World, shop: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,7 +222,6 @@ def test_cleaning_expired_queues_keeps_a_queue_that_gets_a_message_during_the_ch
 
 
 @pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC])
-@simulated()
 def test_cleaning_expired_queues_keeps_queues_with_externally_stored_offsets_or_without_files(
     world: World, shop: Make, topic: str
 ) -> None:
@@ -254,7 +237,6 @@ def test_cleaning_expired_queues_keeps_queues_with_externally_stored_offsets_or_
 
 
 @pytest.mark.parametrize(("method", "times"), [("unlink", 1), ("unlink", 2), ("sync_directory", 1)])
-@simulated()
 def test_a_queue_that_cannot_be_removed_keeps_its_queue_offsets(
     world: World, bench: Any, shop: Make, method: str, times: int
 ) -> None:
@@ -270,7 +252,6 @@ def test_a_queue_that_cannot_be_removed_keeps_its_queue_offsets(
     assert found.bodies(14, "Old") == [20]
 
 
-@simulated()
 def test_a_queue_restarts_if_the_removal_of_its_last_file_may_not_be_durable(
     world: World, bench: Any, shop: Make
 ) -> None:
@@ -287,7 +268,6 @@ def test_a_queue_restarts_if_the_removal_of_its_last_file_may_not_be_durable(
     assert shop(world).bodies(0, "Old") == [20]
 
 
-@simulated()
 def test_cleaning_expired_queues_removes_the_extension_with_the_queue(world: World, shop: Make, short: Make) -> None:
     config = short(enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=200)
     found = shop(world, config).start().put(range(14), "Old").put(range(14, 20)).settle()
@@ -302,7 +282,6 @@ def test_cleaning_expired_queues_removes_the_extension_with_the_queue(world: Wor
     assert shop(world, config).bodies(0, "Old") == [30, 31, 32]
 
 
-@simulated()
 def test_stopping_does_not_wait_for_the_cleaning_of_queues(world: World, shop: Make) -> None:
     found = (
         shop(world, delete_consume_queue_files_interval_ms=1_000_000).start().put(range(46)).settle().age(2, 9).clean()
@@ -313,7 +292,6 @@ def test_stopping_does_not_wait_for_the_cleaning_of_queues(world: World, shop: M
     assert found.queue_bases() == [10, 20, 30, 40]
 
 
-@simulated()
 def test_queues_can_be_listed_while_a_queue_is_removed(world: World, shop: Make) -> None:
     queues = shop(world).store.queues
     made = [queues.find_or_create(topic, 0) for topic in ("B", "A", "C")]

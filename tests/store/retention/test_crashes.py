@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import Make
+from tests.store.rigs import Make
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.formats.messages import Message

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make
 from tornlog.faults.disk.image import Image
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -26,7 +26,6 @@ def put_until_refused(found: Any, first: int) -> tuple[int, PutMessageStatus]:
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)
-@simulated()
 def test_a_put_is_refused_on_a_full_disk_and_accepted_when_space_returns(
     world: World, bench: Any, shop: Make, short: Make, flush: FlushDiskType
 ) -> None:
@@ -47,7 +46,6 @@ def test_a_put_is_refused_on_a_full_disk_and_accepted_when_space_returns(
     assert shop(world, config).bodies(0) == list(range(refused_at + 20))
 
 
-@simulated()
 def test_queue_files_are_created_once_a_full_disk_has_space_again(world: World, bench: Any, shop: Make) -> None:
     found = shop(world, message_index_enable=False, disk_space_warning_level_ratio=1.0).start()
     found.put(range(1), "First").settle()

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.store.simulated import Make, simulated
+from tests.store.rigs import Make
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import is_disk_full
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -118,7 +118,6 @@ def test_disk_full_and_quota_errors_are_distinguished_from_others(number: int, f
     assert not is_disk_full(ValueError(number, "x"))
 
 
-@simulated()
 def test_above_the_highest_watermark_puts_are_refused_and_segments_removed_early(
     world: World, bench: Any, shop: Make
 ) -> None:
@@ -139,7 +138,6 @@ def test_above_the_highest_watermark_puts_are_refused_and_segments_removed_early
     assert found.store.shutdown()
 
 
-@simulated()
 def test_without_forced_cleaning_no_segment_is_removed_early(world: World, bench: Any, shop: Make) -> None:
     found = shop(world, clean_file_forcibly_enable=False).start().put(range(40)).settle()
     bench.disk.capacity_bytes = int(world.files.space("/store").used_bytes / 0.95)
@@ -151,7 +149,6 @@ def test_without_forced_cleaning_no_segment_is_removed_early(world: World, bench
     assert found.store.flags.bits == RefusalReason.DISK_FULL
 
 
-@simulated()
 def test_dispatch_continues_while_puts_are_refused(world: World, bench: Any, shop: Make) -> None:
     found = shop(world).start().put(range(3))
     found.store.flags.add_refusal(RefusalReason.DISK_FULL)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.services.one_life import call_in_one_life
+from tests.one_life import call_in_one_life
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.half_message import HALF_TOPIC, OP_TOPIC, EndTransaction, HalfMessage
 from tornlog.store.formats.message import MessageRecord, decode_record
@@ -119,13 +119,6 @@ def broker(live: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def world(lab: Callable[..., Any]) -> Callable[..., Any]:
-    """Run the test on a machine of a new lab. The argument is its `World`."""
-    run: Callable[..., Any] = lab().run
-    return run
-
-
-@pytest.fixture
 def consumers(lab: Callable[..., Any]) -> Callable[..., None]:
     """Run the test with a `ConsumerFilterManager` and a list `times`, whose last element is the time."""
 
@@ -145,4 +138,4 @@ def times() -> None:
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    return call_in_one_life(pyfuncitem, ("broker",), ("world",), ("consumers", "times"))
+    return call_in_one_life(pyfuncitem, ("broker",), ("consumers", "times"))

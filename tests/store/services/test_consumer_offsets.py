@@ -110,22 +110,17 @@ def test_a_kill_loses_at_most_one_interval_of_offset_commits(lab: Make) -> None:
     assert 85 <= lab(image).run(again) <= 99
 
 
-def test_offsets_beyond_the_end_of_a_queue_are_clamped_durably(lab: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        offsets = ConsumerOffsetManager(world, CONFIG)
-        offsets.commit_offset("g", "T", 0, 9)
-        offsets.commit_offset("g", "T", 1, 9)
-        offsets.commit_offset("g", "gone", 0, 4)
-        assert offsets.clamp_to_queues(Ends({("T", 0): 5, ("T", 1): 10})) == 2
-        assert [offsets.query_offset("g", *queue) for queue in (("T", 0), ("T", 1), ("gone", 0))] == [5, 9, 0]
-        assert offsets.clamp_to_queues(Ends({("T", 0): 5, ("T", 1): 10})) == 0
-        again = ConsumerOffsetManager(world, CONFIG)
-        again.load()
-        assert again.query_offset("g", "T", 0) == 5
-
-    bench.run(body)
+def test_offsets_beyond_the_end_of_a_queue_are_clamped_durably(world: World, bench: Any) -> None:
+    offsets = ConsumerOffsetManager(world, CONFIG)
+    offsets.commit_offset("g", "T", 0, 9)
+    offsets.commit_offset("g", "T", 1, 9)
+    offsets.commit_offset("g", "gone", 0, 4)
+    assert offsets.clamp_to_queues(Ends({("T", 0): 5, ("T", 1): 10})) == 2
+    assert [offsets.query_offset("g", *queue) for queue in (("T", 0), ("T", 1), ("gone", 0))] == [5, 9, 0]
+    assert offsets.clamp_to_queues(Ends({("T", 0): 5, ("T", 1): 10})) == 0
+    again = ConsumerOffsetManager(world, CONFIG)
+    again.load()
+    assert again.query_offset("g", "T", 0) == 5
     assert bench.disk.is_durable(PATH, 0, 10)
 
 
@@ -144,17 +139,13 @@ def test_offsets_are_clamped_to_a_loaded_store(world: World, small: Make) -> Non
     assert store.shutdown()
 
 
-def test_the_directory_of_the_offset_file_is_durable(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = MessageStore(world, small())
-        store.load()
-        offsets = ConsumerOffsetManager(world, store.config.config_directory)
-        offsets.commit_offset("g", "T", 0, 0)
-        offsets.persist()
-        store.close()
-
-    bench = lab()
-    bench.run(body)
+def test_the_directory_of_the_offset_file_is_durable(world: World, bench: Any, small: Make) -> None:
+    store = MessageStore(world, small())
+    store.load()
+    offsets = ConsumerOffsetManager(world, store.config.config_directory)
+    offsets.commit_offset("g", "T", 0, 0)
+    offsets.persist()
+    store.close()
     unsure = {change.path for change in bench.disk._names.journal if not change.synced}
     assert not unsure & {"/store", CONFIG, PATH}
 

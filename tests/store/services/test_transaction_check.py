@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.services.one_life import with_settings
+from tests.one_life import with_settings
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.consume_queue import ENTRY_BYTES

@@ -229,20 +229,17 @@ def test_a_decision_requires_a_readable_store(broker: Any) -> None:
 
 
 def test_under_sync_flush_a_half_message_can_be_decided_as_soon_as_it_is_answered(
-    live: Live, config: StoreConfig, lab: Callable[..., Any]
+    world: World, live: Live, config: StoreConfig
 ) -> None:
-    def body(world: World) -> None:
-        store = MessageStore(world, replace(config, flush_disk_type=FlushDiskType.SYNC_FLUSH))
-        store.load()
-        store.start()
-        transactions = TransactionalMessageService(world, store, NoOffsets())
-        append = transactions.prepare(Message.create("Orders", b"", properties={"PGROUP": "g"})).append
-        assert append is not None
-        result = transactions.commit(EndTransaction("g", append.queue_offset, append.wrote_offset))
-        assert (result.status, result.op_is_stored) == (DECIDED, True)
-        assert store.shutdown()
-
-    lab().run(body)
+    store = MessageStore(world, replace(config, flush_disk_type=FlushDiskType.SYNC_FLUSH))
+    store.load()
+    store.start()
+    transactions = TransactionalMessageService(world, store, NoOffsets())
+    append = transactions.prepare(Message.create("Orders", b"", properties={"PGROUP": "g"})).append
+    assert append is not None
+    result = transactions.commit(EndTransaction("g", append.queue_offset, append.wrote_offset))
+    assert (result.status, result.op_is_stored) == (DECIDED, True)
+    assert store.shutdown()
 
 
 class SetClock:

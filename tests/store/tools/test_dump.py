@@ -4,13 +4,14 @@ import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.sim.process import cpu_limit
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
@@ -40,8 +41,7 @@ def records(case: Any) -> list[dict[str, Any]]:
     return [record for record in case.observed["commitLogRecords"] if "topic" in record]
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(application(), ["dump", *map(str, arguments)])
+run = partial(tornlog, "dump")
 
 
 def lines(result: Result) -> list[dict[str, Any]]:
@@ -161,12 +161,6 @@ def test_a_wrong_dump_command_line_is_a_usage_error(root: Path, arguments: list[
     assert run(root, *arguments).exit_code == 2
 
 
-def test_dumping_a_directory_that_is_not_a_store_is_an_error(tmp_path: Path) -> None:
-    result = run(tmp_path)
-    assert result.exit_code == 2
-    assert "no store: it has no log, no queues and no checkpoint" in result.stderr
-
-
 def test_a_store_without_a_log_directory_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "consumequeue").mkdir()
     result = run(tmp_path)
@@ -279,9 +273,9 @@ def test_a_single_segment_too_short_for_any_record_is_damage(
     os.truncate(only, size_bytes)
     line = f"commitlog/{only.name} @ 0: file size: expected {1 << 30}, found {size_bytes}"
     for command in (["dump"], ["inspect"], ["verify"]):
-        result = CliRunner().invoke(application(), [*command, str(root)])
+        result = tornlog(*command, root)
         assert (result.exit_code, line in result.output) == (1, True), result.output
-    rebuilt = CliRunner().invoke(application(), ["rebuild", str(root), "--to", str(tmp_path / "new")])
+    rebuilt = tornlog("rebuild", root, "--to", tmp_path / "new")
     assert rebuilt.exit_code == 1
     assert isinstance(rebuilt.exception, SystemExit)
 

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 from tornlog.store.config import ConfigError
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.real.overlay import OverlayFiles
@@ -64,7 +63,7 @@ def test_options_override_broker_conf_and_both_override_the_index_files(
     conf.write_text(INDEX_CONF)
     if options[:1] == ["--config"]:
         options = ["--config", str(conf), *options[1:]]
-    result = CliRunner().invoke(application(), [command, root, "--json", "-", *options])
+    result = tornlog(command, root, "--json", "-", *options)
     geometry = json.loads(result.stdout)["geometry"]
     assert (geometry["maxHashSlotNum"], geometry["maxIndexNum"]) == expected
     assert geometry["enableConsumeQueueExt"] is False
@@ -74,7 +73,7 @@ def test_segments_longer_than_the_maximum_are_damage(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     with open(tmp_path / "commitlog" / f"{0:020}", "wb") as segment:
         os.truncate(segment.fileno(), 1 << 31)
-    result = CliRunner().invoke(application(), ["inspect", str(tmp_path)])
+    result = tornlog("inspect", tmp_path)
     assert result.exit_code == 1
     assert result.stdout == f"commitlog/{0:020} @ 0: file size: expected 1073741824, found 2147483648\n"
 

@@ -6,12 +6,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
+from tests.command_line import tornlog, usage_error
 from tornlog.__main__ import application
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.messages import Message
@@ -27,8 +29,7 @@ def root(golden: Callable[[str], Any]) -> Path:
     return before
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["inspect", *arguments])
+run = partial(tornlog, "inspect")
 
 
 @pytest.mark.parametrize("arguments", [["--json", "-"], ["--json"]])
@@ -155,9 +156,7 @@ def test_options_override_broker_conf_and_both_override_sizes_of_the_files(root:
 def test_an_invalid_setting_for_inspect_is_a_usage_error(root: Path, tmp_path: Path, line: str, text: str) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(f"{line}\n")
-    result = run(str(root), "--config", str(conf))
-    assert result.exit_code == 2
-    assert text in result.stderr
+    assert text in usage_error(str(root), "--config", str(conf), run=run)
 
 
 def test_a_path_that_is_not_utf8_is_shown_with_escaped_bytes(root: Path) -> None:
@@ -193,7 +192,7 @@ def test_a_store_that_is_in_use_can_be_inspected(tmp_path: Path, started: Callab
 
 
 def test_the_version_is_printed() -> None:
-    result = CliRunner().invoke(application(), ["--version"])
+    result = tornlog("--version")
     assert result.exit_code == 0
     assert result.stdout.startswith("tornlog 0.")
 
@@ -201,7 +200,7 @@ def test_the_version_is_printed() -> None:
 @pytest.mark.parametrize("case", ["14-abn-torn-tail", "14-abn-flip-last-body", "14-abn-combo"])
 def test_a_torn_end_after_a_crash_is_a_note_of_inspect_and_verify(golden: Callable[[str], Any], case: str) -> None:
     torn = str(golden(case).before)
-    inspected, verified = run(torn), CliRunner().invoke(application(), ["verify", torn])
+    inspected, verified = run(torn), tornlog("verify", torn)
     assert (inspected.exit_code, verified.exit_code) == (0, 0)
     assert inspected.stdout.count("note: ") == 1
     assert "unclean exit: recovery will end the log there" in " ".join(inspected.stdout.split())
@@ -231,7 +230,7 @@ def test_a_file_without_read_permission_is_not_damage(
         return opened(path, *arguments, **more)
 
     monkeypatch.setattr(overlay, "open_content", refuse)
-    result = CliRunner().invoke(application(), [command, str(root)])
+    result = tornlog(command, root)
     assert result.exit_code == 3, result.output
     assert result.stdout == ""
     assert re.fullmatch(rf"{root}/{kind}.*: Permission denied\n", result.stderr)

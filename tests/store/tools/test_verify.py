@@ -2,14 +2,14 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
+from tests.command_line import tornlog
 from tests.store.rigs import verified
-from tornlog.__main__ import application
 from tornlog.reports.cli import directories as commands
 from tornlog.reports.cli import present_directories
 from tornlog.store.config import StoreConfig
@@ -30,8 +30,7 @@ INDEXED_TWICE = {"09-kill9-async", "09b-kill9-async-nopace", "10-kill9-sync", "1
 """Stores in which RocketMQ's recovery indexed the last record a second time."""
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["verify", *arguments])
+run = partial(tornlog, "verify")
 
 
 @pytest.fixture

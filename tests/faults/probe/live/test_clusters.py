@@ -7,10 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.command_line import tornlog
 from tests.faults.probe.live.test_live_runs import NAMES, free_ports
-from tornlog.__main__ import application
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 HERE = Path(__file__).parent
@@ -55,7 +54,7 @@ def probe(script: Path, serve: str, client: list[str], seeds: int, tmp_path: Pat
     machines = [word for name in NAMES for word in ("--machine", f"{name}={name}")]
     options = ["--restart", f"{script} {serve}", "--disk", "ext4-ordered", "--check", str(script), "--seconds", "60"]
     more = ["--seeds", str(seeds), "--stop-at-first", "--json", str(file), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(application(), ["probe", *machines, *options, *more, "--", str(script), *client])
+    result = tornlog("probe", *machines, *options, *more, "--", script, *client)
     assert result.exit_code in (0, 1), result.output
     found: dict[str, object] = json.loads(file.read_text())
     return found

@@ -58,8 +58,8 @@ def test_x86_64_registers_are_at_the_offsets_of_the_kernel() -> None:
     words = re.findall(r"long int (\w+);", text[text.index("struct user_regs_struct") :].split("}")[0])
 
     assert X86_64.register_count == len(words)
-    used = (X86_64.program_counter, X86_64.stack_pointer, X86_64.number, X86_64.result, *X86_64.arguments)
-    names = ("rip", "rsp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9")
+    used = (X86_64.program_counter, X86_64.number, X86_64.result, *X86_64.arguments)
+    names = ("rip", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9")
     assert [words[index] for index in used] == list(names)
 
 
@@ -70,8 +70,8 @@ def test_aarch64_registers_are_at_the_offsets_of_the_kernel() -> None:
     names = [f"x{number}" for number in range(int(words[0][1]))] + [name for name, _ in words[1:]]
 
     assert AARCH64.register_count == len(names)
-    used = (AARCH64.program_counter, AARCH64.stack_pointer, AARCH64.number, AARCH64.result, *AARCH64.arguments)
-    assert [names[index] for index in used] == ["pc", "sp", "x8", "x0", "x0", "x1", "x2", "x3", "x4", "x5"]
+    used = (AARCH64.program_counter, AARCH64.number, AARCH64.result, *AARCH64.arguments)
+    assert [names[index] for index in used] == ["pc", "x8", "x0", "x0", "x1", "x2", "x3", "x4", "x5"]
 
 
 def test_only_aarch64_has_a_separate_register_set_for_the_call_number() -> None:

@@ -1,11 +1,10 @@
 """Programs to probe, and their checks, for several tests."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from typer.testing import CliRunner, Result
-
-from tornlog.__main__ import application
+from tests.command_line import tornlog
 
 SAVE = """
     import os, sys
@@ -67,5 +66,4 @@ READ = """
     """
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["probe", *arguments], env={"COLUMNS": "120"})
+invoke = partial(tornlog, "probe", columns=120)

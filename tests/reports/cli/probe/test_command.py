@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.command_line import usage_error
 from tests.reports.cli.probe.programs import APPEND, CHECK, GONE, READ, SAVE, WriteFile, invoke
 
 QUEUE = """
@@ -361,10 +362,7 @@ def test_an_invalid_probe_argument_is_a_usage_error_with_an_explanation(
         "SAVE": write_file("save.py", SAVE),
         "LOOP": write_file("loop.py", "while True: pass"),
     }
-    result = invoke(*(str(places.get(argument, argument)) for argument in arguments))
-
-    assert result.exit_code == 2, result.output
-    assert sentence in " ".join(result.stderr.replace("│", " ").split())
+    assert sentence in usage_error(*(str(places.get(argument, argument)) for argument in arguments), run=invoke)
 
 
 def test_any_executable_is_recorded_with_its_calls_and_processes(command: Path, tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ import json
 import shlex
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog
+from tests.reports.cli.probe.programs import CHECK
 
 SAVE = """
     import os, sys
@@ -24,13 +25,6 @@ SAVE = """
         if "directory" in sys.argv:
             os.fsync(os.open(".", os.O_RDONLY))
         print(value)
-    """
-CHECK = """
-    def check(directory, acknowledged):
-        file = directory / "value"
-        found = file.read_text() if file.exists() else None
-        if acknowledged and found not in [acknowledged[-1], "two"]:
-            yield f"value {acknowledged[-1]!r} is lost: found {found!r}"
     """
 STORES = """
     #include <fcntl.h>
@@ -73,8 +67,7 @@ def program(tmp_path: Path) -> Callable[[str, str], Path]:
     return program
 
 
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(application(), ["probe", *map(str, arguments)], env={"COLUMNS": "120"})
+invoke = partial(tornlog, "probe", columns=120)
 
 
 def report(*arguments: object) -> dict:

@@ -3,20 +3,19 @@
 import json
 import shlex
 import socket
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog, usage_error
 
 REPLICAS = Path(__file__).parents[4] / "docs" / "examples" / "probe_replicas.py"
 MACHINES = [word for name in ("n1", "n2", "n3") for word in ("--machine", f"{name}={name}")]
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["probe", *arguments], env={"COLUMNS": "200"})
+invoke = partial(tornlog, "probe", columns=200)
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +103,4 @@ def test_a_run_without_a_verdict_is_no_success(tmp_path: Path) -> None:
 def test_wrong_options_are_refused_with_a_reason(options: list[str], problem: str, tmp_path: Path) -> None:
     check = tmp_path / "check.py"
     check.write_text("def check(directory, acknowledged):\n    return []\n")
-    result = invoke(*options, "--check", str(check), "--", "sleep", "1")
-
-    assert result.exit_code == 2, result.output
-    assert problem in " ".join(result.stderr.replace("│", " ").split())
+    assert problem in usage_error(*options, "--check", str(check), "--", "sleep", "1", run=invoke)

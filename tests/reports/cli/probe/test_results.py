@@ -1,15 +1,13 @@
 import json
 import re
-from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from textwrap import dedent
 from xml.etree import ElementTree
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog, usage_error
+from tests.reports.html.outline import Outline
 
 SAVE = """
     import os, sys
@@ -41,15 +39,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tornlog() -> Callable[..., Result]:
-    def tornlog(*arguments: object) -> Result:
-        return CliRunner().invoke(application(), [str(one) for one in arguments], env={"COLUMNS": "120"})
-
-    return tornlog
-
-
-@pytest.fixture(scope="module")
-def broken(files: Path, tornlog: Callable[..., Result]) -> Path:
+def broken(files: Path) -> Path:
     """The results for a program that loses acknowledged data."""
     options = ("--out", files / "out", "--junit", files / "out.xml", "--summary", files / "out.md", "--jobs", 0)
     more = ("--faults", "failed-write", "--recovery-crashes", 1, "--json", files / "out.json")
@@ -60,33 +50,15 @@ def broken(files: Path, tornlog: Callable[..., Result]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def held(files: Path, tornlog: Callable[..., Result]) -> Path:
+def held(files: Path) -> Path:
     """The results for the same program with syncs."""
     options = ("--out", files / "held", "--junit", files / "held.xml", "--summary", files / "held.md", "--jobs", 0)
     assert tornlog("probe", "--check", files / "check.py", *options, "--", files / "save.py", "sync").exit_code == 0
     return files / "held"
 
 
-class Links(HTMLParser):
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.anchors: list[str] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        named = dict(attrs)
-        if tag == "a":
-            self.links.append(named["href"] or "")
-        self.anchors.append(named.get("id") or "")
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def page(out: Path) -> Links:
-    return Links((out / "report.html").read_text())
+def page(out: Path) -> Outline:
+    return Outline((out / "report.html").read_text())
 
 
 def test_every_link_of_the_probe_report_has_a_target(broken: Path) -> None:
@@ -128,7 +100,7 @@ def test_a_failure_has_a_timeline_file_beside_the_probe_report(broken: Path) -> 
     assert "rename of new to value undone" in html
 
 
-def test_a_replay_can_write_its_timeline(broken: Path, tornlog: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_replay_can_write_its_timeline(broken: Path, tmp_path: Path) -> None:
     (failure,) = broken.rglob("failure.json")
     drawn, again = tmp_path / "one.html", tmp_path / "two.html"
     first = tornlog("probe", "--replay", failure, "--timeline", drawn, "--json", tmp_path / "replay.json")
@@ -140,21 +112,16 @@ def test_a_replay_can_write_its_timeline(broken: Path, tornlog: Callable[..., Re
     assert str(again) in second.stdout
 
 
-def test_a_replay_of_a_probed_program_has_no_trace_and_no_original(
-    broken: Path, tornlog: Callable[..., Result]
-) -> None:
+def test_a_replay_of_a_probed_program_has_no_trace_and_no_original(broken: Path) -> None:
     (failure,) = broken.rglob("failure.json")
     for option in (("--original",), ("--trace", "trace.json")):
-        result = tornlog("replay", failure, *option)
-        assert result.exit_code == 2
-        assert "expected none with a failure of a program" in result.stderr
+        assert "expected none with a failure of a program" in usage_error("replay", failure, *option)
 
 
-def test_the_timeline_option_requires_a_replay(files: Path, tornlog: Callable[..., Result]) -> None:
-    result = tornlog("probe", "--timeline", "one.html", "--check", files / "check.py", "--", files / "save.py")
-
-    assert result.exit_code == 2
-    assert "needs --replay" in result.stderr
+def test_the_timeline_option_requires_a_replay(files: Path) -> None:
+    assert "needs --replay" in usage_error(
+        "probe", "--timeline", "one.html", "--check", files / "check.py", "--", files / "save.py"
+    )
 
 
 def test_junit_xml_has_a_test_case_for_each_disk_and_for_recovery_and_faults(broken: Path, held: Path) -> None:

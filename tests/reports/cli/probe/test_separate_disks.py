@@ -1,13 +1,13 @@
 """`tornlog probe --disk-of` and `--machine` without `--restart`: several disks lose data in one crash."""
 
 import json
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog, usage_error
 
 STORE = """
     import os
@@ -31,8 +31,7 @@ ORDERED = ["--disk", "ext4-ordered"]
 LOST = "'…' is not in the log"
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(application(), ["probe", *arguments], env={"COLUMNS": "160"})
+invoke = partial(tornlog, "probe", columns=160)
 
 
 @pytest.fixture
@@ -124,7 +123,4 @@ def test_a_rename_from_one_disk_to_another_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_disks_are_refused_with_a_reason(options: list[str], problem: str, store: list[str]) -> None:
-    result = invoke(*options, *store)
-
-    assert result.exit_code == 2, result.output
-    assert problem in " ".join(result.stderr.replace("│", " ").split())
+    assert problem in usage_error(*options, *store, run=invoke)

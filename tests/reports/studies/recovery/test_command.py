@@ -1,20 +1,19 @@
 import csv
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tornlog.__main__ import application
+from tests.command_line import tornlog, usage_error
 from tornlog.reports.studies import recovery as recovery_time
 from tornlog.reports.studies.recovery.timed import HEADER
 
 MIB = 1 << 20
 
 
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(application(), ["plot", "recovery", *map(str, arguments)])
+invoke = partial(tornlog, "plot", "recovery")
 
 
 @pytest.mark.slow
@@ -57,7 +56,4 @@ def test_the_recovery_study_without_matplotlib_names_the_package_to_install(
     monkeypatch.delitem(sys.modules, f"{recovery_time.__name__}.pictures", raising=False)
     monkeypatch.delattr(recovery_time, "pictures", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = invoke("--log-bytes", 16 * MIB, "--out", tmp_path)
-
-    assert result.exit_code == 2
-    assert ".[plot]" in result.output
+    assert ".[plot]" in usage_error("--log-bytes", 16 * MIB, "--out", tmp_path, run=invoke)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.syncs import SyncTiming
@@ -63,5 +64,5 @@ class Workshop:
 
 
 @pytest.fixture
-def workshop(quiet_plan: Plan) -> Workshop:
-    return Workshop(quiet_plan)
+def workshop() -> Workshop:
+    return Workshop(QUIET_PLAN)

@@ -1,7 +1,5 @@
 from collections.abc import Callable
 
-import pytest
-
 from tornlog.faults.probe.checks.check import CheckOutcome
 from tornlog.faults.probe.failure import ProbeFinding
 from tornlog.faults.probe.record import ProgramRecord, Step
@@ -16,20 +14,15 @@ LOST = CheckOutcome("broken", ("it is lost", "so is this"))
 Recorded = Callable[..., RunRecording]
 
 
-@pytest.fixture
-def killed() -> Recorded:
+def killed(*steps: Step, verdict: CheckOutcome = LOST, **more: object) -> RunRecording:
     """Return the recording of steps with a process kill after the last step."""
-
-    def killed(*steps: Step, verdict: CheckOutcome = LOST, **more: object) -> RunRecording:
-        record = ProgramRecord(("program",), steps, ((),))
-        *_, last = Replayer(record, EMPTY).points()
-        replayer = Replayer(record, EMPTY)
-        replayer.replay_to(last)
-        case = CrashCase(last, "process-kill", (), replayer.intact_image().digest(), verdict, 0)
-        shown = CrashCaseReplay(record, EMPTY, case).shown(case)
-        return record_probe(ProbeFinding("", record, EMPTY, shown, **more), "check.sh")  # type: ignore[arg-type]
-
-    return killed
+    record = ProgramRecord(("program",), steps, ((),))
+    *_, last = Replayer(record, EMPTY).points()
+    replayer = Replayer(record, EMPTY)
+    replayer.replay_to(last)
+    case = CrashCase(last, "process-kill", (), replayer.intact_image().digest(), verdict, 0)
+    shown = CrashCaseReplay(record, EMPTY, case).shown(case)
+    return record_probe(ProbeFinding("", record, EMPTY, shown, **more), "check.sh")  # type: ignore[arg-type]
 
 
 def test_probe_steps_are_drawn_in_the_lanes_of_their_threads_and_files(probed: RunRecording) -> None:
@@ -70,22 +63,22 @@ def test_probe_promises_and_the_verdict_have_their_moments(probed: RunRecording)
     assert probed.cuts[0].at < broken.at == len(probed.moments) - 1
 
 
-def test_each_output_line_of_the_check_is_a_violation(killed: Recorded) -> None:
+def test_each_output_line_of_the_check_is_a_violation() -> None:
     run = killed(Step("create", "/files/a", file=0))
     assert [one.violation.summary for one in run.broken] == ["it is lost", "so is this"]
     assert run.machines[0].ending == "killed"
 
 
-def test_a_check_that_raises_has_one_verdict(killed: Recorded) -> None:
+def test_a_check_that_raises_has_one_verdict() -> None:
     run = killed(Step("create", "/files/a", file=0), verdict=CheckOutcome("raised", ("KeyError: 1", "check.py:3")))
     assert [one.violation.summary for one in run.broken] == ["KeyError: 1; check.py:3"]
 
 
-def test_a_state_that_the_check_now_accepts_has_no_violation(killed: Recorded) -> None:
+def test_a_state_that_the_check_now_accepts_has_no_violation() -> None:
     assert killed(Step("create", "/files/a", file=0), verdict=CheckOutcome("held")).broken == []
 
 
-def test_a_long_file_shows_only_the_pages_that_were_not_durable(killed: Recorded) -> None:
+def test_a_long_file_shows_only_the_pages_that_were_not_durable() -> None:
     far = 1 << 30
     run = killed(
         Step("create", "/files/a", file=0),
@@ -99,7 +92,7 @@ def test_a_long_file_shows_only_the_pages_that_were_not_durable(killed: Recorded
     assert file.after == "k" + "e" * 7 + "e" * 7 + "k"
 
 
-def test_injected_faults_are_marked(killed: Recorded) -> None:
+def test_injected_faults_are_marked() -> None:
     run = killed(
         Step("create", "/files/a", file=0),
         Step("fault", "disk full", "write", file=0),
@@ -111,7 +104,7 @@ def test_injected_faults_are_marked(killed: Recorded) -> None:
     assert [one.ending[:3] for one in run.operations] == ["", "", "EIO"]
 
 
-def test_a_crash_in_recovery_shows_the_crash_before_it(killed: Recorded) -> None:
+def test_a_crash_in_recovery_shows_the_crash_before_it() -> None:
     run = killed(Step("create", "/files/a", file=0), recovery=("crash after step 3", "lost: all"))
     assert run.machines[0].name == "recovery"
     assert run.subject.claim.startswith("The program: crash after step 3; lost: all. Then the check")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN, QUIET_SCENARIO, execute
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.simulation.promises import PromiseBroken
 from tornlog.faults.simulation.simulation import Simulation, SimWorld
@@ -28,7 +29,7 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RoundRobin
 
 
-def execute(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunOutcome:
+def execute_seed(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunOutcome:
     choices, plan = draw_plan_of_seed(scenario, seed)
     on_request = None if recorder is None else recorder.on_request
     return Run(plan, simulation_of(plan, choices, None, recorder), on_request=on_request).execute()
@@ -38,10 +39,10 @@ def execute(scenario: Scenario, seed: int, recorder: RunRecorder | None) -> RunO
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_recording_a_timeline_does_not_change_the_digest(name: str) -> None:
     for seed in range(2):
-        assert execute(SCENARIOS[name], seed, RunRecorder()) == execute(SCENARIOS[name], seed, None)
+        assert execute_seed(SCENARIOS[name], seed, RunRecorder()) == execute_seed(SCENARIOS[name], seed, None)
 
 
-def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario) -> None:
+def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     took = RunRecorder.on_lock_acquired
 
     def took_and_paused(self: RunRecorder, lock: WatchedLock) -> None:
@@ -49,7 +50,7 @@ def test_a_recorder_that_changes_the_run_is_detected(monkeypatch: pytest.MonkeyP
         self._moments.kernel.scheduling_point("a point that the run does not have")
 
     monkeypatch.setattr(RunRecorder, "on_lock_acquired", took_and_paused)
-    assert execute(quiet_scenario, 1, RunRecorder()) != execute(quiet_scenario, 1, None)
+    assert execute_seed(QUIET_SCENARIO, 1, RunRecorder()) != execute_seed(QUIET_SCENARIO, 1, None)
 
 
 def test_without_a_recorder_the_world_is_not_wrapped() -> None:
@@ -71,8 +72,8 @@ def test_recording_does_not_change_a_replay(failure: Failure) -> None:
     assert run_recording.subject == subject
 
 
-def test_the_same_run_gives_the_same_recording(quiet_scenario: Scenario) -> None:
-    assert record_seed(quiet_scenario, 2) == record_seed(quiet_scenario, 2)
+def test_the_same_run_gives_the_same_recording() -> None:
+    assert record_seed(QUIET_SCENARIO, 2) == record_seed(QUIET_SCENARIO, 2)
 
 
 @pytest.mark.ci
@@ -86,9 +87,7 @@ def test_every_recorded_event_has_an_existing_moment(broken_by: Callable[[str], 
     assert all(0 <= one.at < count for one in [*run.positions, *run.cuts, *run.broken, *run.faults])
 
 
-def test_machines_are_recorded_in_order_with_the_way_they_ended(
-    crash_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_machines_are_recorded_in_order_with_the_way_they_ended(crash_plan: Plan) -> None:
     assert execute(crash_plan).violations == []
     recorder = RunRecorder()
     simulation = simulation_of(crash_plan, Choices("1"), None, recorder)
@@ -121,8 +120,8 @@ def test_each_counted_fault_is_recorded_once() -> None:
     assert any(run.faults for run in runs)
 
 
-def test_after_a_violation_no_events_are_recorded(quiet_plan: Plan) -> None:
-    plan = replace(quiet_plan, consumers=1)
+def test_after_a_violation_no_events_are_recorded() -> None:
+    plan = replace(QUIET_PLAN, consumers=1)
     recorder = RunRecorder()
     with applied_mutant("ack-before-flush"):
         outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), on_request=recorder.on_request).execute()

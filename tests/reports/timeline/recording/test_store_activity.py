@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.reports.timeline.recording.record import (
     COMMITTED,
     CUT_OFF,
@@ -21,15 +22,11 @@ from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 
 
-@pytest.fixture(scope="module")
-def record_plan() -> Callable[[Plan], RunRecording]:
-    def record_plan(plan: Plan) -> RunRecording:
-        recorder = RunRecorder()
-        outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), on_request=recorder.on_request).execute()
-        assert outcome.violations == []
-        return recorder.run_recording(Subject("", "", 1, None), outcome.plan, outcome.digest, outcome.injected)
-
-    return record_plan
+def record_plan(plan: Plan) -> RunRecording:
+    recorder = RunRecorder()
+    outcome = Run(plan, simulation_of(plan, Choices("1"), None, recorder), on_request=recorder.on_request).execute()
+    assert outcome.violations == []
+    return recorder.run_recording(Subject("", "", 1, None), outcome.plan, outcome.digest, outcome.injected)
 
 
 def position_changes(run: RunRecording, name: str, machine: str = "life-0") -> list[tuple[int, int]]:
@@ -41,10 +38,8 @@ def value_at(changes: list[tuple[int, int]], at: int) -> int:
     return max((value for moment, value in changes if moment <= at), default=0)
 
 
-def test_recorded_log_positions_increase_and_keep_their_order(
-    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
-) -> None:
-    run = record_plan(quiet_plan)
+def test_recorded_log_positions_increase_and_keep_their_order() -> None:
+    run = record_plan(QUIET_PLAN)
     wrote, flushed, dispatched = (position_changes(run, name) for name in (WROTE, FLUSHED, DISPATCHED))
     for changes in (wrote, flushed, dispatched):
         values = [value for _, value in changes]
@@ -57,10 +52,8 @@ def test_recorded_log_positions_increase_and_keep_their_order(
         assert value <= value_at(flushed, at), "under sync flush nobody sees what is not durable"
 
 
-def test_the_flushed_position_moves_only_after_a_sync(
-    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
-) -> None:
-    run = record_plan(quiet_plan)
+def test_the_flushed_position_moves_only_after_a_sync() -> None:
+    run = record_plan(QUIET_PLAN)
     syncs = [one for one in run.operations if one.kind == "msync" and "/commitlog/" in one.path]
     moved = [at for at, value in position_changes(run, FLUSHED) if value]
     assert moved
@@ -68,29 +61,25 @@ def test_the_flushed_position_moves_only_after_a_sync(
         assert any(one.end < at and not one.ending for one in syncs)
 
 
-def test_with_a_transient_pool_the_committed_position_is_recorded(
-    record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan
-) -> None:
-    run = record_plan(quiet_plan.replace(sync_flush=False, memory={"transient_pool": True}))
+def test_with_a_transient_pool_the_committed_position_is_recorded() -> None:
+    run = record_plan(QUIET_PLAN.replace(sync_flush=False, memory={"transient_pool": True}))
     wrote, committed = position_changes(run, WROTE), position_changes(run, COMMITTED)
     assert committed[-1][1] == wrote[-1][1] > 0
     assert [at for at, value in committed if value and value < value_at(wrote, at)] or len(committed) < len(wrote)
     for at, value in committed:
         assert value <= value_at(wrote, at)
-    assert not [one for one in record_plan(quiet_plan).positions if one.name == COMMITTED]
+    assert not [one for one in record_plan(QUIET_PLAN).positions if one.name == COMMITTED]
 
 
-def test_each_life_starts_with_the_positions_that_recovery_found(
-    record_plan: Callable[[Plan], RunRecording], crash_plan: Plan
-) -> None:
+def test_each_life_starts_with_the_positions_that_recovery_found(crash_plan: Plan) -> None:
     run = record_plan(crash_plan)
     last = position_changes(run, WROTE, "life-0")[-1][1]
     for machine in ("heal", "healed"):
         assert position_changes(run, WROTE, machine)[0][1] == last > 0
 
 
-def test_a_write_of_the_checkpoint_is_recorded(record_plan: Callable[[Plan], RunRecording], quiet_plan: Plan) -> None:
-    run = record_plan(quiet_plan)
+def test_a_write_of_the_checkpoint_is_recorded() -> None:
+    run = record_plan(QUIET_PLAN)
     stores = [one for one in run.operations if one.kind == "store" and one.path == "/store/checkpoint"]
     assert len(run.checkpoints) == len(stores) > 0
     assert run.checkpoints[-1].physic_ms > 1_600_000_000_000
@@ -112,8 +101,8 @@ def record_run(plan: Plan, seed: str = "1", mutant: str | None = None) -> tuple[
     return recording, entries
 
 
-def test_the_recorded_puts_equal_those_of_the_ledger(quiet_plan: Plan) -> None:
-    run, entries = record_run(quiet_plan.replace(messages={"batch_chance": 0.4, "illegal_chance": 0.2}))
+def test_the_recorded_puts_equal_those_of_the_ledger() -> None:
+    run, entries = record_run(QUIET_PLAN.replace(messages={"batch_chance": 0.4, "illegal_chance": 0.2}))
     assert [put.name for put in run.puts] == [entry.name for entry in entries]
     assert len({put.status for put in run.puts}) > 1
     for put, entry in zip(run.puts, entries, strict=True):
@@ -125,8 +114,8 @@ def test_the_recorded_puts_equal_those_of_the_ledger(quiet_plan: Plan) -> None:
         assert put.log_offset == (-1 if entry.physical_offset is None else entry.physical_offset)
 
 
-def test_a_recorded_put_has_the_log_offset_of_its_record(quiet_plan: Plan) -> None:
-    run, _ = record_run(quiet_plan)
+def test_a_recorded_put_has_the_log_offset_of_its_record() -> None:
+    run, _ = record_run(QUIET_PLAN)
     stored = [put for put in run.puts if put.status == "PUT_OK"]
     assert stored
     for put in stored:
@@ -139,11 +128,11 @@ def test_a_recorded_put_has_the_log_offset_of_its_record(quiet_plan: Plan) -> No
         assert put.log_offset == int(put.path.rpartition("/")[2]) + put.start
 
 
-def test_a_put_without_an_answer_is_drawn_as_cut_off_and_may_have_an_offset(quiet_plan: Plan) -> None:
+def test_a_put_without_an_answer_is_drawn_as_cut_off_and_may_have_an_offset() -> None:
     cut_off = placed = 0
     for operation in range(20, 60, 3):
         life = Life(LifeEnding.CRASH_IN_TRAFFIC, "strict-posix", operation, "after", 6)
-        run, _ = record_run(replace(quiet_plan, lives=(life,)))
+        run, _ = record_run(replace(QUIET_PLAN, lives=(life,)))
         for put in run.puts:
             if put.status == CUT_OFF:
                 assert put.answered == -1
@@ -184,8 +173,8 @@ def test_a_put_that_an_earlier_recovery_missed_is_recorded_as_returned(came_back
     assert run.puts[run.broken[0].puts[0]] in returned
 
 
-def test_a_violation_with_a_log_offset_is_linked_to_the_record_there(quiet_plan: Plan) -> None:
-    run, _ = record_run(quiet_plan, mutant="ack-before-flush")
+def test_a_violation_with_a_log_offset_is_linked_to_the_record_there() -> None:
+    run, _ = record_run(QUIET_PLAN, mutant="ack-before-flush")
     broken = run.broken[0]
     assert broken.violation.file == "commitlog"
     put = run.puts[broken.puts[0]]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_SCENARIO
 from tornlog.faults.plan import FaultPlan
 from tornlog.reports.timeline.recording.record import (
     CUT_OFF,
@@ -16,7 +17,6 @@ from tornlog.reports.timeline.recording.record import (
     Span,
 )
 from tornlog.reports.timeline.recording.recorder import record_seed
-from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.sim.errors import MachineDied
 
 
@@ -79,8 +79,8 @@ def test_an_uninterrupted_sleep_is_recorded_with_its_full_length(workshop: Any) 
         assert run.moments[span.end].now_ns - run.moments[span.begin].now_ns == 7_000_000
 
 
-def test_one_task_runs_at_a_time_and_no_virtual_time_passes_while_it_runs(quiet_scenario: Scenario) -> None:
-    run = record_seed(quiet_scenario, 1)
+def test_one_task_runs_at_a_time_and_no_virtual_time_passes_while_it_runs() -> None:
+    run = record_seed(QUIET_SCENARIO, 1)
     running = sorted((span.begin, span.end) for span in run.spans if span.state == RUNNING)
     assert len(running) > 50
     for (_, end), (begin, _) in pairwise(running):
@@ -89,8 +89,8 @@ def test_one_task_runs_at_a_time_and_no_virtual_time_passes_while_it_runs(quiet_
         assert run.moments[end].now_ns == run.moments[begin].now_ns
 
 
-def test_the_recorded_states_of_a_task_have_no_gaps(quiet_scenario: Scenario) -> None:
-    run = record_seed(quiet_scenario, 1)
+def test_the_recorded_states_of_a_task_have_no_gaps() -> None:
+    run = record_seed(QUIET_SCENARIO, 1)
     spans: dict[int, list[Span]] = defaultdict(list)
     for span in run.spans:
         spans[span.task].append(span)
@@ -121,10 +121,8 @@ def test_tasks_and_operations_end_at_the_death_of_their_machine(workshop: Any) -
     assert holder.end == run.holds[0].end == run.machines[0].end == run.cuts[0].at
 
 
-def test_the_ways_in_which_tasks_ended_are_recorded(
-    broken_by: Callable[[str], RunRecording], quiet_scenario: Scenario
-) -> None:
-    held = record_seed(quiet_scenario, 1)
+def test_the_ways_in_which_tasks_ended_are_recorded(broken_by: Callable[[str], RunRecording]) -> None:
+    held = record_seed(QUIET_SCENARIO, 1)
     assert all(task.ending == "" for task in held.tasks)
     assert any(task.ending == CUT_OFF for task in broken_by("no-dir-fsync-on-rollover").tasks)
 

@@ -1,10 +1,10 @@
 """Replay: repeats a record as far as the code allows, and names its missing parts."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import QUIET, QUIET_SCENARIO
 from tornlog.scenarios.campaigns.failures.failure import FailingRun, Failure
 from tornlog.scenarios.campaigns.failures.replay import (
     RunReplay,
@@ -17,7 +17,6 @@ from tornlog.scenarios.campaigns.failures.replay import (
 from tornlog.scenarios.campaigns.failures.story import STORY_LINES
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.campaigns.seeds import draw_plan_of_seed, run_seed
-from tornlog.scenarios.claims.ranges import Ranges
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant, mutant_named
 from tornlog.scenarios.runs.run_of import simulation_of
@@ -33,16 +32,11 @@ def replay_with_its_mutant(failure: Failure) -> RunReplay:
         return replay(failure.original.record)
 
 
-@pytest.fixture(scope="module")
-def mutant_result() -> Callable[[str], Failure]:
+def mutant_result(mutant: str) -> Failure:
     """Search for a mutant and return the failure of the first seed that finds it."""
-
-    def hunt(mutant: str) -> Failure:
-        scenario = narrowed_scenario(mutant_named(mutant))
-        results = (run_seed(scenario, seed, mutant=mutant) for seed in range(500))
-        return next(result.failure for result in results if result.failure is not None)
-
-    return hunt
+    scenario = narrowed_scenario(mutant_named(mutant))
+    results = (run_seed(scenario, seed, mutant=mutant) for seed in range(500))
+    return next(result.failure for result in results if result.failure is not None)
 
 
 def test_a_replay_gives_the_same_digest_and_violations_every_time(failure: Failure) -> None:
@@ -54,14 +48,12 @@ def test_a_replay_gives_the_same_digest_and_violations_every_time(failure: Failu
 
 
 @pytest.mark.parametrize("mutant", ["stale-tail-after-truncate", "group-commit-lost-wakeup", "props-outside-crc"])
-def test_failures_with_crashes_pauses_and_task_switches_can_be_replayed(
-    mutant_result: Callable[[str], Failure], mutant: str
-) -> None:
+def test_failures_with_crashes_pauses_and_task_switches_can_be_replayed(mutant: str) -> None:
     failure = Failure.from_json(mutant_result(mutant).to_json())
     assert is_same_run(replay_with_its_mutant(failure), failure.original)
 
 
-def test_a_replay_uses_crash_points_instead_of_operation_numbers(mutant_result: Callable[[str], Failure]) -> None:
+def test_a_replay_uses_crash_points_instead_of_operation_numbers() -> None:
     record = mutant_result("reput-past-flushed").original.record
     assert any(crash.point for crash in record.crashes)
     numbers = replace(record.setup, lives=tuple(replace(life, operation=0) for life in record.setup.lives))
@@ -82,9 +74,9 @@ def test_the_story_ends_at_the_violation(failure: Failure) -> None:
     assert not any("switch" in line for line in story)
 
 
-def test_the_story_of_a_crash_has_the_crash_and_the_recovery(monkeypatch: pytest.MonkeyPatch, quiet: Ranges) -> None:
+def test_the_story_of_a_crash_has_the_crash_and_the_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recovery, "finish_queues", lambda self: None)
-    ranges = quiet.replace(endings=("crash at rest",), disk=("strict-posix",), producers=(1,))
+    ranges = QUIET.replace(endings=("crash at rest",), disk=("strict-posix",), producers=(1,))
     ranges = ranges.replace(index={"slots": (0,)})  # index recovery stores so much that the story would be too long
     failure = run_seed(Scenario("crash", "a crash takes nothing", ranges), 1).failure
     assert failure is not None
@@ -162,8 +154,8 @@ def test_a_record_without_a_violation_is_refused(failure: Failure) -> None:
     assert again == failure.original
 
 
-def test_a_run_that_differs_when_repeated_is_refused(quiet_scenario: Scenario) -> None:
-    choices, plan = draw_plan_of_seed(quiet_scenario, 1)
+def test_a_run_that_differs_when_repeated_is_refused() -> None:
+    choices, plan = draw_plan_of_seed(QUIET_SCENARIO, 1)
     simulation = simulation_of(plan, choices)
     outcome = run_plan(plan, simulation)
     failing_run_of(outcome, simulation)
@@ -175,9 +167,7 @@ def test_a_run_that_differs_when_repeated_is_refused(quiet_scenario: Scenario) -
 # Sizes
 
 
-def test_the_size_of_a_failure_counts_messages_switches_faults_and_lives(
-    mutant_result: Callable[[str], Failure],
-) -> None:
+def test_the_size_of_a_failure_counts_messages_switches_faults_and_lives() -> None:
     torn = mutant_result("props-outside-crc").original
     size, schedule = torn.size, torn.record.schedule
     assert size.messages > 0

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.faults.simulation.record import Record
 from tornlog.faults.simulation.simulation import Crash
 from tornlog.scenarios.campaigns.failures.failure import RunRecord
@@ -28,7 +29,7 @@ def smallest(
     return best.setup
 
 
-def test_after_a_life_is_removed_later_lives_get_lower_numbers(quiet_plan: Plan) -> None:
+def test_after_a_life_is_removed_later_lives_get_lower_numbers() -> None:
     decisions = (
         Decision("disk-0", "msync /store/disk-2/a ns", 1, 9, 1),
         Decision("disk-1", "torn", 1, 9, 1),
@@ -44,7 +45,7 @@ def test_after_a_life_is_removed_later_lives_get_lower_numbers(quiet_plan: Plan)
         TaskSwitch("life-2/main", "~join life-2/producer-0", 1, "life-2/flush#2"),
         TaskSwitch("heal/main", "store", 1, "healed/flush"),
     )
-    plan = replace(quiet_plan, lives=LIVES, left_out=("m0.1.0", "m1.0.0", "m2.0.1", "m3.0.0"))
+    plan = replace(QUIET_PLAN, lives=LIVES, left_out=("m0.1.0", "m1.0.0", "m2.0.1", "m3.0.0"))
     crashes = tuple(Crash(f"life-{number}", "xfs", "after", "") for number in range(3))
     found = without_life(Record(decisions, schedule, crashes, plan), 1)
 
@@ -65,8 +66,8 @@ def test_after_a_life_is_removed_later_lives_get_lower_numbers(quiet_plan: Plan)
     ]
 
 
-def test_a_plan_that_needs_no_feature_shrinks_to_the_simplest_plan(quiet_plan: Plan) -> None:
-    plan = quiet_plan.replace(
+def test_a_plan_that_needs_no_feature_shrinks_to_the_simplest_plan() -> None:
+    plan = QUIET_PLAN.replace(
         lives=LIVES, consumers=2, producers=3, index={"slots": 5}, delay={"chance": 0.5}, consuming={"filtered": True}
     )
     plan = replace(plan, faults=replace(plan.faults, failed_sync_chance=0.5, slow_sync_chance=0.1))
@@ -79,8 +80,8 @@ def test_a_plan_that_needs_no_feature_shrinks_to_the_simplest_plan(quiet_plan: P
     assert (found.faults.failed_sync_chance, found.faults.slow_sync_chance) == (0.0, 0.0)
 
 
-def test_shrinking_keeps_the_features_that_the_failure_needs(quiet_plan: Plan) -> None:
-    plan = quiet_plan.replace(
+def test_shrinking_keeps_the_features_that_the_failure_needs() -> None:
+    plan = QUIET_PLAN.replace(
         lives=LIVES, consumers=2, index={"slots": 5}, producers=3, messages={"body_bytes_max": 900}
     )
     plan = replace(plan, faults=replace(plan.faults, failed_sync_chance=0.5, slow_sync_chance=0.1))
@@ -105,7 +106,7 @@ def test_shrinking_keeps_the_features_that_the_failure_needs(quiet_plan: Plan) -
     assert not found.heals
 
 
-def test_shrinking_fills_files_with_fewer_larger_messages(quiet_plan: Plan) -> None:
+def test_shrinking_fills_files_with_fewer_larger_messages() -> None:
     """The run fails if all bodies together have at least 1500 bytes."""
 
     def still_fails(plan: Plan) -> bool:
@@ -115,7 +116,7 @@ def test_shrinking_fills_files_with_fewer_larger_messages(quiet_plan: Plan) -> N
             and puts * plan.messages.body_bytes_max >= 1500
         )
 
-    plan = quiet_plan.replace(lives=LIVES[:1], producers=2, messages={"equal_sizes": False, "body_bytes_max": 100})
+    plan = QUIET_PLAN.replace(lives=LIVES[:1], producers=2, messages={"equal_sizes": False, "body_bytes_max": 100})
     plan = replace(plan, lives=(replace(plan.lives[0], messages_each=16),))
     found = smallest(plan, still_fails)
     puts = found.producers * found.lives[0].messages_each - sum(name.startswith("m0.") for name in found.left_out)
@@ -123,8 +124,8 @@ def test_shrinking_fills_files_with_fewer_larger_messages(quiet_plan: Plan) -> N
     assert found.messages.equal_sizes
 
 
-def test_shrinking_replaces_life_endings_by_a_stop_or_a_crash_in_traffic(quiet_plan: Plan) -> None:
-    plan = replace(quiet_plan, lives=(Life(LifeEnding.CRASH_IN_LOAD, "strict-posix", -1, "during", 3),))
+def test_shrinking_replaces_life_endings_by_a_stop_or_a_crash_in_traffic() -> None:
+    plan = replace(QUIET_PLAN, lives=(Life(LifeEnding.CRASH_IN_LOAD, "strict-posix", -1, "during", 3),))
     start = Record((), (), (Crash("life-0", "strict-posix", "during", "store /store/a #40"),), plan)
 
     def smallest_of(still_fails: Callable[[RunRecord], bool]) -> RunRecord:

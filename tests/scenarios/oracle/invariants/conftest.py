@@ -1,39 +1,20 @@
 """Rigs: hand-made evidence of a store with three messages, and a running store on a simulated disk."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
 
 import pytest
 
-from tornlog.faults.disk.disk import Disk
-from tornlog.faults.disk.image import Image
-from tornlog.scenarios.claims.machine import ROOT, world_of
+from tests.one_life import call_in_one_life
+from tests.scenarios.oracle.invariants.on_stores import on_a_store
+from tests.scenarios.oracle.invariants.puts import put_of
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord
 from tornlog.scenarios.oracle.recovered import FoundQueue, FoundRecord, RecoveredStore
 from tornlog.scenarios.workload.options import set_delay_level
-from tornlog.sim.choices import Choices
-from tornlog.sim.kernel import Kernel
-from tornlog.sim.policies.random_walk import RandomWalk
-from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.consume_queue import tags_code
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
-from tornlog.store.formats.messages import Message, PutMessageStatus
-from tornlog.store.message_store import MessageStore
-
-T = TypeVar("T")
-Body = Callable[[MessageStore, Disk], T]
-
-
-def put_of(number: int) -> PutEntry:
-    """Make a put of T0/0 that has not been answered."""
-    name = f"m{number}"
-    body = f"{name} body".encode()
-    properties = f"KEYS\1{name}\2TAGS\1TagA".encode()
-    return PutEntry(name, "T0", 0, "TagA", body, properties, True, asked_ns=0)
+from tornlog.store.formats.messages import PutMessageStatus
 
 
 @pytest.fixture
@@ -83,55 +64,16 @@ def delayed_evidence() -> Evidence:
 
 
 @pytest.fixture
-def unasked() -> Callable[[int], PutEntry]:
-    """Return a function that makes puts without adding them to the ledger."""
-    return put_of
+def store() -> Callable[..., object]:
+    """Runs a test with a store on a simulated disk. The settings are those of `on_a_store`."""
+    return on_a_store
 
 
 @pytest.fixture
-def on_a_store() -> Callable[..., object]:
-    """Return a function that runs a body with a SYNC_FLUSH store, started on an empty simulated disk."""
-    return partial(_run_on_a_store, indexed=False)
+def disk() -> None:
+    """The disk of `store`."""
 
 
-@pytest.fixture
-def on_an_indexed_store() -> Callable[..., object]:
-    """Return such a function for a store with an index and three dispatched messages: m0, m1 and m2 of T0."""
-    return partial(_run_on_a_store, indexed=True)
-
-
-@pytest.fixture(params=[False, True])
-def on_a_store_of_either_queues(request: pytest.FixtureRequest) -> Callable[..., object]:
-    """Return such a function, once with plain queues and once with extended queues."""
-    return partial(_run_on_a_store, indexed=True, extended=request.param)
-
-
-def _run_on_a_store(body: Body[T], *, indexed: bool, extended: bool = False) -> T:
-    choices = Choices("judges")
-    kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
-    machine = kernel.create_machine("one")
-    disk = Disk(kernel, choices.stream("disk"), image=Image({}, ()))
-
-    def main() -> T:
-        config = StoreConfig(
-            ROOT,
-            flush_disk_type=FlushDiskType.SYNC_FLUSH,
-            mapped_file_size_commit_log=2048,
-            mapped_file_size_consume_queue=200,
-            message_index_enable=indexed,
-            enable_consume_queue_ext=extended,
-            max_hash_slot_num=5,
-            max_index_num=12,
-        )
-        store = MessageStore(world_of(machine, disk), config)
-        store.load()
-        store.start()
-        if indexed:
-            for number in range(3):
-                put = put_of(number)
-                message = Message("T0", put.body, 0, put.properties.decode())
-                assert store.put_message(message).append is not None
-            store.world.tasks.sleep(10)
-        return body(store, disk)
-
-    return kernel.run(machine, main, time_limit_ns=60 * 10**9)
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    return call_in_one_life(pyfuncitem, ("store", "disk"))

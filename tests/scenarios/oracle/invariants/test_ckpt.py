@@ -1,14 +1,10 @@
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
+from tests.one_life import with_settings
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
-
-OnAStore = Callable[..., Any]
 
 
 def put_and_dispatch(store: MessageStore) -> None:
@@ -22,66 +18,49 @@ def violated_fields(store: MessageStore, disk: Disk) -> list[str]:
     return [violation.field for violation in side_files.check_checkpoint(store, disk)]
 
 
-def test_a_checkpoint_that_lags_is_no_violation(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        put_and_dispatch(store)
-        return violated_fields(store, disk)
-
-    assert on_a_store(body) == []
+def test_a_checkpoint_that_lags_is_no_violation(store: MessageStore, disk: Disk) -> None:
+    put_and_dispatch(store)
+    assert violated_fields(store, disk) == []
 
 
-def test_a_checkpoint_that_is_up_to_date_is_no_violation(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        put_and_dispatch(store)
-        store.flush_queues.flush_thoroughly()
-        assert store.checkpoint.logics_msg_timestamp_ms == store.commit_log.last_store_timestamp_ms
-        return violated_fields(store, disk)
-
-    assert on_a_store(body) == []
+def test_a_checkpoint_that_is_up_to_date_is_no_violation(store: MessageStore, disk: Disk) -> None:
+    put_and_dispatch(store)
+    store.flush_queues.flush_thoroughly()
+    assert store.checkpoint.logics_msg_timestamp_ms == store.commit_log.last_store_timestamp_ms
+    assert violated_fields(store, disk) == []
 
 
-def test_a_checkpoint_time_after_the_durable_queues_is_a_violation(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        put_and_dispatch(store)
-        store.checkpoint.advance_queue_time(store.dispatch.dispatched_store_timestamp_ms)
-        return violated_fields(store, disk)
-
-    assert on_a_store(body) == ["logicsMsgTimestamp"]
+def test_a_checkpoint_time_after_the_durable_queues_is_a_violation(store: MessageStore, disk: Disk) -> None:
+    put_and_dispatch(store)
+    store.checkpoint.advance_queue_time(store.dispatch.dispatched_store_timestamp_ms)
+    assert violated_fields(store, disk) == ["logicsMsgTimestamp"]
 
 
-def test_a_checkpoint_time_after_the_durable_log_is_a_violation(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        put_and_dispatch(store)
-        store.log.segments[0].file.store(200, b"another body")
-        return violated_fields(store, disk)
-
-    assert on_a_store(body) == ["physicMsgTimestamp"]
+def test_a_checkpoint_time_after_the_durable_log_is_a_violation(store: MessageStore, disk: Disk) -> None:
+    put_and_dispatch(store)
+    store.log.segments[0].file.store(200, b"another body")
+    assert violated_fields(store, disk) == ["physicMsgTimestamp"]
 
 
-def test_records_of_the_checkpoint_millisecond_are_not_checked(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        store.put_message(Message.create("T0", b"the only one"))
-        store.world.tasks.sleep(10)
-        store.checkpoint.advance_queue_time(store.commit_log.last_store_timestamp_ms)
-        return violated_fields(store, disk)
-
-    assert on_a_store(body) == []
+def test_records_of_the_checkpoint_millisecond_are_not_checked(store: MessageStore, disk: Disk) -> None:
+    store.put_message(Message.create("T0", b"the only one"))
+    store.world.tasks.sleep(10)
+    store.checkpoint.advance_queue_time(store.commit_log.last_store_timestamp_ms)
+    assert violated_fields(store, disk) == []
 
 
 @pytest.mark.parametrize("synced", [False, True])
+@with_settings(indexed=True)
 def test_a_checkpoint_time_after_a_durable_full_index_file_is_a_violation(
-    on_an_indexed_store: OnAStore, synced: bool
+    store: MessageStore, disk: Disk, synced: bool
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        assert store.index is not None
-        (file,) = store.index.table.files
-        while file.put_key(1, 2000, file.end_timestamp_ms):
-            pass
-        if synced:
-            file.flush()
-        store.checkpoint.advance_index_time(file.end_timestamp_ms - 1)
-        assert violated_fields(store, disk) == []
-        store.checkpoint.advance_index_time(file.end_timestamp_ms)
-        return violated_fields(store, disk)
-
-    assert on_an_indexed_store(body) == ([] if synced else ["indexMsgTimestamp"])
+    assert store.index is not None
+    (file,) = store.index.table.files
+    while file.put_key(1, 2000, file.end_timestamp_ms):
+        pass
+    if synced:
+        file.flush()
+    store.checkpoint.advance_index_time(file.end_timestamp_ms - 1)
+    assert violated_fields(store, disk) == []
+    store.checkpoint.advance_index_time(file.end_timestamp_ms)
+    assert violated_fields(store, disk) == ([] if synced else ["indexMsgTimestamp"])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.scenarios.oracle.invariants.on_stores import on_a_store, on_an_indexed_store
+from tests.one_life import with_settings
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import clean, consume_queues, consumers, dur, prefix
@@ -32,29 +32,26 @@ def expire_records(evidence: Evidence, count: int = 1) -> int:
 # -- after a recovery ------------------------------------------------------------------------------
 
 
+CHECKS_OF_LOST_RECORDS = (
+    clean.check_log_start,
+    dur.check_durable_puts,
+    prefix.check_log_prefix,
+    consume_queues.check_queue_offsets,
+    consumers.check_visibility,
+)
+
+
 def test_a_log_without_its_removed_segments_is_no_violation(evidence: Evidence) -> None:
     puts = list(evidence.ledger.puts)
     evidence.ledger.stable = [ConsumedMessage("T0", 0, number, put) for number, put in enumerate(puts)]
     expire_records(evidence, 2)
-    for check in (
-        clean.check_log_start,
-        dur.check_durable_puts,
-        prefix.check_log_prefix,
-        consume_queues.check_queue_offsets,
-        consumers.check_visibility,
-    ):
+    for check in CHECKS_OF_LOST_RECORDS:
         assert list(check(evidence)) == [], check
 
 
 def test_removed_segments_that_reappear_after_a_crash_are_no_violation(evidence: Evidence) -> None:
     evidence.ledger.expired_to = evidence.store.records[2].record.physical_offset
-    for check in (
-        clean.check_log_start,
-        dur.check_durable_puts,
-        prefix.check_log_prefix,
-        consume_queues.check_queue_offsets,
-        consumers.check_visibility,
-    ):
+    for check in CHECKS_OF_LOST_RECORDS:
         assert list(check(evidence)) == [], check
 
 
@@ -174,7 +171,6 @@ def summaries_of(violations: object) -> list[str]:
         (2048, True, ["a segment is removed before an older one"]),
     ],
 )
-@on_a_store
 def test_only_the_oldest_segment_may_be_removed_and_only_on_request(
     store: MessageStore, disk: Disk, base_offset: int, asked: bool, found: list[str]
 ) -> None:
@@ -182,7 +178,6 @@ def test_only_the_oldest_segment_may_be_removed_and_only_on_request(
     assert summaries_of(clean.check_removal(store, disk, base_offset, asked=asked)) == found
 
 
-@on_a_store
 def test_removing_the_last_undurable_undispatched_segment_is_three_violations(store: MessageStore, disk: Disk) -> None:
     put_messages(store, 1)
     store.log.segments[0].file.store(1000, b"not synced")
@@ -193,7 +188,6 @@ def test_removing_the_last_undurable_undispatched_segment_is_three_violations(st
     ]
 
 
-@on_a_store
 def test_the_removal_of_a_queue_file_with_an_existing_record_is_a_violation(store: MessageStore, disk: Disk) -> None:
     put_messages(store)
     (queue,) = store.queues.all_queues()
@@ -212,7 +206,6 @@ def remove_first_segments(store: MessageStore) -> None:
     assert store.log.min_offset == 2 * 2048
 
 
-@on_a_store
 def test_a_queue_file_without_existing_records_may_be_removed(store: MessageStore, disk: Disk) -> None:
     put_messages(store, 30)
     (queue,) = store.queues.all_queues()
@@ -221,7 +214,6 @@ def test_a_queue_file_without_existing_records_may_be_removed(store: MessageStor
     assert summaries_of(clean.check_queue_removal(store, disk, first, None)) == []
 
 
-@on_a_store
 def test_a_queue_file_may_be_removed_only_after_the_next_name_is_durable(store: MessageStore, disk: Disk) -> None:
     put_messages(store, 30)
     (queue,) = store.queues.all_queues()
@@ -237,7 +229,6 @@ def test_a_queue_file_may_be_removed_only_after_the_next_name_is_durable(store: 
     assert found == [[], nameless, []]
 
 
-@on_a_store
 def test_the_last_file_of_the_half_message_queue_must_not_be_removed(store: MessageStore, disk: Disk) -> None:
     store.put_message(Message.create("RMQ_SYS_TRANS_HALF_TOPIC", b"half"))
     put_messages(store, 30)
@@ -250,8 +241,7 @@ def test_the_last_file_of_the_half_message_queue_must_not_be_removed(store: Mess
     ] == [[], ["a queue goes that others know by its numbers"]]
 
 
-@on_a_store
-def test_a_longer_log_may_take_more_retention_passes(store: MessageStore, disk: Disk) -> None:
+def test_a_longer_log_may_take_more_retention_passes(store: MessageStore) -> None:
     put_messages(store, 30)
     segments = store.log.segments
     assert len(segments) >= SEGMENTS_PER_PASS
@@ -278,18 +268,14 @@ def ledger_of_messages(store: MessageStore, count: int) -> Ledger:
     return ledger
 
 
-@on_a_store
-def test_a_store_that_answers_requests_for_removed_messages_correctly_is_no_violation(
-    store: MessageStore, disk: Disk
-) -> None:
+def test_a_store_that_answers_requests_for_removed_messages_correctly_is_no_violation(store: MessageStore) -> None:
     put_messages(store)
     remove_first_segments(store)
     assert store.get_min_offset_in_queue("T0", 0) == 6
     assert [*clean.check_queues(store), *clean.check_answers(store, ledger_of_messages(store, 12))] == []
 
 
-@on_a_store
-def test_a_queue_that_begins_with_removed_messages_is_a_violation(store: MessageStore, disk: Disk) -> None:
+def test_a_queue_that_begins_with_removed_messages_is_a_violation(store: MessageStore) -> None:
     put_messages(store)
     remove_first_segments(store)
     (queue,) = store.queues.all_queues()
@@ -306,10 +292,7 @@ def violations_if_log_begins_at(store: MessageStore, position: int) -> list[str]
     return found
 
 
-@on_a_store
-def test_a_queue_file_must_be_removed_once_it_and_the_next_one_begin_with_removed_messages(
-    store: MessageStore, disk: Disk
-) -> None:
+def test_a_queue_file_must_be_removed_once_it_and_the_next_one_begin_with_removed_messages(store: MessageStore) -> None:
     put_messages(
         store, 30
     )  # three per segment: the first queue file covers four segments, the next one begins in the fourth
@@ -317,25 +300,21 @@ def test_a_queue_file_must_be_removed_once_it_and_the_next_one_begin_with_remove
     assert [violations_if_log_begins_at(store, gone) for gone in (0, 3, 4)] == [[], [], [stays]]
 
 
-@on_a_store
-def test_the_last_file_of_a_queue_need_not_be_removed(store: MessageStore, disk: Disk) -> None:
+def test_the_last_file_of_a_queue_need_not_be_removed(store: MessageStore) -> None:
     put_messages(store, 10)
     assert [len(queue.queue.segments) for queue in store.queues.all_queues()] == [1]
     assert violations_if_log_begins_at(store, 3) == []
 
 
-@on_a_store
-def test_a_queue_file_that_is_not_durable_need_not_be_removed(store: MessageStore, disk: Disk) -> None:
+def test_a_queue_file_that_is_not_durable_need_not_be_removed(store: MessageStore) -> None:
     put_messages(store, 30)
     (queue,) = store.queues.all_queues()
     queue.queue.flushed_where.set(queue.queue.segments[0].end_offset - 1)
     assert violations_if_log_begins_at(store, 4) == []
 
 
-@on_an_indexed_store
-def test_an_index_file_must_be_removed_once_it_and_the_next_one_have_only_removed_messages(
-    store: MessageStore, disk: Disk
-) -> None:
+@with_settings(indexed=True)
+def test_an_index_file_must_be_removed_once_it_and_the_next_one_have_only_removed_messages(store: MessageStore) -> None:
     put_messages(store, 30)
     assert store.index is not None
     first, second, *_ = store.index.table.files
@@ -347,9 +326,8 @@ def test_an_index_file_must_be_removed_once_it_and_the_next_one_have_only_remove
     assert [violations_if_log_begins_at(store, gone).count(stays) for gone in counts] == [0, 0, 1]
 
 
-@on_a_store
 def test_wrong_answers_about_removed_messages_are_violations(
-    store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     get_message = MessageStore.get_message
 

@@ -1,10 +1,10 @@
 """Checks of a broker's answers to sends and pulls, and of its tables after a load."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.scenarios.oracle.invariants.puts import put_of
 from tornlog.scenarios.oracle.evidence import Evidence, Violation
 from tornlog.scenarios.oracle.group_delivery import GroupDelivery, MessagePlace
 from tornlog.scenarios.oracle.invariants import consumers, side_files
@@ -30,28 +30,24 @@ def violated_fields(ledger: Ledger, put: PutEntry, **other: object) -> list[str]
     ],
 )
 def test_an_answer_must_name_the_broker_the_queue_and_an_unused_offset(
-    evidence: Evidence, unasked: Callable[[int], PutEntry], other: dict[str, object], field: list[str]
+    evidence: Evidence, other: dict[str, object], field: list[str]
 ) -> None:
-    put = replace(unasked(3), asked_ns=500_000)
+    put = replace(put_of(3), asked_ns=500_000)
     evidence.ledger.record_request(put)
     assert violated_fields(evidence.ledger, put, **other) == field
 
 
-def test_an_answer_must_have_the_offsets_at_which_a_consumer_has_seen_the_message(
-    evidence: Evidence, unasked: Callable[[int], PutEntry]
-) -> None:
-    put = replace(unasked(3), physical_offset=700, queue_offset=4)
+def test_an_answer_must_have_the_offsets_at_which_a_consumer_has_seen_the_message(evidence: Evidence) -> None:
+    put = replace(put_of(3), physical_offset=700, queue_offset=4)
     evidence.ledger.record_request(put)
     assert violated_fields(evidence.ledger, put) == ["queueOffset", "physicalOffset"]
 
 
-def test_a_put_requested_after_an_answer_must_have_a_greater_queue_offset(
-    evidence: Evidence, unasked: Callable[[int], PutEntry]
-) -> None:
+def test_a_put_requested_after_an_answer_must_have_a_greater_queue_offset(evidence: Evidence) -> None:
     ledger = evidence.ledger
     for number, asked_ns, found in ((3, 999_999, []), (4, 1_000_001, ["order"])):
         ledger.promised["m2"].queue_offset = 9
-        put = replace(unasked(number), asked_ns=asked_ns)
+        put = replace(put_of(number), asked_ns=asked_ns)
         ledger.record_request(put)
         assert violated_fields(ledger, put) == found
 
@@ -155,11 +151,11 @@ def test_a_topic_or_group_of_an_answered_client_must_survive_a_load() -> None:
     assert not list(side_files.check_topic(ledger, "T1"))
 
 
-def test_a_pending_put_does_not_count_as_lost_after_a_recovery(unasked: Callable[[int], PutEntry]) -> None:
+def test_a_pending_put_does_not_count_as_lost_after_a_recovery() -> None:
     ledger = Ledger()
     for life, over_in, may_come in ((1, None, True), (1, 1, True), (1, 0, False), (1, -1, False)):
         ledger.life = life
-        assert ledger.may_still_be_stored(replace(unasked(0), over_in=over_in)) is may_come
+        assert ledger.may_still_be_stored(replace(put_of(0), over_in=over_in)) is may_come
 
 
 def test_the_port_of_a_client_is_taken_from_its_first_record(evidence: Evidence) -> None:

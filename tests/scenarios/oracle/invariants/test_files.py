@@ -1,16 +1,14 @@
 """FILES finds files that the store does not need, wrong sizes, and times that a load changes."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from tests.one_life import with_settings
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import files
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
-
-OnAStore = Callable[..., Any]
 
 
 def summaries_after_stop(store: MessageStore, disk: Disk, change: Callable[[MessageStore], object]) -> list[str]:
@@ -45,33 +43,30 @@ def summaries_after_stop(store: MessageStore, disk: Disk, change: Callable[[Mess
         (lambda store: store.world.files.write(store.config.lock_path, b"LOCK"), ["the lock file"]),
     ],
 )
+@with_settings(indexed=True)
 def test_a_stopped_store_has_exactly_its_files(
-    on_an_indexed_store: OnAStore, change: Callable[[MessageStore], object], expected: list[str]
+    store: MessageStore, disk: Disk, change: Callable[[MessageStore], object], expected: list[str]
 ) -> None:
-    assert on_an_indexed_store(lambda store, disk: summaries_after_stop(store, disk, change)) == expected
+    assert summaries_after_stop(store, disk, change) == expected
 
 
-def test_a_segment_with_another_time_after_a_load_is_a_violation(on_an_indexed_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        before = files.read_times(disk, store.config)
-        store.world.files.set_mtime_ms(store.log.segments[0].file.path, 1)
-        return [violation.field for violation in files.check_times(before, disk, store)]
-
-    assert on_an_indexed_store(body) == ["mtime"]
+@with_settings(indexed=True)
+def test_a_segment_with_another_time_after_a_load_is_a_violation(store: MessageStore, disk: Disk) -> None:
+    before = files.read_times(disk, store.config)
+    store.world.files.set_mtime_ms(store.log.segments[0].file.path, 1)
+    assert [violation.field for violation in files.check_times(before, disk, store)] == ["mtime"]
 
 
-def test_a_new_queue_file_has_the_time_of_its_last_message(on_an_indexed_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[tuple[str, str]]:
-        before = files.read_times(disk, store.config)
-        path = store.queues.all_queues()[0].queue.segments[0].file.path
-        del before[path]
-        last_ms = store.commit_log.last_store_timestamp_ms
-        store.world.files.set_mtime_ms(path, last_ms)
-        assert list(files.check_times(before, disk, store)) == []
-        store.world.files.set_mtime_ms(path, last_ms + 1)
-        return [
-            (one.file, one.expected) for one in files.check_times(before, disk, store) if one.expected == str(last_ms)
-        ]
-
-    ((path, _),) = on_an_indexed_store(body)
+@with_settings(indexed=True)
+def test_a_new_queue_file_has_the_time_of_its_last_message(store: MessageStore, disk: Disk) -> None:
+    before = files.read_times(disk, store.config)
+    path = store.queues.all_queues()[0].queue.segments[0].file.path
+    del before[path]
+    last_ms = store.commit_log.last_store_timestamp_ms
+    store.world.files.set_mtime_ms(path, last_ms)
+    assert list(files.check_times(before, disk, store)) == []
+    store.world.files.set_mtime_ms(path, last_ms + 1)
+    ((path, _),) = [
+        (one.file, one.expected) for one in files.check_times(before, disk, store) if one.expected == str(last_ms)
+    ]
     assert path.startswith("/store/consumequeue/T0/")

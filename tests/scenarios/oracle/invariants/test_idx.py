@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.oracle.invariants.on_stores import on_an_indexed_store
+from tests.one_life import with_settings
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.index_model import FoundIndex, file_content, read_index
@@ -176,15 +176,15 @@ def test_the_first_index_entry_after_a_removed_file_may_have_any_time(indexed: E
     assert index_violations(indexed) == []
 
 
-@on_an_indexed_store
+@with_settings(indexed=True)
 def test_the_index_must_be_durable_only_after_a_clean_stop(store: MessageStore, disk: Disk) -> None:
     before = [violation.field for violation in idx.check_stopped_index(store, disk)]
     store.shutdown()
     assert (before, [violation.field for violation in idx.check_stopped_index(store, disk)]) == (["file"], [])
 
 
-@on_an_indexed_store
-def test_the_index_of_a_running_store_can_be_read(store: MessageStore, disk: Disk) -> None:
+@with_settings(indexed=True)
+def test_the_index_of_a_running_store_can_be_read(store: MessageStore) -> None:
     assert store.index is not None
     found, content = (read_index(store), bytes(store.index.table.files[0].view))
     assert [file for _, file in found.files] == [content]

@@ -1,11 +1,10 @@
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from tests.scenarios.oracle.invariants.on_stores import on_a_store, on_an_indexed_store
-from tornlog.faults.disk.disk import Disk
+from tests.one_life import with_settings
+from tests.scenarios.oracle.invariants.puts import put_of
 from tornlog.scenarios.oracle.invariants import idx
 from tornlog.scenarios.oracle.invariants.idx import ALWAYS_MS
 from tornlog.scenarios.oracle.ledger import Ledger
@@ -15,22 +14,19 @@ from tornlog.store.index.index_file import IndexFile
 from tornlog.store.index.key_query import QueryMessageResult
 from tornlog.store.message_store import MessageStore
 
-OnAStore = Callable[..., Any]
 
-
-@on_an_indexed_store
-def test_lookups_that_find_every_key_are_no_violation(store: MessageStore, disk: Disk) -> None:
+@with_settings(indexed=True)
+def test_lookups_that_find_every_key_are_no_violation(store: MessageStore) -> None:
     assert list(idx.check_lookups(store, read_store(store))) == []
 
 
-@on_a_store
-def test_a_store_without_an_index_gets_no_lookups(store: MessageStore, disk: Disk) -> None:
+def test_a_store_without_an_index_gets_no_lookups(store: MessageStore) -> None:
     assert list(idx.check_lookups(store, read_store(store))) == []
 
 
-@on_an_indexed_store
+@with_settings(indexed=True)
 def test_a_key_that_is_not_found_is_a_violation_that_names_it(
-    store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(IndexFile, "may_hold", lambda file, begin_ms, end_ms: False)
     summaries = [violation.summary for violation in idx.check_lookups(store, read_store(store))]
@@ -38,9 +34,9 @@ def test_a_key_that_is_not_found_is_a_violation_that_names_it(
 
 
 @pytest.mark.parametrize(("torn", "wrong"), [(False, 3), (True, 0)])
-@on_an_indexed_store
+@with_settings(indexed=True)
 def test_lookups_by_time_are_left_out_after_a_torn_header_lost_its_time(
-    torn: bool, wrong: int, store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    torn: bool, wrong: int, store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(IndexFile, "may_hold", lambda file, *window_ms: window_ms == ALWAYS_MS)
     found = read_store(store)
@@ -50,8 +46,8 @@ def test_lookups_by_time_are_left_out_after_a_torn_header_lost_its_time(
     assert len(list(idx.check_lookups(store, found))) == wrong
 
 
-@on_an_indexed_store
-def test_a_damaged_key_is_looked_up_as_stored(store: MessageStore, disk: Disk) -> None:
+@with_settings(indexed=True)
+def test_a_damaged_key_is_looked_up_as_stored(store: MessageStore) -> None:
     found = read_store(store)
     first = found.records[0]
     damaged = first.record._replace(properties=first.record.properties.replace(b"m0", b"\xf00"))
@@ -61,16 +57,16 @@ def test_a_damaged_key_is_looked_up_as_stored(store: MessageStore, disk: Disk) -
 
 def lookup_violations(
     store: MessageStore,
-    unasked: Callable[[int], PutEntry],
     doctor: Callable[[QueryMessageResult], QueryMessageResult] = lambda result: result,
     window_ms: tuple[int, int] = ALWAYS_MS,
     forget: bool = False,
+    make_put: Callable[[int], PutEntry] = put_of,
 ) -> list[str]:
     """Look up m1, change the answer, and judge it."""
     ledger = Ledger()
     places = [found.record.physical_offset for found in read_store(store).records]
     for number, place in enumerate(places):
-        put = unasked(number)
+        put = make_put(number)
         put.physical_offset = place
         if not forget:
             ledger.record_request(put)
@@ -107,49 +103,41 @@ def with_another_key(result: QueryMessageResult) -> QueryMessageResult:
         (with_another_key, ["an answer without the key"]),
     ],
 )
-@on_an_indexed_store
+@with_settings(indexed=True)
 def test_a_query_answer_that_does_not_match_the_puts_is_a_violation(
     store: MessageStore,
-    disk: Disk,
-    unasked: Callable[[int], PutEntry],
     doctor: Callable[[QueryMessageResult], QueryMessageResult],
     summaries: list[str],
 ) -> None:
-    assert lookup_violations(store, unasked, doctor) == summaries
+    assert lookup_violations(store, doctor) == summaries
 
 
-@on_an_indexed_store
-def test_a_query_answer_outside_of_the_time_range_is_a_violation(
-    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
-) -> None:
-    assert lookup_violations(store, unasked, window_ms=(0, 1)) == ["an answer from another time"]
+@with_settings(indexed=True)
+def test_a_query_answer_outside_of_the_time_range_is_a_violation(store: MessageStore) -> None:
+    assert lookup_violations(store, window_ms=(0, 1)) == ["an answer from another time"]
 
 
-@on_an_indexed_store
-def test_a_query_answer_that_was_never_put_is_a_violation(
-    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
-) -> None:
-    assert lookup_violations(store, unasked, forget=True) == ["an answer that nobody put"]
+@with_settings(indexed=True)
+def test_a_query_answer_that_was_never_put_is_a_violation(store: MessageStore) -> None:
+    assert lookup_violations(store, forget=True) == ["an answer that nobody put"]
 
 
-@on_an_indexed_store
-def test_a_query_answer_with_another_body_is_a_violation(
-    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
-) -> None:
+@with_settings(indexed=True)
+def test_a_query_answer_with_another_body_is_a_violation(store: MessageStore) -> None:
     def other(number: int) -> PutEntry:
-        put = unasked(number)
+        put = put_of(number)
         put.body = put.body.upper()
         return put
 
-    assert lookup_violations(store, other) == ["an answer with another body"]
+    assert lookup_violations(store, make_put=other) == ["an answer with another body"]
 
 
-@on_an_indexed_store
+@with_settings(indexed=True)
 def test_a_query_answer_of_maximum_size_may_lack_older_messages(
-    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry], monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def same_key(number: int) -> PutEntry:
-        put = unasked(number)
+        put = put_of(number)
         put.properties = put.properties.replace(b"KEYS\1m0", b"KEYS\1m1")
         return put
 

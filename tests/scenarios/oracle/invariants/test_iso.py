@@ -1,40 +1,29 @@
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from tests.scenarios.oracle.invariants.on_stores import on_a_store
-from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import iso
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 
-OnAStore = Callable[..., Any]
 
-
-def violations_of_second_start(store: MessageStore, disk: Disk) -> dict[str, str]:
+def violations_of_second_start(store: MessageStore) -> dict[str, str]:
     store.put_message(Message.create("T0", b"first come"))
     return {violation.field: violation.found for violation in iso.check_second_instance(store)}
 
 
-def test_a_second_instance_that_is_refused_at_once_is_no_violation(on_a_store: OnAStore) -> None:
-    assert on_a_store(violations_of_second_start) == {}
+def test_a_second_instance_that_is_refused_at_once_is_no_violation(store: MessageStore) -> None:
+    assert violations_of_second_start(store) == {}
 
 
-@on_a_store
-def test_a_second_instance_that_opens_is_a_violation(
-    store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_instance_that_opens_is_a_violation(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "_lock_directory", lambda store: None)
-    found = violations_of_second_start(store, disk)
+    found = violations_of_second_start(store)
 
     assert found["second start"] == "opened"
     assert "unlink /store/commitlog/00000000000000002048" in found["changes"]
 
 
-@on_a_store
 def test_a_second_instance_that_writes_before_it_is_refused_is_a_violation(
-    store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = MessageStore._lock_directory
 
@@ -43,11 +32,10 @@ def test_a_second_instance_that_writes_before_it_is_refused_is_a_violation(
         lock(store)
 
     monkeypatch.setattr(MessageStore, "_lock_directory", write_then_lock)
-    assert violations_of_second_start(store, disk) == {"changes": "write /store/lock"}
+    assert violations_of_second_start(store) == {"changes": "write /store/lock"}
 
 
-@on_a_store
-def test_writes_to_maps_and_new_files_count_as_changes(store: MessageStore, disk: Disk) -> None:
+def test_writes_to_maps_and_new_files_count_as_changes(store: MessageStore) -> None:
     files = iso.RecordingFiles(store.world.files)
     files.map("/store/checkpoint", 4096).view(0, 8)
     files.status("/store/abort")

@@ -1,9 +1,10 @@
-from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
 import pytest
 
+from tests.one_life import with_settings
+from tests.scenarios.oracle.invariants.on_stores import on_a_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.plan import Plan
@@ -101,9 +102,8 @@ def held_pull_violations(store: MessageStore, queue_offset: int, tags: str = "*"
     return [violation.found for violation in live.check_held_pull(store, pull)]
 
 
-def test_a_held_pull_with_a_dispatched_matching_message_is_a_violation(
-    on_a_store_of_either_queues: Callable[..., object],
-) -> None:
+@pytest.mark.parametrize("extended", [False, True])
+def test_a_held_pull_with_a_dispatched_matching_message_is_a_violation(extended: bool) -> None:
     def body(store: MessageStore, disk: Disk) -> list[list[str]]:
         said = [
             held_pull_violations(store, 3),
@@ -119,17 +119,21 @@ def test_a_held_pull_with_a_dispatched_matching_message_is_a_violation(
 
     holds: list[str] = []
     there = [[f"held, and its message {queue_offset} announced"] for queue_offset in range(3)]
-    assert on_a_store_of_either_queues(body) == [holds, holds, holds, there[2], there[0], holds, there[1]]
+    assert on_a_store(body, indexed=True, extended=extended) == [
+        holds,
+        holds,
+        holds,
+        there[2],
+        there[0],
+        holds,
+        there[1],
+    ]
 
 
-def test_a_slave_may_hold_a_pull_although_a_message_is_available(
-    on_an_indexed_store: Callable[..., object],
-) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        store.config = replace(store.config, broker_role=BrokerRole.SLAVE)
-        return held_pull_violations(store, 0)
-
-    assert on_an_indexed_store(body) == []
+@with_settings(indexed=True)
+def test_a_slave_may_hold_a_pull_although_a_message_is_available(store: MessageStore) -> None:
+    store.config = replace(store.config, broker_role=BrokerRole.SLAVE)
+    assert held_pull_violations(store, 0) == []
 
 
 # -- puts waiting at a stop ------------------------------------------------------------------------

@@ -1,8 +1,5 @@
-from collections.abc import Callable
-
 import pytest
 
-from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.scenarios.oracle.ledger import Versions
 from tornlog.store.formats.messages import Message
@@ -47,41 +44,30 @@ def test_a_missing_side_file_is_no_violation_before_the_first_version_is_durable
     assert list(side_files.check_version(versions)) == []
 
 
-def test_delivery_progress_within_the_queues_of_its_levels_is_no_violation(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> None:
-        store.put_message(Message("T0", b"later", properties="KEYS\1k\2DELAY\0011"))
-        store.world.tasks.sleep(2_000)
-        assert store.schedule.offsets == {1: 1}
-        assert list(side_files.check_delay_levels(store)) == []
-
-    on_a_store(body)
+def test_delivery_progress_within_the_queues_of_its_levels_is_no_violation(store: MessageStore) -> None:
+    store.put_message(Message("T0", b"later", properties="KEYS\1k\2DELAY\0011"))
+    store.world.tasks.sleep(2_000)
+    assert store.schedule.offsets == {1: 1}
+    assert list(side_files.check_delay_levels(store)) == []
 
 
 @pytest.mark.parametrize(("level", "offset", "expected"), [(1, 2, "0 to 1"), (1, -1, "0 to 1"), (2, 1, "0 to 0")])
 def test_delivery_progress_outside_of_the_queue_of_its_level_is_a_violation(
-    on_a_store: Callable[..., object], level: int, offset: int, expected: str
+    store: MessageStore, level: int, offset: int, expected: str
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> None:
-        store.put_message(Message("T0", b"later", properties="KEYS\1k\2DELAY\0011"))
-        store.world.tasks.sleep(100)
-        store.schedule.offsets = {level: offset}
-        (violation,) = side_files.check_delay_levels(store)
-        assert violation.summary == f"progress of delay level {level} leads out of its queue"
-        assert (violation.expected, violation.found) == (expected, str(offset))
-
-    on_a_store(body)
+    store.put_message(Message("T0", b"later", properties="KEYS\1k\2DELAY\0011"))
+    store.world.tasks.sleep(100)
+    store.schedule.offsets = {level: offset}
+    (violation,) = side_files.check_delay_levels(store)
+    assert violation.summary == f"progress of delay level {level} leads out of its queue"
+    assert (violation.expected, violation.found) == (expected, str(offset))
 
 
 @pytest.mark.parametrize(("found", "clamped", "expected"), [(5, 5, "1"), (1, 0, "1"), (-1, 0, "-1")])
-def test_a_wrong_offset_of_a_group_is_a_violation(
-    on_a_store: Callable[..., object], found: int, clamped: int, expected: str
-) -> None:
-    def body(store: MessageStore, disk: Disk) -> None:
-        store.put_message(Message("T0", b"now", properties="KEYS\1k"))
-        store.world.tasks.sleep(100)
-        assert list(side_files.check_clamped_offsets(store, {GROUP: found}, {GROUP: min(found, 1)})) == []
-        (violation,) = side_files.check_clamped_offsets(store, {GROUP: found}, {GROUP: clamped})
-        assert violation.summary == "G0 in T0/0 is not brought into its queue"
-        assert (violation.expected, violation.found) == (expected, str(clamped))
-
-    on_a_store(body)
+def test_a_wrong_offset_of_a_group_is_a_violation(store: MessageStore, found: int, clamped: int, expected: str) -> None:
+    store.put_message(Message("T0", b"now", properties="KEYS\1k"))
+    store.world.tasks.sleep(100)
+    assert list(side_files.check_clamped_offsets(store, {GROUP: found}, {GROUP: min(found, 1)})) == []
+    (violation,) = side_files.check_clamped_offsets(store, {GROUP: found}, {GROUP: clamped})
+    assert violation.summary == "G0 in T0/0 is not brought into its queue"
+    assert (violation.expected, violation.found) == (expected, str(clamped))

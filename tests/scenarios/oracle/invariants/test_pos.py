@@ -2,7 +2,6 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scenarios.oracle.invariants.on_stores import on_a_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange
 from tornlog.scenarios.oracle.invariants import pos
@@ -58,7 +57,6 @@ def flush_past_the_end(store: MessageStore) -> None:
         (1, flush_past_the_end, {"more is flushed than was written"}),
     ],
 )
-@on_a_store
 def test_each_wrong_log_position_is_a_violation(
     store: MessageStore, disk: Disk, count: int, damage: Callable[[MessageStore], None], found: set[str]
 ) -> None:
@@ -97,7 +95,6 @@ UNCOMMITTED = "committed bytes that are not in the page cache"
     ("commits_all", "reverted", "found"),
     [(False, "", []), (True, "", [UNCOMMITTED]), (True, "another file", [UNCOMMITTED]), (True, "this file", [])],
 )
-@on_a_store
 def test_committed_bytes_must_be_in_the_page_cache_unless_a_failed_sync_reverted_them(
     store: MessageStore, disk: Disk, commits_all: bool, reverted: str, found: list[str]
 ) -> None:
@@ -111,14 +108,12 @@ def test_committed_bytes_must_be_in_the_page_cache_unless_a_failed_sync_reverted
     assert violated_summaries(store, disk) == found
 
 
-@on_a_store
 def test_a_readable_position_after_the_committed_position_is_a_violation(store: MessageStore, disk: Disk) -> None:
     segment = buffered_segment(store)
     segment.readable = segment.wrote
     assert violated_summaries(store, disk) == ["positions out of order"]
 
 
-@on_a_store
 def test_truncated_bytes_must_be_durable_zeros_unless_the_exit_was_clean(store: MessageStore, disk: Disk) -> None:
     def found(*, clean_exit: bool) -> list[str]:
         store.last_recovery = RecoveryReport(clean_exit=clean_exit)

@@ -1,10 +1,8 @@
-from collections.abc import Callable
-
 import pytest
 
+from tests.scenarios.oracle.invariants.puts import put_of
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import prefix
-from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.messages import PutMessageStatus
@@ -32,9 +30,9 @@ def test_damage_inside_the_log_is_reported_as_a_gap(evidence: Evidence) -> None:
     assert (violation.summary, violation.file, violation.offset) == ("the log has a hole", "commitlog/0", 200)
 
 
-def test_a_record_that_was_never_put_is_a_violation(evidence: Evidence, unasked: Callable[[int], PutEntry]) -> None:
+def test_a_record_that_was_never_put_is_a_violation(evidence: Evidence) -> None:
     found = evidence.store.records[2]
-    found.record = found.record._replace(properties=unasked(7).properties)
+    found.record = found.record._replace(properties=put_of(7).properties)
 
     assert "a record that nobody put" in summaries_of(evidence)
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.scenarios.oracle.invariants.on_stores import on_an_indexed_store
+from tests.one_life import with_settings
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
@@ -38,7 +38,7 @@ def cursors(store: MessageStore, plan: Plan, disk: Disk) -> dict[str, Cursor]:
     }
 
 
-@on_an_indexed_store
+@with_settings(indexed=True)
 def test_the_position_of_every_service_of_an_idle_store_is_at_its_end(
     store: MessageStore, disk: Disk, plan: Plan
 ) -> None:
@@ -49,7 +49,7 @@ def test_the_position_of_every_service_of_an_idle_store_is_at_its_end(
     assert [cursor for cursor in found.values() if cursor.is_behind] == []
 
 
-@on_an_indexed_store
+@with_settings(indexed=True)
 def test_queue_flush_and_checkpoint_may_lag_until_their_interval_is_over(
     store: MessageStore, disk: Disk, plan: Plan
 ) -> None:
@@ -57,7 +57,7 @@ def test_queue_flush_and_checkpoint_may_lag_until_their_interval_is_over(
     assert behind == {"queue T0/0", "physicMsgTimestamp", "logicsMsgTimestamp"}
 
 
-@on_an_indexed_store
+@with_settings(indexed=True)
 def test_an_index_without_the_last_record_is_reported_as_late(
     store: MessageStore, disk: Disk, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,8 +66,8 @@ def test_an_index_without_the_last_record_is_reported_as_late(
     assert cursors(store, plan, disk)["index"].is_behind is True
 
 
-@on_an_indexed_store
-def test_a_late_service_is_named_with_the_known_causes(store: MessageStore, disk: Disk) -> None:
+@with_settings(indexed=True)
+def test_a_late_service_is_named_with_the_known_causes(store: MessageStore) -> None:
     late = Cursor("queue T0/0", store.flush_queues.name, 0, 60, 10, "/store/consumequeue/T0/0")
     (violation,) = quiescence.check_cursor(late, store, "a cause")
     assert str(violation) == (
@@ -80,9 +80,9 @@ def test_a_late_service_is_named_with_the_known_causes(store: MessageStore, disk
 @pytest.mark.parametrize(
     ("rotten", "is_behind"), [(b"\t", False), (b"\r", False), (b"1", True)], ids=["as it was", "a blank", "a digit"]
 )
-@on_an_indexed_store
+@with_settings(indexed=True)
 def test_progress_whose_json_white_space_has_rotted_counts_as_persisted(
-    store: MessageStore, disk: Disk, plan: Plan, rotten: bytes, is_behind: bool
+    store: MessageStore, plan: Plan, rotten: bytes, is_behind: bool
 ) -> None:
     members = {"offsetTable": {"T@G": {"0": 7}}}
     raw = encode_side_json(members)

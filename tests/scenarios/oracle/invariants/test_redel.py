@@ -1,12 +1,10 @@
-from collections.abc import Callable
-
 import pytest
 
+from tests.fixtures import execute
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import delivery, quiescence
 from tornlog.scenarios.oracle.recovered import FoundRecord
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.store.delivery.schedule import ScheduleMessageService
 from tornlog.store.formats.messages import Message, PutMessageResult
 
@@ -109,9 +107,7 @@ def test_progress_lost_in_a_crash_may_still_be_missing_after_a_later_clean_stop(
     assert list(delivery.check_redelivery(delayed_evidence)) == []
 
 
-def test_a_store_that_delivers_twice_breaks_redel(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_a_store_that_delivers_twice_breaks_redel(monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan) -> None:
     start = ScheduleMessageService.start
 
     def put_twice(self: ScheduleMessageService) -> None:
@@ -131,7 +127,7 @@ def test_a_store_that_delivers_twice_breaks_redel(
 
 
 def test_a_store_that_does_not_persist_delivery_progress_at_a_stop_breaks_redel(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
+    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan
 ) -> None:
     monkeypatch.setattr(ScheduleMessageService, "persist", lambda self: False)
     monkeypatch.setattr(quiescence, "delivery_cursors", lambda *_: iter(()))  # this check would find the error earlier

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.oracle.invariants.on_stores import on_a_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import quiescence, rep
 from tornlog.scenarios.oracle.ledger import Ledger
@@ -122,9 +121,9 @@ def test_a_put_that_retention_has_removed_needs_no_slave_report(stores: Stores) 
     assert unconfirmed_offsets(stores, 0, None) == []
 
 
-@pytest.mark.parametrize(("born", "store", "size_bytes"), [(4, 4, 8), (16, 4, 20), (4, 16, 20), (16, 16, 32)])
-def test_hosts_and_timestamps_zeroed_by_a_crash_count_as_equal(born: int, store: int, size_bytes: int) -> None:
-    flags = (0x10 if born > 4 else 0) | (0x20 if store > 4 else 0)
+@pytest.mark.parametrize(("born", "stored", "size_bytes"), [(4, 4, 8), (16, 4, 20), (4, 16, 20), (16, 16, 32)])
+def test_hosts_and_timestamps_zeroed_by_a_crash_count_as_equal(born: int, stored: int, size_bytes: int) -> None:
+    flags = (0x10 if born > 4 else 0) | (0x20 if stored > 4 else 0)
     fixed = 84 + size_bytes - 8
     log = struct.pack(">iiiii", fixed, 0x0DAA320A7 - (1 << 32), 1, 1, 1) + b"\x02" * 16
     log += struct.pack(">i", flags) + b"\x03" * (fixed - 40)
@@ -236,7 +235,6 @@ def test_an_acknowledged_put_must_be_on_a_slave(stores: Stores) -> None:
 # -- sent data -------------------------------------------------------------------------------------
 
 
-@on_a_store
 def test_a_master_under_sync_flush_may_send_only_durable_data(store: MessageStore, disk: Disk) -> None:
     sizes = []
     for number in range(2):
@@ -254,7 +252,6 @@ def test_a_master_under_sync_flush_may_send_only_durable_data(store: MessageStor
     ]
 
 
-@on_a_store
 def test_heartbeats_and_removed_data_are_not_checked_before_sending(store: MessageStore, disk: Disk) -> None:
     store.put_message(Message.create("T0", b"x" * 100, keys="k0"))
     store.log.segments[0].file.store(1_000, b"not synced")
@@ -262,7 +259,6 @@ def test_heartbeats_and_removed_data_are_not_checked_before_sending(store: Messa
     assert [found.summary for frame in frames for found in rep.check_sent_frame(store, disk, frame)] == []
 
 
-@on_a_store
 def test_a_master_under_async_flush_may_send_all_of_its_log(store: MessageStore, disk: Disk) -> None:
     store.put_message(Message.create("T0", b"x" * 100, keys="k0"))
     store.log.segments[0].file.store(1_000, b"not synced")

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.faults.crashes.profiles import PROFILES
-from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle import guarantees
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import delivery, dur, prefix
@@ -91,11 +91,11 @@ def test_a_record_with_other_properties_is_not_the_retry_record(
     ("profile", "sync_flush", "is_owed"), [("strict-posix", False, False), ("strict-posix", True, True)]
 )
 def test_only_a_power_cut_under_async_flush_may_lose_returned_messages(
-    evidence: Evidence, quiet_plan: Plan, profile: str, *, sync_flush: bool, is_owed: bool
+    evidence: Evidence, profile: str, *, sync_flush: bool, is_owed: bool
 ) -> None:
     ledger = evidence.ledger
     ledger.returned.kept.add("m0")
-    guarantees.note_crash(ledger, quiet_plan.replace(sync_flush=sync_flush), PROFILES[profile], 1_000)
+    guarantees.note_crash(ledger, QUIET_PLAN.replace(sync_flush=sync_flush), PROFILES[profile], 1_000)
     assert bool(ledger.returned.names_to_store_again) is is_owed
 
 

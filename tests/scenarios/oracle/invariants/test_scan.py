@@ -1,11 +1,9 @@
 """SCAN finds a start that reads more of the log than necessary, unless it has a reason."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from tests.scenarios.oracle.invariants.on_stores import on_a_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import scan
@@ -45,26 +43,24 @@ def scan_violations_of_reload(
 
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_start_that_reads_only_data_after_the_checkpoint_is_no_violation(
-    on_a_store: Callable[..., object], stops: bool
+    store: MessageStore, disk: Disk, stops: bool
 ) -> None:
-    assert on_a_store(lambda store, disk: scan_violations_of_reload(store, disk, stops=stops)) == []
+    assert scan_violations_of_reload(store, disk, stops=stops) == []
 
 
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_start_that_reads_the_whole_log_is_a_violation(
-    on_a_store: Callable[..., object], stops: bool, monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, disk: Disk, stops: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Recovery, "trusted_segments", lambda recovery: 0)
-    found = on_a_store(lambda store, disk: scan_violations_of_reload(store, disk, stops=stops))
-    (violation,) = found  # type: ignore[misc]
+    (violation,) = scan_violations_of_reload(store, disk, stops=stops)
     assert (violation.invariant, violation.field, violation.found) == ("SCAN", "scan from", "0")
 
 
-def test_a_start_may_read_the_whole_log_if_the_settings_say_so(on_a_store: Callable[..., object]) -> None:
-    assert on_a_store(lambda store, disk: scan_violations_of_reload(store, disk, stops=False, whole=True)) == []
+def test_a_start_may_read_the_whole_log_if_the_settings_say_so(store: MessageStore, disk: Disk) -> None:
+    assert scan_violations_of_reload(store, disk, stops=False, whole=True) == []
 
 
-@on_a_store
 def test_a_start_may_read_the_whole_log_if_a_queue_lacks_its_first_file(store: MessageStore, disk: Disk) -> None:
     front = f"{store.config.consume_queue_directory}/T1/0/{0:020}"
     assert scan_violations_of_reload(store, disk, stops=False, lost=front) == []

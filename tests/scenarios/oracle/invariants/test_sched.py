@@ -1,12 +1,11 @@
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.fixtures import execute
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import delivery
-from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.sim.disturbances import ClockSetBack
 from tornlog.store.delivery.schedule import ScheduleMessageService
 
@@ -118,9 +117,7 @@ def test_a_copy_that_was_damaged_after_a_stop_may_be_missing(delayed_evidence: E
     assert list(delivery.check_delivered_copies(delayed_evidence)) == []
 
 
-def test_a_store_that_delivers_without_delay_breaks_sched(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_a_store_that_delivers_without_delay_breaks_sched(monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan) -> None:
     deliver = ScheduleMessageService._deliver_entry
     monkeypatch.setattr(
         ScheduleMessageService,
@@ -132,9 +129,7 @@ def test_a_store_that_delivers_without_delay_breaks_sched(
     assert (violation.invariant, violation.field, violation.expected) == ("SCHED", "delivery", "when due")
 
 
-def test_a_store_that_never_delivers_breaks_quiet(
-    monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_a_store_that_never_delivers_breaks_quiet(monkeypatch: pytest.MonkeyPatch, delayed_plan: Plan) -> None:
     monkeypatch.setattr(ScheduleMessageService, "deliver_due", lambda self: None)
     plan = replace(delayed_plan, lives=(Life(LifeEnding.STOP, "nothing-lost", -1, "after", 2),))
     violation = execute(plan).violations[0]

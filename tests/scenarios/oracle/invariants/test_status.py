@@ -1,20 +1,20 @@
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
+from tests.scenarios.oracle.invariants.on_stores import on_a_store
+from tests.scenarios.oracle.invariants.puts import put_of
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.oracle.disk_space import DiskRoom
 from tornlog.scenarios.oracle.invariants import status
-from tornlog.scenarios.oracle.put_entry import PutEntry
 from tornlog.sim.choices import Choices
 from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.running_flags import RefusalReason
 
-OnAStore = Callable[..., Any]
 MS = 1_000_000
 
 
@@ -29,7 +29,7 @@ def plan() -> Plan:
 
 
 @pytest.fixture
-def judge(on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]) -> Callable[..., list[str]]:
+def judge(plan: Plan) -> Callable[..., list[str]]:
     """Return a function that changes the answer to a put, or the store, and judges the result."""
 
     def run(
@@ -39,13 +39,12 @@ def judge(on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]) 
         waited_ms: int = 3,
     ) -> list[str]:
         def body(store: MessageStore, disk: Disk) -> list[str]:
-            put = unasked(0)
+            put = put_of(0)
             result = doctor(store, disk, store.put_message(Message.create("T0", b"body")))
             put.answered_ns = waited_ms * MS
             return [found.summary for found in status.check_put_status(plan, store, disk, put, result, refusal=refusal)]
 
-        found: list[str] = on_a_store(body)
-        return found
+        return on_a_store(body)
 
     return run
 
@@ -146,59 +145,47 @@ def test_a_slow_disk_excuses_a_missing_segment_only_after_the_allocation_timeout
     ],
 )
 def test_a_full_disk_excuses_refusals_until_the_store_must_have_noticed_free_space(
-    on_a_store: OnAStore,
-    plan: Plan,
-    unasked: Callable[[int], PutEntry],
-    refusal: PutMessageStatus,
-    excused_ms: int,
+    store: MessageStore, disk: Disk, plan: Plan, refusal: PutMessageStatus, excused_ms: int
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> None:
-        def judged(asked_ms: int) -> list[str]:
-            put = unasked(0)
-            put.asked_ns, put.answered_ns = asked_ms * MS, (asked_ms + 1) * MS
-            result = PutMessageResult(refusal)
-            found = status.check_put_status(plan, store, disk, put, result, refusal=None, room=room)
-            return [violation.summary for violation in found]
+    def judged(asked_ms: int) -> list[str]:
+        put = put_of(0)
+        put.asked_ns, put.answered_ns = asked_ms * MS, (asked_ms + 1) * MS
+        result = PutMessageResult(refusal)
+        found = status.check_put_status(plan, store, disk, put, result, refusal=None, room=room)
+        return [violation.summary for violation in found]
 
-        pauses: list[tuple[int, int]] = []
-        room = DiskRoom(
-            disk.kernel,
-            disk,
-            lambda since_ns: sum(end * MS - max(begin * MS, since_ns) for begin, end in pauses if end * MS > since_ns),
-        )
-        assert judged(10**6) == ["m0: refused without a reason"]
-        room.limit_capacity(1000)
-        assert judged(10**6) == []
-        room.lift_limit()
-        returned_ms = disk.kernel.now_ns // MS
-        assert judged(returned_ms + excused_ms) == []
-        assert judged(returned_ms + excused_ms + 1) == ["m0: refused without a reason"]
-        pauses.append((returned_ms + excused_ms, returned_ms + excused_ms + 700))
-        assert judged(returned_ms + excused_ms + 700) == []
-        assert judged(returned_ms + excused_ms + 701) == ["m0: refused without a reason"]
-
-    on_a_store(body)
+    pauses: list[tuple[int, int]] = []
+    room = DiskRoom(
+        disk.kernel,
+        disk,
+        lambda since_ns: sum(end * MS - max(begin * MS, since_ns) for begin, end in pauses if end * MS > since_ns),
+    )
+    assert judged(10**6) == ["m0: refused without a reason"]
+    room.limit_capacity(1000)
+    assert judged(10**6) == []
+    room.lift_limit()
+    returned_ms = disk.kernel.now_ns // MS
+    assert judged(returned_ms + excused_ms) == []
+    assert judged(returned_ms + excused_ms + 1) == ["m0: refused without a reason"]
+    pauses.append((returned_ms + excused_ms, returned_ms + excused_ms + 700))
+    assert judged(returned_ms + excused_ms + 700) == []
+    assert judged(returned_ms + excused_ms + 701) == ["m0: refused without a reason"]
 
 
-def test_a_segment_removed_before_the_answer_need_not_be_durable(
-    on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry]
-) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
-        put = unasked(0)
-        result = store.put_message(Message.create("T0", b"body"))
-        store.log.segments[0].file.store(10, b"not synced")
-        put.answered_ns = 3 * MS
-        return [
-            [
-                violation.summary
-                for violation in status.check_put_status(
-                    plan, store, disk, put, result, refusal=None, expired_to=expired_to
-                )
-            ]
-            for expired_to in (0, 2048)
+def test_a_segment_removed_before_the_answer_need_not_be_durable(store: MessageStore, disk: Disk, plan: Plan) -> None:
+    put = put_of(0)
+    result = store.put_message(Message.create("T0", b"body"))
+    store.log.segments[0].file.store(10, b"not synced")
+    put.answered_ns = 3 * MS
+    assert [
+        [
+            violation.summary
+            for violation in status.check_put_status(
+                plan, store, disk, put, result, refusal=None, expired_to=expired_to
+            )
         ]
-
-    assert on_a_store(body) == [["m0 was answered OK before it was durable"], []]
+        for expired_to in (0, 2048)
+    ] == [["m0 was answered OK before it was durable"], []]
 
 
 def test_a_put_may_be_refused_after_a_failed_commit(judge: Callable[..., list[str]]) -> None:
@@ -209,15 +196,12 @@ def test_a_put_may_be_refused_after_a_failed_commit(judge: Callable[..., list[st
 
 @pytest.mark.parametrize("stopping", [False, True])
 def test_a_put_may_be_refused_after_a_stop_has_begun(
-    on_a_store: OnAStore, plan: Plan, unasked: Callable[[int], PutEntry], stopping: bool
+    store: MessageStore, disk: Disk, plan: Plan, stopping: bool
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        put = unasked(0)
-        refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-        found = status.check_put_status(plan, store, disk, put, refusal, refusal=None, stopping=stopping)
-        return [violation.field for violation in found]
-
-    assert on_a_store(body) == ([] if stopping else ["status"])
+    put = put_of(0)
+    refusal = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+    found = status.check_put_status(plan, store, disk, put, refusal, refusal=None, stopping=stopping)
+    assert [violation.field for violation in found] == ([] if stopping else ["status"])
 
 
 # -- a store that must refuse puts -----------------------------------------------------------------
@@ -230,23 +214,19 @@ def busy_violations(store: MessageStore, held_ms: int) -> list[tuple[str, str, s
     return [(found.summary, found.expected, found.found) for found in status.check_busy_state(store)]
 
 
-def test_a_store_may_report_busy_only_while_a_put_holds_the_lock_too_long(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[object]:
-        limit_ms = store.config.os_page_cache_busy_time_out_ms
-        return [busy_violations(store, held_ms) for held_ms in (0, 1, limit_ms, limit_ms + 1, 100 * limit_ms)]
-
-    assert on_a_store(body) == [[]] * 5
+def test_a_store_may_report_busy_only_while_a_put_holds_the_lock_too_long(store: MessageStore) -> None:
+    limit_ms = store.config.os_page_cache_busy_time_out_ms
+    assert [busy_violations(store, held_ms) for held_ms in (0, 1, limit_ms, limit_ms + 1, 100 * limit_ms)] == [[]] * 5
 
 
 def test_a_busy_store_that_reports_not_busy_is_a_violation(
-    on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", False)
-
-    def body(store: MessageStore, disk: Disk) -> list[object]:
-        return [busy_violations(store, held_ms) for held_ms in (1000, 1001)]
-
-    assert on_a_store(body) == [[], [("a put has held the lock for 1001 ms", "busy", "not busy")]]
+    assert [busy_violations(store, held_ms) for held_ms in (1000, 1001)] == [
+        [],
+        [("a put has held the lock for 1001 ms", "busy", "not busy")],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -259,55 +239,44 @@ def test_a_busy_store_that_reports_not_busy_is_a_violation(
     ],
 )
 def test_a_broker_may_refuse_a_send_for_the_moment_only_with_a_reason(
-    on_a_store: OnAStore, quiet_plan: Plan, refusal: PutMessageStatus
+    store: MessageStore, disk: Disk, refusal: PutMessageStatus
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[int]:
-        counts = [len(list(status.check_refused_send(quiet_plan, store, disk, refusal)))]
-        disk.injected["failed sync"] += 1
-        counts.append(len(list(status.check_refused_send(quiet_plan, store, disk, refusal))))
-        disk.injected.clear()
-        slow = quiet_plan.replace(disturbances={"paused_task_chance": 0.5})
-        counts.append(len(list(status.check_refused_send(slow, store, disk, refusal))))
-        store.shutdown()
-        counts.append(len(list(status.check_refused_send(quiet_plan, store, disk, refusal))))
-        return counts
-
-    assert on_a_store(body) == [1, 0, 0, 0]
+    counts = [len(list(status.check_refused_send(QUIET_PLAN, store, disk, refusal)))]
+    disk.injected["failed sync"] += 1
+    counts.append(len(list(status.check_refused_send(QUIET_PLAN, store, disk, refusal))))
+    disk.injected.clear()
+    slow = QUIET_PLAN.replace(disturbances={"paused_task_chance": 0.5})
+    counts.append(len(list(status.check_refused_send(slow, store, disk, refusal))))
+    store.shutdown()
+    counts.append(len(list(status.check_refused_send(QUIET_PLAN, store, disk, refusal))))
+    assert counts == [1, 0, 0, 0]
 
 
-def test_an_idle_store_that_reports_busy_is_a_violation(on_a_store: OnAStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_store_that_reports_busy_is_a_violation(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "is_os_page_cache_busy", True)
-
-    def body(store: MessageStore, disk: Disk) -> list[object]:
-        return [busy_violations(store, held_ms) for held_ms in (0, 1000, 1001)]
-
-    (nobody,), (in_time,), late = on_a_store(body)
+    (nobody,), (in_time,), late = [busy_violations(store, held_ms) for held_ms in (0, 1000, 1001)]
     assert nobody == ("a put has held the lock for 0 ms", "not busy", "busy")
     assert in_time[1:] == ("not busy", "busy")
     assert late == []
 
 
-def test_a_store_that_accepts_puts_on_a_too_full_disk_is_a_violation(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> None:
-        (violation,) = status.check_full_disk_refused(store)
-        assert (violation.invariant, violation.expected, violation.found) == (
-            "STATUS",
-            "DISK_FULL",
-            "writeable",
-        )
-        store.flags.add_refusal(RefusalReason.DISK_FULL)
-        assert list(status.check_full_disk_refused(store)) == []
-
-    on_a_store(body)
+def test_a_store_that_accepts_puts_on_a_too_full_disk_is_a_violation(store: MessageStore) -> None:
+    (violation,) = status.check_full_disk_refused(store)
+    assert (violation.invariant, violation.expected, violation.found) == (
+        "STATUS",
+        "DISK_FULL",
+        "writeable",
+    )
+    store.flags.add_refusal(RefusalReason.DISK_FULL)
+    assert list(status.check_full_disk_refused(store)) == []
 
 
 @pytest.mark.parametrize("error", ["failed write", "disk full", ""])
-def test_a_permanent_refusal_requires_an_error_other_than_a_full_disk(on_a_store: OnAStore, error: str) -> None:
-    def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
-        disk.injected[error] += 1
-        before = [found.summary for found in status.check_permanent_refusal(store, disk)]
-        store.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, "test")
-        return before, [found.summary for found in status.check_permanent_refusal(store, disk)]
-
+def test_a_permanent_refusal_requires_an_error_other_than_a_full_disk(
+    store: MessageStore, disk: Disk, error: str
+) -> None:
+    disk.injected[error] += 1
+    assert list(status.check_permanent_refusal(store, disk)) == []
+    store.flags.refuse_until_restart(RefusalReason.NOT_WRITEABLE, "test")
     lasting = [] if error == "failed write" else ["puts are refused for good without an error"]
-    assert on_a_store(body) == ([], lasting)
+    assert [found.summary for found in status.check_permanent_refusal(store, disk)] == lasting

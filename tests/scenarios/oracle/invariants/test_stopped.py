@@ -1,16 +1,13 @@
 """A cleanly stopped store must leave no abort file and must not answer."""
 
-from collections.abc import Callable
-
 import pytest
 
-from tornlog.scenarios.claims.plan import Plan
+from tests.fixtures import QUIET_PLAN, execute
 from tornlog.scenarios.mutants.known import applied_mutant
-from tornlog.scenarios.runs.outcome import RunOutcome
 
 
-def test_a_clean_stop_is_no_violation(quiet_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
-    assert execute(quiet_plan).violations == []
+def test_a_clean_stop_is_no_violation() -> None:
+    assert execute(QUIET_PLAN).violations == []
 
 
 @pytest.mark.parametrize(
@@ -28,9 +25,7 @@ def test_a_clean_stop_is_no_violation(quiet_plan: Plan, execute: Callable[..., R
         ),
     ],
 )
-def test_an_incomplete_stop_is_a_violation(
-    quiet_plan: Plan, execute: Callable[..., RunOutcome], mutant: str, invariant: str, summary: str
-) -> None:
+def test_an_incomplete_stop_is_a_violation(mutant: str, invariant: str, summary: str) -> None:
     with applied_mutant(mutant):
-        violation = execute(quiet_plan).violations[0]
+        violation = execute(QUIET_PLAN).violations[0]
     assert (violation.invariant, violation.summary) == (invariant, summary)

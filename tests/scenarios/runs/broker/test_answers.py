@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tornlog.scenarios.claims.plan import Plan
+from tests.fixtures import QUIET_PLAN
 from tornlog.scenarios.oracle.invariants.lookups import QueueBounds
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.pull_times import PullTimes
@@ -126,9 +126,9 @@ def test_the_code_of_a_pull_follows_from_its_status(code: ResponseCode, *, is_wr
     ],
 )
 def test_a_pull_whose_file_has_expired_may_be_answered_at_once_but_not_late(
-    quiet_plan: Plan, status: GetMessageStatus, is_wrong_after: dict[int, bool]
+    status: GetMessageStatus, is_wrong_after: dict[int, bool]
 ) -> None:
-    plan = quiet_plan.replace(broker={"serves": True})
+    plan = QUIET_PLAN.replace(broker={"serves": True})
     account = BrokerAccount(Ledger(), False, pull_times=PullTimes(plan))
     pull = TimedPull(("T0", 0), 6, "10.0.0.30", 100, QueueBounds(0, 0), began_ns=0, sent_ns=0)
     response = RemotingCommand(ResponseCode.PULL_NOT_FOUND, 0, remark=status.value)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.group_delivery import MessagePlace
@@ -78,10 +79,8 @@ def run_consumer(
         pytest.param(ResponseCode.SUCCESS, id="it works on what is before that"),
     ],
 )
-def test_a_consumer_advances_its_position_before_it_pauses_or_handles_messages(
-    quiet_plan: Plan, first: ResponseCode
-) -> None:
-    plan = quiet_plan.replace(broker={"serves": True, "work_ms": 100})
+def test_a_consumer_advances_its_position_before_it_pauses_or_handles_messages(first: ResponseCode) -> None:
+    plan = QUIET_PLAN.replace(broker={"serves": True, "work_ms": 100})
     account = BrokerAccount(Ledger(), False, WANTS_A, PullTimes(plan))
     pulls = 0
 
@@ -120,7 +119,7 @@ def given(place: MessagePlace, number: int, log_offset: int) -> ReadRecord:
     [(1, 488, True, 5), (1, 100, True, 1), (7, 488, True, 7), (1, 488, False, 1)],
 )
 def test_a_consumer_accepts_a_record_whose_offset_field_was_torn(
-    quiet_plan: Plan, said: int, log_offset: int, seen: int, *, tears: bool
+    said: int, log_offset: int, seen: int, *, tears: bool
 ) -> None:
     account = BrokerAccount(Ledger(tears=tears), sync_flush=False)
     places: list[MessagePlace] = []
@@ -132,5 +131,5 @@ def test_a_consumer_accepts_a_record_whose_offset_field_was_torn(
             )
         )
 
-    run_consumer(quiet_plan.replace(broker={"serves": True}), account, answer_zero, 1, look)
+    run_consumer(QUIET_PLAN.replace(broker={"serves": True}), account, answer_zero, 1, look)
     assert places == [MessagePlace("T0", 0, seen)]

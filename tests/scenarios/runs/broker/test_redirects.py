@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.reader import LogRecord
@@ -41,24 +42,20 @@ def count(plan: Plan, given: PullAnswer, log_end: int, *, grew: bool = False, is
 
 
 @pytest.mark.parametrize(("log_end", "expected_id"), [(MEMORY_BYTES, 0), (MEMORY_BYTES + 1, 1)])
-def test_a_consumer_that_lags_by_more_than_the_memory_is_sent_to_a_slave(
-    quiet_plan: Plan, log_end: int, expected_id: int
-) -> None:
-    assert count(quiet_plan, answer(FOUND, expected_id), log_end) == 0
-    assert count(quiet_plan, answer(FOUND, 1 - expected_id), log_end) == 1
+def test_a_consumer_that_lags_by_more_than_the_memory_is_sent_to_a_slave(log_end: int, expected_id: int) -> None:
+    assert count(QUIET_PLAN, answer(FOUND, expected_id), log_end) == 0
+    assert count(QUIET_PLAN, answer(FOUND, 1 - expected_id), log_end) == 1
 
 
-def test_a_lag_that_is_not_known_excuses_either_broker(quiet_plan: Plan) -> None:
-    assert count(quiet_plan, answer(FOUND, 0), 1000, grew=True) == 0
-    assert count(quiet_plan, answer(FOUND, 0, max_offset=2), 1000) == 0
+def test_a_lag_that_is_not_known_excuses_either_broker() -> None:
+    assert count(QUIET_PLAN, answer(FOUND, 0), 1000, grew=True) == 0
+    assert count(QUIET_PLAN, answer(FOUND, 0, max_offset=2), 1000) == 0
 
 
 @pytest.mark.parametrize(("code", "is_read"), [(NOT_FOUND, True), (FOUND, False)])
-def test_only_an_answer_with_messages_suggests_a_slave_that_is_read(
-    quiet_plan: Plan, code: ResponseCode, *, is_read: bool
-) -> None:
-    assert count(quiet_plan, answer(code, 0), 1000, is_read=is_read) == 0
-    assert count(quiet_plan, answer(code, 1), 1000, is_read=is_read) == 1
+def test_only_an_answer_with_messages_suggests_a_slave_that_is_read(code: ResponseCode, *, is_read: bool) -> None:
+    assert count(QUIET_PLAN, answer(code, 0), 1000, is_read=is_read) == 0
+    assert count(QUIET_PLAN, answer(code, 1), 1000, is_read=is_read) == 1
 
 
 def test_a_slave_without_the_next_message_keeps_the_offset() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.ledger import Ledger
@@ -92,8 +93,8 @@ class Asked:
 
 
 @pytest.fixture
-def plan(quiet_plan: Plan) -> Plan:
-    return quiet_plan.replace(broker={"serves": True})
+def plan() -> Plan:
+    return QUIET_PLAN.replace(broker={"serves": True})
 
 
 def test_a_tailing_consumer_starts_at_the_end_and_continues_after_its_messages(plan: Plan) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.simulation.record import record_of
 from tornlog.scenarios.campaigns.failures.failure import Failure
@@ -70,7 +71,7 @@ def test_the_catalogue_has_cluster_scenarios() -> None:
     assert len(CLAIMS) >= 4
 
 
-def test_a_seed_always_gives_the_same_cluster_run(quiet_plan: Plan) -> None:
+def test_a_seed_always_gives_the_same_cluster_run() -> None:
     scenario = Scenario("c", "c", TROUBLED)
     for seed in range(6):
         assert run_seed(scenario, seed, check_determinism=True).outcome == "held"
@@ -115,22 +116,22 @@ def test_network_faults_enabled_in_a_plan_are_injected() -> None:
     } <= injected
 
 
-def test_a_plan_with_slaves_runs_a_cluster_and_any_other_plan_a_single_store(quiet_plan: Plan) -> None:
+def test_a_plan_with_slaves_runs_a_cluster_and_any_other_plan_a_single_store() -> None:
     cluster = draw_plan_of_seed(Scenario("c", "c", CLUSTER), 0)[1]
 
     assert isinstance(run_of(cluster, simulation_of(cluster, Choices("0"))), ClusterRun)
-    assert isinstance(run_of(quiet_plan, simulation_of(quiet_plan, Choices("0"))), Run)
+    assert isinstance(run_of(QUIET_PLAN, simulation_of(QUIET_PLAN, Choices("0"))), Run)
     assert not cluster.is_alone
-    assert quiet_plan.is_alone
+    assert QUIET_PLAN.is_alone
 
 
-def test_a_cluster_plan_survives_json_and_an_older_plan_is_of_a_single_store(quiet_plan: Plan) -> None:
+def test_a_cluster_plan_survives_json_and_an_older_plan_is_of_a_single_store() -> None:
     plan = draw_plan_of_seed(Scenario("c", "c", TROUBLED), 3)[1]
     assert Plan.from_json(_stored(plan)) == plan
-    older = {key: value for key, value in _stored(quiet_plan).items() if key not in ("cluster", "network")}
+    older = {key: value for key, value in _stored(QUIET_PLAN).items() if key not in ("cluster", "network")}
     older["lives"] = [{key: value for key, value in life.items() if key != "node"} for life in older["lives"]]
 
-    assert Plan.from_json(older) == quiet_plan
+    assert Plan.from_json(older) == QUIET_PLAN
 
 
 def test_the_error_for_an_unknown_field_of_a_cluster_plan_names_it() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from tests.command_line import tornlog
 from tornlog.reports.timeline.recording.recorder import record_seed
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.mutation_run import MutationLimits, MutationSettings, run_mutant
@@ -33,14 +34,14 @@ def artefact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_cluster_scenario_runs_from_the_command_line_and_is_deterministic(tornlog: Tornlog) -> None:
+def test_a_cluster_scenario_runs_from_the_command_line_and_is_deterministic() -> None:
     result = tornlog("run", NAME, "--seeds", 5, "--check-determinism")
 
     assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize("name", [NAME, pytest.param("broker-crash", marks=pytest.mark.slow)])
-def test_every_crash_of_a_cluster_or_broker_can_be_explored(tornlog: Tornlog, name: str, tmp_path: Path) -> None:
+def test_every_crash_of_a_cluster_or_broker_can_be_explored(name: str, tmp_path: Path) -> None:
     file = tmp_path / "explored.json"
     result = tornlog("explore", name, "--messages", 1, "--limit", 1, "--seed", 1, "--json", file)
 
@@ -50,7 +51,7 @@ def test_every_crash_of_a_cluster_or_broker_can_be_explored(tornlog: Tornlog, na
     assert found["judged"] == found["states"] >= found["moments"]
 
 
-def test_exploring_a_cluster_finds_its_mutant_and_the_failure_replays(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_exploring_a_cluster_finds_its_mutant_and_the_failure_replays(tmp_path: Path) -> None:
     mutant = ("--mutant", "ack-before-flush")
     result = tornlog("explore", NAME, "--messages", 2, "--limit", 1, "--seed", 3, *mutant, "--out", tmp_path)
 
@@ -60,7 +61,7 @@ def test_exploring_a_cluster_finds_its_mutant_and_the_failure_replays(tornlog: T
 
 
 @pytest.mark.parametrize("name", [NAME, "broker-crash"])
-def test_a_run_of_several_machines_can_be_drawn_as_a_timeline(tornlog: Tornlog, name: str, tmp_path: Path) -> None:
+def test_a_run_of_several_machines_can_be_drawn_as_a_timeline(name: str, tmp_path: Path) -> None:
     page = tmp_path / "t.html"
     result = tornlog("run", name, "--seed", 3, "--timeline", page)
 
@@ -74,20 +75,20 @@ def test_recording_a_timeline_of_several_machines_does_not_change_the_run(name: 
         assert record_seed(SCENARIOS[name], seed).digest == digest_of(SCENARIOS[name], seed)
 
 
-def test_the_schedules_of_a_cluster_can_be_searched(tornlog: Tornlog) -> None:
+def test_the_schedules_of_a_cluster_can_be_searched() -> None:
     result = tornlog("explore", NAME, "--schedules", "--seed", 1, "--limit", 3)
 
     assert result.exit_code == 0, result.output
 
 
-def test_a_cluster_failure_can_be_replayed(tornlog: Tornlog, artefact: Path) -> None:
+def test_a_cluster_failure_can_be_replayed(artefact: Path) -> None:
     result = tornlog("replay", artefact)
 
     assert result.exit_code == 1
     assert "the same violation" in result.output
 
 
-def test_a_cluster_failure_can_be_drawn_as_a_timeline(tornlog: Tornlog, artefact: Path, tmp_path: Path) -> None:
+def test_a_cluster_failure_can_be_drawn_as_a_timeline(artefact: Path, tmp_path: Path) -> None:
     result = tornlog("replay", artefact, "--timeline", tmp_path / "t.html")
 
     assert result.exit_code == 1, result.output

@@ -1,7 +1,5 @@
 """Drawn choices: a function makes every draw of a run, and 0 gives the simplest run."""
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
@@ -69,9 +67,7 @@ def test_runs_of_any_generated_plan_keep_every_promise() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of a whole run, before it is shrunk
-def test_hypothesis_shrinks_a_failing_run_to_the_simplest_one(
-    crash_plan: Plan, execute: Callable[..., RunOutcome]
-) -> None:
+def test_hypothesis_shrinks_a_failing_run_to_the_simplest_one(crash_plan: Plan) -> None:
     """The run must lose data at the crash. It shrinks to one loss without a task switch."""
 
     def lost(run: tuple[Choices, RunOutcome]) -> bool:

@@ -8,6 +8,7 @@ from hypothesis import Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.fixtures import QUIET_PLAN
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.testing.strategies import StoreBroke, StoreMachine, StoreSession
 from tornlog.scenarios.testing.strategies.choices import DrawnChoices
@@ -72,8 +73,8 @@ def session(plan: Plan, *deviations: tuple[int, int]) -> StoreSession:
 
 
 @pytest.fixture(scope="session")
-def one_user(quiet_plan: Plan) -> Plan:
-    return quiet_plan.replace(producers=1, index={"slots": 5, "seekers": 1}, disk="strict-posix", lives=())
+def one_user() -> Plan:
+    return QUIET_PLAN.replace(producers=1, index={"slots": 5, "seekers": 1}, disk="strict-posix", lives=())
 
 
 def test_lives_of_a_hypothesis_session_can_end_in_every_way(one_user: Plan) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.services.one_life import with_settings
+from tests.one_life import with_settings
 from tornlog.store.broker.housekeeping import DailyMessageTotals
 from tornlog.store.broker.operator_log import LineLevel, level_of
 from tornlog.store.broker.requests import RequestCode, ResponseCode
@@ -256,22 +256,19 @@ class Days:
 
 
 @pytest.mark.parametrize("zone_hours", [0, 9, -5])
-def test_message_totals_are_reported_for_two_local_midnights_and_now(live: Live, zone_hours: int) -> None:
-    def body(bench: Any) -> list[list[str]]:
-        client, clock, told = bench.client(), Days(zone_hours), []
-        clock.hours = 100 * 24 - zone_hours
-        daily = DailyMessageTotals(replace(bench.world, clock=clock), bench.broker.own_store.stats)
-        for messages in (2, 3, 4):
-            for number in range(messages):
-                client.send_message(b"%d" % number)
-            client.pulled()
-            clock.hours += 23
-            told.append([*daily.runtime_info_fields().values()])
-            clock.hours += 1
-            daily.start_day_if_new()
-        return told
-
-    assert live(body) == [
+def test_message_totals_are_reported_for_two_local_midnights_and_now(bench: Any, zone_hours: int) -> None:
+    client, clock, told = bench.client(), Days(zone_hours), []
+    clock.hours = 100 * 24 - zone_hours
+    daily = DailyMessageTotals(replace(bench.world, clock=clock), bench.broker.own_store.stats)
+    for messages in (2, 3, 4):
+        for number in range(messages):
+            client.send_message(b"%d" % number)
+        client.pulled()
+        clock.hours += 23
+        told.append([*daily.runtime_info_fields().values()])
+        clock.hours += 1
+        daily.start_day_if_new()
+    assert told == [
         ["0", "0", "2", "0", "0", "2"],
         ["0", "2", "5", "0", "2", "7"],
         ["2", "5", "9", "2", "7", "16"],
@@ -291,31 +288,27 @@ def test_the_earliest_message_time_is_that_of_the_first_message(bench: Any) -> N
     assert found["commitLogDirCapacity"].startswith("Total : ")
 
 
-def test_slow_puts_and_long_lock_holds_are_logged_every_ten_seconds(live: Live) -> None:
-    def body(bench: Any) -> list[str]:
-        told: list[str] = []
-        bench.broker.watch.emit = told.append
-        client, log, sleep = bench.client(), bench.broker.own_store.commit_log, bench.world.tasks.sleep
-        client.send_message(b"fast")
-        bench.sleep(11_000)
-        assert told == []
+def test_slow_puts_and_long_lock_holds_are_logged_every_ten_seconds(bench: Any) -> None:
+    told: list[str] = []
+    bench.broker.watch.emit = told.append
+    client, log, sleep = bench.client(), bench.broker.own_store.commit_log, bench.world.tasks.sleep
+    client.send_message(b"fast")
+    bench.sleep(11_000)
+    assert told == []
 
-        place, appended = log._place_records, log.on_appended
-        log._place_records = lambda *given: (sleep(700), place(*given))
-        client.send_message(b"slow in the lock")
-        log._place_records, log.on_appended = place, lambda: (sleep(1_200), appended())
-        client.send_message(b"slow outside of it")
-        log.on_appended = appended
-        bench.sleep(11_000)
-        bench.sleep(11_000)
-        return told
-
-    lines = live(body)
-    assert lines == [
+    place, appended = log._place_records, log.on_appended
+    log._place_records = lambda *given: (sleep(700), place(*given))
+    client.send_message(b"slow in the lock")
+    log._place_records, log.on_appended = place, lambda: (sleep(1_200), appended())
+    client.send_message(b"slow outside of it")
+    log.on_appended = appended
+    bench.sleep(11_000)
+    bench.sleep(11_000)
+    assert told == [
         "slow puts: 2 took longer than 500 ms, the longest 1,200 ms",
         "slow puts: 1 held the log's lock for longer than 500 ms, the longest 700 ms",
     ]
-    assert {level_of(line) for line in lines} == {LineLevel.WARNING}
+    assert {level_of(line) for line in told} == {LineLevel.WARNING}
 
 
 def test_a_full_disk_and_a_missing_segment_are_logged_once_and_when_they_end(live: Live) -> None:

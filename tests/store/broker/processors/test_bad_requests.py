@@ -1,15 +1,14 @@
 """Malformed requests are answered and store no message."""
 
 import json
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 
+from tests.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode
 
-Live = Callable[..., Any]
 NASTY = (
     "",
     "0",
@@ -73,19 +72,16 @@ def junk_fields(random: Random) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_malformed_requests_are_answered_and_store_no_message(live: Live, code: RequestCode) -> None:
+@with_settings(enable_property_filter=True)
+def test_malformed_requests_are_answered_and_store_no_message(bench: Any, code: RequestCode) -> None:
     random = Random(f"junk {code}")
-
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"kept", "Kept")
-        for _ in range(60):
-            answer = bench.ask(client, code, junk_body(random), random.choice((0, 409)), junk_fields(random))
-            assert answer is None or 0 <= answer.code <= 215
-        bench.settle()
-        assert [record.body for record in client.pulled(topic="Kept")] == [b"kept"]
-
-    live(body, enable_property_filter=True)
+    client = bench.client()
+    client.send_message(b"kept", "Kept")
+    for _ in range(60):
+        answer = bench.ask(client, code, junk_body(random), random.choice((0, 409)), junk_fields(random))
+        assert answer is None or 0 <= answer.code <= 215
+    bench.settle()
+    assert [record.body for record in client.pulled(topic="Kept")] == [b"kept"]
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.services.one_life import with_settings
+from tests.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 
 from .conftest import GROUP

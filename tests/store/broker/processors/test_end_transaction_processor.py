@@ -1,11 +1,10 @@
 """Half messages are invisible until the producer's decision, which is asked for."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.store.services.one_life import with_settings
+from tests.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.host import encode_message_id
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
@@ -13,7 +12,6 @@ from tornlog.store.formats.properties import decode_properties
 
 from .conftest import records_of
 
-Live = Callable[..., Any]
 HALF = {"TRAN_MSG": "true", "PGROUP": "sellers", "UNIQ_KEY": "U1", "TAGS": "A"}
 UNDECIDED = 0
 
@@ -95,17 +93,15 @@ def test_the_producer_of_an_undecided_transaction_is_checked_and_can_commit(benc
     assert len(producer.got) == 1
 
 
-def test_members_of_the_producer_group_are_checked_in_turn(live: Live) -> None:
-    def body(bench: Any) -> list[int]:
-        producers = [bench.client() for _ in range(2)]
-        for producer in producers:
-            producer.heartbeat(f"of {producer.client_id}".replace(" ", "-").replace("@", "-").replace(".", "-"))
-            producer.got.clear()
-        prepare(producers[0])
-        bench.sleep(8_500)
-        return [len(producer.got) for producer in producers]
-
-    asked = live(body, transaction_timeout_ms=1_000, transaction_check_interval_ms=2_000)
+@with_settings(transaction_timeout_ms=1_000, transaction_check_interval_ms=2_000)
+def test_members_of_the_producer_group_are_checked_in_turn(bench: Any) -> None:
+    producers = [bench.client() for _ in range(2)]
+    for producer in producers:
+        producer.heartbeat(f"of {producer.client_id}".replace(" ", "-").replace("@", "-").replace(".", "-"))
+        producer.got.clear()
+    prepare(producers[0])
+    bench.sleep(8_500)
+    asked = [len(producer.got) for producer in producers]
     assert asked[0] == asked[1] > 0
 
 

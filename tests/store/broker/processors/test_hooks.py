@@ -1,6 +1,5 @@
 """Hooks observe sends and consumption, can change properties, and fail no request."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +10,6 @@ from tornlog.store.broker.operator_log import LineLevel, level_of
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.properties import decode_properties
 from tornlog.store.formats.remoting.command import RemotingCommand
-
-Live = Callable[..., Any]
 
 
 class Watch:
@@ -77,18 +74,15 @@ def test_a_send_hook_receives_code_and_remark_of_a_refused_send(bench: Any) -> N
     assert refused.message_id == ""
 
 
-def test_a_send_hook_may_change_the_stored_properties(live: Live) -> None:
+def test_a_send_hook_may_change_the_stored_properties(bench: Any) -> None:
     class Stamp(Watch):
         def send_message_before(self, context: SendMessageContext) -> None:
             context.properties = f"seen\x01yes\x02{context.properties}"
 
-    def body(bench: Any) -> None:
-        register_hooks(bench, Stamp())
-        client = bench.client()
-        client.send_message(b"hello", properties={"KEYS": "k"})
-        assert decode_properties(client.pulled()[0].properties)["seen"] == "yes"
-
-    live(body)
+    register_hooks(bench, Stamp())
+    client = bench.client()
+    client.send_message(b"hello", properties={"KEYS": "k"})
+    assert decode_properties(client.pulled()[0].properties)["seen"] == "yes"
 
 
 def test_consume_hooks_are_called_for_answered_pulls_and_sent_back_messages(bench: Any) -> None:

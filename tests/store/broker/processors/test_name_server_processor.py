@@ -4,7 +4,7 @@ import json
 import zlib
 from typing import Any
 
-from tests.store.services.one_life import with_settings
+from tests.one_life import with_settings
 from tornlog.store.broker.kv_config import KVConfig
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 

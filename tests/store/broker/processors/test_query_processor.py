@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.store.services.one_life import with_settings
+from tests.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 
 from .conftest import records_of

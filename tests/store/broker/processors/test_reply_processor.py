@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.services.one_life import with_settings
+from tests.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.formats.properties import decode_properties, encode_properties

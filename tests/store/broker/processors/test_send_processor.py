@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.services.one_life import with_settings
+from tests.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.broker.sending import PUT_CODES
 from tornlog.store.broker.topics import TopicConfig
@@ -51,15 +51,12 @@ def test_send_requests_with_long_field_names_are_accepted(bench: Any, client: An
     assert client.pulled(queueId=3)[0].flag == 7
 
 
-def test_stored_properties_gain_the_cluster_lose_wait_and_have_java_map_order(live: Live) -> None:
-    def body(bench: Any) -> str:
-        client = bench.client()
-        given = {"KEYS": "k0", "UNIQ_KEY": "U", "WAIT": "true", "TAGS": "TagA"}
-        client.send_message(b"m0", properties=given)
-        properties: str = client.pulled()[0].properties
-        return properties
-
-    assert live(body) == "KEYS\x01k0\x02UNIQ_KEY\x01U\x02CLUSTER\x01DefaultCluster\x02TAGS\x01TagA"
+def test_stored_properties_gain_the_cluster_lose_wait_and_have_java_map_order(bench: Any) -> None:
+    client = bench.client()
+    given = {"KEYS": "k0", "UNIQ_KEY": "U", "WAIT": "true", "TAGS": "TagA"}
+    client.send_message(b"m0", properties=given)
+    properties: str = client.pulled()[0].properties
+    assert properties == "KEYS\x01k0\x02UNIQ_KEY\x01U\x02CLUSTER\x01DefaultCluster\x02TAGS\x01TagA"
 
 
 def test_the_first_message_creates_its_topic_with_the_requested_number_of_queues(bench: Any) -> None:
@@ -113,12 +110,9 @@ def test_a_body_above_the_size_limit_is_illegal(bench: Any) -> None:
     assert bench.client().send_message(b"x" * 100).code == ResponseCode.SUCCESS
 
 
-def test_a_negative_queue_id_selects_a_queue_round_robin(live: Live) -> None:
-    def body(bench: Any) -> list[str]:
-        client = bench.client()
-        return [client.send_message(b"m", e=-1).ext_fields["queueId"] for _ in range(8)]
-
-    queues = live(body)
+def test_a_negative_queue_id_selects_a_queue_round_robin(bench: Any) -> None:
+    client = bench.client()
+    queues = [client.send_message(b"m", e=-1).ext_fields["queueId"] for _ in range(8)]
     assert sorted(queues) == ["0", "0", "1", "1", "2", "2", "3", "3"]
 
 

@@ -1,8 +1,6 @@
-"""A fuzzing target for tests, and a fixture that fuzzes a format."""
+"""A fuzzing target for tests, and a function that fuzzes a format."""
 
 from collections.abc import Callable, Sequence
-
-import pytest
 
 from tornlog.scenarios.fuzz.engine import Fuzzer, FuzzTally
 from tornlog.scenarios.fuzz.judging import address_space_limited
@@ -39,24 +37,14 @@ class MadeTarget(Target):
         return self._check(raw)
 
 
-@pytest.fixture(scope="session")
-def made() -> type[MadeTarget]:
-    return MadeTarget
-
-
-@pytest.fixture(scope="session")
-def fuzzed() -> Callable[..., FuzzTally]:
+def fuzz(name: str, inputs: int, *, seed: int = 0, mutant: str | None = None) -> FuzzTally:
     """Fuzz a format with a given number of inputs and an optional mutant."""
-
-    def fuzz(name: str, inputs: int, *, seed: int = 0, mutant: str | None = None) -> FuzzTally:
-        fuzzer = Fuzzer(TARGETS[name](), seed)
-        if mutant is None:
-            fuzzer.run(inputs)
-            return fuzzer.tally
-        found = find_fuzz_mutant(mutant)
-        assert found is not None, mutant
-        with found.applied(), address_space_limited():
-            fuzzer.run(inputs)
+    fuzzer = Fuzzer(TARGETS[name](), seed)
+    if mutant is None:
+        fuzzer.run(inputs)
         return fuzzer.tally
-
-    return fuzz
+    found = find_fuzz_mutant(mutant)
+    assert found is not None, mutant
+    with found.applied(), address_space_limited():
+        fuzzer.run(inputs)
+    return fuzzer.tally

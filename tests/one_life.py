@@ -1,6 +1,8 @@
 """Tests that run within one life of a broker or machine. An argument of the test is that broker or machine."""
 
 from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -36,3 +38,19 @@ def call_in_one_life(
 
     item.funcargs[names[0]](story, **getattr(item.obj, "life_settings", {}))
     return True
+
+
+def in_rig(make: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[[Callable[..., None]], Any]:
+    """Run a test as the main task of a new rig, which `make` makes of the arguments. Its argument `rig` is that rig."""
+
+    def decorate(test: Callable[..., None]) -> Any:
+        @wraps(test)
+        def run(**given: Any) -> None:
+            rig = make(*arguments, **options)
+            rig.run(lambda: test(rig=rig, **given))
+
+        others = [one for name, one in signature(test).parameters.items() if name != "rig"]
+        vars(run)["__signature__"] = signature(test).replace(parameters=others)
+        return run
+
+    return decorate
