@@ -188,6 +188,9 @@ class ReplicationJudge:
     def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:
         self._judge.judge_recovery_alone(store, disk)
         self._judge.report(rep.check_prefix(node.name, store, self.history))
+        report = store.last_recovery
+        if report is not None and not report.findings:
+            self._judge.report(rep.check_last_blank(node.name, store))
         self._judge.report(rep.check_reported_data_kept(node.name, store, self.replicas.held.get(node.host)))
         self.replicas.record_slave_recovery(node.host, store)
 
@@ -276,6 +279,8 @@ class _SlaveWatch(_Watch):
 
     def before_receive(self) -> None:
         store, _, _ = self._node.running
+        with self._witness.atomic():
+            self._witness.report(rep.check_last_blank(self._node.host, store))
         if self._node.config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
             with self._witness.atomic():
                 log_end = store.log.max_offset
