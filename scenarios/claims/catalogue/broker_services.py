@@ -112,8 +112,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "tailing_consumers": (0,),
                 "rest_ms_max": (350_000,),
             },
-        )
-        .with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS),
+        ).with_late_optional(_CLOCK_STEPS_CHANCE, clock_steps=_CLOCK_STEPS),
     ),
     # Clients look up messages by key, id and time, and the bounds of queues, while the broker dies and restarts.
     Scenario(
