@@ -284,6 +284,7 @@ class MessageStore:
         After an unclean exit, the next load recovers. Causes are a failed sync, records that are not dispatched, and a
         removal of the marker that may not be durable.
         """
+        self._accepting.set(0)
         self._shut_down.set(1)
         self.retention.shutdown()
         self.stop_puts()  # before the commit service stops, or a later put would stay in its buffer
