@@ -381,13 +381,14 @@ class Recovery:
 
         The slave's master may have lost the blank record too, and would then have the shorter log.
         """
-        end_offset = self._report.end_offset
-        closed = [segment for segment in self._log.segments if segment.end_offset == end_offset]
-        for segment in closed:
-            try:
-                (last,) = deque(self._scan_segment_records(segment), maxlen=1)
-            except (CorruptFileError, ValueError):  # damage that was skipped, or no record
-                return
+        segment = self._log.find(self._report.end_offset - 1)
+        if segment is None or segment.end_offset != self._report.end_offset:
+            return
+        try:
+            found = deque(self._scan_segment_records(segment), maxlen=1)
+        except CorruptFileError:  # damage that was skipped
+            return
+        for last in found:
             self._report.end_offset = last.physical_offset + last.size_bytes
             self.truncate_log(self._report.end_offset)
 
