@@ -8,7 +8,7 @@ from typing import Any, cast
 from ....faults.crashes.profiles import CrashProfile
 from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
-from ....store.config import FlushDiskType
+from ....store.config import BrokerRole, FlushDiskType
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.formats.replication import FRAME_HEADER_BYTES, decode_frame_header, decode_report
 from ....store.log.group_transfer import GroupTransferRequest
@@ -188,8 +188,8 @@ class ReplicationJudge:
     def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:
         self._judge.judge_recovery_alone(store, disk)
         self._judge.report(rep.check_prefix(node.name, store, self.history))
-        report = store.last_recovery
-        if report is not None and not report.findings:
+        report, is_slave = store.last_recovery, node.config.broker_role is BrokerRole.SLAVE
+        if is_slave and report is not None and not report.findings:
             self._judge.report(rep.check_last_blank(node.name, store))
         self._judge.report(rep.check_reported_data_kept(node.name, store, self.replicas.held.get(node.host)))
         self.replicas.record_slave_recovery(node.host, store)
