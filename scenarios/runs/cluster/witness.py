@@ -191,6 +191,8 @@ class ReplicationJudge:
         report, is_slave = store.last_recovery, node.config.broker_role is BrokerRole.SLAVE
         if is_slave and report is not None and not report.findings:
             self._judge.report(rep.check_last_blank(node.name, store))
+        if self._plan.capacity_bytes:
+            self.replicas.record_slave_retention(node.host, store.log.min_offset)
         self._judge.report(rep.check_reported_data_kept(node.name, store, self.replicas.held.get(node.host)))
         self.replicas.record_slave_recovery(node.host, store)
 

@@ -294,6 +294,14 @@ def test_a_slave_may_lack_the_blank_record_at_the_end_of_its_masters_log(stores:
     assert behind == [[], [], [end, end]]
 
 
+def test_a_slave_with_a_full_disk_may_remove_the_start_of_what_it_reported() -> None:
+    replicas = Replicas({"s": ReportedRange(0, b"abcdef")})
+    replicas.record_slave_retention("s", 4)
+
+    assert replicas.held["s"] == ReportedRange(4, b"ef")
+    assert replicas.has_been_reported(0, b"abcdef")
+
+
 def test_a_slave_must_not_have_the_blank_record_at_the_end_of_its_log(stores: Stores) -> None:
     end = len(stores.data)
     whole = stores.data + encode_blank(4096 - end) + bytes(4096 - end - 8)
