@@ -25,6 +25,7 @@ from .errors import (
 )
 from .machine import Machine, SimTask, WaitReason
 from .policies import ENDLESS, Policy, WatchingPolicy
+from .process import counted_steps
 from .task_greenlets import take_greenlet
 from .trace import FOLDED_AT_WORDS, RollingDigest, Trace
 
@@ -214,11 +215,12 @@ class Kernel:
         self._hub = getcurrent()
         self._set_greenlet_parents(self._hub)
         try:
-            main = self.spawn(machine, "main", body)
-            self._run_until_ended(main)
-            machine.leftover_tasks = [task.name for task in machine.live_tasks.values()]
-            self._unwind_machine(machine)
-            self._unwind_dying_machines()
+            with counted_steps(lambda: self.steps):
+                main = self.spawn(machine, "main", body)
+                self._run_until_ended(main)
+                machine.leftover_tasks = [task.name for task in machine.live_tasks.values()]
+                self._unwind_machine(machine)
+                self._unwind_dying_machines()
         except MachineDied:
             raise
         except BaseException:

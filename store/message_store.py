@@ -287,8 +287,7 @@ class MessageStore:
         self._accepting.set(0)
         self._shut_down.set(1)
         self.retention.shutdown()
-        self.schedule.shutdown()
-        self.commit_log.close()  # before the commit service stops, or a later put would stay in its buffer
+        self.stop_puts()  # before the commit service stops, or a later put would stay in its buffer
         if self.commit is not None:
             self.commit.shutdown()  # before the flush service stops, because it must flush all committed bytes
         self.flush.shutdown()
@@ -301,6 +300,12 @@ class MessageStore:
             count_mark("unclean stop")
         self.close()
         return clean
+
+    def stop_puts(self) -> None:
+        """Accept no more puts, and end delayed delivery. A second call has no effect."""
+        self._accepting.set(0)
+        self.schedule.shutdown()
+        self.commit_log.close()
 
     def _mark_stopped(self) -> bool:
         try:

@@ -17,7 +17,7 @@ from ...sim.errors import LeakError, ReplayDivergedError
 from ...sim.guard import leak_guard
 from ...sim.policies import Policy
 from ...sim.policies.random_walk import draw_policy
-from ...sim.process import CpuLimitReached, cpu_limit
+from ...sim.process import CpuLimitReached, stall_limit
 from ...sim.shrink import ShrinkSearch, shrink_decisions, shrink_schedule
 from ..crashes.profiles import NOTHING_LOST
 from ..disk.fault_injector import CrashPhase, CrashPoint
@@ -41,7 +41,8 @@ Test = Callable[[RecordReplay[Setup, Result]], bool]
 class RecordShrinker(Generic[Setup, Result]):
     """Shrinks a failing record axis by axis, to a local minimum or until the budget is used up.
 
-    is_same: returns whether a replay fails in the same way. cpu_seconds_max: a longer run does not count as a failure.
+    is_same: returns whether a replay fails in the same way. stall_seconds: see `stall_limit`; a run that reaches this
+    limit does not fail.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class RecordShrinker(Generic[Setup, Result]):
         steps: int,
         has_limit: bool = True,
         renumbers: bool = False,
-        cpu_seconds_max: float | None = None,
+        stall_seconds: float | None = None,
     ) -> None:
         """steps: scheduling points of the failed run. has_limit: whether to abort long runs."""
         assert steps >= 0, steps
@@ -63,7 +64,7 @@ class RecordShrinker(Generic[Setup, Result]):
         self._program = program
         self._is_same = is_same
         self._renumbers = renumbers
-        self._cpu_seconds_max = cpu_seconds_max
+        self._stall_seconds = stall_seconds
 
     def shrink(
         self,
@@ -112,7 +113,7 @@ class RecordShrinker(Generic[Setup, Result]):
     ) -> RecordReplay[Setup, Result] | None:
         """Replay a candidate. Return None if it does not fail in the same way. policy: replaces the schedule."""
         try:
-            with cpu_limit(self._cpu_seconds_max):
+            with stall_limit(self._stall_seconds):
                 replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)
                 if self._renumbers and policy is None and not self._is_same(replayed):
                     moved = with_file_names_of(record, replayed)

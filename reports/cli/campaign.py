@@ -24,7 +24,7 @@ from ...scenarios.mutants.known import applied_mutant
 from ...scenarios.mutants.versions import VERSIONS, Version
 from ...sim.interruption import Interruption, interruptible
 from ...sim.policies.replay import ReplayPolicy
-from ...sim.process import CPU_SECONDS_MAX, CpuLimitReached, cpu_limit
+from ...sim.process import STALL_SECONDS, CpuLimitReached, stall_limit
 from ...sim.schedule import parse_schedule
 from ..results.leaving import write_result_and_exit
 from ..timeline.recording.recorder import record_seed
@@ -291,11 +291,11 @@ def _kept_failures(out: Path | None) -> Iterator[tuple[Path, Failure]]:
 def _replay_kept(failure: Failure) -> Failure | str:
     """Replay a stored failure. Return the failure with the current code, or the reason why it no longer occurs."""
     try:
-        with applied_mutant(failure.mutant), cpu_limit(CPU_SECONDS_MAX):
+        with applied_mutant(failure.mutant), stall_limit(STALL_SECONDS):
             replayed = replay(failure.smallest.record)
             if not replayed.result.violations:
                 return "no longer breaks"
             run = verified_run(replayed.record)
     except CpuLimitReached:
-        return f"not tried again: it takes more than {CPU_SECONDS_MAX:g} s"
+        return f"not tried again: no step in {STALL_SECONDS:g} s of CPU time"
     return Failure(failure.scenario, failure.claim, failure.seed, failure.mutant, run)

@@ -17,6 +17,7 @@ from ..quantities import count_text
 from ..results.model import Lines, On, ResultBlock, ResultTable, Row
 
 _FORMAT = "tornlog-run/1"
+_ONLY_BEFORE, _ONLY_NOW = "only in the earlier campaign", "only in this campaign"
 _SHOWN = On.TERMINAL | On.VERBOSE | On.SUMMARY | On.PAGE
 
 
@@ -52,29 +53,36 @@ class EarlierCampaign:
         return cls(place, {one.name: one for one in found.scenarios})
 
     def blocks(self, tallies: Sequence[Tally]) -> list[ResultBlock]:
-        """Return the table of scenarios that differ, and a line about the others."""
+        """Return the table of scenarios that differ, and lines about the others."""
         rows = self.to_json(tallies)
+        both = [one for one in rows if one["change"] not in (_ONLY_BEFORE, _ONLY_NOW)]
         table = [
             Row((one["name"], one["change"], one["before"], one["now"]), is_bad=one["now"] > one["before"])
-            for one in rows
+            for one in both
             if one["change"] != "same"
         ]
         title = f"Compared with {self.place}"
-        same = f"{len(rows) - len(table)} of {count_text(len(rows), 'scenario')} ran the same events in every seed"
+        same = f"{len(both) - len(table)} of {count_text(len(both), 'scenario')} ran the same events in every seed"
         columns = ("scenario", "change"), ("broken\nbefore", "broken\nnow")
-        return [
-            ResultTable(title, _SHOWN, "against", "", *columns, table),
-            Lines("", _SHOWN, lines=[f"{title}: {same}"]),
-        ]
+        lines = [f"{title}: {same}"]
+        lines += (
+            f"Not compared, {change}: {', '.join(names)}"
+            for change in (_ONLY_BEFORE, _ONLY_NOW)
+            if (names := [one["name"] for one in rows if one["change"] == change])
+        )
+        return [ResultTable(title, _SHOWN, "against", "", *columns, table), Lines("", _SHOWN, lines=lines)]
 
     def to_json(self, tallies: Sequence[Tally]) -> list[dict[str, Any]]:
-        """Return name, change, and broken seeds before and now of each scenario that both campaigns ran."""
-        found = []
+        """Return name, change, and broken seeds before and now of each scenario. A campaign without it has None."""
+        found: list[dict[str, Any]] = []
         for tally in tallies:
-            before = self.scenarios.get(tally.scenario.name)
-            if before is not None:
-                fields = {"name": before.name, "change": _change_text(before, tally)}
-                found.append({**fields, "before": before.violations, "now": tally.violations})
+            name, before = tally.scenario.name, self.scenarios.get(tally.scenario.name)
+            change = _ONLY_NOW if before is None else _change_text(before, tally)
+            broken_before = None if before is None else before.violations
+            found.append({"name": name, "change": change, "before": broken_before, "now": tally.violations})
+        ran = {tally.scenario.name for tally in tallies}
+        gone = (each for each in self.scenarios.values() if each.name not in ran)
+        found += ({"name": each.name, "change": _ONLY_BEFORE, "before": each.violations, "now": None} for each in gone)
         return found
 
 

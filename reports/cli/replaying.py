@@ -18,7 +18,7 @@ from ...scenarios.campaigns.kept_files import keep_file
 from ...scenarios.mutants.known import applied_mutant
 from ...sim.errors import ReplayDivergedError
 from ...sim.interruption import interruptible
-from ...sim.process import CPU_SECONDS_MAX
+from ...sim.process import STALL_SECONDS
 from ..results.leaving import write_result_and_exit
 from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultTable, Row, Tone, Verdict
 from ..timeline.recording.record import Subject
@@ -94,7 +94,7 @@ def shrink_file(asked: ShrinkOptions) -> NoReturn:
                 tries_max=TRIES_MAX if asked.tries is None else asked.tries,
                 stop=lambda: interruption.is_requested or perf_counter() - began > seconds,
                 same="invariant" if asked.any_breach else "signature",
-                cpu_seconds_max=CPU_SECONDS_MAX,
+                stall_seconds=STALL_SECONDS,
                 on_try=lambda record, accepted: update(advance=1),
             )
         except ReplayDivergedError as error:

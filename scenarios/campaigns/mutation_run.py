@@ -23,7 +23,7 @@ from typing import Any
 
 from ...sim.guard import leak_guard
 from ...sim.interruption import Interruption
-from ...sim.process import CPU_SECONDS_MAX
+from ...sim.process import STALL_SECONDS
 from ..claims.catalogue import SCENARIOS, SWARM
 from ..claims.scenario import Scenario
 from ..mutants.known import mutant_named
@@ -257,7 +257,7 @@ class _MutantSearch:
 
     def _run_seed(self, scenario: Scenario, seed: int) -> SeedResult:
         began = process_time()
-        result = run_seed(scenario, seed, mutant=self._mutant.id, cpu_seconds_max=CPU_SECONDS_MAX)
+        result = run_seed(scenario, seed, mutant=self._mutant.id, stall_seconds=STALL_SECONDS)
         self._core_seconds += process_time() - began
         self._seeds += 1
         return result
@@ -276,7 +276,7 @@ class _MutantSearch:
             self._digests.append((scenario, result.seed, result.digest))
 
     def _add_find(self, scenario: Scenario, seed: int, failure: Failure) -> None:
-        clean = run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX)
+        clean = run_seed(scenario, seed, stall_seconds=STALL_SECONDS)
         if clean.outcome != "held":  # both runs failed, so this seed is no find
             found = str(clean.failure.violations[0]) if clean.failure else clean.error
             self._clean_violation = self._clean_violation or f"{scenario.name} --seed {seed}: {found}"
@@ -305,14 +305,14 @@ class _MutantSearch:
 
     def _count_differing_seeds(self) -> tuple[int, int]:
         """Return two counts: seeds with another digest without the mutant, and compared seeds."""
-        clean = [run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX) for scenario, seed, _ in self._digests]
+        clean = [run_seed(scenario, seed, stall_seconds=STALL_SECONDS) for scenario, seed, _ in self._digests]
         pairs = zip(clean, self._digests, strict=True)
         return sum(result.digest != digest for result, (_, _, digest) in pairs), len(clean)
 
 
 def _with_shrunk_find(mutant_result: MutantResult, failure: Failure, seconds_max: float) -> MutantResult:
     began = perf_counter()
-    small = shrink_failure(failure, stop=lambda: perf_counter() - began > seconds_max, cpu_seconds_max=CPU_SECONDS_MAX)
+    small = shrink_failure(failure, stop=lambda: perf_counter() - began > seconds_max, stall_seconds=STALL_SECONDS)
     size, seconds = small.failure.smallest.size, round(perf_counter() - began, 3)
     return replace(
         mutant_result, failure=small.failure, shrunk={**asdict(size), "tries": small.tries, "seconds": seconds}

@@ -159,7 +159,7 @@ def run_batch(batch: Batch) -> list[SeedResult]:
     return results
 
 
-def results_of(batch: Batch, *, cpu_seconds_max: float | None = None, in_detail: bool = False) -> Iterator[SeedResult]:
+def results_of(batch: Batch, *, stall_seconds: float | None = None, in_detail: bool = False) -> Iterator[SeedResult]:
     """Run a batch and yield its results. For the options see `run_seed`."""
     with leak_guard():
         for seed in batch.seeds:
@@ -168,7 +168,7 @@ def results_of(batch: Batch, *, cpu_seconds_max: float | None = None, in_detail:
                 seed,
                 mutant=batch.mutant,
                 check_determinism=batch.check_determinism,
-                cpu_seconds_max=cpu_seconds_max,
+                stall_seconds=stall_seconds,
                 in_detail=in_detail,
             )
 

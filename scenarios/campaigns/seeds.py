@@ -12,7 +12,7 @@ from ...sim.choices import Choices
 from ...sim.determinism import require_same_digest
 from ...sim.errors import NondeterminismError, ReplayDivergedError
 from ...sim.policies import Policy
-from ...sim.process import CpuLimitReached, collect_garbage_at_end, cpu_limit
+from ...sim.process import CpuLimitReached, collect_garbage_at_end, stall_limit
 from ...sim.trace import Trace
 from ..claims.plan import Plan
 from ..claims.ranges import draw_plan
@@ -62,28 +62,23 @@ def run_seed(
     *,
     mutant: str | None = None,
     check_determinism: bool = False,
-    cpu_seconds_max: float | None = None,
+    stall_seconds: float | None = None,
     policy: Policy | None = None,
     in_detail: bool = False,
 ) -> SeedResult:
     """Run one seed. A harness error is returned as a result.
 
-    A run that exceeds cpu_seconds_max counts as endless. `policy` replaces the seed's scheduling policy. A policy
-    object has state and serves one run, so `policy` excludes check_determinism.
+    stall_seconds: CPU time without a step after which the run counts as endless. `policy` replaces the seed's
+    scheduling policy. A policy object has state and serves one run, so `policy` excludes check_determinism.
     """
     assert policy is None or not check_determinism, "a policy has a state, and serves one run"
     began = perf_counter()
     result = SeedResult(scenario.name, seed, "held")
     try:
-        with collect_garbage_at_end(), applied_mutant(mutant) as activity:
-            with cpu_limit(cpu_seconds_max):
-                simulation, outcome = _execute_seed(scenario, seed, policy=policy)
+        with collect_garbage_at_end(), applied_mutant(mutant) as activity, stall_limit(stall_seconds):
+            simulation, outcome = _execute_seed(scenario, seed, policy=policy)
             result.reached, result.bit = activity.reached, activity.bit  # counts of this run, before a repetition
-            # A repetition has its own limit: one that ends a repeated run early would make it look nondeterministic.
-            with cpu_limit(cpu_seconds_max):
-                _record_outcome(
-                    scenario, seed, mutant, result, simulation, outcome, check_determinism=check_determinism
-                )
+            _record_outcome(scenario, seed, mutant, result, simulation, outcome, check_determinism=check_determinism)
             if in_detail:
                 result.plan, result.put_us = outcome.plan, outcome.put_us
     except (Exception, CpuLimitReached):

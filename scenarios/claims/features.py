@@ -279,8 +279,6 @@ class BrokerPlan:
     """Clients write headers like RocketMQ's C++ client, with numbers and booleans instead of strings."""
     group_members: int = knob_field(0, plain=0, weight=4)
     """Number of orderly consumers of one group. They share the queues by rebalancing, and lock each queue."""
-    member_rest_ms: int = knob_field(0, plain=0, weight=1)
-    """How long a group member rests after each answer about a queue, so that it has no pull at the broker."""
     leave_chance: float = knob_field(0.0, plain=0.0, weight=2)
     """The chance, per heartbeat, that a group member unregisters or falls silent, and returns later."""
     watches_routes: bool = knob_field(False, plain=False, weight=2)

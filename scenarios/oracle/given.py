@@ -12,6 +12,7 @@ from .evidence import Violation
 from .group_delivery import MessagePlace, Queue
 from .invariants import consumers, delivery
 from .ledger import ConsumedMessage, Ledger
+from .light_places import LIGHT_MARK, light_places
 from .misfiled import may_be_misfiled
 from .put_entry import PutEntry
 from .reader import LogRecord, ReadRecord
@@ -47,6 +48,8 @@ class ReceivedMessages:
         ledger, following, taken = self.ledger, position, dict[MessagePlace, PutEntry | None]()
         for queue_offset, reading in answered:
             place = self.place_of_received(queue, following, reading.record)
+            if queue_offset is None and LIGHT_MARK in reading.record.properties:
+                queue_offset = light_places(reading.record).get(queue)
             if queue_offset is not None:
                 place = MessagePlace(*queue, queue_offset)
             is_after = place[:2] == queue and place.queue_offset > following

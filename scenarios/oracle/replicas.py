@@ -46,7 +46,7 @@ class Replicas:
     held: dict[str, ReportedRange] = field(default_factory=dict)
     """The range that each slave must still have."""
     lost: list[ReportedRange] = field(default_factory=list)
-    """Ranges that slaves had reported and then lost in a power cut."""
+    """Ranges that slaves had reported, and then lost in a power cut or removed from a full disk."""
 
     def record_report(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
         log = store.log
@@ -73,6 +73,13 @@ class Replicas:
         assert flushed_where >= 0, flushed_where
         self.lost.append(ReportedRange(held.first, held.data))
         held.data = held.data[: max(flushed_where - held.first, 0)]
+
+    def record_slave_retention(self, host: str, first: int) -> None:
+        """Forget what a slave reported before the first byte of its log, because its full disk made it remove this."""
+        held = self.held.get(host)
+        if held is not None and held.data and held.first < first:
+            self.lost.append(ReportedRange(held.first, held.data))
+            held.first, held.data = first, held.data[first - held.first :]
 
     def record_slave_recovery(self, host: str, store: MessageStore) -> None:
         """Shorten a slave's reported range to its recovered log, which may lack a blank record at the end.

@@ -7,7 +7,7 @@ from typing import Any
 from ...faults.plan import enabled_kinds
 from ...faults.simulation.failure_text import plain_text
 from ...sim.guard import leak_guard
-from ...sim.process import CPU_SECONDS_MAX
+from ...sim.process import STALL_SECONDS
 from ..campaigns.failures.failure import Failure
 from ..campaigns.failures.failure_text import failure_text
 from ..campaigns.failures.shrink import shrink_failure
@@ -70,7 +70,7 @@ def scenario_of_mark(wanted: MarkArguments) -> Scenario:
 
 def _failure_text(failure: Failure, wanted: MarkArguments, campaign: SeedBudget, facts: SeedFacts) -> str:
     if wanted.shrink:
-        shrunk = shrink_failure(failure, tries_max=SHRINK_TRIES, cpu_seconds_max=CPU_SECONDS_MAX)
+        shrunk = shrink_failure(failure, tries_max=SHRINK_TRIES, stall_seconds=STALL_SECONDS)
         failure = shrunk.failure
     path = facts.write_failure(campaign.out, failure.to_json())
     facts.signature = failure.signature

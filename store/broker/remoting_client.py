@@ -20,6 +20,8 @@ from ..world import Task, World
 CONNECT_MS = 3_000
 _RECEIVE_BYTES = 64 * 1024
 _OPAQUE_MASK = 0x7FFFFFFF
+GIVEN_UP_MAX = 1_024
+"""Maximum number of requests without a response whose late responses a connection recognises."""
 
 Sign = Callable[[RemotingCommand], RemotingCommand]
 Encode = Callable[[RemotingCommand], bytes]
@@ -154,8 +156,11 @@ class _ClientConnection:
         self._sending = world.tasks.lock(f"sending to {address}")
         self._guard = world.tasks.lock(f"invocations of {address}")
         self._expected: dict[int, Invocation] = {}
-        self._given_up: set[int] = set()
-        """Opaques of requests whose responses are late."""
+        self._given_up: dict[int, None] = {}
+        """Opaques of requests whose responses are late, the oldest first.
+
+        The server may never respond, so the oldest are forgotten. A response to a forgotten request is unmatched.
+        """
 
     def register_request(self, opaque: int) -> Invocation:
         invocation = Invocation(self, opaque)
@@ -171,7 +176,15 @@ class _ClientConnection:
         """Ignore a late response to the request."""
         with self._guard:
             if self._expected.pop(opaque, None) is not None:
-                self._given_up.add(opaque)
+                self._give_up(opaque)
+
+    def _give_up(self, opaque: int) -> None:
+        """The caller holds `_guard`."""
+        given_up = self._given_up
+        given_up[opaque] = None
+        if len(given_up) > GIVEN_UP_MAX:
+            del given_up[next(iter(given_up))]
+        assert len(given_up) <= GIVEN_UP_MAX, len(given_up)
 
     def send(self, frame: bytes, timeout_ms: int) -> None:
         """Close the connection after an error."""
@@ -199,7 +212,8 @@ class _ClientConnection:
         with self._guard:
             self.is_broken = True
             left = list(self._expected.values())
-            self._given_up.update(self._expected)
+            for opaque in self._expected:  # the receiving task may have read responses that it has not completed
+                self._give_up(opaque)
             self._expected.clear()
         self._connection.close()
         for invocation in left:  # a late response finds no entry, so each invocation ends once
@@ -213,7 +227,7 @@ class _ClientConnection:
         with self._guard:
             invocation = self._expected.pop(command.opaque, None)
             is_late = command.opaque in self._given_up
-            self._given_up.discard(command.opaque)
+            self._given_up.pop(command.opaque, None)
         if invocation is not None:
             invocation.complete(command)
         elif not is_late and self._on_unmatched is not None:

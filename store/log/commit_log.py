@@ -238,20 +238,25 @@ class CommitLog:
         self.last_store_timestamp_ms = last_store_timestamp_ms
         self.time.continue_after(last_store_timestamp_ms)
 
-    def append_replicated(self, offset: int, records: bytes | memoryview, store_timestamp_ms: int) -> bool:
+    def append_replicated(
+        self, offset: int, records: bytes | memoryview, store_timestamp_ms: int, *, blank: bytes = b""
+    ) -> bool:
         """Append complete records from a master at `offset`, all in one segment.
 
-        If the log is empty, it begins at `offset`. store_timestamp_ms is the store time of the last record. Returns
-        False, without a change, if the log ends elsewhere, is closed, or no segment can be created.
+        If the log is empty, it begins at `offset`. store_timestamp_ms is the store time of the last record. blank: the
+        blank record that ends the previous segment, if the log lacks it. Returns False, without a change, if the log
+        ends elsewhere, is closed, or no segment can be created.
         """
         with self._put_lock:
-            if self._closed or not self._can_append_at(offset):
+            if self._closed or not self._can_append_at(offset - len(blank)):
                 return False
             segment = self.queue.last_segment()
             if segment is None or offset == segment.end_offset:
                 made = self.allocate.take_segment(offset - offset % self.queue.segment_bytes)
                 if made is None:
                     return False
+                if segment is not None and blank:
+                    segment.close_with_blank(segment.size_bytes - len(blank), blank)
                 segment = self.queue.add(made)
             assert segment.base_offset <= offset < segment.end_offset, (offset, segment.base_offset)
             segment.append(offset - segment.base_offset, records)

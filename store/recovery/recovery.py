@@ -5,11 +5,12 @@ recovery reports and skips damage there. Elsewhere recovery truncates the log at
 acknowledged record can follow a record that is not acknowledged. After a crash the next recovery can repeat each step.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from ..config import StoreConfig
+from ..config import BrokerRole, StoreConfig
 from ..errors import CorruptFileError
 from ..formats.columns import NEVER_MS, NativeCore, PlainRecords
 from ..formats.delay_level import entry_tags_code
@@ -142,6 +143,8 @@ class Recovery:
         if self.truncate_log(report.end_offset) and stopped_by is not None:
             report.findings.append(stopped_by)
             report.cut_at = stopped_by
+        if self._config.broker_role is BrokerRole.SLAVE:
+            self._cut_last_blank()
         report.dispatched_to = report.end_offset
         self._set_log_positions(trusted)
         self.write_again()
@@ -367,6 +370,22 @@ class Recovery:
         if dirty and len(self._log.segments) < len(segments):
             count_mark("cut across segments")
         return dirty
+
+    def _cut_last_blank(self) -> None:
+        """Truncate the blank record at the end of a slave's log, if the segment after it has lost its records.
+
+        The slave's master may have lost the blank record too, and would then have the shorter log.
+        """
+        segment = self._log.find(self._report.end_offset - 1)
+        if segment is None or segment.end_offset != self._report.end_offset:
+            return
+        try:
+            found = deque(self._scan_segment_records(segment), maxlen=1)
+        except CorruptFileError:  # damage that was skipped
+            return
+        for last in found:
+            self._report.end_offset = last.physical_offset + last.size_bytes
+            self.truncate_log(self._report.end_offset)
 
     def _set_log_positions(self, trusted: int) -> None:
         """Set the positions of all segments. Only trusted segments count as durable."""

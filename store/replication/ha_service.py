@@ -1,8 +1,9 @@
 """Replication service: listens for slaves and sends the log to them.
 
 The program that runs a store adds this service, starts it after the store and stops it before the store. Brokers of any
-role listen for slaves; a slave also has a client for its master. While the service is stopped, puts on a SYNC_MASTER
-return SLAVE_NOT_AVAILABLE.
+role listen for slaves; a slave also has a client for its master. Before the service starts, puts on a SYNC_MASTER
+return SLAVE_NOT_AVAILABLE. A stop first ends all puts of the store, then waits for the slaves: a record that no slave
+gets would make the logs differ after a planned change of roles.
 
 Each connection has two tasks: one reads reports, the other sends the log up to the end that readers may see. Under
 SYNC_FLUSH that end is durable, so no slave has records that the master loses in a crash. The master sends the blank
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from ..config import BrokerRole
 from ..errors import CorruptFileError
 from ..formats.replication import REPORT_BYTES, decode_report, encode_frame_header
+from ..log.segment import Segment
 from ..marks import count_mark
 from ..message_store import MessageStore
 from ..network import Connection, Listener, bracket_ipv6, send_all
@@ -29,6 +31,9 @@ _UNKNOWN = -1
 CONNECTIONS_MAX = 64
 """Maximum number of slaves, which need two tasks each. The service closes further connections."""
 
+HANDOVER_MS_MAX = 5_000
+"""Maximum time for which a stop waits until all slaves have the whole log."""
+_LOOK_MS = 10
 _ACCEPT_RETRY_MS = 1_000  # without free descriptors `accept` fails at once, which would be a busy loop
 
 
@@ -94,6 +99,23 @@ class HAConnection:
         """Return whether the slave reported a range of the log after the range was sent."""
         began = self._began.get()
         return began != _UNKNOWN and began <= start_offset and end_offset <= self._reported.get()
+
+    def has_whole_log(self) -> bool:
+        """Return whether the slave has reported all bytes that this master can send."""
+        limit = self._readable_limit()
+        if limit < self._log.put_offset:
+            return False  # records that are not committed or not durable become readable soon
+        segment = self._log.find(limit - 1)
+        return segment is None or self._reported.get() >= segment.base_offset + self._sendable_end(segment, limit)
+
+    def _sendable_end(self, segment: Segment, limit: int) -> int:
+        """Return the position in a segment before which bytes may be sent. limit: the end that readers may see.
+
+        A blank record at the log's end is not sent yet, because the next segment may never exist or may be lost.
+        """
+        if limit == segment.end_offset:
+            return segment.blank_from
+        return min(limit - segment.base_offset, segment.size_bytes)
 
     def _read_reports(self) -> None:
         received, position, stream = bytearray(), 0, f"reports of {self.remote_address}"
@@ -191,9 +213,7 @@ class HAConnection:
             self.close(f"log offset {at}, which was to be sent next, has left the log")
             return True
         position, batch_bytes = at - segment.base_offset, self._config.ha_transfer_batch_size
-        # A blank record at the log's end is not sent yet, because the next segment may never exist or may be lost.
-        limit_here = segment.blank_from if limit == segment.end_offset else limit - segment.base_offset
-        end = min(position + batch_bytes, limit_here, segment.size_bytes)
+        end = min(position + batch_bytes, self._sendable_end(segment, limit))
         if position >= end:
             return False
         data = bytes(segment.file.view(position, end))
@@ -240,10 +260,15 @@ class HAService:
             self.client.start()
 
     def shutdown(self) -> None:
-        """Close all connections and the client. Puts that wait for a slave return."""
-        self.on_slave_gone = do_nothing
+        """End the store's puts, send the rest of the log, and close the connections and the client.
+
+        Slaves have HANDOVER_MS_MAX to report the whole log. Puts that wait for a slave return.
+        """
         if self.client is not None:
             self.client.shutdown()
+        self._store.stop_puts()
+        self._await_slaves()
+        self.on_slave_gone = do_nothing
         if self._listener is not None:
             self._listener.close()
         if self._accepting is not None:
@@ -256,6 +281,15 @@ class HAService:
             connection.join()
         if self._store.commit_log.group_transfer is not None:
             self._store.commit_log.group_transfer.time_out_all()
+
+    def _await_slaves(self) -> None:
+        store, clock = self._store, self._store.world.clock
+        store.flush.wait_durable(store.log.put_offset, wait=False)  # SYNC_FLUSH sends durable bytes only
+        due_ns = clock.monotonic_ns() + HANDOVER_MS_MAX * NS_PER_MS
+        while any(not each.has_whole_log() for each in self.connections):
+            if store.flags.has_failed or clock.monotonic_ns() >= due_ns:
+                return
+            self._tasks.sleep(_LOOK_MS)
 
     @property
     def address(self) -> str:

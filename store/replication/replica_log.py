@@ -6,6 +6,9 @@ offset, its store time and the message, so a master with the same record has the
 records pass the checks of recovery (sizes, magic, physicalOffset, body CRC, torn topic or properties). The slave
 appends only complete records. If a connection ends within a record, the slave requests the record again.
 
+The slave appends the blank record that ends a segment only together with the next record. A master that loses the next
+record may lose the blank record too, and would then have a shorter log than a slave with the blank record.
+
 The slave cannot detect three faults: different records before an equal last record; changed bytes in a header, topic or
 properties that TCP's checksum missed; and a wrong master, if the slave's log is empty.
 """
@@ -44,6 +47,8 @@ class ReplicaLog:
         """Log offset of the next byte in the stream; 0 for an empty log before the first piece."""
         self._begun = False
         self._heartbeats = 0
+        self._blank = b""
+        """The blank record at the end of a segment, until the next record is complete."""
         self._pending = bytearray()
         """Zeros from the sector's start to the log's end, then the received part of an incomplete record."""
         self._padding = 0
@@ -65,6 +70,7 @@ class ReplicaLog:
         self._expected = max(min(last, kept_offset), first) if end else 0
         self._begun = False
         self._heartbeats = 0
+        self._blank = b""
         self._reset_pending(end)
         return self._expected
 
@@ -135,18 +141,28 @@ class ReplicaLog:
         assert begin < end <= min(len(self._pending), begin + room), (begin, end, len(self._pending), room)
         whole = memoryview(self._pending)[:end].toreadonly()
         last = self._verified_last_record(whole, base)
-        store_timestamp_ms = self._commit_log.last_store_timestamp_ms
-        if last is not None:
-            store_timestamp_ms = last.store_timestamp_ms
-        if not self._commit_log.append_replicated(base, bytes(whole[begin:]), store_timestamp_ms):
-            raise OSError(f"no segment for what belongs at log offset {base}")
-        if last is not None:
-            self._last_record = last.physical_offset
+        records, blank = bytes(whole[begin:]), b""
+        if end - begin == room and (last is not None or not self._blank):  # a blank record ends each segment
+            records_bytes = 0 if last is None else last.physical_offset + last.size_bytes - base
+            records, blank = records[:records_bytes], records[records_bytes:]
+        if records:
+            self._append(base, records, last)
         rest = bytes(self._pending[end:])
         assert base + end - begin <= self._expected, (base, begin, end, self._expected)
         self._reset_pending(base + end - begin)
         self._pending += rest
-        return True
+        self._blank = blank or self._blank
+        return bool(records)
+
+    def _append(self, offset: int, records: bytes, last: ScannedRecord | None) -> None:
+        store_timestamp_ms = self._commit_log.last_store_timestamp_ms
+        if last is not None:
+            store_timestamp_ms = last.store_timestamp_ms
+        if not self._commit_log.append_replicated(offset, records, store_timestamp_ms, blank=self._blank):
+            raise OSError(f"no segment for what belongs at log offset {offset}")
+        self._blank = b""
+        if last is not None:
+            self._last_record = last.physical_offset
 
     def _whole_records_end(self, base: int, room: int) -> int:
         pending, at = self._pending, self._padding

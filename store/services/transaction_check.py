@@ -44,7 +44,7 @@ CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 
 _PASS_MS_MAX = 60_000  # RocketMQ TransactionalMessageServiceImpl.MAX_PROCESS_TIME_LIMIT
 _COMMIT_MS_MAX = 5_000
-"""Maximum time that a pass waits until the pool's buffered records are in the log."""
+"""Maximum time that a pass waits until the pool's buffered records are in the log, and until syncs end."""
 _POLL_MS = 20
 _HOUR_MS = 3_600_000
 
@@ -99,7 +99,7 @@ class TransactionalMessageCheckService(Service):
         """End offset of the half queue at the start. `_decisions` contains every later copy."""
         self._unpublished: _CheckProgress | None = None
         self._questions: list[MessageRecord] = []
-        """Copies of this pass that are still in a buffer of the transient pool, where a look-up cannot find them."""
+        """Copies of this pass that a look-up cannot find yet."""
         self._put_end = 0
         """Log offset after the last put. With a transient pool, this offset can be beyond the readable log."""
 
@@ -164,10 +164,10 @@ class TransactionalMessageCheckService(Service):
                 if self.is_stopping or clock.monotonic_ns() - begin_ns > _PASS_MS_MAX * 1_000_000:
                     break
         except (StoreError, OSError):
-            self._ask_buffered_questions()
+            self._ask_late_questions()
             self._record_progress(ops)  # otherwise the next process run would ask these producers again
             raise
-        self._ask_buffered_questions()
+        self._ask_late_questions()
         if self._half_offset >= self._own_from:
             with self._decisions.lock:
                 ops.forget_settled(self._is_settled)
@@ -279,21 +279,21 @@ class TransactionalMessageCheckService(Service):
     def _ask_producer(self, record: MessageRecord) -> None:
         """Ask the producer about a record that a look-up can find, because the producer may answer at once.
 
-        Under SYNC_FLUSH the record must also be durable. For a record in a buffer of the pool, the check asks at the
-        end of the pass.
+        Under SYNC_FLUSH only durable records can be found. If the record is still in a buffer of the pool, or its sync
+        takes longer than syncFlushTimeout, the check asks at the end of the pass.
         """
         self._store.flush.wait_durable(_record_end(record), wait=True)
-        if self._is_in_file(record):
+        if self._is_readable(record):
             self._put_question(record)
         else:
             self._questions.append(record)
 
-    def _ask_buffered_questions(self) -> None:
+    def _ask_late_questions(self) -> None:
         clock = self.world.clock
         due_ns = clock.monotonic_ns() + _COMMIT_MS_MAX * 1_000_000
         questions, self._questions = self._questions, []
         for record in questions:
-            while not self._is_in_file(record) and not self.is_stopping and clock.monotonic_ns() < due_ns:
+            while not self._is_readable(record) and not self.is_stopping and clock.monotonic_ns() < due_ns:
                 self.signal.wait(_POLL_MS)
             self._put_question(record)
 
@@ -303,8 +303,8 @@ class TransactionalMessageCheckService(Service):
         while self._store.max_phy_offset < log_offset and clock.monotonic_ns() < due_ns:
             self.signal.wait(_POLL_MS)
 
-    def _is_in_file(self, record: MessageRecord) -> bool:
-        return self._store.commit is None or self._store.max_phy_offset >= _record_end(record)
+    def _is_readable(self, record: MessageRecord) -> bool:
+        return self._store.dispatch.readable_limit() >= _record_end(record)
 
     def _put_question(self, record: MessageRecord) -> None:
         try:

@@ -21,7 +21,7 @@ from ....scenarios.campaigns.failures.shrink import shrink_for_seconds
 from ....scenarios.campaigns.runner import Batch, results_of
 from ....scenarios.campaigns.seeds import SeedResult
 from ....scenarios.campaigns.worker_pool import become_worker
-from ....sim.process import CPU_SECONDS_MAX
+from ....sim.process import STALL_SECONDS
 from ..spark.engine import Engine
 from .request import SECONDS_A_SEED, Block, StartedSweep, SweepRequest
 from .rows import Row, row_of
@@ -70,7 +70,7 @@ def run_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> Blo
 
 def rows_of(batch: Batch) -> Iterator[Row]:
     """Run the seeds in this process, and yield one row per seed."""
-    for result in results_of(batch, cpu_seconds_max=CPU_SECONDS_MAX, in_detail=True):
+    for result in results_of(batch, stall_seconds=STALL_SECONDS, in_detail=True):
         yield row_of(result, batch.mutant)
 
 

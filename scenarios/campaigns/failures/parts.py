@@ -20,7 +20,7 @@ from ....faults.simulation.simulation import STEP_LIMIT, Crash, WorldTrace
 from ....faults.simulation.story import shorten_paths
 from ....sim.errors import LeakError
 from ....sim.machine import Machine
-from ....sim.process import CPU_SECONDS_MAX, CpuLimitReached, cpu_limit
+from ....sim.process import STALL_SECONDS, CpuLimitReached, stall_limit
 from .failure import RunRecord
 from .observer import code_place
 from .replay import replay
@@ -65,7 +65,7 @@ def parts_of(record: RunRecord) -> Iterator[Part]:
 def violates(record: RunRecord, signature: str, trace: WorldTrace | None = None, step_limit: int = STEP_LIMIT) -> bool:
     """Return whether a replay has a violation with this signature, or ends in a harness error, which is no evidence."""
     try:
-        with cpu_limit(CPU_SECONDS_MAX):
+        with stall_limit(STALL_SECONDS):
             outcome = replay(record, trace, step_limit=step_limit).result
     except LeakError:
         raise

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ....faults.simulation.shrink import RecordShrinker
 from ....sim.errors import ReplayDivergedError
-from ....sim.process import CPU_SECONDS_MAX
+from ....sim.process import STALL_SECONDS
 from ....sim.shrink import shrink_decisions, shrink_schedule
 from ...mutants.known import applied_mutant
 from .failure import Failure, RunRecord
@@ -49,11 +49,11 @@ def shrink_failure(
     stop: Callable[[], bool] = lambda: False,
     same: Same = "signature",
     on_try: Callable[[RunRecord, bool], None] = lambda record, accepted: None,
-    cpu_seconds_max: float | None = None,
+    stall_seconds: float | None = None,
 ) -> ShrunkFailure:
     """Shrink a failure further, starting from its smallest run, with its mutant applied.
 
-    stop, on_try and cpu_seconds_max: see `RecordShrinker`. Raises ReplayDivergedError if the failure does not
+    stop, on_try and stall_seconds: see `RecordShrinker`. Raises ReplayDivergedError if the failure does not
     reproduce.
     """
     start = failure.smallest
@@ -71,7 +71,7 @@ def shrink_failure(
             is_same,
             steps=start.steps,
             has_limit=start.violations[0].invariant != "LIVE",  # a violation of LIVE (progress) may need the full limit
-            cpu_seconds_max=cpu_seconds_max,
+            stall_seconds=stall_seconds,
         )
         axes = (shrink_workload, shrink_schedule, shrink_lives, shrinker.shrink_crashes, shrink_decisions)
         search = shrinker.shrink(start.record, axes, tries_max=tries_max, coarsely_first=True, stop=stop, on_try=on_try)
@@ -86,7 +86,7 @@ def shrink_for_seconds(failure: Failure, seconds: float) -> Failure:
     began = perf_counter()
     try:
         return shrink_failure(
-            failure, stop=lambda: perf_counter() - began > seconds, cpu_seconds_max=CPU_SECONDS_MAX
+            failure, stop=lambda: perf_counter() - began > seconds, stall_seconds=STALL_SECONDS
         ).failure
     except ReplayDivergedError:
         return failure

@@ -124,6 +124,19 @@ FREEZES = CLUSTER.replace(
     settings={"ha_send_heartbeat_interval_ms": (500,), "ha_housekeeping_interval_ms": (1_500,)},
 )
 
+HANDOVER = CLUSTER.replace(
+    endings=("stop in traffic",),
+    lives=(1, 2),
+    producers=(2, 3),
+    messages_each=(8, 16),
+    consumers=(0,),
+    index={"slots": (0,)},
+    pauses={"chance": (0.0, 0.5), "ms_max": (1, 30)},
+    delay={"chance": (0.0, 0.5)},
+    cluster={"slaves": (1,), "gathers": (True,)},
+    network={"late_chance": (0.0,)},
+)
+
 SCENARIOS: tuple[Scenario, ...] = (
     # The master's disk is lost at the end of the run. Syncs may fail on all machines.
     Scenario(
@@ -188,6 +201,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         "whenever connections of slaves end, each frame, report and answer is the one that its connection permits, and "
         "each end notices a silence in time",
         RECONNECTS.with_late_optional(0.2, steady=STEADY_TRAFFIC).with_late_optional(0.25, lags=EXACT_LAGS),
+    ),
+    # The master or the slave stops while producers put messages and delayed messages become due, without other faults.
+    Scenario(
+        "planned-handover",
+        "after a master stops under load, its slave has the whole log, so that they can change their roles",
+        HANDOVER,
     ),
     # All machines freeze for longer than the interval of a silence. The master then ends several connections at once.
     Scenario(

@@ -1,5 +1,8 @@
 """Delivery: transactions, delayed messages and committed offsets."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..ranges import Ranges
 from ..scenario import Scenario
 
@@ -14,13 +17,21 @@ _TRANSACTIONS = Ranges(
     endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop", "stop"),
 )
 
+SHORT_TIMEOUTS: Mapping[str, Any] = {
+    "sync_flush": (True,),
+    "sync_ms_max": (10,),
+    "flush": {"sync_timeout_ms": (5,)},
+    "faults": {"slow_sync_chance": (0.0,)},
+}
+"""Syncs that often take longer than syncFlushTimeout, on a disk without faults."""
+
 SCENARIOS: tuple[Scenario, ...] = (
     # Producers end transactions immediately, late or only after a check. Meanwhile the store dies.
     Scenario(
         "transaction-outcome",
         "after any crash, a committed message is delivered, a rolled back one is never visible, and an undecided one "
         "is checked until it is decided or given up",
-        _TRANSACTIONS,
+        _TRANSACTIONS.with_late_optional(0.15, short_timeouts=SHORT_TIMEOUTS),
         stream="transactions-are-decided-once-and-never-lost",
     ),
     # Queue offsets skip numbers at restarts, as in RocketMQ 4.9.8, also in the queues of half and op messages.

@@ -25,6 +25,7 @@ from ....store.services.transaction_check import (
 )
 from ....store.services.transaction_queues import OpQueue, PulledMessage, TransactionDecisions, pull_from
 from ...claims.catalogue import SCENARIOS
+from ...claims.catalogue.delivery import SHORT_TIMEOUTS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
@@ -220,12 +221,22 @@ def _forget_settled(self: TransactionDecisions, is_settled: Callable[[int], bool
 
 
 # A buffered record is readable only after its commit. After fifteen checks the broker abandons the message.
-@bug("question-before-commit", TransactionalMessageCheckService, "_is_in_file", found_by=("TX",))
+@bug("question-before-commit", TransactionalMessageCheckService, "_is_readable", found_by=("TX",))
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)}, transactions={"chance": (1.0,)})
 def is_asked_about_at_once(self: TransactionalMessageCheckService, record: MessageRecord) -> bool:
     """The broker checks a half message that is still in a buffer, and then finds no record for the producer's reply."""
     bit(not is_asked_about_at_once.original(self, record))
     return True
+
+
+# A look-up finds durable records only. After fifteen checks the broker abandons the message.
+@bug("question-before-sync", TransactionalMessageCheckService, "_is_readable", found_by=("TX",))
+@needs(Ranges(**SHORT_TIMEOUTS), transactions={"chance": (1.0,)})
+def is_asked_about_after_timeout(self: TransactionalMessageCheckService, record: MessageRecord) -> bool:
+    """If the sync of a copy takes longer than syncFlushTimeout, the check asks before the producer's reply is valid."""
+    is_in_file = self._store.max_phy_offset >= record.physical_offset + record.size_bytes
+    bit(is_in_file and not is_asked_about_after_timeout.original(self, record))
+    return is_in_file
 
 
 # The mutant treats an empty read of the op queue as a wrong offset, and restarts the reader at this offset.

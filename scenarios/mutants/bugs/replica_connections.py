@@ -9,7 +9,8 @@ from ....store.network import Connection
 from ....store.replication.ha_client import CONNECT_MS, RECONNECT_MS, HAClient
 from ....store.replication.ha_service import HAConnection, HAService
 from ....store.replication.replica_log import ReplicaLog
-from ...claims.catalogue.clusters import CLUSTER, RECONNECTS, STEADY_TRAFFIC
+from ....store.service import do_nothing
+from ...claims.catalogue.clusters import CLUSTER, HANDOVER, RECONNECTS, STEADY_TRAFFIC
 from ..mutant import bit, bug, needs
 
 _NS_PER_MS = 1_000_000
@@ -28,6 +29,23 @@ def wake_first(self: HAService) -> None:
     bit(len(connections) > 1)
     if connections:
         connections[0].wake()
+
+
+@bug("ha-stops-before-delivery", HAService, "shutdown", found_by=("REP",))
+@needs(HANDOVER)
+def close_before_puts_end(self: HAService) -> None:
+    """A master that stops closes its connections before it ends puts, so its slaves lack the last records."""
+    bit(self._store.is_accepting)
+    vars(self._store)["stop_puts"] = do_nothing
+    close_before_puts_end.original(self)
+    del vars(self._store)["stop_puts"]
+
+
+@bug("ha-stops-without-last-frames", HAService, "_await_slaves", found_by=("REP",))
+@needs(HANDOVER)
+def await_no_slave(self: HAService) -> None:
+    """A master that stops closes its connections before its slaves have the end of its log."""
+    bit(any(not each.has_whole_log() for each in self.connections))
 
 
 @bug("ha-sends-one-frame-per-wake", HAConnection, "_send_frames", found_by=("REP",))

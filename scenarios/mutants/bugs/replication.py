@@ -9,7 +9,7 @@ from ....store.log.segment_queue import SegmentQueue
 from ....store.message_store import MessageStore
 from ....store.network import Connection
 from ....store.queues.consume_queue import ConsumeQueue
-from ....store.recovery.recovery import RecoveryReport
+from ....store.recovery.recovery import Recovery, RecoveryReport
 from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAConnection
 from ....store.replication.replica_log import ReplicaLog
@@ -187,6 +187,27 @@ def send_blank_at_end(self: HAConnection) -> bool:
     self._sent.set(end)
     self._send_bytes(encode_frame_header(at, len(data)) + data)
     return True
+
+
+# A crash of the master can lose this blank record. The slave then has the longer log, and stops replication.
+@bug("slave-appends-last-blank", ReplicaLog, "_append_whole_records", found_by=("REP",))
+@needs(CLUSTER, cluster={"transfer_batch_bytes": (64,)})
+def append_with_blank(self: ReplicaLog) -> bool:
+    """A slave appends the blank record that ends a segment before it has the next record."""
+    has_grown = append_with_blank.original(self)
+    if bit(bool(self._blank)):
+        blank, self._blank = self._blank, b""
+        stored_ms = self._commit_log.last_store_timestamp_ms
+        has_grown = self._commit_log.append_replicated(self._log.max_offset, blank, stored_ms)
+    return has_grown
+
+
+@bug("slave-recovers-last-blank", Recovery, "_cut_last_blank", found_by=("REP",))
+@needs(CLUSTER, lives=(2, 3), disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"))
+def keep_last_blank(self: Recovery) -> None:
+    """After a crash that lost all records of its last segment, a slave keeps the blank record before this segment."""
+    end = self._report.end_offset
+    bit(any(segment.end_offset == end for segment in self._log.segments))
 
 
 # RocketMQ 4.x resets dispatchPosition and byteBufferRead in HAClient.closeMaster.

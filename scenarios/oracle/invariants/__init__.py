@@ -68,8 +68,8 @@ INVARIANTS: dict[str, str] = {
     "LOCK": "no two clients hold the lock of a queue at once, and a lock without a holder is granted within its expiry",
     "TX": "a transaction is checked until it is decided or given up, not after its decision, and none is lost",
     "REP": (
-        "a slave's log is a prefix of its master's and has what it acknowledged, a slave that diverged reports it, and "
-        "frames, reports and closes of their connections are in order and in time"
+        "a slave's log is a prefix of its master's, has what it acknowledged, and is whole after its master's stop; a "
+        "slave that diverged reports it; frames, reports and closes of their connections are in order and in time"
     ),
     "IDEMPOTENT": "recovering again changes nothing",
 }

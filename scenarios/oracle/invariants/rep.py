@@ -227,6 +227,24 @@ def check_all_closed(ends: Iterable[MasterEnd]) -> Iterator[Violation]:
             yield _broken(f"{end.who} leaves a connection open", field="connection", expected="closed", found="open")
 
 
+def check_handover(host: str, slave: MessageStore, end: int) -> Iterator[Violation]:
+    """Yield a slave that lacks the end of its master's log after the master has stopped. end: of the master's log."""
+    record_tried("REP")
+    found = slave.log.max_offset
+    if found < end and end % slave.log.segment_bytes:  # a slave does not get the blank record at the log's end
+        summary = f"{host} lacks the end of the log of its master, which has stopped"
+        yield _broken(summary, "commitlog", found, "log end", str(end), str(found))
+
+
+def check_last_blank(host: str, slave: MessageStore) -> Iterator[Violation]:
+    """Yield a slave's log that ends in a blank record, which its master may have lost."""
+    record_tried("REP")
+    end = slave.log.max_offset
+    if end > max(slave.log.min_offset, 0) and not end % slave.log.segment_bytes:
+        summary = f"the log of {host} ends in a blank record"
+        yield _broken(summary, "commitlog", end, "log end", "in a segment", "at the end of a segment")
+
+
 def check_waiting_puts(transfer: GroupTransfer | None) -> Iterator[Violation]:
     """Yield puts that a master still counts as waiting, although all puts have been answered."""
     if transfer is not None:
@@ -271,9 +289,6 @@ def check_slave_settled(
     # Retention at the master removed the data that the slave needs next. The slave's data may end in a blank record
     # that its own recovery did not count.
     is_left_behind, may_be_left_behind = 0 < end < first, 0 < end <= first
-    # A master that recovery left without the blank record at its log's end lacks it until its next put. A slave with
-    # this blank record that connects before then has the longer log.
-    may_be_left_behind |= not end % slave.config.mapped_file_size_commit_log
     fits = common_bytes(own, first, found) == len(found) and not is_left_behind
     if found == own[first:end] and not may_be_left_behind and diverged is not None:
         summary = f"{host} takes its log for another than its master's"

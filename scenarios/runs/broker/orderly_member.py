@@ -117,7 +117,7 @@ class OrderlyMember(GroupMember):
         position: int | None = None
         ledger, found_in = self.run.accounts[queue.broker].ledger, -1
         while True:
-            if ledger.life != found_in:  # the lock may be a new one of a broker that has restarted during a rest
+            if ledger.life != found_in:  # the lock may be a new one of a broker that has restarted meanwhile
                 position, found_in = None, ledger.life
             if not self._holds_lock(queue):
                 position = None
@@ -126,8 +126,6 @@ class OrderlyMember(GroupMember):
             if position is not None and queue in self._resets:
                 position = self._commit(queue, min(position, self._resets.pop(queue)))
             found = self._find_position(queue) if position is None else self._pull_once(queue, position)
-            if rest_ms := self.plan.broker.member_rest_ms:
-                self.world.tasks.sleep(rest_ms)
             if found is None or found == position:
                 self.world.tasks.sleep(_IDLE_MS)
             position = found

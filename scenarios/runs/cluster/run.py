@@ -15,6 +15,7 @@ from typing import cast
 
 from ....faults.crashes.profiles import PROFILES
 from ....faults.disk.disk import Disk
+from ....faults.kinds import FaultKind
 from ....sim.choices import Stream
 from ....sim.errors import MachineDied
 from ....sim.machine import Machine
@@ -23,12 +24,13 @@ from ....store.formats.scan import ScannedRecord
 from ....store.message_store import MessageStore
 from ....store.network import Network
 from ....store.queues.dispatch import Dispatcher, DispatchService
+from ....store.replication.ha_service import HANDOVER_MS_MAX
 from ....store.world import Files, World
 from ...claims.machine import core_of, world_of
 from ...claims.plan import Life, LifeEnding
 from ...oracle import allowances, guarantees
 from ...oracle.disk_space import DiskRoom, WatchedRemovals
-from ...oracle.invariants import quiescence, rep
+from ...oracle.invariants import live, quiescence, rep
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.recovered import RecoveredStore, read_store
 from ..execution import HEAL
@@ -218,10 +220,38 @@ class ClusterRun(NetworkRun):
         if node.is_master:
             self._progress.shutdown()
         node.is_stopping = True
+        heirs = [each for each in self._slaves if self._must_catch_up(each)] if node.is_master else []
         node.service.shutdown()
         if node.is_master:
             self._witness.check_stopped()
-        return node.loaded.shutdown()
+        clean = node.loaded.shutdown()
+        for slave in heirs:
+            if self._is_undisturbed(slave):
+                self._judge.report(rep.check_handover(slave.name, slave.loaded, node.loaded.log.put_offset))
+        return clean
+
+    def _must_catch_up(self, slave: ClusterNode) -> bool:
+        """Return whether a slave that no fault disturbs gets the rest of the log while its master stops."""
+        if not self._is_undisturbed(slave) or slave.ha is None or not slave.client.is_following:
+            return False
+        # A slave notices later that its connection to the last master process has ended.
+        if not any(each.remote_address.startswith(f"{slave.host}:") for each in self._master.service.connections):
+            return False
+        plan, latency_ms = self._plan, self._plan.network.latency_us_max // 1_000 + 1
+        with self._kernel.without_scheduling_points():
+            lag_bytes = self._master.loaded.log.put_offset - slave.loaded.log.max_offset
+        frames, buffers = lag_bytes // plan.cluster.transfer_batch_bytes + 2, lag_bytes // plan.broker.buffer_bytes + 2
+        work_ms = frames * (plan.sync_ms_max + latency_ms) + buffers * 4 * latency_ms + live.start_ms_max(plan)
+        return 2 * work_ms < HANDOVER_MS_MAX
+
+    def _is_undisturbed(self, slave: ClusterNode) -> bool:
+        """Return whether a slave runs, and no fault has delayed it, its master or their network."""
+        if not slave.is_alive or slave.is_stopping:
+            return False
+        if self._links.injected.keys() - {FaultKind.SPLIT_DELIVERY} or not live.is_calm(self._plan):
+            return False
+        disks = slave.life.disk, self._master.life.disk
+        return not any(allowances.has_any_fault(disk) or self._witness.may_delay(disk) for disk in disks)
 
     def _record_end(self, node: ClusterNode, life: Life) -> None:
         disk, profile = node.life.disk, PROFILES[life.profile]

@@ -8,7 +8,7 @@ from typing import Any, cast
 from ....faults.crashes.profiles import CrashProfile
 from ....faults.disk.disk import Disk
 from ....sim.kernel import Kernel
-from ....store.config import FlushDiskType
+from ....store.config import BrokerRole, FlushDiskType
 from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.formats.replication import FRAME_HEADER_BYTES, decode_frame_header, decode_report
 from ....store.log.group_transfer import GroupTransferRequest
@@ -188,6 +188,11 @@ class ReplicationJudge:
     def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:
         self._judge.judge_recovery_alone(store, disk)
         self._judge.report(rep.check_prefix(node.name, store, self.history))
+        report, is_slave = store.last_recovery, node.config.broker_role is BrokerRole.SLAVE
+        if is_slave and report is not None and not report.findings:
+            self._judge.report(rep.check_last_blank(node.name, store))
+        if self._plan.capacity_bytes:
+            self.replicas.record_slave_retention(node.host, store.log.min_offset)
         self._judge.report(rep.check_reported_data_kept(node.name, store, self.replicas.held.get(node.host)))
         self.replicas.record_slave_recovery(node.host, store)
 
@@ -276,6 +281,8 @@ class _SlaveWatch(_Watch):
 
     def before_receive(self) -> None:
         store, _, _ = self._node.running
+        with self._witness.atomic():
+            self._witness.report(rep.check_last_blank(self._node.host, store))
         if self._node.config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
             with self._witness.atomic():
                 log_end = store.log.max_offset

@@ -58,6 +58,22 @@ def test_code_that_differs_without_breaking_a_promise_has_other_events(before: P
     assert "0 of 1 scenario ran the same events" in result.output
 
 
+def test_scenarios_of_one_campaign_are_named(before: Path, tmp_path: Path) -> None:
+    document = json.loads(before.read_text())
+    document["scenarios"][1]["name"] = "gone-scenario"
+    (tmp_path / "other.json").write_text(json.dumps(document))
+    now = tmp_path / "now.json"
+
+    result = tornlog(*RUN, "--seeds", 4, "--against", tmp_path / "other.json", "--json", now)
+
+    assert "1 of 1 scenario ran the same events" in result.output
+    assert "Not compared, only in the earlier campaign: gone-scenario" in result.output
+    assert "Not compared, only in this campaign: clean-shutdown" in result.output
+    _, alone, gone = json.loads(now.read_text())["against"]
+    assert alone == {"name": "clean-shutdown", "change": "only in this campaign", "before": None, "now": 0}
+    assert gone == {"name": "gone-scenario", "change": "only in the earlier campaign", "before": 0, "now": None}
+
+
 def test_other_seeds_are_not_compared(before: Path) -> None:
     assert "4 seeds before, now 3" in tornlog(*RUN, "--seeds", 3, "--against", before).output
 

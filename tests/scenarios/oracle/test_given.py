@@ -5,6 +5,7 @@ import pytest
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.given import ReceivedMessages
 from tornlog.scenarios.oracle.group_delivery import MessagePlace
+from tornlog.scenarios.oracle.invariants.consumers import PullBounds
 from tornlog.scenarios.oracle.known_damage import DamagedBytes
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
@@ -46,6 +47,18 @@ def test_a_received_message_must_equal_its_put_and_match_the_subscription(
 ) -> None:
     reading = ReadRecord(RECORD._replace(**changed), body)  # type: ignore[arg-type]
     assert violations_of_received(ledger_of_one(), reading, wants=wants) == broken
+
+
+@pytest.mark.parametrize(("offset", "broken"), [("2", ""), ("1", "READ next message")])
+def test_a_message_of_a_light_queue_has_the_offset_in_its_property(offset: str, broken: str) -> None:
+    ledger, found = ledger_of_one(), list[Violation]()
+    given = ReceivedMessages(ledger, found.extend, lambda: 0, lambda _: True, "*", True)
+    properties = f"KEYS\1m0\2INNER_MULTI_DISPATCH\1%LMQ%L0\2INNER_MULTI_QUEUE_OFFSET\1{offset}".encode()
+    reading = ReadRecord(RECORD._replace(properties=properties), b"body")
+
+    given.judge_answer(("%LMQ%L0", 0), 2, [(None, reading)], PullBounds(0, 3, 3), 0)
+
+    assert ", ".join(f"{one.invariant} {one.field}" for one in found if one.field == "next message") == broken
 
 
 def test_fields_of_a_record_that_the_harness_damaged_are_not_compared() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.fixtures import QUIET_SCENARIO, execute
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.sim.process import cpu_limit
+from tornlog.sim.process import stall_limit
 from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.consume_queue import ConsumeQueue
 
@@ -21,8 +21,8 @@ def test_an_endless_loop_is_found_and_does_not_affect_the_next_seed(monkeypatch:
     clean = run_seed(QUIET_SCENARIO, 1)
     with monkeypatch.context() as patched:
         patched.setattr(ConsumeQueue, "append_entries", loop_forever)
-        looped = [run_seed(QUIET_SCENARIO, 1, cpu_seconds_max=0.3) for _ in range(2)]
-    again = run_seed(QUIET_SCENARIO, 1, cpu_seconds_max=20.0)
+        looped = [run_seed(QUIET_SCENARIO, 1, stall_seconds=0.2) for _ in range(2)]
+    again = run_seed(QUIET_SCENARIO, 1, stall_seconds=20.0)
 
     assert [result.outcome for result in looped] == ["violated", "violated"]
     assert looped[0].failure is not None
@@ -32,16 +32,32 @@ def test_an_endless_loop_is_found_and_does_not_affect_the_next_seed(monkeypatch:
     assert again.digest == clean.digest
 
 
+def test_a_loop_with_steps_ends_at_the_same_step_however_slow_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wake_forever(queue: ConsumeQueue, *_: object) -> None:
+        while True:
+            queue.queue.flushed_where.get()
+
+    monkeypatch.setattr(ConsumeQueue, "append_entries", wake_forever)
+    monkeypatch.setattr("tornlog.faults.simulation.simulation.STEP_LIMIT", 60_000)
+    looped = [run_seed(QUIET_SCENARIO, 1, stall_seconds=seconds) for seconds in (0.15, 20.0)]
+
+    assert [result.outcome for result in looped] == ["violated", "violated"], looped[0].error
+    assert looped[0].digest == looped[1].digest
+    assert looped[0].failure is not None
+    assert "LIVE" in str(looped[0].failure.to_json())
+    assert "the step limit is reached" in str(looped[0].failure.to_json())
+
+
 def test_a_loop_outside_of_any_task_is_an_error_of_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tornlog.scenarios.campaigns.seeds.draw_plan_of_seed", loop_forever)
-    result = run_seed(QUIET_SCENARIO, 1, cpu_seconds_max=0.05)
+    result = run_seed(QUIET_SCENARIO, 1, stall_seconds=0.05)
     assert result.outcome == "harness-error"
     assert "CpuLimitReached" in result.error
 
 
 def test_the_violation_names_the_endless_loop(crash_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessageStore, "load", loop_forever)
-    with cpu_limit(0.2):
+    with stall_limit(0.2):
         (violation,) = execute(replace(crash_plan)).violations
     assert (violation.invariant, violation.field) == ("LIVE", "progress")
     assert violation.summary == "no end in sight: a task loops without a world call"

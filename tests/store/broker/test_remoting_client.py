@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tornlog.store.broker import remoting_client
 from tornlog.store.broker.acl.rules import make_signer
 from tornlog.store.broker.limits import PoolLimits
 from tornlog.store.broker.remoting_client import RemotingClient
@@ -86,6 +87,24 @@ def test_only_a_response_to_no_open_request_is_unmatched(served: Any, connect: C
     served.until(lambda: bool(unmatched))
 
     assert [response.body for response in unmatched] == [b"again"]
+
+
+def test_only_the_newest_requests_without_a_response_are_remembered(
+    served: Any, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remoting_client, "GIVEN_UP_MAX", 2)
+    unmatched: list[RemotingCommand] = []
+    client = connect(served.address, on_unmatched=unmatched.append)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            client.invoke(RemotingCommand(served.LATER, 0), 20)
+    served.until(lambda: len(served.held) == 3)
+
+    for number, (request, channel) in enumerate(served.held):
+        channel.send(response_to(request, ResponseCode.SUCCESS, body=b"%d" % number))
+    assert client.invoke(RemotingCommand(served.ECHO, 0), 5_000).is_response
+
+    assert [response.body for response in unmatched] == [b"0"]
 
 
 def test_a_broken_connection_ends_every_wait_and_the_next_request_reconnects(served: Any, connect: Connect) -> None:

@@ -128,7 +128,7 @@ def test_an_empty_slave_gets_the_last_segment_even_if_it_ends_in_a_blank_record(
     slave = node("slave", BrokerRole.SLAVE, again)
     (file,) = [each for each in again.store.log.segments if each.end_offset == last]
 
-    eventually(lambda: slave.store.log.max_offset == file.base_offset + file.blank_from, slave.client_state)
+    eventually(lambda: file.base_offset < slave.store.log.max_offset < last, slave.client_state)
     assert slave.store.min_phy_offset == file.base_offset > 0
     put(again.store, 30)
     wait_until_caught_up(slave, again)
@@ -182,6 +182,25 @@ def test_a_blank_record_is_sent_only_with_the_next_record(
     slave.ha.update_master_address(back.ha.address)
     wait_until_caught_up(slave, back)
     assert log_bytes(slave.store) == log_bytes(back.store)
+
+
+def test_a_slave_that_lost_all_records_of_its_last_segment_drops_the_blank_record_before_it(
+    node: Start, master: Node
+) -> None:
+    slave = started_slave(node, master)
+    put(master.store, 0, 2000)
+    put(master.store, 1, 2000)
+    wait_until_caught_up(slave, master)
+    end = slave.store.log.segments[0].blank_from
+    assert slave.stop()
+    (Path(slave.config.commit_log_directory) / f"{SEGMENT_BYTES:020}").write_bytes(bytes(SEGMENT_BYTES))
+
+    again = node("slave", BrokerRole.SLAVE, master)
+    assert 0 < end < SEGMENT_BYTES
+    assert again.store.last_recovery is not None
+    assert again.store.last_recovery.end_offset == end
+    wait_until_caught_up(again, master)
+    assert log_bytes(again.store) == log_bytes(master.store)
 
 
 def test_the_batch_size_may_split_records_anywhere(node: Start) -> None:
@@ -332,6 +351,37 @@ def test_a_stop_waits_for_the_tasks_of_an_ending_connection(node: Start, monkeyp
     master.ha.shutdown()
 
     assert [task.join(0) for task in connection._tasks] == [True, True]
+
+
+def test_a_slave_has_the_whole_log_after_a_stop_under_load(node: Start, master: Node) -> None:
+    slave, is_loaded = started_slave(node, master), threading.Event()
+
+    def put_until_refused() -> None:
+        number = 0
+        while put(master.store, number).is_stored:
+            number += 1
+            if number == 50:
+                is_loaded.set()
+
+    producer = threading.Thread(target=put_until_refused)
+    producer.start()
+    assert is_loaded.wait(60)
+    assert master.stop()
+    producer.join(60)
+
+    assert slave.store.log.max_offset == master.store.log.put_offset
+
+
+def test_a_stop_does_not_wait_for_a_slave_that_reports_nothing(
+    node: Start, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tornlog.store.replication.ha_service.HANDOVER_MS_MAX", 50)
+    master = node("master", BrokerRole.ASYNC_MASTER)
+    put(master.store, 0)
+    connect(master).send(bytes(8), 30_000)
+    eventually(lambda: any(each.reported_offset == 0 for each in master.ha.connections), "a report")
+
+    assert master.stop()
 
 
 class OldConnection:

@@ -88,6 +88,25 @@ def test_only_complete_records_are_appended(master: MessageStore, slave: Message
     assert slave.log.max_offset > first_bytes
 
 
+def test_a_blank_record_is_appended_only_with_the_next_record(
+    master: MessageStore, slave: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, log = log_bytes(master), ReplicaLog(slave.commit_log)
+    closed, end = master.log.segments[0].blank_from, SEGMENT_BYTES
+    following = end + int.from_bytes(data[end : end + 4], "big")
+    log.start_stream(EVERYTHING)
+    transfer_bytes(log, data, 0, following - 1, 100)
+    assert slave.log.max_offset == closed < end
+
+    with monkeypatch.context() as full:
+        forbid_new_segments(slave, full)
+        with pytest.raises(OSError, match="no segment"):
+            transfer_bytes(log, data, following - 1, following)
+    assert slave.log.max_offset == closed, "not even the blank record"
+    transfer_bytes(log, data, log.start_stream(EVERYTHING), len(data), 100)
+    assert log_bytes(slave) == data
+
+
 def test_a_partial_record_is_dropped_and_requested_again(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     second = int.from_bytes(data[:4], "big")

@@ -290,6 +290,31 @@ def test_a_slave_may_lack_the_blank_record_at_the_end_of_its_masters_log(stores:
     assert behind == [[], [], [end, end]]
 
 
+def test_a_slave_with_a_full_disk_may_remove_the_start_of_what_it_reported() -> None:
+    replicas = Replicas({"s": ReportedRange(0, b"abcdef")})
+    replicas.record_slave_retention("s", 4)
+
+    assert replicas.held["s"] == ReportedRange(4, b"ef")
+    assert replicas.has_been_reported(0, b"abcdef")
+
+
+def test_a_slave_must_not_have_the_blank_record_at_the_end_of_its_log(stores: Stores) -> None:
+    end = len(stores.data)
+    whole = stores.data + encode_blank(4096 - end) + bytes(4096 - end - 8)
+
+    assert not list(rep.check_last_blank("s", stores.slave(stores.data)))
+    assert [violation.offset for violation in rep.check_last_blank("s", stores.slave(whole))] == [4096]
+
+
+def test_a_slave_must_have_the_whole_log_of_a_master_that_stopped(stores: Stores) -> None:
+    slave, end = stores.slave(stores.data), len(stores.data)
+
+    assert not list(rep.check_handover("s", slave, end))
+    assert not list(rep.check_handover("s", slave, 4096)), "only the blank record can be missing"
+    (violation,) = rep.check_handover("s", slave, end + 1)
+    assert (violation.expected, violation.found) == (str(end + 1), str(end))
+
+
 def test_a_sync_flush_slave_must_begin_its_stream_within_its_durable_data(stores: Stores) -> None:
     slave = stores.slave(stores.data)
     behind = slave.log.max_offset + 1

@@ -219,7 +219,7 @@ def test_a_slave_that_accepts_puts_is_a_violation(monkeypatch: pytest.MonkeyPatc
 
     def open_to_all(self: MessageStore) -> None:
         start(self)
-        self.commit_log.append_replicated = lambda *_: True  # type: ignore[method-assign]
+        self.commit_log.append_replicated = lambda *_, **__: True  # type: ignore[method-assign]
 
     monkeypatch.setattr(MessageStore, "start", open_to_all)
 
