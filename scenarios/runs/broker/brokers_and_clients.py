@@ -141,7 +141,7 @@ class BrokersAndClients(NetworkRun):
             machine.on_death = partial(self._hand_over_queues, consumer)
             self._consumers.append(consumer)
         for number in range(plan.broker.tailing_consumers):
-            name = tailing_group(number)
+            name = tailing_group(plan, number)
             queue = self._choices.stream(name).choice(queues, "queue")
             machine = self._make_client_machine(name, TAILING_NET + number)
             TailingConsumer(plan, machine, self._make_routes, self._accounts[queue.broker], queue, name, report)

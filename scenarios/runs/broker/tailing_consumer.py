@@ -1,7 +1,8 @@
-"""Tailing consumer: follows one queue from its end, in a group of its own, without commits.
+"""Tailing consumer: follows one queue from its end, in a group of its own.
 
-The pulls of a tailing consumer wait for the same messages as other pulls. Each pull must be answered when the message
-arrives.
+If light queues are enabled, its group is the group of a light queue, and each pull commits its offset. Otherwise the
+group has no offsets. The pulls of a tailing consumer wait for the same messages as other pulls. Each pull must be
+answered when the message arrives.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,6 +13,7 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
+from ...oracle.light_places import LIGHT_PREFIX
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .answers import PULLED, TimedPull, check_pull
@@ -27,8 +29,8 @@ _NOT_HELD_MS = 1_000
 _HELD_NS_MIN = 100_000_000
 
 
-def tailing_group(number: int) -> str:
-    return f"tailing-{number}"
+def tailing_group(plan: Plan, number: int) -> str:
+    return f"{LIGHT_PREFIX if plan.light_queues.chance else ''}tailing-{number}"
 
 
 class TailingConsumer:
@@ -45,6 +47,7 @@ class TailingConsumer:
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
         self._most = plan.broker.pull_messages_max
+        self._commits = plan.light_queues.chance > 0
         self._topics = [topic_of_users(number) for number in range(plan.topics)]
         self._make_routes = routes
         self._account = account
@@ -83,7 +86,13 @@ class TailingConsumer:
         account, queue, asked_in = self._account, self._queue.queue, self._account.ledger.life
         before, began_ns = account.pulls.known_bounds(queue), self._world.clock.monotonic_ns()
         command = pull_command(
-            *queue, position, account.subscription, most=self._most, suspend_ms=_SUSPEND_MS, group=self._group
+            *queue,
+            position,
+            account.subscription,
+            most=self._most,
+            suspend_ms=_SUSPEND_MS,
+            commit=self._commits,
+            group=self._group,
         )
         response, sent_ns = self._send_request(asked, command, _SUSPEND_MS + PATIENCE_MS)
         if response is None:
