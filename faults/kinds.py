@@ -538,6 +538,13 @@ class FaultKind(StrEnum):
         "empty segments are added to the image of a stopped store; the next start removes them",
         "Pillai et al., All File Systems Are Not Created Equal, OSDI 2014 (order of directory operations)",
     )._replace(by_scenarios=True)
+    SEGMENT_MADE_TWICE = _rest(
+        "segment made twice",
+        "a segment of the log had a second file without data, in another directory, at a restart",
+        "a crash interrupts the creation of a file, and a later process creates the file in another directory",
+        "a file of zeros is added to the image of a stopped store; the next start removes it",
+        "Pillai et al., All File Systems Are Not Created Equal, OSDI 2014 (order of directory operations)",
+    )._replace(by_scenarios=True)
     LOST_SECTOR = _rest(
         "lost sector",
         "a sector at the end of the log was zeroed while the store was off",

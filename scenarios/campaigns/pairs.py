@@ -142,7 +142,7 @@ LIMITS: tuple[Limit, ...] = (
     Limit(
         (
             *("old blocks", "odd size", "stray file", "damaged checkpoint", "lost sector"),
-            "segment made ahead",
+            *("segment made ahead", "segment made twice"),
             *("flipped number", "zeroed sector", "second start"),
         ),
         (_ALONE,),

@@ -24,6 +24,7 @@ _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
     FaultKind.STRAY_FILE: (LifeEnding.STOP_AND_STRAYS,),
     FaultKind.DAMAGED_CHECKPOINT: (LifeEnding.STOP_AND_STRAYS,),
     FaultKind.SEGMENT_MADE_AHEAD: (LifeEnding.STOP_AND_STRAYS,),
+    FaultKind.SEGMENT_MADE_TWICE: (LifeEnding.STOP_AND_STRAYS,),
     FaultKind.LOST_SECTOR: (LifeEnding.STOP_AND_DAMAGE,),
     FaultKind.DAMAGED_RECORD: (LifeEnding.STOP_AND_DAMAGED_RECORD,),
     FaultKind.FLIPPED_NUMBER: (LifeEnding.STOP_AND_FLIPPED_NUMBER,),
@@ -42,6 +43,8 @@ def possible_faults(ranges: Ranges) -> frozenset[str]:
     possible = set()
     for kind in FaultKind:
         row, paths = kind.row, paths_of(kind)
+        if kind is FaultKind.SEGMENT_MADE_TWICE and max(_options_at(ranges, "directories.log_directories")) == 1:
+            continue
         if (
             any(ending in endings for ending in _ENDINGS.get(kind, ()))
             or any(any(_options_at(ranges, path, of_disks)) for path in paths)

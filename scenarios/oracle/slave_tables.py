@@ -17,12 +17,11 @@ from .invariants.side_files import check_version
 from .ledger import Versions
 
 Place = tuple[str, int]
-"""Topic and group as in consumerOffset.json, and queue id."""
+"""Topic and group as in consumerOffset.json, and queue id. The groups of light queues have queue id 0."""
 Version = tuple[int, int]
 """Timestamp and counter of a table."""
-_FILES = "topics", "subscriptionGroup", "consumerOffset", "delayOffset"
 _TABLES = {"topics": "topicConfigTable", "groups": "subscriptionGroupTable"}
-_OFFSETS = "offsetTable"
+_OFFSETS, _LIGHT_OFFSETS = "offsetTable", "lmqOffsetTable"
 
 
 class VersionedEntries(NamedTuple):
@@ -55,8 +54,9 @@ class CopyWindow(NamedTuple):
 class SlaveFiles:
     """The files of one slave over all its starts."""
 
-    def __init__(self, directory: str) -> None:
-        topics, groups, offsets, delays = (Versions(f"{directory}/{name}.json") for name in _FILES)
+    def __init__(self, directory: str, *, light_queues: bool = False) -> None:
+        names = "topics", "subscriptionGroup", "lmqConsumerOffset" if light_queues else "consumerOffset", "delayOffset"
+        topics, groups, offsets, delays = (Versions(f"{directory}/{name}.json") for name in names)
         self.topics, self.groups, self.offsets, self.delays = topics, groups, offsets, delays
         self.all = topics, groups, offsets, delays
 
@@ -78,6 +78,7 @@ class SlaveFiles:
         if not self.offsets.begun:
             tables = _durable_members(self.offsets, _OFFSETS)
             durable = {(key, int(at)): offset for key, table in tables.items() for at, offset in table.items()}
+            durable |= {(key, 0): offset for key, offset in _durable_members(self.offsets, _LIGHT_OFFSETS).items()}
             yield from _check_offsets(f"the file of {who}", durable, window)
         if not self.delays.begun:
             levels = {int(level): offset for level, offset in _durable_members(self.delays, _OFFSETS).items()}
@@ -87,7 +88,7 @@ class SlaveFiles:
 def _durable_members(versions: Versions, table: str) -> Mapping[str, Any]:
     if versions.durable is None:
         return {}
-    members: Mapping[str, Any] = decode_side_json(versions.durable, file=versions.path)[table]
+    members: Mapping[str, Any] = decode_side_json(versions.durable, file=versions.path).get(table, {})
     return members
 
 

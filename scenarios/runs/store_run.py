@@ -15,6 +15,7 @@ from typing import cast
 
 from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.disk import Disk
+from ...faults.plan import FaultPlan
 from ...sim.errors import MachineDied
 from ...sim.machine import Machine
 from ...store.formats.half_message import HALF_TOPIC, OP_TOPIC, QUEUE_ID
@@ -56,7 +57,7 @@ class Run(Execution):
         )
         faults = plan.faults
         if plan.heals:  # a liveness run must reach its traffic
-            faults = replace(plan.faults, failed_creation_chance=0.0)
+            faults = replace(plan.faults, failed_creation_chance=0.0, failed_directory_sync_chance=0.0)
         self.lasting = self.simulation.lifecycle(
             faults=faults, timing=sync_timing_of(plan), rot=self._offline_faults.decay
         )
@@ -130,8 +131,11 @@ class Run(Execution):
                 has_room = not self._plan.capacity_bytes
                 self._settling.stop(store, disk, machine, clean=clean, has_room=has_room)
                 return
-            creations = 0.0 if life is HEAL else self._plan.faults.failed_creation_chance
-            with disk.with_faults(failed_creation_chance=creations):
+            faults = FaultPlan() if life is HEAL else self._plan.faults
+            with disk.with_faults(
+                failed_creation_chance=faults.failed_creation_chance,
+                failed_directory_sync_chance=faults.failed_directory_sync_chance,
+            ):
                 traffic.run(life.messages_each)
             if self._plan.heals and self._plan.errors_stop:
                 disk.heal()

@@ -107,15 +107,28 @@ def add_segments_made_ahead(image: Image, store: MessageStore, stream: Stream) -
 
     RocketMQ makes segments ahead and does not sync their directory, so a power cut can lose any of them.
     """
-    newest = store.log.segments[-1]
-    directory, size_bytes = directory_of(newest.file.path), newest.size_bytes
+    newest, directories = store.log.segments[-1], sorted(store.config.writable_commit_log_directories)
+    size_bytes = newest.size_bytes
     next_path, last_path = (
-        f"{directory}/{segment_name(base)}" for base in (newest.end_offset, newest.end_offset + size_bytes)
+        f"{directories[base // size_bytes % len(directories)]}/{segment_name(base)}"
+        for base in (newest.end_offset, newest.end_offset + size_bytes)
     )
     unfinished_bytes = stream.choice((None, 0, size_bytes // 2), "bytes of an unfinished segment")
     if unfinished_bytes is not None:
         image = image_with_file(image, next_path, bytes(unfinished_bytes))
     return image_with_file(image, last_path, bytes(size_bytes))
+
+
+def add_segment_made_twice(image: Image, store: MessageStore, stream: Stream) -> Image:
+    """Add a second file of a segment, without data, in another directory of the log.
+
+    A crash can leave an unfinished file, and a later process that does not see it creates the segment elsewhere.
+    """
+    segment = stream.choice(store.log.segments, "segment made twice")
+    directory, name = segment.file.path.rsplit("/", 1)
+    others = [path for path in store.config.writable_commit_log_directories if path != directory]
+    size_bytes = stream.choice((0, segment.size_bytes // 2, segment.size_bytes), "bytes of an empty segment")
+    return image_with_file(image, f"{stream.choice(others, 'other directory')}/{name}", bytes(size_bytes))
 
 
 def files_of_queues(image: Image, store: MessageStore) -> list[str]:

@@ -132,6 +132,10 @@ class OfflineFaults:
         if store.log.segments and stream.chance(0.5, "segments made ahead"):
             image = damage.add_segments_made_ahead(image, store, stream)
             self.injected["segment made ahead"] += 1
+        several = len(self.config.writable_commit_log_directories) > 1
+        if several and store.log.segments and stream.chance(0.5, "a segment made twice"):
+            image = damage.add_segment_made_twice(image, store, stream)
+            self.injected["segment made twice"] += 1
         return image
 
     def _raise_queue_file_size(self, image: Image, store: MessageStore) -> None:

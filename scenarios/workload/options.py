@@ -183,7 +183,9 @@ def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
     if not stream.chance(plan.light_queues.chance, "light"):
         return ()
     count = stream.randint(1, _LIGHT_QUEUES_MAX, "light queues")
-    return tuple(stream.choice(LIGHT_NAMES, "light queue") for _ in range(count))
+    # Clients of a broker expect only messages of their topic in its queues.
+    names = [name for name in LIGHT_NAMES if name.startswith(LIGHT_PREFIX) or not plan.broker.serves]
+    return tuple(stream.choice(names, "light queue") for _ in range(count))
 
 
 def longest_record_bytes(put: PutEntry) -> int:

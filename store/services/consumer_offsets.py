@@ -91,10 +91,11 @@ class ConsumerOffsetManager(Service):
 
     @property
     def unlocked_offsets(self) -> dict[tuple[str, int], int]:
-        """Return the offsets by `<topic>@<group>` and queue id, without light queues."""
+        """Return the offsets by `<topic>@<group>` and queue id. The groups of light queues have queue id 0."""
         # Without the lock, because a simulation reads the offsets while no other task runs. A wait for the lock would
         # be a step of the run, and the task that holds the lock may belong to a machine that has died.
-        return {(key, each): offset for key, offsets in self._offsets.items() for each, offset in offsets.items()}
+        light = {(key, 0): offset for key, offset in self._light_offsets.items()}
+        return light | {(key, at): offset for key, offsets in self._offsets.items() for at, offset in offsets.items()}
 
     def remove_group(self, group: str) -> None:
         ending = f"{_SEPARATOR}{group}"

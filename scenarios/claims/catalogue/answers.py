@@ -1,7 +1,19 @@
 """Answers: claims that the store's answers stay true after stops, faults and delays."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..scenario import Scenario
 from .disturbances import LATE_SEGMENTS
+
+_LATE_COMMITS: Mapping[str, Any] = {
+    "sync_flush": (False,),
+    "memory": {"transient_pool": (True,)},
+    "commit_log_bytes": (1024,),
+    "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+    "disturbances": {"paused_task_chance": (1.0,)},
+}
+"""Both buffers of the pool have uncommitted data when the store stops."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario.define(
@@ -45,7 +57,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         faults={"short_write_chance": (0.0, 0.3)},
         endings=("stop in traffic",),
         lives=(1, 2),
-    ).with_late_optional(0.25, late_segments=LATE_SEGMENTS),
+    )
+    .with_late_optional(0.25, late_segments=LATE_SEGMENTS)
+    .with_late_optional(0.35, late_commits=_LATE_COMMITS),
     # Puts go to a buffer of the process. Writes fail or are short, and the process is killed or the power fails.
     Scenario.define(
         "write-buffer-kill",

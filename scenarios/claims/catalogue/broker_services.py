@@ -233,6 +233,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_late_optional(
             0.5,
             permissions={"broker": {"route_operators": (1,)}},
+            topics={"broker": {"operators": (1,)}},
             settings={
                 "broker": {"settings_operators": (1,)},
                 "disturbances": {"paused_task_chance": (0.0,), "paused_machine_chance": (0.0,)},

@@ -281,7 +281,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(0.5, lookups={"index": {"slots": (5, 40), "keys_chance": (0.5, 1.0), "seekers": (1,)}})
-        .with_late_optional(0.5, reused_disks={"broker": {"slave_disk_reuse_chance": (1.0,)}}),
+        .with_late_optional(0.5, reused_disks={"broker": {"slave_disk_reuse_chance": (1.0,)}})
+        .with_late_optional(
+            0.25, light_groups={"light_queues": {"chance": (0.3,)}, "broker": {"tailing_consumers": (1, 2)}}
+        ),
         stream="slaves-give-what-their-master-has",
     ),
     # A topic has queues at two masters. While one master is off, producers use the other, and clients fetch new routes.

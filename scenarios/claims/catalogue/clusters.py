@@ -167,7 +167,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             lives=(2, 3),
             disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
             cluster={"slaves": (1,), "sync_master": (True, True, False)},
-        ),
+        ).with_late_optional(0.25, second_slave={"heals": (True,), "cluster": {"slaves": (2,), "gathers": (True,)}}),
         stream="a-longer-replica-is-never-believed",
     ),
     # The network has partitions, one-way links and broken or silent connections. Meanwhile machines crash.

@@ -1,7 +1,18 @@
 """Directory: expiry, files changed by other programs, and second starts."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..scenario import Scenario
 from .disturbances import FAILED_SPACE_QUERIES, LATE_SEGMENTS
+
+_FAILED_NAME_SYNCS: Mapping[str, Any] = {
+    "heals": (True,),
+    "faults": {"failed_directory_sync_chance": (0.7,)},
+    "commit_log_bytes": (1024,),
+    "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+}
+"""During traffic, the sync of the directory of a new segment often fails."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Old segments are deleted repeatedly. Meanwhile the machine dies.
@@ -87,8 +98,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.3)},
         consumers=(0, 1),
     ),
-    # While the store is off, foreign files and empty segments appear, a queue file is truncated or the checkpoint is
-    # damaged.
+    # While the store is off, foreign files and empty segments appear, also in a second log directory. A queue file is
+    # truncated or the checkpoint is damaged.
     Scenario.define(
         "foreign-and-damaged-files",
         "after foreign files appear or derived files are damaged, the store opens with all messages and does not "
@@ -101,7 +112,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.3)},
         messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
         messages_each=(8, 16),
-    ),
+    ).with_late_optional(0.4, log_directories={"directories": {"log_directories": (2, 3)}}),
     # Queues are truncated while the store is off. A load rebuilds them and crashes. The power fails after the next
     # load.
     Scenario.define(
@@ -130,7 +141,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consuming={"commits_offsets": (False, True)},
         endings=("crash at rest", "crash at rest", "crash at rest", "crash in traffic", "stop"),
         lives=(2, 3),
-    ),
+    ).with_late_optional(0.4, failed_name_syncs=_FAILED_NAME_SYNCS),
     # The log has several directories. Between two starts, the first becomes read-only.
     Scenario.define(
         "log-directory-read-only",

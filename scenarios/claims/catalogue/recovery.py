@@ -1,6 +1,22 @@
 """Recovery: claims about the records that recovery keeps and truncates."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from ..ranges import Ranges
 from ..scenario import Scenario
+
+_KILLS: Mapping[str, Any] = {
+    "disk": ("process-kill",),
+    "endings": ("crash at rest",),
+    "sync_flush": (False,),
+    "settings": {"flush_interval_commit_log_ms": (30,)},
+    "commit_log_bytes": (1024,),
+    "messages": {"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
+    "pauses": {"chance": (0.5,), "ms_max": (300,)},
+    "faults": {"failed_write_back_chance": (0.3,)},
+}
+"""The next process finds data of several segments that is only in the page cache, in pages that count as written."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Crashes repeatedly. All records have one size, so a new record may end exactly where a truncated one began.
@@ -88,18 +104,20 @@ SCENARIOS: tuple[Scenario, ...] = (
         disk=(*("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"), *("process-kill", "nothing-lost")),
     ),
     # The kernel fails to write back data of a dead process, and reports the error once, to the next process that syncs.
-    Scenario.define(
+    Scenario(
         "failed-writeback-before-start",
         "after the kernel fails to write back data, the next start does not consider this data durable",
+        Ranges(
+            sync_flush=(True, False),
+            disk=("strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
+            faults={"failed_write_back_chance": (0.1, 0.3)},
+            recover_whole_log=(True, False),
+            directories={"log_directories": (1, 1, 2, 3)},
+            endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load"),
+            consumers=(0, 1),
+            lives=(3, 4),
+        ).with_optional(0.4, kills=_KILLS),
         stream="recovery-vouches-for-nothing-unwritten",
-        sync_flush=(True, False),
-        disk=("strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
-        faults={"failed_write_back_chance": (0.1, 0.3)},
-        recover_whole_log=(True, False),
-        directories={"log_directories": (1, 1, 2, 3)},
-        endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load"),
-        consumers=(0, 1),
-        lives=(3, 4),
     ),
     # Recovery crashes repeatedly while it removes truncated segments.
     Scenario.define(

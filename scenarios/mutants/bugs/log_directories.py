@@ -123,3 +123,13 @@ def path_in_writable(self: SegmentDirectories, base_offset: int, segment_bytes: 
         return found
     number = base_offset // segment_bytes % len(self.writable)
     return f"{self.writable[number]}/{segment_name(base_offset)}"
+
+
+# apache/rocketmq issue 8859.
+@bug("first-directory-wins-a-name", SegmentQueue, "_keep_file_with_data", found_by=("DUR", "PREFIX", "START"))
+@needs(SCENARIOS["foreign-and-damaged-files"].ranges, directories={"log_directories": (2,)}, lives=(2, 3))
+def keep_first_file(self: SegmentQueue, first: str, second: str) -> str:
+    """Of two segments with one name, a load keeps the one in the first log directory, even if it is empty."""
+    bit(not self._is_file_all_zero(second))
+    self._remove(second)
+    return first

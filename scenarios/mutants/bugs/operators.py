@@ -15,6 +15,7 @@ from ....store.broker.sending import SendChecks, SendRequest
 from ....store.broker.topics import SubscriptionGroupConfig, TopicConfig
 from ....store.broker.versioned_table import DataVersion, Entry, VersionedTable
 from ....store.formats.remoting.command import RemotingCommand
+from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
@@ -127,3 +128,15 @@ def find_topic_only(self: SendChecks, send: SendRequest) -> TopicConfig:
     topic = self._parts.topics.get(send.topic)
     bit(topic is not None and send.queue_id >= topic.queue_nums)
     return find_topic_only.original(self, send._replace(queue_id=0))
+
+
+# RocketMQ's ConsumerOffsetManager.removeOffset tests whether the key contains the name.
+@bug("deleted-group-takes-namesakes", ConsumerOffsetManager, "remove_group", found_by=("META", "REDEL", "LIVE"))
+@needs(_OPERATED)
+def remove_containing(self: ConsumerOffsetManager, group: str) -> None:
+    """The removal of a group's offsets also removes those of groups whose names contain its name."""
+    with self._lock:
+        for table in (self._offsets, self._light_offsets):
+            for key in [key for key in table if group in key]:
+                bit(not key.endswith(f"@{group}"))
+                del table[key]

@@ -13,6 +13,7 @@ from ....store.recovery.recovery import Recovery, RecoveryReport
 from ....store.replication.ha_client import HAClient
 from ....store.replication.ha_service import HAConnection
 from ....store.replication.replica_log import ReplicaLog
+from ...claims.catalogue import SCENARIOS
 from ...claims.catalogue.clusters import CLUSTER, RECONNECTS, TROUBLED
 from ..mutant import bit, bug, needs
 
@@ -220,3 +221,14 @@ def start_with_rest(self: ReplicaLog, kept_offset: int) -> int:
     if bit(len(pending) > padding):
         self._pending, self._padding = pending, padding
     return requested
+
+
+# apache/rocketmq issue 3388.
+@bug("divergence-outlives-its-master", HAClient, "update_master_address", found_by=("REP", "QUIET"))
+@needs(SCENARIOS["replica-ahead-of-master"].ranges, heals=(True,), cluster={"slaves": (2,), "gathers": (True,)})
+def update_address_only(self: HAClient, address: str) -> None:
+    """A slave that stopped because of a different log does not follow the next master either."""
+    diverged = self.diverged
+    update_address_only.original(self, address)
+    if bit(diverged is not None and self.diverged is None):
+        self.diverged = diverged

@@ -235,3 +235,14 @@ def pull_from_empty_queue(
     if response is None or not bit(is_empty and offset > 0 and "nextBeginOffset" in response.ext_fields):
         return response
     return replace(response, ext_fields={**response.ext_fields, "nextBeginOffset": "0"})
+
+
+# apache/rocketmq issue 8509.
+@bug("slave-copies-no-light-offsets", ConsumerOffsetManager, "replace", found_by=("REP", "REDEL", "QUIET"))
+@needs(_READS, light_queues={"chance": (0.3,)}, broker={"tailing_consumers": (1, 2)})
+def replace_usual_offsets(self: ConsumerOffsetManager, raw: bytes, sender: str) -> None:
+    """A slave does not copy the offsets of light queues from its master."""
+    offsets, light_offsets = decoded_consumer_offsets(raw, sender)
+    with self._lock:
+        bit(light_offsets != self._light_offsets)
+        self._offsets = offsets

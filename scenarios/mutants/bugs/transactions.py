@@ -4,20 +4,26 @@ from dataclasses import replace
 
 from ....store.errors import StoreError
 from ....store.formats import half_message
-from ....store.formats.half_message import EndTransaction, HalfMessage, committed_message_of
+from ....store.formats.half_message import OP_TOPIC, QUEUE_ID, EndTransaction, HalfMessage, committed_message_of
 from ....store.formats.host import Host
 from ....store.formats.messages import Message, PutMessageStatus
 from ....store.services import transaction_check, transaction_service
-from ....store.services.transaction_check import TransactionalMessageCheckService
+from ....store.services.transaction_check import (
+    HalfMessageVerdict,
+    TransactionalMessageCheckService,
+    verdict_on,
+)
 from ....store.services.transaction_queues import OpQueue
 from ....store.services.transaction_service import (
     EndTransactionResult,
     EndTransactionStatus,
     TransactionalMessageService,
 )
+from ...claims.catalogue import SCENARIOS
 from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
+_HOUR_MS = 3_600_000
 _ASKED = Ranges(
     transactions={"chance": (1.0,)},
     messages_each=(5, 10),
@@ -122,3 +128,23 @@ def commit_if_in_time(self: TransactionalMessageService, request: EndTransaction
         self._decisions.release_claim(half)
         return EndTransactionResult(EndTransactionStatus.PUT_FAILED, put)
     return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._put_ops(half))
+
+
+# apache/rocketmq issue 8311.
+@bug("given-up-before-ops-are-read", TransactionalMessageCheckService, "_check_half_message", found_by=("TX",))
+@needs(SCENARIOS["transaction-expired"].ranges, transactions={"chance": (1.0,)})
+def give_up_first(self: TransactionalMessageCheckService, half: HalfMessage, ops: OpQueue) -> bool:
+    """The check gives up a half message although an op that arrived during the pass decides it."""
+    with self._decisions.lock:
+        is_open = not ops.is_decided(half) and not self._has_expired(half)
+        is_open = is_open and not self._decisions.is_hidden(
+            half, self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)
+        )
+        reserved_ms = self._store.config.file_reserved_time_hours * _HOUR_MS
+        judged = verdict_on(half, self.world.clock.now_ms(), self.config, reserved_ms)
+        if is_open and judged is HalfMessageVerdict.HOPELESS:
+            given_up = self._give_up(half)
+            ops.read()
+            bit(ops.is_decided(half))
+            return given_up
+    return give_up_first.original(self, half, ops)

@@ -1,7 +1,8 @@
 """TX: a transaction is checked until it is decided or given up, and is never lost.
 
 After each recovery, every committed copy needs a commit request and a half message, and every copy that must survive is
-present. Every op needs a request, and the op of a commit needs a copy. The store must not give up a transaction early.
+present. Every op needs a request, and the op of a commit needs a copy. The store must not give up a transaction early,
+or after its decision.
 During a run, the service executes each decision once and accepts valid requests. The service must not ask a producer
 too early, too often, or about a half message that the store put back after its decision. After all faults have ended,
 every transaction must be decided or given up.
@@ -41,7 +42,7 @@ def check_transaction_records(evidence: Evidence) -> Iterator[Violation]:
         if evidence.store.min_offset == 0:  # otherwise retention may have removed the copy before the op
             yield from _check_ops(transaction, log.by_name[name], evidence)
         yield from _check_times(transaction, log.by_name[name], evidence.ledger.transactions)
-        yield from _check_given_up_once(transaction, log.by_name[name], evidence.ledger.transactions)
+        yield from _check_given_up(transaction, log.by_name[name], evidence.ledger.transactions)
 
 
 def _check_copies(transaction: Transaction, found: FoundTransaction, evidence: Evidence) -> Iterator[Violation]:
@@ -92,13 +93,24 @@ def _check_ops(transaction: Transaction, found: FoundTransaction, evidence: Evid
         yield _transaction_violation(found.ops[0], summary, "copy", "one at least", "none")
 
 
-def _check_given_up_once(
+def _check_given_up(
     transaction: Transaction, found: FoundTransaction, transactions: Transactions
 ) -> Iterator[Violation]:
-    """After a loss of progress, and after an operator's request, each copy of a half message may be given up."""
+    """Yield a transaction that was given up twice, or after its decision.
+
+    After a loss of progress, and after an operator's request, each copy of a half message may be given up.
+    """
     if len(found.given_up) > 1 and not transaction.may_be_asked_again and not transactions.resumed:
         summary, count = f"{transaction.name} was given up again", len(found.given_up)
         yield _transaction_violation(found.given_up[-1], summary, "copies", "1", str(count))
+    if found.half is None or transactions.resumed:  # after a restart, an operator may resume a decided transaction
+        return
+    first = str(found.half.record.queue_offset).encode()
+    for half in found.given_up:
+        at = half.record.physical_offset
+        if any(op.body == first and op.record.physical_offset < at for op in found.ops):
+            summary = f"{transaction.name} was given up after its decision"
+            yield _transaction_violation(half, summary, "op", "none before it", "one")
 
 
 def _check_times(transaction: Transaction, found: FoundTransaction, all_: Transactions) -> Iterator[Violation]:

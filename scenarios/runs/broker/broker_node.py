@@ -111,7 +111,12 @@ class BrokerNode(Node):
         """The value is None unless the node was a slave."""
         if self.is_slave:
             self.copies = WatchedCopies(
-                self.name, kernel, account.commits, lambda: find_master().serving_broker, self._judge.report
+                self.name,
+                kernel,
+                account.commits,
+                lambda: find_master().serving_broker,
+                self._judge.report,
+                light_queues=plan.light_queues.chance > 0,
             )
 
     def _set_identity(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:

@@ -55,7 +55,8 @@ def make_tables_of_users(broker: Broker, plan: Plan) -> None:
         topics = map(topic_of_users, range(plan.topics))
         broker.topics.add_missing_entries((name, TopicConfig(name, queues, queues)) for name in topics)
     if not config.auto_create_subscription_group:
-        groups = (CONSUMER_GROUP, GROUP, LOOKUP_GROUP, *map(tailing_group, range(plan.broker.tailing_consumers)))
+        tailing = (tailing_group(plan, number) for number in range(plan.broker.tailing_consumers))
+        groups = (CONSUMER_GROUP, GROUP, LOOKUP_GROUP, *tailing)
         broker.groups.add_missing_entries((name, SubscriptionGroupConfig(name)) for name in groups)
     if plan.retry.failing_consumers:
         retrying = SubscriptionGroupConfig(

@@ -1,6 +1,7 @@
 """Operated group: a consumer group for which only the operator sends requests, so that each answer is certain.
 
-    offsets          a commit may lower the offset; removeOffset decides whether a deleted group keeps it (META)
+    offsets          a commit may lower the offset; removeOffset decides whether a deleted group keeps it, and changes
+                     no other group (META)
     subscriptions    the newest one is valid, whatever the order of heartbeats; a pull may not name a newer one (STATUS)
     members          a client that leaves one of its groups stays in the others (LIVE)
 
@@ -51,7 +52,10 @@ class OperatedGroup:
         self._stays_connected = not any(getattr(network, name) for name in _BREAKING)
 
     def _ask_all(self, broker: str, commands: Sequence[RemotingCommand]) -> list[Reply]:
-        """Return the answers up to the first refusal; nothing if one may not be of the broker's present start."""
+        """Return the answers up to the first refusal; nothing if one may not be of the broker's present start.
+
+        An answer without an offset is no refusal.
+        """
         account = self._user.run.accounts[broker]
         life = account.ledger.life
         if self._unanswered_in.get(broker) == life:
@@ -63,40 +67,46 @@ class OperatedGroup:
             if reply is None:
                 return []
             replies.append(reply)
-            if not reply.is_success:
+            if not reply.is_success and reply.response.code != ResponseCode.QUERY_NOT_FOUND:
                 break
         del self._unanswered_in[broker]
         return replies if account.ledger.life == life else []
 
     def use_offsets(self, queue: BrokerQueue) -> None:
-        """Commit an offset and a lower one, delete the group, and query its offset. 0 stands for an unknown offset."""
+        """Commit an offset and a lower one, delete the group, and query its offset. 0 stands for an unknown offset.
+
+        The offset of another group, whose name contains the name of the deleted group, must stay.
+        """
         stream = self._user.stream
         offset, removes = stream.randint(1, _OFFSETS_MAX, "offset"), stream.chance(0.5, "removes offsets")
         fields = {"groupName": _GROUP, "removeOffset": str(removes).lower()}
+        expected = {_GROUP: 0 if removes else offset, _SECOND_GROUP: offset + 2}
         commands = (
+            update_offset_command(*queue.queue, offset + 2, _SECOND_GROUP),
             update_offset_command(*queue.queue, offset + 1, _GROUP),
             update_offset_command(*queue.queue, offset, _GROUP),
             RemotingCommand(RequestCode.DELETE_SUBSCRIPTIONGROUP, 0, ext_fields=fields),
-            query_offset_command(*queue.queue, _GROUP),
+            *(query_offset_command(*queue.queue, each) for each in expected),
         )
         replies = self._ask_all(queue.broker, commands)
         if len(replies) < len(commands):
             return
-        response, expected = replies[-1].response, 0 if removes else offset
-        if response.code not in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND):
-            return
-        record_tried("META")
-        found = int(response.ext_fields.get("offset", "0"))
-        if found != expected:
-            summary = f"{_GROUP} in {queue} has a wrong offset after its deletion with removeOffset {removes}"
-            self._user.run.report([Violation("META", summary, "", -1, "offset", str(expected), str(found))])
+        for (group, wanted), reply in zip(expected.items(), replies[-len(expected) :], strict=True):
+            if reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND):
+                continue
+            record_tried("META")
+            found = int(reply.response.ext_fields.get("offset", "0"))
+            if found != wanted:
+                summary = f"{group} in {queue} has a wrong offset after {_GROUP} was deleted, removeOffset {removes}"
+                self._user.run.report([Violation("META", summary, "", -1, "offset", str(wanted), str(found))])
 
     def use_subscriptions(self, queue: BrokerQueue) -> None:
         """Change the subscription from one tag to another, and send the first heartbeat again. Pull with the newest
         version and with a later one. Leave the group, and look whether the client is still a member of another."""
         if not self._stays_connected:
             return  # the end of a connection ends the subscription
-        user = self._user
+        user, ledger = self._user, self._user.run.accounts[queue.broker].ledger
+        life = ledger.life
         self._version += 2
         version, client_id = self._version, user.client_id
         tag, other = user.stream.choice(((TAGS[1], TAGS[2]), (TAGS[2], TAGS[1])), "tags")
@@ -111,7 +121,7 @@ class OperatedGroup:
                     user.run.report(_check_pull(reply, tag, is_ahead=ahead > 0))
             leave = (unregister_command(client_id, _GROUP), member_list_command(_SECOND_GROUP))
             replies = self._ask_all(queue.broker, leave)
-            if len(replies) == len(leave):
+            if len(replies) == len(leave) and ledger.life == life:  # a restart ends all memberships
                 user.run.report(_check_stays(client_id, replies[-1]))
         self._ask_all(queue.broker, [unregister_command(client_id, _SECOND_GROUP)])
 

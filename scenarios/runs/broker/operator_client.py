@@ -87,7 +87,7 @@ class OperatorClient(BrokerUser):
             self._clean,
             self._send_refused,
             self._read_at_once,
-            lambda broker: self._group.use_offsets(self._draw_queue(broker)),
+            *(lambda broker: self._group.use_offsets(self._draw_queue(broker)),) * 2,  # other groups seldom end
             lambda broker: self._group.use_subscriptions(self._draw_queue(broker)),
         ]
         if run.plan.broker.group_members:
@@ -253,7 +253,8 @@ class OperatorClient(BrokerUser):
     def _read_route(self, broker: str) -> None:
         """Ask the broker, as a name server, for the route of a topic."""
         topic = self.stream.choice((*self.run.topics, *_OWN_TOPICS), "topic of a route")
-        if len(self._name_servers) > 1 and self.stream.chance(_OTHERS_CHANCE, "any name server"):
+        changes_routes = self.plan.broker.route_operators > 0  # at the broker's own name server, too
+        if len(self._name_servers) > 1 and (changes_routes or self.stream.chance(_OTHERS_CHANCE, "any name server")):
             self.ask_name_server(self.stream.choice(self._name_servers, "name server"), route_command(topic))
             return  # `watched_routes` checks the answer
         reply = self.ask(broker, route_command(topic))

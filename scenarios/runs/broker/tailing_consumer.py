@@ -1,13 +1,16 @@
-"""Tailing consumer: follows one queue from its end, in a group of its own, without commits.
+"""Tailing consumer: follows one queue from its end, in a group of its own.
 
-The pulls of a tailing consumer wait for the same messages as other pulls. Each pull must be answered when the message
-arrives.
+If light queues are enabled, its group is the group of a light queue, and each pull commits its offset. Otherwise the
+group has no offsets. The pulls of a tailing consumer wait for the same messages as other pulls. Each pull must be
+answered when the message arrives.
 """
 
 from collections.abc import Sequence
 
 from ....store.broker.broker_config import MASTER_ID
 from ....store.broker.requests import ResponseCode
+from ...claims.plan import Plan
+from ...oracle.light_places import LIGHT_PREFIX
 from .answers import PULLED, TimedPull
 from .broker_user import ANSWER_MS, BrokerUser, RunOfUsers
 from .commands import max_offset_command, pull_command
@@ -23,15 +26,15 @@ _NOT_HELD_MS = 1_000
 _HELD_NS_MIN = 100_000_000
 
 
-def tailing_group(number: int) -> str:
-    return f"tailing-{number}"
+def tailing_group(plan: Plan, number: int) -> str:
+    return f"{LIGHT_PREFIX if plan.light_queues.chance else ''}tailing-{number}"
 
 
 class TailingConsumer(BrokerUser):
     """Pulls one queue. On a new machine, or if the broker lacks the offset, it restarts at the queue's end."""
 
     def __init__(self, run: RunOfUsers, number: int, queues: Sequence[BrokerQueue]) -> None:
-        super().__init__(run, tailing_group(number), TAILING_NET + number)
+        super().__init__(run, tailing_group(run.plan, number), TAILING_NET + number)
         self._queue = self.stream.choice(queues, "queue")
         self._account = run.accounts[self._queue.broker]
         self.machine.switch_on()
@@ -61,7 +64,10 @@ class TailingConsumer(BrokerUser):
         account, queue, asked_in = self._account, self._queue.queue, self._account.ledger.life
         before, began_ns = account.pulls.known_bounds(queue), self.now_ns
         wanted, most = account.subscription, self.plan.broker.pull_messages_max
-        command = pull_command(*queue, position, wanted, most=most, suspend_ms=_SUSPEND_MS, group=self.name)
+        commit = self.plan.light_queues.chance > 0
+        command = pull_command(
+            *queue, position, wanted, most=most, suspend_ms=_SUSPEND_MS, commit=commit, group=self.name
+        )
         response, sent_ns = self.send(asked, command, _SUSPEND_MS + ANSWER_MS)
         if response is None:
             return None

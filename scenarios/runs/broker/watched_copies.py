@@ -16,6 +16,7 @@ from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ...claims.machine import CONFIG
 from ...oracle.evidence import Violation
 from ...oracle.invariants.side_files import WatchedSideFile
+from ...oracle.light_places import light_queue
 from ...oracle.slave_tables import CopyWindow, Place, SlaveFiles, Tables, VersionedEntries, check_copy
 
 
@@ -62,21 +63,24 @@ class WatchedCopies:
         commits: CommittedOffsets,
         find_master: Callable[[], Broker | None],
         report: Callable[[Iterable[Violation]], None],
+        *,
+        light_queues: bool = False,
     ) -> None:
         """commits: those to brokers of the slave's broker name.
 
-        find_master: returns the slave's master while it runs.
+        find_master: returns the slave's master while it runs. light_queues: whether the brokers have them enabled.
         """
         self._name = name
         self._kernel = kernel
         self._commits = commits
         self._find_master = find_master
         self._report = report
+        self._light_queues = light_queues
         self.expect_files({})
 
     def expect_files(self, found: Mapping[str, bytes]) -> None:
         """Expect these files at the next start, and no other. found: by path."""
-        self.files = SlaveFiles(CONFIG)
+        self.files = SlaveFiles(CONFIG, light_queues=self._light_queues)
         for versions in self.files.all:
             versions.durable = found.get(versions.path)
 
@@ -139,7 +143,8 @@ def note_commits(offsets: ConsumerOffsetManager, commits: CommittedOffsets) -> N
     commit, remove = offsets.commit_offset, offsets.remove_group
 
     def noted_commit(group: str, topic: str, queue_id: int, offset: int) -> None:
-        with commits.commit((f"{topic}@{group}", queue_id), offset):
+        place = light_queue(group, queue_id)  # a group of a light queue has one offset per topic
+        with commits.commit((f"{topic}@{group}", place[1]), offset):
             commit(group, topic, queue_id, offset)
 
     def noted_removal(group: str) -> None:

@@ -59,6 +59,10 @@ class ClusterNode(Node):
         self.has_logged_divergence = True
 
     @property
+    def ha_address(self) -> str:
+        return f"{self.host}:{HA_PORT}"
+
+    @property
     def running(self) -> tuple[MessageStore, Disk, Machine]:
         return self.loaded, self.life.disk, self.life.machine
 

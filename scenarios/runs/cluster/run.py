@@ -346,9 +346,24 @@ class ClusterRun(NetworkRun):
         self._run_users(number, HEAL, self._master)
         self._judge.report(rep.check_waiting_puts(self._master.running[0].commit_log.group_transfer))
         for slave in self._slaves:
-            self._await_settled(slave)
-        for node in self._used_nodes:
-            self._end_machine(node, HEAL)
+            self._await_settled(slave, self._master)
+        self._end_machine(self._master, HEAL)
+        self._follow_first_slave()
+        for slave in self._slaves:
+            self._end_machine(slave, HEAL)
+
+    def _follow_first_slave(self) -> None:
+        """Make the other slaves follow the first one. A slave's log may differ from the old master's only."""
+        heir, *others = self._slaves
+        if not others or self._plan.retention.deletes_segments:  # the heir may have data that the others never had
+            return
+        self._witness.master_replaced(heir.running[0])
+        for slave in others:
+            self._run_on_machine(
+                slave.running[2], "follow", partial(slave.client.update_master_address, heir.ha_address)
+            )
+        for slave in others:
+            self._await_settled(slave, heir)
 
     def _switch_off_failed(self) -> None:
         """Switch off machines with disk errors, because some errors last until a restart."""
@@ -356,33 +371,32 @@ class ClusterRun(NetworkRun):
             if node.is_alive and allowances.has_any_fault(node.life.disk):
                 self._end_machine(node, OFF)
 
-    def _await_settled(self, slave: ClusterNode) -> None:
+    def _await_settled(self, slave: ClusterNode, master: ClusterNode) -> None:
         """Wait until a slave has its master's whole log or reports a divergence; check the result."""
         store, disk, machine = slave.running
         self._settling.await_idle(
             store,
             disk,
-            partial(self._slave_cursors, slave),
+            partial(self._slave_cursors, slave, master),
             sleep=self._director.tasks.sleep,
             gives_up=lambda: slave.client.diverged is not None,
             known=lambda: slave.client.state,
         )
         self._judge.judge_services(store, machine, slave.client)
-        self._judge.report(self._witness.check_settled(slave, self._master))
+        self._judge.report(self._witness.check_settled(slave, master))
 
-    def _slave_cursors(self, slave: ClusterNode) -> Iterator[Cursor]:
-        store, end = slave.running[0], self._master.running[0].log.max_offset
+    def _slave_cursors(self, slave: ClusterNode, master: ClusterNode) -> Iterator[Cursor]:
+        store, own = slave.running[0], master.running[0]
+        end = own.log.max_offset
         within_ms = quiescence.following_ms_max(store, self._plan, end)
         # the read of reported offsets is a scheduling point, so it comes first
-        own, connections = f"{slave.host}:", self._master.service.connections
-        reports = [each.reported_offset for each in connections if each.remote_address.startswith(own)]
-        yield from quiescence.replication_cursors(
-            slave.client.name, slave.name, store, self._master.running[0], reports, within_ms
-        )
+        host, connections = f"{slave.host}:", master.service.connections
+        reports = [each.reported_offset for each in connections if each.remote_address.startswith(host)]
+        yield from quiescence.replication_cursors(slave.client.name, slave.name, store, own, reports, within_ms)
         yield Cursor(f"connections of {slave.name}", slave.client.name, len(reports), 1, within_ms)
-        transfer = self._master.running[0].commit_log.group_transfer
+        transfer = own.commit_log.group_transfer
         if transfer is not None:  # puts wait for slaves
-            own_connections = [each for each in connections if each.remote_address.startswith(own)]
+            own_connections = [each for each in connections if each.remote_address.startswith(host)]
             counted_on = [each for each in transfer.replicas if each in own_connections]
             others = len(transfer.replicas) - sum(each in connections for each in transfer.replicas)
             name, found = f"{slave.name}, for puts to count on,", (len(counted_on), others)

@@ -29,7 +29,7 @@ class Watch(Protocol):
 class Connecting(Protocol):
     """Observes outgoing connections."""
 
-    def before_connect(self) -> None: ...
+    def before_connect(self, address: str) -> None: ...
 
     def connected(self) -> Watch: ...
 
@@ -110,7 +110,7 @@ class WatchedNetwork:
         return _WatchedListener(self._network.listen(address), self._accepted)
 
     def connect(self, address: str, timeout_ms: int) -> Connection:
-        self._own.before_connect()
+        self._own.before_connect(address)
         try:
             connection = self._network.connect(address, timeout_ms)
         except OSError:

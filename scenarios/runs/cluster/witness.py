@@ -157,7 +157,7 @@ class ReplicationJudge:
         if frame.log_offset >= self._ledger.expired_to:  # retention removes only durable data
             self.report(rep.check_sent_frame(store, disk, frame))
             self.report(rep.check_sent_blank(store, frame, self._recovered_end))
-            if node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            if node.is_master and node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
                 self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
 
     def check_flushed(self, node: ClusterNode) -> None:
@@ -184,6 +184,12 @@ class ReplicationJudge:
         self._judge.report(rep.check_sent_data_kept(store, self._sent_to))
         self._recovered_end = store.log.max_offset
         self.history.begin(store.log)
+
+    def master_replaced(self, heir: MessageStore) -> None:
+        """Judge the frames of a slave that others follow from now on, as those of their master."""
+        self.master_ends, self._readable = [], []
+        self._recovered_end = heir.log.max_offset
+        self.history.begin(heir.log)
 
     def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:
         self._judge.judge_recovery_alone(store, disk)
@@ -267,8 +273,10 @@ class _MasterWatch(_Watch):
 class _SlaveWatch(_Watch):
     _end: SlaveEnd
 
-    def __init__(self, witness: ReplicationJudge, node: ClusterNode) -> None:
+    def __init__(self, witness: ReplicationJudge, node: ClusterNode, master: str) -> None:
+        """master: its address."""
         super().__init__(witness, node, SlaveEnd(node.host, witness.rules_of(node), witness.now_ns))
+        self._master = master
 
     @property
     def is_open(self) -> bool:
@@ -303,11 +311,15 @@ class _SlaveWatch(_Watch):
 
     def _has_reason(self) -> bool:
         _, disk, _ = self._node.running
-        return self._node.client.diverged is not None or allowances.has_any_fault(disk) or self._witness.may_delay(disk)
+        client, has_fault = self._node.client, allowances.has_any_fault(disk) or self._witness.may_delay(disk)
+        return client.diverged is not None or client.master_address != self._master or has_fault
 
 
 class _SlaveConnections:
-    """The connections of a slave since its start: one at a time, and each an interval after the last one."""
+    """The connections of a slave since its start.
+
+    There is one at a time, and each is an interval after the last one to the same master.
+    """
 
     def __init__(self, witness: ReplicationJudge, node: ClusterNode) -> None:
         self._witness = witness
@@ -315,8 +327,14 @@ class _SlaveConnections:
         self._newest: _SlaveWatch | None = None
         self._ended_ns: int | None = None
         """When the last attempt failed."""
+        self._address = ""
+        self._is_woken = False
+        """Whether a change of the master may still end the wait for the next attempt early."""
 
-    def before_connect(self) -> None:
+    def before_connect(self, address: str) -> None:
+        if address != self._address:
+            self._is_woken, self._address, self._newest, self._ended_ns = self._address != "", address, None, None
+            return
         newest, ended_ns = self._newest, self._ended_ns
         if newest is not None:
             ended_ns = None if newest.is_open else newest.closed_ns
@@ -325,11 +343,12 @@ class _SlaveConnections:
         self._witness.check_flushed(self._node)
         since_ns = None if ended_ns is None else self._witness.now_ns - ended_ns
         late_ns = 0 if ended_ns is None else self._witness.rules_of(self._node).slack_ns(ended_ns)
-        self._witness.report(rep.check_reconnect(self._node.host, since_ns, late_ns))
-        self._newest = None
+        if not self._is_woken:
+            self._witness.report(rep.check_reconnect(self._node.host, since_ns, late_ns))
+        self._newest, self._is_woken = None, False
 
     def connected(self) -> _SlaveWatch:
-        self._newest = _SlaveWatch(self._witness, self._node)
+        self._newest = _SlaveWatch(self._witness, self._node, self._address)
         return self._newest
 
     def failed(self) -> None:

@@ -79,3 +79,17 @@ def test_a_copied_table_must_be_in_its_file() -> None:
         assert list(files.check_written("slave", found, WINDOW)) == []
         versions.begun.clear()
         versions.durable = kept
+
+
+def test_the_file_of_a_slave_with_light_queues_has_their_groups() -> None:
+    files, found = SlaveFiles("/config", light_queues=True), WINDOW.after
+    assert files.offsets.path == "/config/lmqConsumerOffset.json"
+    members = {"offsetTable": {"T0@consumers": {0: 5}}, "lmqOffsetTable": {"T0@%LMQ%me": 2}}
+    files.offsets.durable = encode_side_json(members)
+    before, after = ({**each.offsets, ("T0@%LMQ%me", 0): 2} for each in (WINDOW.before, WINDOW.after))
+    window = CopyWindow(WINDOW.before._replace(offsets=before), WINDOW.after._replace(offsets=after), WINDOW.committed)
+    summaries = [each.summary for each in files.check_written("slave", found, window)]
+    assert not any("progress of T0" in each for each in summaries)
+    files.offsets.durable = encode_side_json(members | {"lmqOffsetTable": {}})
+    summaries = [each.summary for each in files.check_written("slave", found, window)]
+    assert any("the progress of T0@%LMQ%me/0" in each for each in summaries)

@@ -251,6 +251,20 @@ def test_a_transaction_is_given_up_once(history: History) -> None:
     assert summaries_of(history) == []
 
 
+def test_a_transaction_may_be_decided_after_it_was_given_up_but_not_before(history: History) -> None:
+    for name in ("late", "early"):
+        history.prepare(name)
+        history.decide(name, commits=False)
+    history.put_back("late", 3, GIVEN_UP_TOPIC)
+    history.op(0)
+    assert summaries_of(history) == []
+    history.op(1)
+    history.put_back("early", 3, GIVEN_UP_TOPIC)
+    assert summaries_of(history) == ["early was given up after its decision"]
+    history.evidence.ledger.transactions.resumed = 1
+    assert summaries_of(history) == []
+
+
 def test_a_check_whose_number_leaves_out_another_is_a_violation(history: History) -> None:
     transaction, record = history.prepare("m"), check_record(age_ms=900)
     record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{2}")
