@@ -289,6 +289,8 @@ COMPONENTS: dict[str, Component] = {
                 "retention": {"deletes_segments": (False, True)},
                 "lives": (2, 3),
                 "endings": (*_CRASHES, "stop and strays"),
+                "disk": _DISKS_THAT_KEEP,
+                "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
             },
         ),
         Component(
