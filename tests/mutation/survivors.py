@@ -198,7 +198,7 @@ SURVIVORS: dict[str, str] = {
         "gap: a broker would have to run with another brokerPermission than 6"
     ),
     "negate-condition:request_pool.RequestPool._count_done#4": (
-        "gap: no check counts the requests of one host that a pool handles at once"
+        "gap: a host would have to keep two of a pool's four tasks busy, while a third request of it and a fourth wait"
     ),
     "negate-condition:transient_pool.TransientStorePool.borrow_buffer#1": (
         "equivalent: segments do without a buffer, and puts are seen and durable no later"
@@ -320,7 +320,8 @@ SURVIVORS: dict[str, str] = {
         "equivalent: the segment is handed out only after both syncs"
     ),
     "swap:commit_log.CommitLog._append_plain#1": (
-        "gap: the flusher would have to read the store time in the one switch between the two"
+        "equivalent: the checkpoint covers at most the record that is just added, and recovery checks the records "
+        "of its last 3 s"
     ),
     "swap:connections.Connections.stop_receiving#1": (
         "gap: no check bounds a stop that waits five seconds for a turn of the idle server"
