@@ -291,8 +291,8 @@ COMPONENTS: dict[str, Component] = {
                 "retention": {"deletes_segments": (False, True)},
                 "lives": (2, 3),
                 "endings": (*_CRASHES, "stop and strays"),
-                "disk": _DISKS_THAT_KEEP,
-                "faults": {"failed_sync_chance": (0.0, 0.0, 0.05)},
+                "disk": (*_DISKS_THAT_KEEP, *("process-kill",) * 4),
+                "faults": {"failed_sync_chance": (0.0, 0.05, 0.2)},
             },
         ),
         Component(

@@ -54,6 +54,9 @@ SURVIVORS: dict[str, str] = {
         "gap: a task of the pool would have to take a host's last request between the look for the host's queue "
         "and the put"
     ),
+    "drop-lock:running_flags.RunningFlags.clear_refusal#1": (
+        "gap: a lasting refusal would have to come between the reading of the bits and their replacement by retention"
+    ),
     "drop-lock:segment_queue.SegmentQueue.add#1": (
         "gap: a segment would have to be removed between the reading of the row and its replacement; in runs in which "
         "segments expire and tasks switch at attributes, one seed in some 400 breaks POS or QUIET"
@@ -122,8 +125,15 @@ SURVIVORS: dict[str, str] = {
         "gap: a kill would have to come between the zeros of a truncation and their sync; 425 seeds with "
         "crashes in recovery had none"
     ),
+    "drop-sync:segment_queue.SegmentQueue.make_second_durable#2": (
+        "gap: the power would have to go between the removal of a queue's first file and the sync of its "
+        "directory, before anything else syncs the second file's name"
+    ),
     "drop-write:allocate.AllocateMappedFileService.make_segment#2": (
         "equivalent: the next attempt to make the segment removes the half made file first, and so does load"
+    ),
+    "drop-write:consume_queue_ext.ConsumeQueueExt.truncate_to_last_used#1": (
+        "gap: the sync of a unit would have to fail and the process be killed, before recovery keeps the unit's address"
     ),
     "forget-state:cleaning.RetentionService.delete_manually#1": (
         "equivalent: the next pass deletes, up to an interval later"
