@@ -54,9 +54,6 @@ SURVIVORS: dict[str, str] = {
         "gap: a task of the pool would have to take a host's last request between the look for the host's queue "
         "and the put"
     ),
-    "drop-lock:running_flags.RunningFlags.clear_refusal#1": (
-        "gap: a lasting refusal would have to come between the reading of the bits and their replacement by retention"
-    ),
     "drop-lock:segment_queue.SegmentQueue.add#1": (
         "gap: a segment would have to be removed between the reading of the row and its replacement; in runs in which "
         "segments expire and tasks switch at attributes, one seed in some 400 breaks POS or QUIET"
@@ -333,9 +330,6 @@ SURVIVORS: dict[str, str] = {
         "equivalent: the checkpoint covers at most the record that is just added, and recovery checks the records "
         "of its last 3 s"
     ),
-    "swap:connections.Connections.stop_receiving#1": (
-        "gap: no check bounds a stop that waits five seconds for a turn of the idle server"
-    ),
     "swap:flush_queues.FlushConsumeQueueService.flush_thoroughly#1": (
         "gap: another task would have to meet a failed sync of a queue while all queues are flushed"
     ),
@@ -354,10 +348,6 @@ SURVIVORS: dict[str, str] = {
     ),
     "swap:segment.Segment.set_positions#1": (
         "equivalent: recovery is alone, and nobody reads the one position without the other"
-    ),
-    "swap:transient_pool.BufferedSegment.commit#1": (
-        "gap: the flusher would have to read the store time in the one switch between the two: one seed in some 1,500 "
-        "breaks CKPT"
     ),
 }
 
