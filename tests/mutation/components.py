@@ -132,8 +132,6 @@ COMPONENTS: dict[str, Component] = {
             ("index.index_file", "index.index_service", "index.key_query"),
             {
                 "index": {"slots": (3, 40), "entries": (4, 9, 60), "keys_chance": (0.5,), "seekers": (0, 1, 2)},
-                "retention": {"deletes_segments": (False, True)},
-                "commit_log_bytes": (1024, 8192),
                 "messages": {"equal_sizes": (False,)},
                 "lives": (1, 2, 3),
             },
@@ -293,8 +291,6 @@ COMPONENTS: dict[str, Component] = {
                 "retention": {"deletes_segments": (False, True)},
                 "lives": (2, 3),
                 "endings": (*_CRASHES, "stop and strays"),
-                "disk": (*_DISKS_THAT_KEEP, *("process-kill",) * 4),
-                "faults": {"failed_sync_chance": (0.0, 0.05, 0.2)},
             },
         ),
         Component(
