@@ -50,10 +50,6 @@ SURVIVORS: dict[str, str] = {
     "drop-lock:long_polling.PullRequestHoldService._end_due_waits#1": (
         "equivalent: copying the keys of a table is one step"
     ),
-    "drop-lock:request_pool.RequestPool.enqueue#1": (
-        "gap: a task of the pool would have to take a host's last request between the look for the host's queue "
-        "and the put"
-    ),
     "drop-lock:segment_queue.SegmentQueue.add#1": (
         "gap: a segment would have to be removed between the reading of the row and its replacement; in runs in which "
         "segments expire and tasks switch at attributes, one seed in some 400 breaks POS or QUIET"
@@ -121,10 +117,6 @@ SURVIVORS: dict[str, str] = {
     "drop-sync:segment.Segment.zero_from#1": (
         "gap: a kill would have to come between the zeros of a truncation and their sync; 425 seeds with "
         "crashes in recovery had none"
-    ),
-    "drop-sync:segment_queue.SegmentQueue.make_second_durable#2": (
-        "gap: the power would have to go between the removal of a queue's first file and the sync of its "
-        "directory, before anything else syncs the second file's name"
     ),
     "drop-write:allocate.AllocateMappedFileService.make_segment#2": (
         "equivalent: the next attempt to make the segment removes the half made file first, and so does load"
