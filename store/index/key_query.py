@@ -46,24 +46,29 @@ class KeyQuerier:
         offsets: list[int] = []
         records: list[bytes] = []
         for file in reversed(index.table.files):
-            if file.may_hold(begin_ms, end_ms) and not find(
-                file.view,
-                slots,
-                file.count.get(),
-                file.begin_timestamp_ms,
-                topic,
-                key,
-                begin_ms,
-                end_ms,
-                max_num,
-                segments,
-                oldest.size_bytes,
-                oldest.base_offset,
-                limit,
-                offsets,
-                records,
-            ):
-                return self._query_by_python(index, topic, key, max_messages, begin_ms, end_ms, limit)
+            found, count = len(offsets), -1
+            # `find` ignores a slot that refers to an entry after `count`. So an entry that is added between the two
+            # would hide all older entries of its slot.
+            while file.may_hold(begin_ms, end_ms) and len(offsets) == found and count != (now := file.count.get()):
+                count = now
+                if not find(
+                    file.view,
+                    slots,
+                    count,
+                    file.begin_timestamp_ms,
+                    topic,
+                    key,
+                    begin_ms,
+                    end_ms,
+                    max_num,
+                    segments,
+                    oldest.size_bytes,
+                    oldest.base_offset,
+                    limit,
+                    offsets,
+                    records,
+                ):
+                    return self._query_by_python(index, topic, key, max_messages, begin_ms, end_ms, limit)
             if file.begin_timestamp_ms < begin_ms or len(offsets) >= max_num:
                 break
         return _result(index, offsets, records)

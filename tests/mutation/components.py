@@ -193,6 +193,8 @@ COMPONENTS: dict[str, Component] = {
             ("delivery.schedule", "delivery.delivered_copies", "formats.redirect"),
             {
                 "delay": {"chance": (0.3, 0.8)},
+                "sync_flush": (True, False),
+                "pauses": {"chance": (0.0, 0.5), "ms_max": (100, 3000)},
                 "consumers": (0, 1),
                 "lives": (1, 2, 3),
                 "endings": ("crash in persist", "stop and damage", *_CRASHES),

@@ -1,7 +1,7 @@
 """Record of the systematic mutants: found ones, those with a verdict, and those that did not run yet.
 
 `python -m tests.mutation.record RESULT.json …` adds the found mutants of `tornlog mutants --json` to `found.txt`, then
-prints a table by operator and the ids that did not run.
+prints a table by operator and the ids that did not run. The runs may be narrowed, or of shipped scenarios.
 """
 
 import json
@@ -10,12 +10,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tornlog.scenarios.claims.catalogue import SCENARIOS
+
 from . import selected_sites
 from .operators import OPERATORS
 from .survivors import SURVIVORS
 
 FOUND_FILE = Path(__file__).with_name("found.txt")
-"""One line per found mutant: id, number of narrowed seeds until the find, violated invariant."""
+"""One line per found mutant: id, number of seeds until the find, violated invariant.
+
+A fourth word names the shipped scenario. Without it, the runs were narrowed.
+"""
 COLUMNS = ("found", "equivalent", "gap", "not run")
 
 
@@ -30,8 +35,9 @@ def add_finds(results: Path) -> None:
     found = found_mutants()
     for result in json.loads(results.read_text()):
         if result.get("found"):
-            invariant = result["finds"][0]["invariant"]
-            found[result["id"].partition(":")[2]] = f"{result['seeds']} {invariant}"
+            find = result["finds"][0]
+            shipped = (find["scenario"],) if find["scenario"] in SCENARIOS else ()
+            found[result["id"].partition(":")[2]] = " ".join((str(result["seeds"]), find["invariant"], *shipped))
     FOUND_FILE.write_text("".join(f"{name} {find}\n" for name, find in sorted(found.items())))
 
 

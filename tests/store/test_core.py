@@ -428,6 +428,36 @@ def test_dispatch_fills_the_same_queues_with_and_without_core(
     assert counting.linked > 100
 
 
+def test_an_entry_added_during_a_lookup_hides_no_older_entry(
+    core: NativeCore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = StoreConfig(str(tmp_path), mapped_file_size_commit_log=1 << 16, max_hash_slot_num=1, max_index_num=9)
+    store = MessageStore(replace(real_world(), core=core), config)
+    store.load()
+    store.start()
+    for number in range(4):
+        store.put_message(Message.create("T", b"", keys=f"k{number}"))
+    store.shutdown()
+    store = MessageStore(replace(real_world(), core=core), config)
+    store.load()
+    assert store.index is not None
+    (file,) = store.index.table.files
+    count = file.count.get()
+
+    class CountOfLongAgo:
+        times = 0
+
+        def get(self) -> int:
+            self.times += 1
+            return count - 2 if self.times == 1 else count
+
+    try:
+        monkeypatch.setattr(file, "count", CountOfLongAgo())
+        assert len(store.query_message("T", "k0", 9, 0, 1 << 60).records) == 1
+    finally:
+        store.close()
+
+
 def queues_dispatched(
     root: Path, core: NativeCore | None, settings: dict[str, Any]
 ) -> list[tuple[str, int, list[bytes]]]:

@@ -1,7 +1,8 @@
 """Operated group: a consumer group for which only the operator sends requests, so that each answer is certain.
 
-    offsets          a commit may lower the offset; removeOffset decides whether a deleted group keeps it, and changes
-                     no other group (META)
+    offsets          a commit may lower the offset; a clone of the group has the same; removeOffset decides whether a
+                     deleted group keeps it, and changes no other group (META)
+    retry topic      a broker refuses a message to the retry topic of a group without retry queues (STATUS)
     subscriptions    the newest one is valid, whatever the order of heartbeats; a pull may not name a newer one (STATUS)
     members          a client that leaves one of its groups stays in the others (LIVE)
 
@@ -15,7 +16,9 @@ from dataclasses import replace
 import msgspec
 
 from ....store.broker.requests import RequestCode, ResponseCode
+from ....store.broker.topic_names import retry_topic
 from ....store.formats.remoting.command import RemotingCommand
+from ....store.formats.remoting.json_body import encode_json_body
 from ...claims.catalogue.brokers import FAIR, TROUBLED
 from ...oracle.evidence import Violation, record_tried
 from ...oracle.reader import property_of
@@ -34,8 +37,10 @@ from .commands import (
 )
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING, Subscription
+from .refused_requests import check_refused, send_without_queues
 
-_GROUP, _SECOND_GROUP = "operated-readers", "operated-readers-2"
+_GROUP, _SECOND_GROUP, _CLONE = "operated-readers", "operated-readers-2", "operated-clone"
+_NO_RETRIES = "operated-without-retries"
 _OFFSETS_MAX, _PULLED_MAX = 9, 32
 _BREAKING = tuple(name for name in TROUBLED if name.endswith("_chance") and name not in FAIR)
 
@@ -73,32 +78,44 @@ class OperatedGroup:
         return replies if account.ledger.life == life else []
 
     def use_offsets(self, queue: BrokerQueue) -> None:
-        """Commit an offset and a lower one, delete the group, and query its offset. 0 stands for an unknown offset.
+        """Commit an offset and a lower one, clone the group, delete it, and query the offsets.
 
         The offset of another group, whose name contains the name of the deleted group, must stay.
         """
         stream = self._user.stream
-        offset, removes = stream.randint(1, _OFFSETS_MAX, "offset"), stream.chance(0.5, "removes offsets")
-        fields = {"groupName": _GROUP, "removeOffset": str(removes).lower()}
-        expected = {_GROUP: 0 if removes else offset, _SECOND_GROUP: offset + 2}
+        offset, removes = stream.randint(0, _OFFSETS_MAX, "offset"), stream.chance(0.5, "removes offsets")
+        cloned = {"srcGroup": _GROUP, "destGroup": _CLONE, "topic": queue.topic, "offline": "false"}
+        deleted = {"groupName": _GROUP, "removeOffset": str(removes).lower()}
+        expected = {_CLONE: offset, _GROUP: 0 if removes else offset, _SECOND_GROUP: offset + 2}
         commands = (
             update_offset_command(*queue.queue, offset + 2, _SECOND_GROUP),
             update_offset_command(*queue.queue, offset + 1, _GROUP),
             update_offset_command(*queue.queue, offset, _GROUP),
-            RemotingCommand(RequestCode.DELETE_SUBSCRIPTIONGROUP, 0, ext_fields=fields),
+            update_offset_command(*queue.queue, offset + 1, _CLONE),
+            RemotingCommand(RequestCode.CLONE_GROUP_OFFSET, 0, ext_fields=cloned),
+            RemotingCommand(RequestCode.DELETE_SUBSCRIPTIONGROUP, 0, ext_fields=deleted),
             *(query_offset_command(*queue.queue, each) for each in expected),
         )
         replies = self._ask_all(queue.broker, commands)
         if len(replies) < len(commands):
             return
         for (group, wanted), reply in zip(expected.items(), replies[-len(expected) :], strict=True):
-            if reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND):
-                continue
-            record_tried("META")
-            found = int(reply.response.ext_fields.get("offset", "0"))
-            if found != wanted:
-                summary = f"{group} in {queue} has a wrong offset after {_GROUP} was deleted, removeOffset {removes}"
-                self._user.run.report([Violation("META", summary, "", -1, "offset", str(wanted), str(found))])
+            place = f"{group} in {queue} after a clone and the deletion of {_GROUP}, removeOffset {removes}"
+            self._user.run.report(_check_offset(place, reply, wanted))
+
+    def use_retry_topic(self, queue: BrokerQueue) -> None:
+        """Send to the retry topic of a group without retry queues. The group's first heartbeat creates the topic."""
+        refused = send_without_queues(retry_topic(_NO_RETRIES))
+        said = encode_json_body({"groupName": _NO_RETRIES, "retryQueueNums": 0})
+        commands = (
+            RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 0, body=said),
+            consumer_heartbeat(self._user.client_id, (queue.topic,), EVERYTHING, _NO_RETRIES),
+            refused.command,
+        )
+        replies = self._ask_all(queue.broker, commands)
+        if len(replies) == len(commands):
+            self._user.run.report(check_refused(refused, replies[-1].response.code, disk_may_fail=False))
+        self._ask_all(queue.broker, [unregister_command(self._user.client_id, _NO_RETRIES)])
 
     def use_subscriptions(self, queue: BrokerQueue) -> None:
         """Change the subscription from one tag to another, and send the first heartbeat again. Pull with the newest
@@ -126,6 +143,16 @@ class OperatedGroup:
         self._ask_all(queue.broker, [unregister_command(client_id, _SECOND_GROUP)])
 
 
+def _check_offset(place: str, reply: Reply, expected: int) -> Iterator[Violation]:
+    """Yield a wrong offset. 0 also stands for an unknown offset."""
+    if reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND):
+        return
+    record_tried("META")
+    found = int(reply.response.ext_fields.get("offset", "0"))
+    if found != expected:
+        yield Violation("META", f"{place} has a wrong offset", "", -1, "offset", str(expected), str(found))
+
+
 def _tagged(tag: str) -> Subscription:
     return EVERYTHING._replace(text=tag)
 
@@ -141,7 +168,7 @@ def _check_pull(reply: Reply, tag: str, *, is_ahead: bool) -> Iterator[Violation
     """is_ahead: whether the pull names a later version than every heartbeat."""
     record_tried("STATUS")
     code, wanted = reply.response.code, ResponseCode.SUBSCRIPTION_NOT_LATEST
-    if code in PULLED if is_ahead else code == wanted:
+    if code in PULLED if is_ahead else code in (wanted, ResponseCode.SUBSCRIPTION_NOT_EXIST):
         summary = f"a pull with the {'next' if is_ahead else 'newest'} version of its group's subscription"
         expected = wanted.name if is_ahead else "messages"
         yield Violation("STATUS", f"{summary} is answered otherwise", "", -1, "code", expected, ResponseCode(code).name)

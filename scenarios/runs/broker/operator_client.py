@@ -88,6 +88,7 @@ class OperatorClient(BrokerUser):
             self._send_refused,
             self._read_at_once,
             *(lambda broker: self._group.use_offsets(self._draw_queue(broker)),) * 2,  # other groups seldom end
+            lambda broker: self._group.use_retry_topic(self._draw_queue(broker)),
             lambda broker: self._group.use_subscriptions(self._draw_queue(broker)),
         ]
         if run.plan.broker.group_members:
@@ -280,7 +281,10 @@ class OperatorClient(BrokerUser):
             return  # a refused send would create the topic with another number of queues
         for _ in range(_REFUSED_REQUESTS):
             changes_settings = self.plan.broker.settings_operators > 0
-            rows = refused_requests(topic, self.plan.broker_settings, changes_settings=changes_settings)
+            filters = self.plan.consuming.filtered
+            rows = refused_requests(
+                topic, self.plan.broker_settings, changes_settings=changes_settings, filters=filters
+            )
             asked = self.stream.choice(rows, "refused request")
             reply = self.ask(broker, asked.command)
             if reply is not None:

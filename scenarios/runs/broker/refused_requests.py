@@ -48,11 +48,12 @@ class RefusedRequest(NamedTuple):
 
 
 def refused_requests(
-    topic: str, settings: BrokerSettingsPlan, *, changes_settings: bool = False
+    topic: str, settings: BrokerSettingsPlan, *, changes_settings: bool = False, filters: bool = False
 ) -> list[RefusedRequest]:
     """Return requests that a broker started with these settings must refuse. topic: one that exists.
 
     changes_settings: whether an operator may remove the permissions of the broker, and allow changes of system topics.
+    filters: enablePropertyFilter.
     """
     closed = (ResponseCode.NO_PERMISSION,) if changes_settings else ()
     early = (ResponseCode.SYSTEM_ERROR,) if settings.accepts_sends_after_ms else ()
@@ -62,7 +63,7 @@ def refused_requests(
         RefusedRequest(reason, command, (*(code if isinstance(code, tuple) else (code,)), *more))
         for rows, more in (
             (_sends(topic), (*early, *closed)),
-            (_pulls(topic), (*no_group, *closed)),
+            (_pulls(topic, filters=filters), (*no_group, *closed)),
             (_others(), ()),
             (_changes(topic, keeps_system_topics=keeps_system_topics), ()),
         )
@@ -90,7 +91,7 @@ def _sends(topic: str) -> Iterator[_Row]:
     )
 
 
-def _pulls(topic: str) -> Iterator[_Row]:
+def _pulls(topic: str, *, filters: bool) -> Iterator[_Row]:
     """A topic may lack the permission to read, which a broker checks before queue and expression."""
     closed = ResponseCode.NO_PERMISSION
     yield "a pull of a missing topic", _pull(_MISSING, 0), ResponseCode.TOPIC_NOT_EXIST
@@ -104,6 +105,13 @@ def _pulls(topic: str) -> Iterator[_Row]:
         # SYSTEM_ERROR: without enablePropertyFilter, before the expression is parsed
         codes = ResponseCode.SUBSCRIPTION_PARSE_FAILED, ResponseCode.SYSTEM_ERROR
         yield f"a check of the {kind} expression {text!r}", checked, codes
+    if not filters:
+        wanted = Subscription("SQL92", "tier IS NULL", lambda _: False)
+        yield (
+            "a pull with an expression that is not enabled",
+            _pull(topic, 0, wanted),
+            (ResponseCode.SYSTEM_ERROR, closed),
+        )
     codes = ResponseCode.SUBSCRIPTION_NOT_EXIST, closed
     yield "a pull without an expression by a group without a heartbeat", without_expression(_pull(topic, 0)), codes
 
@@ -132,6 +140,12 @@ def _changes(topic: str, *, keeps_system_topics: bool) -> Iterator[_Row]:
     yield "a group with a negative number of queues", group, error
     reset = make_request(Code.INVOKE_BROKER_TO_RESET_OFFSET, topic=_MISSING, group=_MISSING, timestamp=0, isForce=True)
     yield "a reset of offsets in a missing topic", reset, error
+
+
+def send_without_queues(topic: str) -> RefusedRequest:
+    """Return a send to any queue of a topic without queues, from which consumers could not pull."""
+    codes = ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION
+    return RefusedRequest("a send to a topic without queues", _send(topic, e="-1"), codes)
 
 
 def _send(topic: str, code: Code = Code.SEND_MESSAGE_V2, **changed: str) -> RemotingCommand:
