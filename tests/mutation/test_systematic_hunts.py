@@ -11,7 +11,7 @@ SEEDS_MAX = 40
 FOUND_AT_ONCE = [
     "drop-lock:commit_log.CommitLog._append_plain#1",
     "drop-notice:transient_pool.CommitRealTimeService.commit#1",
-    "drop-step:flush.GroupCommitService.run_once#1",
+    "drop-step:side_file.SideFile.store#1",
     "drop-sync:flush.FlushRealTimeService.run_once#1",
     "drop-sync:side_file.SideFile.store#1",
     "drop-write:index_file.IndexFile.put_key#1",
