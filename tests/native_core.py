@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import TypeVar
 
@@ -22,7 +23,7 @@ def load_native(load: Callable[[], Core | None], package: str, name: str, variab
         assert spec.loader is not None
         module = sys.modules[f"{package}.{name}"] = module_from_spec(spec)
         spec.loader.exec_module(module)
-        vars(sys.modules[package])[name] = module
+        setattr(import_module(package), name, module)
     loaded = load()
     if loaded is None:
         assert not os.environ.get("CI"), "no core in C was built"

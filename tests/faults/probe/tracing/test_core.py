@@ -89,8 +89,8 @@ def test_the_compiled_core_and_ctypes_return_the_same_data_about_a_thread(
         mask = ptrace.block_signals(stopped)
         blocked = ptrace.block_signals(stopped)
         ptrace.set_mask(stopped, mask)
-        stack = ptrace.read_memory(stopped, register(general, machine.stack_pointer), 64)
-        return [general, changed, mask, blocked, ptrace.block_signals(stopped), ptrace.set_mask(stopped, mask), stack]
+        code = ptrace.read_memory(stopped, register(general, machine.program_counter), 64)
+        return [general, changed, mask, blocked, ptrace.block_signals(stopped), ptrace.set_mask(stopped, mask), code]
 
     use_core(core)
     by_core = answers()
