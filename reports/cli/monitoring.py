@@ -96,10 +96,10 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def close_connections(self, due: float) -> None:
         with self._lock:
-            for connection, end in self._due.items():
-                if end <= due:
-                    with suppress(OSError):  # the client has closed it
-                        connection.shutdown(socket.SHUT_RDWR)  # its thread then closes it
+            for connection in [one for one, end in self._due.items() if end <= due]:
+                del self._due[connection]  # first: a client that sees the end may connect again at once
+                with suppress(OSError):  # the client has closed it
+                    connection.shutdown(socket.SHUT_RDWR)  # its thread then closes it
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), OSError):  # a client that left is no error

@@ -84,7 +84,7 @@ TIMES = {
         "ha_send_heartbeat_interval_ms ha_housekeeping_interval_ms replication.ha_client.RECONNECT_MS"
         " replication.ha_client.CONNECT_MS replication.ha_service._ACCEPT_RETRY_MS"
     ),
-    "end of a stop": "broker.connections.DRAINED_MS broker.server.DRAIN_MS",
+    "end of a stop": ("broker.connections.DRAINED_MS broker.server.DRAIN_MS replication.ha_service.HANDOVER_MS_MAX"),
     "records read by a start after a crash": "formats.checkpoint.SAFETY_MARGIN_MS",
 }
 """First answer of a row -> the settings, and the constants as `MODULE.NAME`, that give its bound."""
@@ -96,6 +96,7 @@ OTHER_TIMES = {
     **dict.fromkeys(("broker.operator_log.WINDOW_MS", "broker.operator_log.CLOSE_MS"), "lines for operators"),
     "broker.connections.ACCEPTS_PAUSE_MS": "spreads accepts; the limit of a request covers it",
     "destroy_mapped_file_interval_forcibly_ms": "without effect: the store has no references to files",
+    "replication.ha_service._LOOK_MS": "a step of a wait; the limit of a handover covers it",
     "services.consumer_filter.FORGOTTEN_AFTER_MS": "a day, longer than any run",
     "services.transaction_check._POLL_MS": "a step of a wait; the limit of the pass covers it",
     "start_accept_send_request_time_stamp_ms": "no run sets it",
