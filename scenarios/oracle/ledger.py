@@ -114,6 +114,12 @@ class Versions:
     kept: bytes | None = None
     """The version before the durable one, which the backup file must have; None: no backup is required."""
     loaded: bytes | None = None
+    """The version that the last load found."""
+    allowed: tuple[bytes | None, ...] = (None,)
+    """The versions that the last load could find: the durable one, then later ones."""
+
+    def note_load(self, found: bytes | None) -> None:
+        self.loaded, self.allowed = found, (self.durable, *self.begun)
 
     def lose_durable(self) -> None:
         self.durable, self.kept = self.kept, None
@@ -123,7 +129,12 @@ class Versions:
         return not self.begun
 
     def mark_loaded_durable(self) -> None:
-        """Record that a start has loaded the version `loaded`, which is durable from now on."""
+        """Record that a start has loaded the version `loaded`, which is durable from now on.
+
+        No effect if the start has written a newer version since, as a correction of offsets does.
+        """
+        if self.allowed != (self.durable, *self.begun):
+            return
         if self.begun or self.loaded != self.durable:
             self.kept = None
         self.durable = self.loaded

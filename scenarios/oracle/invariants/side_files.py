@@ -47,7 +47,7 @@ class WatchedSideFile(SideFile):
             return value
 
         loaded = super().load(note)
-        self._versions.loaded = parsed[-1] if parsed else None
+        self._versions.note_load(parsed[-1] if parsed else None)
         return loaded
 
     def store(self, content: bytes) -> bool:
@@ -69,10 +69,11 @@ class WatchedSideFile(SideFile):
 
 def check_version(versions: Versions) -> Iterator[Violation]:
     """META: yield a violation if a start read neither the durable version nor a later one."""
-    if versions.durable is not None:
+    durable, *begun = versions.allowed
+    if durable is not None:
         record_tried("META")
-    if versions.loaded != versions.durable and versions.loaded not in versions.begun:
-        later, shown = len(versions.begun), (_shown_text(versions.durable), _shown_text(versions.loaded))
+    if versions.loaded not in versions.allowed:
+        later, shown = len(begun), (_shown_text(durable), _shown_text(versions.loaded))
         summary = f"a version that was durable is not what the next start found, {later} were begun after it"
         yield Violation("META", summary, versions.path, 0, "version", *shown)
 

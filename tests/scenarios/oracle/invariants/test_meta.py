@@ -21,14 +21,14 @@ def versions() -> Versions:
 def test_the_durable_version_of_a_side_file_and_all_later_ones_are_no_violation(
     versions: Versions, loaded: bytes
 ) -> None:
-    versions.loaded = loaded
+    versions.note_load(loaded)
 
     assert list(side_files.check_version(versions)) == []
 
 
 @pytest.mark.parametrize("loaded", [None, b"older"])
 def test_any_other_version_of_a_side_file_is_a_violation(versions: Versions, loaded: bytes | None) -> None:
-    versions.loaded = loaded
+    versions.note_load(loaded)
 
     (violation,) = side_files.check_version(versions)
 
@@ -40,6 +40,7 @@ def test_any_other_version_of_a_side_file_is_a_violation(versions: Versions, loa
 def test_a_missing_side_file_is_no_violation_before_the_first_version_is_durable() -> None:
     versions = Versions("/store/config/delayOffset.json")
     versions.begun = [b"first"]
+    versions.note_load(None)
 
     assert list(side_files.check_version(versions)) == []
 

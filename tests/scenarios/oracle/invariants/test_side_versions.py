@@ -9,7 +9,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.plan import FaultPlan
 from tornlog.scenarios.claims.machine import CONFIG, ROOT, world_of
-from tornlog.scenarios.oracle.invariants.side_files import WatchedSideFile
+from tornlog.scenarios.oracle.invariants.side_files import WatchedSideFile, check_version
 from tornlog.scenarios.oracle.ledger import Versions
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
@@ -104,6 +104,20 @@ def test_a_start_must_find_the_side_file_version_that_the_previous_start_found()
     assert (bench.versions.durable, bench.versions.begun) == (b"one", [])
 
 
+def test_a_version_that_a_start_writes_after_its_load_stays_the_durable_one() -> None:
+    bench = Bench()
+
+    def body(file: WatchedSideFile, files: Files) -> None:
+        file.store(b"one")
+        assert file.load(parse_unless_bad) == b"one"
+        file.store(b"corrected")
+
+    bench.live(body)
+    assert list(check_version(bench.versions)) == []
+    bench.versions.mark_loaded_durable()
+    assert bench.versions.durable == b"corrected"
+
+
 def test_the_backup_is_loaded_if_the_side_file_is_damaged() -> None:
     bench = Bench()
 
@@ -171,7 +185,8 @@ def test_after_a_failed_write_no_backup_is_required_until_the_second_write() -> 
 
 def versions_of(durable: bytes | None, kept: bytes | None, loaded: bytes | None, *begun: bytes) -> Versions:
     versions = Versions(PATH)
-    versions.durable, versions.kept, versions.loaded, versions.begun = durable, kept, loaded, [*begun]
+    versions.durable, versions.kept, versions.begun = durable, kept, [*begun]
+    versions.note_load(loaded)
     return versions
 
 
