@@ -24,6 +24,8 @@ class PendingChange:
     settings: Settings | None
     is_given_up: bool = False
     """Whether the operator no longer waits for the answer, so that only the present broker process can execute it."""
+    has_ended: bool = False
+    """Whether that process has ended. The next start may find the change; then it is past."""
 
 
 @dataclass(slots=True)
@@ -41,7 +43,17 @@ class OperatorTable:
         """Record a start that finds these entries. A request in flight may reach the new process."""
         self._known = {name: (settings, 0) for name, settings in entries.items()}
         self._last_version = None
-        self._forget_given_up()
+        self._forget_ended()
+
+    def begin_process(self) -> None:
+        """Record that no earlier process of the broker executes a change any more. Call this before a load.
+
+        A process accepts connections during its load, and executes their requests afterwards, even if the operator has
+        given them up by then.
+        """
+        for pending in self._pending.values():
+            for change in pending:
+                change.has_ended = change.is_given_up
 
     def record_request(self, name: str, settings: Settings | None) -> PendingChange:
         change = PendingChange(settings)
@@ -91,11 +103,11 @@ class OperatorTable:
             if found.get(name) not in allowed:
                 yield self._violation(name, "is not as set before the last stop", allowed, found.get(name))
             self._known[name] = found.get(name), 0
-        self._forget_given_up()
+        self._forget_ended()
 
-    def _forget_given_up(self) -> None:
+    def _forget_ended(self) -> None:
         for name, pending in self._pending.items():
-            self._pending[name] = [each for each in pending if not each.is_given_up]
+            self._pending[name] = [each for each in pending if not each.has_ended]
 
     def _violation(self, name: str, what: str, expected: object, found: object) -> Violation:
         summary = f"{self.kind} {name} {what}"
@@ -109,6 +121,10 @@ class OperatorTables:
     topics: OperatorTable = field(default_factory=lambda: OperatorTable("topic"))
     groups: OperatorTable = field(default_factory=lambda: OperatorTable("group"))
     settings: OperatorTable = field(default_factory=lambda: OperatorTable("setting"))
+
+    def begin_process(self) -> None:
+        for table in (self.topics, self.groups, self.settings):
+            table.begin_process()
 
     def setting(self, key: str, since_ns: int) -> str | None:
         """Return the text of a setting that the broker has had since a time, None if it is uncertain."""

@@ -457,6 +457,7 @@ class BrokerNode(Node):
         if self.copies is not None:
             self.copies.watch_files(broker)
         if not self.is_slave:
+            self.account.tables.begin_process()
             broker.own_store.schedule.file = WatchedSideFile(world.files, progress, lambda: None)
 
         def load() -> tuple[MessageStore, RecoveryReport | None]:

@@ -45,6 +45,15 @@ def test_a_start_finds_acknowledged_changes_or_later_requests(
     assert len(list(tables.topics.check_loaded(found))) == count
 
 
+def test_a_process_may_execute_a_change_that_was_given_up_during_its_load(tables: OperatorTables) -> None:
+    tables.topics.begin_process()
+    tables.topics.record_request("T0", OPEN).is_given_up = True
+    assert not list(tables.topics.check_loaded({"T0": READ_ONLY}))
+    tables.topics.begin_process()
+    assert not list(tables.topics.check_loaded({"T0": OPEN}))
+    assert len(list(tables.topics.check_loaded({"T0": READ_ONLY}))) == 1
+
+
 def test_a_change_in_flight_may_take_effect_after_a_start(tables: OperatorTables) -> None:
     tables.topics.record_request("T0", OPEN)
     assert not list(tables.topics.check_loaded({"T0": READ_ONLY}))
