@@ -23,6 +23,12 @@ class Presence(NamedTuple):
     dead_since_ns: int | None
     is_silent: bool = False
     """Whether no end of the dead broker's connections reaches other machines."""
+    timed_out_at: Collection[str] = ()
+    """Addresses of the name servers that did not answer the last registration in time.
+
+    The broker closes such a connection, so the name server removes it until the next registration. A pause of a machine
+    suffices.
+    """
 
 
 class RouteBounds(NamedTuple):

@@ -171,7 +171,9 @@ class BrokerNode(Node):
     @property
     def presence(self) -> Presence:
         if self.is_alive or self._life is None:
-            return Presence(self._serves_since_ns, None)
+            registrations = () if self._broker is None else self._broker.registrations
+            timed_out_at = [each.address for each in registrations if isinstance(each.last_error, TimeoutError)]
+            return Presence(self._serves_since_ns, None, timed_out_at=timed_out_at)
         return Presence(None, self.died_ns, self.life.endpoint.dies_silently is not False)
 
     @property

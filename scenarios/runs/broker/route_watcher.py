@@ -42,7 +42,7 @@ class RouteWatcher(BrokerUser):
             self._ask_name_server(self.stream.choice(sorted(self._presences()), "name server"))
 
     def _ask_name_server(self, name_server: BrokerAddress) -> None:
-        asked_ns = self.now_ns
+        asked_ns, earlier = self.now_ns, self._presences()
         try:
             response, _ = self.routes.send_request(name_server, route_command(AUTO_CREATE_TOPIC), ANSWER_MS)
         except OSError:
@@ -60,6 +60,7 @@ class RouteWatcher(BrokerUser):
             each.address: presences[each]
             for each in presences
             if each != name_server and (not each.is_slave or each.broker in names)
+            if name_server.address not in (*earlier[each].timed_out_at, *presences[each].timed_out_at)
         }
         self.run.report(routes.check_identities(brokers, presences))
         since_ns = presences[name_server].serves_since_ns
