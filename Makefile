@@ -18,7 +18,9 @@ run: $(CORE)  ## every built-in scenario for half a minute
 
 # Tests run in a new random order each time; `make test ORDER=N` repeats one.
 ORDER := $(shell date +%s)
-TESTS := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -r fEs --randomly-seed=$(ORDER)
+# Many tests wait for processes and sockets: two workers on two cores use two thirds of the processors.
+WORKERS := $(shell expr $(JOBS) + $(JOBS) / 2)
+TESTS := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile -r fEs --randomly-seed=$(ORDER)
 # Tests of 2 s or more, or with a browser, Java or the real store, are left to .ci/run: `make test TIER="not slow"`.
 TIER := not slow and not ci
 QUICK := tests/packaging/test_imports.py tests/packaging/test_vocabulary.py tests/sim tests/faults tests/store/formats \
