@@ -3,9 +3,9 @@
 A run finds the bug if the run fails with the bug and passes without it. Each round runs one seed of each scenario,
 until one run finds the bug. Scenarios with brokers, except swarms, run in every second round only, because their runs
 cost four times as much. Under a limit of CPU time, a scenario runs less often if few of its runs execute the mutated
-code: who changes code knows the changed lines. Cost is counted in core-seconds: CPU time of the runs with the bug. The
-main result is for the scenarios as shipped. Scenarios with ranges narrowed to a known bug help a developer, but do not
-measure how fast unknown bugs are found.
+code. This uses no knowledge of the bug, only of the place that changed. Cost is counted in core-seconds: CPU time of
+the runs with the bug. The main result is for the scenarios as shipped. Scenarios with ranges narrowed to a known bug
+help a developer, but do not measure how fast unknown bugs are found.
 
 The order of scenarios in a round does not matter. Median cost with 70 mutants and three seeds of each scenario
 (2026-11-29), in core-seconds: 3.5 in catalogue order, 3.6 with swarms first, 2.9 to 4.2 in four random orders, and 4.1
@@ -248,7 +248,7 @@ class _MutantSearch:
                 return
 
     def _turns_until_next(self, name: str, runs: int) -> int:
-        """Return more, the fewer runs of a scenario executed the mutated code; doubled while none did."""
+        """Return 1 if all runs of a scenario executed the mutated code, else more; it doubles while none did."""
         if not self._mutant.has_reach:
             return 1
         reaching = self._runs_reaching[name]

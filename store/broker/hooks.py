@@ -135,9 +135,15 @@ class MessageHooks:
         if not self.consume:
             return
         fields = ExtFields(request.ext_fields)
-        who = fields.text("consumerGroup"), fields.text("topic"), channel.remote_address
-        place, answer = (fields.int32("queueId"), fields.int64("queueOffset")), (response.code, len(response.body))
-        context = ConsumeMessageContext(*who, *place, *answer)
+        context = ConsumeMessageContext(
+            fields.text("consumerGroup"),
+            fields.text("topic"),
+            channel.remote_address,
+            fields.int32("queueId"),
+            fields.int64("queueOffset"),
+            response.code,
+            len(response.body),
+        )
         self._run_hooks(((hook.hook_name, hook.consume_message_before) for hook in self.consume), context)
 
     def after_consume(self, request: RemotingCommand, channel: Channel) -> None:
