@@ -58,7 +58,7 @@ class UnstoppableTaskError(SimError):
     """A task caught MachineDied and continued more often than any clean-up needs."""
 
     def __init__(self, task: str, refusals: int) -> None:
-        super().__init__(f"task {task} swallowed MachineDied {refusals} times and still makes world calls")
+        super().__init__(f"task {task} caught MachineDied {refusals} times and still makes world calls")
         self.task = task
 
 

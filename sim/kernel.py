@@ -333,7 +333,7 @@ class Kernel:
             self.raise_machine_died(current.machine)
             raise RuntimeError(f"{why.label}: would block, outside of any task")
         assert current.waiting is None, f"{current.name} runs"
-        assert not self._is_one_moment, f"{current.name} waits for {why.label} inside at_one_moment"
+        assert not self._is_one_moment, f"{current.name} waits for {why.label} inside without_scheduling_points"
         if self._lone is not None:
             self._draw_lone_quanta()
         current.waiting = why
@@ -365,7 +365,7 @@ class Kernel:
     def spawn(self, machine: Machine, name: str, body: Callable[[], Any]) -> SimTask:
         """Make a runnable task. Its name is `machine/name`, or `machine/name#2`, … for further tasks."""
         assert machine.kernel is self, f"{machine.name} belongs to another kernel"
-        assert not self._is_one_moment, f"{name} is spawned inside at_one_moment"
+        assert not self._is_one_moment, f"{name} is spawned inside without_scheduling_points"
         if not machine.alive:
             self.raise_machine_died(machine)
             raise MachineDied(machine.name)
@@ -533,7 +533,7 @@ class Kernel:
 
     def _make_ready(self, task: SimTask, *, woken: bool) -> None:
         assert task.waiting is not None, f"{task.name} can run already"
-        assert not self._is_one_moment, f"{task.name} is woken inside at_one_moment"
+        assert not self._is_one_moment, f"{task.name} is woken inside without_scheduling_points"
         if self._lone is not None:
             self._draw_lone_quanta()
         task.waiting = None
@@ -588,7 +588,7 @@ class Kernel:
         if self._timers.next_due_ns() is not None:
             limit = f"the time limit of {self._deadline_ns / 1e6:g} ms"
             return NoProgressError(f"no end in sight {when}: the next timer is past {limit}", waits)
-        return DeadlockError(f"deadlock {when}: nothing can run and no timer is set", waits)
+        return DeadlockError(f"deadlock {when}: no task can run and no timer is set", waits)
 
     def _power_off_machine(self, machine: Machine) -> None:
         if machine.alive:

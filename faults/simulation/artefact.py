@@ -91,7 +91,7 @@ def read_envelope(text: str) -> dict[str, Any]:
     found = envelope.get("format") if isinstance(envelope, dict) else type(envelope).__name__
     if found != FORMAT:
         older = isinstance(found, str) and _OLDER.fullmatch(found)
-        hint = " (of an earlier version, which replays it; its seed still is one here)" if older else ""
+        hint = " (written by an earlier version: replay it there, or run its seed here)" if older else ""
         raise ArtefactError(f"format: expected {FORMAT}, found {found}{hint}")
     return dict(envelope)
 

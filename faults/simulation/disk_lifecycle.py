@@ -108,7 +108,7 @@ class DiskLifecycle:
 
         After a process kill a later power cut can still lose unsynced data.
         """
-        assert self._live_disk is None, "the last life's disk was found before this one was left"
+        assert self._live_disk is None, "`find_disk` has taken the previous disk"
         if profile.name == PROCESS_KILL and not disk.is_stopped:  # a stopped file system requires a new mount
             disk.count_kill()
             self._live_disk = disk
@@ -121,10 +121,10 @@ class DiskLifecycle:
     ) -> None:
         """Keep the image after a clean stop for the next process run. change: modifies the image.
 
-        power_cut: whether the power fails right after the stop, which can lose unsynced data. Else the system writes
+        power_cut: profile of a power cut right after the stop, which can lose unsynced data. None: the system writes
         all dirty data back.
         """
-        assert self._live_disk is None, "the last life's disk was found before this one was left"
+        assert self._live_disk is None, "`find_disk` has taken the previous disk"
         self._image = change(
             disk.image_after_power_off() if power_cut is None else disk.power_cut_after_stop(power_cut)
         )

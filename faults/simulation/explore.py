@@ -232,7 +232,7 @@ class Explorer(Generic[Setup]):
         decisions = (*situation.record.decisions, *self._missing_byte_decisions(moment))
         left = self._explorable.run_to_crash(situation, moment, decisions)
         if left is None:
-            raise ReplayDivergedError("moment", 0, str(moment), "the run does not come to it")
+            raise ReplayDivergedError("moment", 0, str(moment), "the run does not reach it")
         if left.signature:
             count.violations += 1
             self._record_failure(left.signature, situation.record_with_crash(moment, situation.profiles[0], decisions))

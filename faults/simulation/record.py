@@ -137,7 +137,7 @@ def verify_record(
     second = replay(program, record, trace)
     if first.gone or not first.result.signature:
         found = str(first.gone[0]) if first.gone else "no failure"
-        raise ReplayDivergedError("record", 0, "all of it, and a failure", found)
+        raise ReplayDivergedError("record", 0, "the whole record and a failure", found)
     if not second.is_same(first.result):
         raise ReplayDivergedError("run", 0, first.result.digest, second.result.digest)
     return second

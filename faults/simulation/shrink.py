@@ -85,7 +85,7 @@ class RecordShrinker(Generic[Setup, Result]):
         first = replay(self._program, start)
         if not self._is_same(first):
             found = first.result.signature or "no failure"
-            raise ReplayDivergedError("record", 0, "the failure that is to be shrunk", found)
+            raise ReplayDivergedError("record", 0, "the failure to shrink", found)
         self.operations.update(first.simulation.operations)
         search = ShrinkSearch(start, self.still_fails, tries_max=tries_max, stop=stop, on_try=on_try)
         with leak_guard():  # one guard around all runs makes the guard of each run cheap

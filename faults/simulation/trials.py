@@ -77,12 +77,12 @@ class Coverage:
         unreached = [name for name in never if is_promise(name)]
         lines = [
             f"{self.seeds:,} seed{'' if self.seeds == 1 else 's'}, {self.injected['crash']:,} crashes",
-            f"  injected        {_most_frequent_first(faults) or 'nothing'}",
-            f"  never injected  {', '.join(n for n in never if not is_promise(n)) or 'nothing that could have'}",
+            f"  injected        {_most_frequent_first(faults) or 'none'}",
+            f"  never injected  {', '.join(n for n in never if not is_promise(n)) or 'none'}",
         ]
         if promises or unreached:
-            lines.append(f"  reached         {_most_frequent_first(promises) or 'nothing'}")
-            lines.append(f"  never reached   {', '.join(unreached) or 'nothing'}")
+            lines.append(f"  reached         {_most_frequent_first(promises) or 'none'}")
+            lines.append(f"  never reached   {', '.join(unreached) or 'none'}")
         return "\n".join(lines)
 
 
@@ -178,7 +178,7 @@ def find(
     finding = first_failure(scenario, seeds, add_run)
     never = coverage.never_injected
     if finding is None and never:
-        text = f"nothing found in {coverage.seeds:,} seeds, in which there never was: {', '.join(never)}"
+        text = f"no failure in {coverage.seeds:,} seeds, but these never occurred: {', '.join(never)}"
         warnings.warn(NeverInjected(text), stacklevel=2)
     return finding
 

@@ -15,7 +15,7 @@ from ..machine import SimTask
 from ..schedule import FORCED, TaskSwitch
 from . import ENDLESS
 
-_NOBODY = "outside"
+_NO_TASK = "outside"
 Deviation = tuple[int, int]
 """(contested points since the last deviation, number of the other task to run).
 
@@ -36,7 +36,7 @@ class PointCounter:
         self._times: dict[tuple[str, str], int] = {}
 
     def count_point(self, current: SimTask | None, label: str) -> tuple[str, str, int]:
-        key = (_NOBODY if current is None else current.name, label)
+        key = (_NO_TASK if current is None else current.name, label)
         nth = self._times[key] = self._times.get(key, 0) + 1
         return (*key, nth)
 

@@ -295,7 +295,7 @@ def test_spawning_waking_or_waiting_inside_an_atomic_block_is_refused(use: Calla
 
     with kernel, pytest.raises(TaskFailedError) as failed:
         kernel.run(machine, body, time_limit_ns=10_000_000)
-    assert f"{what} inside at_one_moment" in str(failed.value.__cause__)
+    assert f"{what} inside without_scheduling_points" in str(failed.value.__cause__)
 
 
 def test_attribute_accesses_of_another_thread_are_no_scheduling_points() -> None:

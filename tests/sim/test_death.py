@@ -216,7 +216,7 @@ def test_a_task_that_always_catches_machine_died_is_an_unstoppable_task_error(ca
         machine.tasks.sleep(1)
         kill_and_raise(kernel, machine)
 
-    with pytest.raises(UnstoppableTaskError, match="broker/immortal swallowed MachineDied"):
+    with pytest.raises(UnstoppableTaskError, match="broker/immortal caught MachineDied"):
         kernel.run(machine, main, time_limit_ns=LIMIT_NS)
 
 

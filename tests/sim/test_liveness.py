@@ -36,7 +36,7 @@ def test_a_deadlock_error_names_every_task_with_its_wait_and_the_lock_holder() -
         kernel.run(machine, main, time_limit_ns=LIMIT_NS)
 
     assert str(caught.value).splitlines() == [
-        "deadlock at 10 ms, step 6: nothing can run and no timer is set",
+        "deadlock at 10 ms, step 6: no task can run and no timer is set",
         "  broker/main: join broker/producer-1",
         "  broker/producer-1: signal group-commit",
         "  broker/producer-2: lock put held by broker/producer-1",
