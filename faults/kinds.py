@@ -572,7 +572,7 @@ class FaultKind(StrEnum):
         "sequence numbers of records continued after a gap at a restart",
         "another version ran in between, and counted entries that a crash had left empty",
         "zero entries are added before the start, and numbers continue after them",
-        "spec of the store: what a real version leaves behind an empty file",
+        "spec of the store: sequence numbers after an empty file",
     )._replace(knob="starts.skipped_numbers_max", by_scenarios=True)
     SPLIT_DELIVERY = _network(
         "split delivery",

@@ -77,12 +77,12 @@ from ..kinds import FaultKind
 class Metadata(Enum):
     """Which unsynced metadata changes survive: creations, sizes, renames and removals."""
 
-    KEPT = "all of them"
-    PREFIX = "the first ones, in order"
-    PREFIX_BUT_GROWTH = "the first ones, in order; lengths grown by writing each on its own"
-    PREFIX_BUT_DELAYED = "the first ones, in order; lengths grown by writing each on its own, but behind those"
-    PREFIX_BUT_LOGGED = "the first ones, in order, and those of files that were synced"
-    ANY = "any of them"
+    KEPT = "completely"
+    PREFIX = "up to some change, in order"
+    PREFIX_BUT_GROWTH = "up to some change, in order, except lengths grown by writes, which are independent"
+    PREFIX_BUT_DELAYED = "up to some change, in order; lengths grown by writes among them may be lost"
+    PREFIX_BUT_LOGGED = "up to some change, in order, and those of synced files"
+    ANY = "in any combination"
 
     def is_in_order(self, change: Change) -> bool:
         """Whether a change survives if a later ordered change survives. Unordered changes are independent."""
@@ -135,7 +135,7 @@ class CrashProfile:
             return f"the page cache survives, and with it every write, name and size; {later}"
         torn = "torn between or inside sectors" if self.torn_bytes_chance else "torn"
         pages = "lost" if self.whole_pages else f"lost or {torn}"
-        return f"unsynced pages may be {pages}; of unsynced names and sizes survive {self.metadata.value}"
+        return f"unsynced pages may be {pages}; unsynced names and sizes survive {self.metadata.value}"
 
     def with_consequences(self, unsure: Sequence[Change], lost: Lost) -> Lost:
         ordered, others = self.metadata.split_by_order(unsure)

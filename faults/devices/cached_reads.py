@@ -20,7 +20,7 @@ from .pages import FilePages
 from .storage import Run, append_block
 
 _PAGES_FIRST = 4
-PAGES_MOST = 32  # 128 KiB, Linux's read_ahead_kb
+PAGES_MAX = 32  # 128 KiB, Linux's read_ahead_kb
 
 
 class ReadAhead:
@@ -29,10 +29,10 @@ class ReadAhead:
     Invariant: the last window ends at `_end`; a hit at or after `_marker` starts the next.
     """
 
-    __slots__ = ("_around", "_end", "_last", "_marker", "_most", "window")
+    __slots__ = ("_around", "_end", "_last", "_marker", "_pages_max", "window")
 
-    def __init__(self, most: int = PAGES_MOST, *, around: bool = False) -> None:
-        self._most = most
+    def __init__(self, pages_max: int = PAGES_MAX, *, around: bool = False) -> None:
+        self._pages_max = pages_max
         self._around = around
         self._last = -1
         self._end = 0
@@ -45,9 +45,9 @@ class ReadAhead:
         if page - self._last not in (0, 1):
             self.window, self._marker = 0, -1
             if self._around:
-                return range(max(page - self._most // 2, 0), page + max(self._most // 2, wanted))
+                return range(max(page - self._pages_max // 2, 0), page + max(self._pages_max // 2, wanted))
             return range(page, page + wanted)
-        self.window = min(max(self.window * 2, _PAGES_FIRST, wanted), self._most)
+        self.window = min(max(self.window * 2, _PAGES_FIRST, wanted), self._pages_max)
         self._end = page + max(self.window, wanted)
         self._marker = min(page + wanted, self._end - 1)
         assert page <= self._marker < self._end, (page, self._marker, self._end)
@@ -58,7 +58,7 @@ class ReadAhead:
         if not 0 <= self._marker <= page < self._end:
             return range(0)
         begin = self._marker = self._end
-        self.window = min(self.window * 2, self._most)
+        self.window = min(self.window * 2, self._pages_max)
         self._end = begin + self.window
         assert page < begin <= self._end, (page, begin, self._end)
         return range(begin, self._end)

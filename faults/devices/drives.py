@@ -45,7 +45,7 @@ class DurationDistribution:
     def __init__(self, ns: Iterable[int]) -> None:
         self.ns = tuple(sorted(ns))
         if not self.ns or self.ns[0] < 0:
-            raise ValueError("a spread: expected durations of 0 ns or more, at least one")
+            raise ValueError("durations: expected at least one, each of 0 ns or more")
 
     @classmethod
     def from_points(cls, points: Sequence[tuple[float, int]]) -> "DurationDistribution":

@@ -9,8 +9,8 @@ A handle is one change of metadata. Handles join the running transaction. A comm
 4. Commit block: a flush, the block, a flush. Linux asks for REQ_PREFLUSH and REQ_FUA. Without FUA (most SATA drives,
    virtual disks) it flushes again after the block; with FUA the device makes the block durable, in about the same time.
 
-The journal task commits on request of a sync, and a transaction at the latest 5 s after its first handle. All syncs
-that are requested during a commit share the next one.
+The journal task commits a transaction when a sync requests it, or 5 s after the first handle. All syncs requested
+during a commit share the next one.
 
 Sources: Linux, Documentation/filesystems/ext4/journal.rst (data=ordered, commit=5); fs/jbd2/commit.c
 (jbd2_journal_commit_transaction, journal_finish_inode_data_buffers, journal_submit_commit_record);
@@ -27,7 +27,7 @@ from .storage import COMMIT_BLOCKS, JournalRing
 
 COMMIT_MS = 5_000  # the mount option commit=5
 _DESCRIPTOR_BLOCKS = 1
-_BLOCKS_MOST = 1_024
+_BLOCKS_MAX = 1_024
 """Metadata blocks of one commit. A larger transaction would be split by its credits."""
 
 
@@ -157,7 +157,7 @@ class Journal:
                 file.wait_for_data(self._elevator)
         self._shadow = transaction.inode_blocks
         # At least one block, because a directory sync commits without a handle.
-        self._write_blocks(_DESCRIPTOR_BLOCKS + min(max(len(self._shadow), 1), _BLOCKS_MOST))
+        self._write_blocks(_DESCRIPTOR_BLOCKS + min(max(len(self._shadow), 1), _BLOCKS_MAX))
         self._shadow = set()
         self._shadow_written.open()
         self._flush()

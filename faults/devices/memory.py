@@ -1,11 +1,10 @@
 """Memory: the resident pages of one machine, their LRU lists, and reclaim under a limit.
 
-A new page enters the inactive list. The second access after that, or a refault of a page that was evicted before,
-moves it to the active list. Reclaim takes the oldest inactive pages, and refills the inactive list from the active one
-while it is shorter. Only clean pages are reclaimed. If no page can be, the allocating task wakes the flusher and waits
-until writes end, at most 100 ms at a time. Locked pages (mlock) and anonymous memory are never reclaimed: the model
-has no swap. Reclaim of clean pages takes no time, because it takes about a microsecond a page, and mostly kswapd does
-it.
+A new page enters the inactive list. Its second access, or a refault after an eviction, moves it to the active list.
+Reclaim takes the oldest inactive pages, and refills the inactive list from the active list while it is shorter. Only
+clean pages are reclaimed. If there are none, the allocating task wakes the flusher and waits until writes end, at most
+100 ms at a time. Locked pages (mlock) and anonymous memory are never reclaimed: the model has no swap. Reclaim of clean
+pages takes no time: on Linux it takes about a microsecond per page, mostly in kswapd.
 
 Sources: Linux, Documentation/admin-guide/mm/concepts.rst (reclaim); mm/vmscan.c (shrink_inactive_list,
 inactive_is_low, reclaim_throttle: VMSCAN_THROTTLE_WRITEBACK, HZ/10; SWAP_CLUSTER_MAX 32); mm/workingset.c
@@ -25,7 +24,7 @@ Page = tuple[FilePages, int]
 """File and page number."""
 _BATCH_PAGES = 32
 _THROTTLE_NS = 100_000_000
-_ROUNDS_MOST = 16  # MAX_RECLAIM_RETRIES, after which Linux kills a process
+_ROUNDS_MAX = 16  # MAX_RECLAIM_RETRIES, after which Linux kills a process
 
 _Lists = OrderedDict[Page, IoRequest | None]
 
@@ -35,7 +34,7 @@ class Memory:
 
     def __init__(self, kernel: Scheduler, limits: PageCacheLimits, wake_flusher: Callable[[], None]) -> None:
         self._kernel = kernel
-        self._most = limits.pages_max
+        self._pages_max = limits.pages_max
         self._wake_flusher = wake_flusher
         self._inactive: _Lists = OrderedDict()
         self._active: _Lists = OrderedDict()
@@ -58,7 +57,7 @@ class Memory:
     @property
     def dirtyable(self) -> int:
         """Number of free and reclaimable pages."""
-        return max(self._most - len(self._locked) - self._anonymous, 0)
+        return max(self._pages_max - len(self._locked) - self._anonymous, 0)
 
     def find(self, page: Page) -> tuple[bool, IoRequest | None]:
         """Return whether a page is resident, with the request that reads it. Records the access."""
@@ -79,7 +78,7 @@ class Memory:
         return page in self._inactive or page in self._active or page in self._locked
 
     def add_all(self, file: FilePages, pages: Iterable[int]) -> None:
-        """Allocate memory for those pages that are not resident."""
+        """Allocate memory for the pages that are not resident."""
         for number in pages:
             page = file, number
             if page not in self._inactive and page not in self._active and page not in self._locked:
@@ -87,7 +86,7 @@ class Memory:
 
     def add(self, page: Page, request: IoRequest | None) -> None:
         """Allocate memory for a page that is not resident. Wait for write-back if no page can be reclaimed."""
-        if len(self._inactive) + len(self._active) + len(self._locked) + self._anonymous >= self._most:
+        if len(self._inactive) + len(self._active) + len(self._locked) + self._anonymous >= self._pages_max:
             self._make_room(1)
             if self.is_resident(page):
                 return  # another task has added the page during the wait
@@ -99,18 +98,18 @@ class Memory:
         pages[page] = request
 
     def hold_anonymous(self, size_bytes: int) -> None:
-        """Allocate anonymous memory, which is touched and stays."""
+        """Allocate anonymous memory, which is never freed."""
         pages = -(-size_bytes // BLOCK_BYTES)
         self._make_room(pages)
         self._anonymous += pages
 
     def fill(self, file: FilePages) -> None:
         """Fill free memory with clean pages of a file, as on a machine that has run for a while."""
-        for number in range(self._most - self.pages):
+        for number in range(self._pages_max - self.pages):
             self._inactive[file, number] = None
 
     def lock(self, file: FilePages) -> None:
-        """Keep the file's resident pages, and those that it gets."""
+        """Keep the file's pages in memory, also those added later."""
         file.is_locked = True
         for pages in (self._inactive, self._active):
             for page in [page for page in pages if page[0] is file]:
@@ -130,9 +129,9 @@ class Memory:
         self._referenced.clear()
 
     def _make_room(self, wanted: int) -> None:
-        for _ in range(_ROUNDS_MOST):
-            excess = self.pages + wanted - self._most
-            batch = min(_BATCH_PAGES, self._most // 16)
+        for _ in range(_ROUNDS_MAX):
+            excess = self.pages + wanted - self._pages_max
+            batch = min(_BATCH_PAGES, self._pages_max // 16)
             if excess <= 0 or self._reclaim(max(excess, batch)) >= excess:
                 return
             self._wake_flusher()

@@ -2,7 +2,7 @@
 
 A store through a map is free while its page is dirty. Write-back protects the page again (page_mkclean), and the next
 store takes a page fault. The fault gets the page into memory, changes the inode's time within a journal handle, once
-per tick of the clock, waits for the page's write-back if the device needs stable pages, and may pause for the dirty
+per tick of the clock, waits for the page's write-back if the device needs stable pages, and may pause at the dirty
 limit. A `write` does the same, but without a fault, and changes the time also if its pages are dirty. A fault or a
 write of a part of a page reads the page first, unless it is in memory or reads as zeros.
 
@@ -25,7 +25,7 @@ from .unjournaled import Metadata
 from .write_back import WriteBack
 
 _BATCH_PAGES = 8
-"""Pages that a `write` makes dirty before it looks whether to pause: a large folio."""
+"""Number of pages that a `write` dirties before it checks whether to pause: a large folio."""
 
 
 class PageWrites:

@@ -66,7 +66,7 @@ class FreeBlocks:
         first = self._free
         self._free += blocks
         if self._free > self._blocks:
-            raise ValueError(f"the device has {self._blocks} blocks, and {self._free} are asked for")
+            raise ValueError(f"device: expected at most {self._blocks} blocks in use, found {self._free}")
         return first
 
 
@@ -93,7 +93,7 @@ class MeasuredStorage:
     def __init__(self, syncs_ns: Sequence[int]) -> None:
         """syncs_ns: at least one sync duration, in the order of the measurement."""
         if not syncs_ns:
-            raise ValueError("expected the times of syncs, at least one")
+            raise ValueError("syncs_ns: expected at least one duration, found none")
         self._syncs_ns = cycle(syncs_ns)
         self._usual_ns: int | None = sorted(syncs_ns)[len(syncs_ns) // 2]  # the median
         self._free = 0

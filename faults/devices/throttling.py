@@ -1,6 +1,6 @@
 """Throttling: slows tasks that dirty pages down to the speed of the device (balance_dirty_pages).
 
-Below the middle of the background limit and the limit, tasks run freely. Above it, a task that has dirtied some pages
+Below the mean of the background limit and the limit, tasks run freely. Above it, a task that has dirtied some pages
 pauses for pages / task_ratelimit, minus the time since its last pause. task_ratelimit is dirty_ratelimit, about the
 share of the device's bandwidth for each task, times a position ratio: 1 at the setpoint, more below, 0 at the limit. A
 pause has at most 200 ms. At the limit, tasks pause until write-back has made room. The device's bandwidth and
@@ -10,7 +10,7 @@ Both `write` and a page fault through a shared map end here (mm/memory.c, fault_
 
 Sources: Linux, mm/page-writeback.c (balance_dirty_pages, wb_position_ratio, wb_update_dirty_ratelimit,
 wb_update_write_bandwidth, wb_min_pause, wb_max_pause); "No-I/O dirty throttling", LWN 456904. The model has one
-device, so that its share of the limits (wb_thresh) is all.
+device, which has the whole limits (wb_thresh).
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ PAUSE_NS_MAX = 200_000_000  # MAX_PAUSE
 _SECOND_NS = 1_000_000_000
 _ESTIMATE_NS = 200_000_000  # BANDWIDTH_INTERVAL
 _PERIOD_NS = 1_024 * TICK_NS  # 3 s, as a power of two of ticks
-_BANDWIDTH_AT_FIRST = 25_600  # INIT_BW: 100 MiB/s
+_INITIAL_BANDWIDTH = 25_600  # INIT_BW: 100 MiB/s
 _POLL_PAGES = 32  # DIRTY_POLL_THRESH, and a task's first nr_dirtied_pause
 _POLL_PAGES_EXCEEDED = 8
 _ONE = 1 << 10  # position ratios are fixed-point numbers, RATELIMIT_CALC_SHIFT
@@ -66,7 +66,7 @@ class DirtyThrottle:
         self._is_exceeded = False
         self._estimated_ns = 0
         self._dirtied = self._dirtied_before = self._written_before = 0
-        self._bandwidth = self.bandwidth = self.ratelimit = self._balanced = _BANDWIDTH_AT_FIRST
+        self._bandwidth = self.bandwidth = self.ratelimit = self._balanced = _INITIAL_BANDWIDTH
         self.throttled_ns = 0
 
     def pause_dirtier(self, pages: int) -> None:
@@ -113,7 +113,7 @@ class DirtyThrottle:
                 period_ns = dirtier.dirtied * _SECOND_NS // rate
                 pause_ns = period_ns - (now_ns - dirtier.paused_ns)
                 if pause_ns < pause_min_ns:
-                    self._let_go(dirtier, pause_ns, period_ns)
+                    self._skip_pause(dirtier, pause_ns, period_ns)
                     return
             pause_ns = -(-min(pause_ns, pause_max_ns) // TICK_NS) * TICK_NS
             kernel.park(_PAUSING, now_ns + pause_ns)
@@ -122,7 +122,7 @@ class DirtyThrottle:
             if rate:
                 return
 
-    def _let_go(self, dirtier: _Dirtier, pause_ns: int, period_ns: int) -> None:
+    def _skip_pause(self, dirtier: _Dirtier, pause_ns: int, period_ns: int) -> None:
         """Skip a short pause. Its time counts for the next one, unless the task was idle for a second."""
         dirtier.paused_ns = self._kernel.now_ns if pause_ns < -_SECOND_NS else dirtier.paused_ns + period_ns
         dirtier.dirtied = 0

@@ -1,6 +1,6 @@
 """Unjournaled metadata: changes of inodes on an ext4 without a journal, and the writes of a sync.
 
-A handle is a mere counter there, so a change waits for nothing. A sync writes the metadata of its file in place, a
+Handles are only counted there, so a change never waits. A sync writes the metadata of its file in place, a
 block at a time, if it has changed, waits for these writes, and flushes the device once. There are no commits. The
 flusher's own writes of inodes are left out, because they are single blocks every few seconds.
 

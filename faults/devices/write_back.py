@@ -23,10 +23,10 @@ from .pages import FilePages, PageCacheLimits, PageWrite, Placement
 from .storage import BLOCK_BYTES
 from .unjournaled import Metadata
 
-_REQUESTS_MOST = 256  # nr_requests
+_REQUESTS_MAX = 256  # nr_requests
 _PAGES_OF_HANDLE = 2_048  # MAX_WRITEPAGES_EXTENT_LEN
 _PAGES_OF_REQUEST = 256  # 1 MiB, about Linux's limit for one request (max_sectors_kb)
-_PAGES_AT_ONCE = 4_096  # 16 MiB, after which the flusher looks at the limits again
+_PAGES_AT_ONCE = 4_096  # 16 MiB, after which the flusher checks the limits again
 _UnderWay = deque[tuple[FilePages, PageWrite]]
 
 
@@ -44,7 +44,7 @@ class WriteBack:
         self.dirtyable: Callable[[], int] = lambda: limits.pages_max
         """Returns the number of pages of which the limits are ratios."""
         self.on_written: Callable[[], None] = lambda: None
-        self.requests_max = _REQUESTS_MOST
+        self.requests_max = _REQUESTS_MAX
         """Requests of the flusher in the queue at once; fewer if blk-wbt limits them."""
         self._files: dict[str, FilePages] = {}
         self._dirty = 0
@@ -97,7 +97,7 @@ class WriteBack:
     def sync(self, file: FilePages, first: int, last: int, *, data_only: bool = True) -> None:
         """Wait until the current content of pages [first, last] is durable. data_only: as fdatasync."""
         self.syncs += 1
-        self._submit(file, sorted(page for page in file.dirty if first <= page <= last), _REQUESTS_MOST)
+        self._submit(file, sorted(page for page in file.dirty if first <= page <= last), _REQUESTS_MAX)
         for write in dict.fromkeys(write for page, write in file.writing.items() if first <= page <= last):
             self.end_write(file, write)  # including those that the flusher has begun
         self._metadata.make_durable(file, data_only=data_only)
@@ -140,7 +140,7 @@ class WriteBack:
         found: list[tuple[FilePages, list[int]]] = []
         for file in self._files.values():
             is_wanted = self._dirty - count > background or file.dirty_since_ns <= expired_ns
-            if not is_wanted or count >= _PAGES_AT_ONCE or len(found) >= _REQUESTS_MOST:
+            if not is_wanted or count >= _PAGES_AT_ONCE or len(found) >= _REQUESTS_MAX:
                 break  # later files became dirty later
             pages = sorted(file.dirty)[: _PAGES_AT_ONCE - count]
             found.append((file, pages))

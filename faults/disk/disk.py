@@ -339,4 +339,4 @@ class Disk:
 
     def _check_unfinished(self) -> None:
         if self.is_finished:
-            raise RuntimeError("the disk is an image already: make a new one from that")
+            raise RuntimeError("the disk has become an image: make a new disk from it")

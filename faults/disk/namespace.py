@@ -365,11 +365,11 @@ class Namespace:
     def mark_holes(self, sector_bytes: int) -> None:
         """Turn every page of zeros into a hole, because an image does not record holes."""
         page_bytes = self._page_bytes
-        nothing = bytes(page_bytes)
+        zeros = bytes(page_bytes)
         for _, inode in self.current.contents():
             content = inode.content()
             starts = range(0, len(content), page_bytes)
-            holes = {at // page_bytes for at in starts if nothing.startswith(content[at : at + page_bytes])}
+            holes = {at // page_bytes for at in starts if zeros.startswith(content[at : at + page_bytes])}
             if holes:
                 inode.make_flaws(sector_bytes).holes = holes
 

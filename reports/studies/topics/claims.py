@@ -35,7 +35,7 @@ HEADER = (
 
 
 class LateReads(NamedTuple):
-    """What late consumers achieve."""
+    """The reads of late consumers."""
 
     records_per_second: float
     read_bytes_per_record: float

@@ -44,7 +44,7 @@ from .layouts import FLUSHES, LAYOUTS, TOPICS
 from .tables import CHECKED_HEADER, HEADER, TableRow, checked_rows, grid_rows, here_rows, print_checked, print_rows
 
 _CHECKED_DISK = "hdd"
-_READ_TOPICS_MOST = 1024
+_READ_TOPICS_MAX = 1024
 """With more topics reads are not measured, because each topic has few records."""
 
 
@@ -113,7 +113,7 @@ def _simulate(
 ) -> tuple[list[LayoutResult], list[AssumptionResult]]:
     """Simulate in parallel the grid, and single changed assumptions on one disk. Return the rows of both."""
     most = numbers[-1]
-    readable = max((each for each in numbers if each <= _READ_TOPICS_MOST), default=numbers[0])
+    readable = max((each for each in numbers if each <= _READ_TOPICS_MAX), default=numbers[0])
     changed = [
         *writing_cases(checked_disk, most, puts, memory, seed),
         *reading_cases(checked_disk, readable, puts, memory, seed),

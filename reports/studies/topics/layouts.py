@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import log
 from typing import Protocol
 
-from ....faults.devices.cached_reads import PAGES_MOST
+from ....faults.devices.cached_reads import PAGES_MAX
 from ....faults.devices.pages import PageCacheLimits
 from ....store.config import StoreConfig
 from ....store.formats.consume_queue import ENTRY_BYTES
@@ -40,7 +40,7 @@ _PUT_US = {
 _PULLED_US = {SHARED: 2.1, PARTITIONED: 1.1}
 _REFERENCE_US = 10.9
 _SCALE_NS = (REFERENCE.put_work_ns + REFERENCE.dispatch_ns) / _REFERENCE_US
-PULLED_MOST = 32
+PULLED_MAX = 32
 """Maximum number of records per pull."""
 Touched = Callable[[str, int, int], None]
 """Callback with a file's path and the range [start, end) that a pull has read."""
@@ -65,7 +65,7 @@ class TopicsSetup:
 
     Without packing, each file reserves space after its last block.
     """
-    read_ahead_pages: int = PAGES_MOST
+    read_ahead_pages: int = PAGES_MAX
     around_faults: bool = True
     """Whether a page fault in the shared log or its queues also reads the pages around it.
 
@@ -113,7 +113,7 @@ class TopicLayout(Protocol):
         """Put a message to a topic. Raises RuntimeError or OSError if the message was not stored as requested."""
 
     def pull(self, topic: int, offset: int) -> list[bytes]:
-        """Return up to PULLED_MOST records of a topic from an offset on."""
+        """Return up to PULLED_MAX records of a topic from an offset on."""
 
     def shutdown(self) -> None:
         """Stop the store."""
@@ -134,7 +134,7 @@ class SharedLog:
 
     def pull(self, topic: int, offset: int) -> list[bytes]:
         name = self._messages[topic].topic
-        result = self.store.get_message(name, 0, offset, PULLED_MOST)
+        result = self.store.get_message(name, 0, offset, PULLED_MAX)
         if self._touched is not None and result.records:
             queue, end_offset = self.store.queues.find_or_create(name, 0).queue, offset + len(result.records)
             self._report_pulled_range(queue, offset * ENTRY_BYTES, end_offset * ENTRY_BYTES)
@@ -164,7 +164,7 @@ class Partitions:
         self.log.put(self._messages[topic])
 
     def pull(self, topic: int, offset: int) -> list[bytes]:
-        return self.log.read(self._messages[topic].topic, 0, offset, PULLED_MOST)
+        return self.log.read(self._messages[topic].topic, 0, offset, PULLED_MAX)
 
     def shutdown(self) -> None:
         self.log.shutdown()

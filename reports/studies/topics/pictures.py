@@ -66,7 +66,7 @@ class LineStyle(NamedTuple):
     label: str
 
 
-LOOKS = {
+STYLES = {
     SHARED_LOG.name: LineStyle(KINDS[0], "-", "one log for all topics (RocketMQ)"),
     PARTITIONED_LOG.name: LineStyle(KINDS[1], "-", "one log for each topic (Kafka)"),
     PACKED_LOG.name: LineStyle(KINDS[1], "--", "one for each topic, pages packed"),
@@ -107,14 +107,14 @@ def _name_grid(grid: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def draw(axes: Axes, variant: str, across: Sequence[int], up: Sequence[float], *, faint: bool = False) -> None:
-    look = LOOKS[variant]
+    style = STYLES[variant]
     size, width, alpha = (3, 1.1, 0.55) if faint else (4, 1.8, 1.0)
-    axes.plot(across, up, look.line, marker="o", ms=size, lw=width, color=look.colour, alpha=alpha)
+    axes.plot(across, up, style.line, marker="o", ms=size, lw=width, color=style.colour, alpha=alpha)
 
 
 def _name_layouts(figure: Figure, variants: Sequence[str]) -> None:
-    lines = [Line2D([], [], color=LOOKS[name].colour, ls=LOOKS[name].line, marker="o", ms=4) for name in variants]
-    labels = [LOOKS[name].label for name in variants]
+    lines = [Line2D([], [], color=STYLES[name].colour, ls=STYLES[name].line, marker="o", ms=4) for name in variants]
+    labels = [STYLES[name].label for name in variants]
     figure.legend(lines, labels, loc="outside lower center", ncols=len(labels), handlelength=3)
 
 
@@ -190,8 +190,8 @@ def _assumptions_figure(found: Sequence[AssumptionResult], disk: str) -> Figure:
     right.set_title(f"{CONSUMERS} of {reading[0].topics} topics late: records per second")
     _draw_lines(right, reading, lambda one: 0.0 if one.few_lag is None else one.few_lag.records_per_second)
     layouts = list(dict.fromkeys(one.layout for one in found))
-    dots = [Line2D([], [], color=LOOKS[name].colour, ls="", marker="o", ms=7) for name in layouts]
-    figure.legend(dots, [LOOKS[name].label for name in layouts], loc="outside lower center", ncols=2)
+    dots = [Line2D([], [], color=STYLES[name].colour, ls="", marker="o", ms=7) for name in layouts]
+    figure.legend(dots, [STYLES[name].label for name in layouts], loc="outside lower center", ncols=2)
     figure.suptitle("Effects of single assumptions of the model", x=0.01, ha="left")
     return figure
 
@@ -200,7 +200,7 @@ def _draw_lines(axes: Axes, found: Sequence[AssumptionResult], figure_of: Callab
     names = list(dict.fromkeys(one.assumption for one in found))
     for one in found:
         at, value = names.index(one.assumption), figure_of(one)
-        axes.plot([value], [at], "o", ms=7, color=LOOKS[one.layout].colour)
+        axes.plot([value], [at], "o", ms=7, color=STYLES[one.layout].colour)
         axes.annotate(f"{value:,.0f}", (value, at), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8)
     axes.set_yticks(range(len(names)), labels=names)
     axes.tick_params(axis="y", length=0)

@@ -13,8 +13,8 @@ from ..latency.traffic import Setup, arrivals, produce
 from .layouts import SharedLog, TopicLayout, pulled_ns, put_factor
 from .timed_machine import TimedMachine
 
-_LOOKS = 4
-_MOST = 2
+_QUARTERS = 4
+_PUTS_FACTOR_MAX = 2
 _BUSY = 0.9
 """If the device is busy for a larger share of time, write-back may fall behind."""
 _SYNC_FROM = 0.2
@@ -57,7 +57,7 @@ def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
 
     def produce_all(number: int) -> None:
         draw = topics_of(machine, number)
-        most = setup.puts if is_sync else _MOST * setup.puts
+        most = setup.puts if is_sync else _PUTS_FACTOR_MAX * setup.puts
         for _ in range(share_of(most, setup.producers, number)):
             if watch.is_over:
                 return
@@ -65,7 +65,7 @@ def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
             layout.put(draw())
             watch.record_put_end(ends_early=not is_sync)
 
-    _let_produce(machine, produce_all)
+    _run_producers(machine, produce_all)
     return watch.sustained(int(setup.puts * _SYNC_FROM) if is_sync else None)
 
 
@@ -74,7 +74,7 @@ class _SteadyStateWatch:
         self._kernel = machine.kernel
         self._system = machine.system
         self._marks: list[PutEnd] = []
-        self._quarter = machine.setup.puts // _LOOKS
+        self._quarter = machine.setup.puts // _QUARTERS
         self.is_over = False
 
     def record_put_end(self, *, ends_early: bool) -> None:
@@ -106,7 +106,7 @@ class _SteadyStateWatch:
         return SustainedRate((last - first) / took_ns * 1e9, min((end.busy_ns - begin.busy_ns) / took_ns, 1.0))
 
 
-def _let_produce(machine: TimedMachine, body: Callable[[int], None]) -> None:
+def _run_producers(machine: TimedMachine, body: Callable[[int], None]) -> None:
     tasks = [
         machine.tasks.spawn(f"producer-{number}", partial(body, number)) for number in range(machine.setup.producers)
     ]
@@ -149,7 +149,7 @@ def open_loop(machine: TimedMachine, layout: TopicLayout, rate: float) -> "array
 
         series[number] = produce(gaps_ns[number], lambda: kernel.now_ns, machine.sleep_ns, put)
 
-    _let_produce(machine, produce_all)
+    _run_producers(machine, produce_all)
     return sum(series, array("q"))
 
 

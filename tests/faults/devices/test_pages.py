@@ -34,5 +34,5 @@ def test_a_write_to_a_full_device_raises_an_error() -> None:
     placement = Placement(10)
     placement.reserve(10)
 
-    with pytest.raises(ValueError, match="10 blocks, and 11"):
+    with pytest.raises(ValueError, match="expected at most 10 blocks in use, found 11"):
         placement.place(FileBlocks(), [0])

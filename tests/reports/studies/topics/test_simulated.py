@@ -10,7 +10,7 @@ from tornlog.reports.studies.topics.grid import DEVICES
 from tornlog.reports.studies.topics.layouts import (
     LAYOUTS,
     PARTITIONED,
-    PULLED_MOST,
+    PULLED_MAX,
     SHARED,
     TopicLayout,
     TopicsSetup,
@@ -40,7 +40,7 @@ def test_every_record_that_was_put_is_pulled_in_order(layout: str, flush: str) -
         for topic in range(5):
             offsets: list[int] = []
             while records := running.pull(topic, len(offsets)):
-                assert len(records) <= PULLED_MOST
+                assert len(records) <= PULLED_MAX
                 for raw in records:
                     record = decode_record(raw, 0, file="", file_offset=0)
                     assert record.topic == f"topic-{topic}"
