@@ -24,6 +24,6 @@ def exit_text(code: int) -> str:
 
 def failed_process_text(what: str, code: int, last_printed: Sequence[str]) -> str:
     """Return an error message about a failed process, with the end of its standard output, if any."""
-    said = f"{what} has ended with {signal_or_code_text(code)}"
+    text = f"{what} has ended with {signal_or_code_text(code)}"
     lines = [line[:_SHOWN_CHARACTERS_MAX] for line in last_printed[-SHOWN_LINES_MAX:]]
-    return f"{said}; the end of its standard output: {' | '.join(lines)}" if lines else said
+    return f"{text}; the end of its standard output: {' | '.join(lines)}" if lines else text

@@ -132,5 +132,5 @@ def runnable_command(program: Sequence[str]) -> list[str]:
         return [sys.executable, str(Path(first).resolve()), *arguments]
     found = None if first.endswith(".py") else shutil.which(first)
     if found is None:
-        raise ProgramError(f"{first}: expected a program, found none that can be run by that name")
+        raise ProgramError(f"{first}: expected a program, found no executable of that name")
     return [str(Path(found).absolute()), *arguments]

@@ -140,7 +140,7 @@ class CrossDeviceError(Exception):
         )
 
 
-NOBODY = ProgramTask(-1, -1, "")
+PROMISE_TASK = ProgramTask(-1, -1, "")
 """The task of the promises before a recorded recovery."""
 
 

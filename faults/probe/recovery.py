@@ -14,7 +14,7 @@ from msgspec import structs
 from ..disk.image import Image
 from .checks.checkers import Checkers
 from .probe import Prober, Verdicts
-from .record import NOBODY, Answers, ProgramRecord
+from .record import PROMISE_TASK, Answers, ProgramRecord
 from .recording.run import ProgramError
 from .report import CrashCase, ViolationGroup
 from .visits import EVERY_POINT, VisitPlan
@@ -94,9 +94,9 @@ class Recoveries:
             return
         self.writing += 1
         assert self.writing <= self.recorded, (self.writing, self.recorded)
-        nobody = len(record.tasks)  # a separate task, because the program made the promises, not the recovery
-        given = tuple(structs.replace(step, by=nobody) for step in answers.steps)
-        whole = replace(record, steps=given + record.steps, tasks=(*record.tasks, NOBODY))
+        promise_task = len(record.tasks)  # a separate task, because the program made the promises, not the recovery
+        given = tuple(structs.replace(step, by=promise_task) for step in answers.steps)
+        whole = replace(record, steps=given + record.steps, tasks=(*record.tasks, PROMISE_TASK))
         prober = Prober(whole, image, self.checkers, disks=self.disks, limit=self.limit, verdicts=verdicts)
         prober.plan, prober.confirmed = self.plan, self._confirmed
         try:

@@ -279,7 +279,7 @@ class Replayer:
                 if error.errno != errno.EIO:
                     raise
                 return
-        raise AssertionError(f"a sync that was to fail has not: {step}")
+        raise AssertionError(f"expected a failed sync, found a successful one: {step}")
 
     def _create_file(self, step: Step) -> None:
         mounted = self._disk_of(step.path)

@@ -155,16 +155,16 @@ class ProbeReport:
         found = []
         if self.is_of_end and self.breaches:
             found.append(
-                "the check does not accept the state at the end of the run, without any crash, so no crash was tried. "
-                "Either the program has this bug without a crash, or the check is wrong. Mend one of them to go on"
+                "the check rejects the state at the end of the run, even without a crash, so no crash was tried. "
+                "Fix the program or the check"
             )
         if not self.operations and self.is_finished:
-            found.append("no operation was recorded: nothing in the program's directory was changed")
+            found.append("no operation was recorded: the program changed no file in its directory")
         if not record.acknowledged:
-            found.append("nothing was promised: the program has ended no line of output")
+            found.append("no promise was recorded: the program printed no complete line")
         if record.unended:
             text = record.unended[-_QUOTED_MAX:]
-            found.append(f"the last line of output is no promise, for it was not ended: {text!r}")
+            found.append(f"the last line of output is no promise, because it has no line break: {text!r}")
         return found
 
     @property

@@ -78,11 +78,11 @@ class CrashCaseReplay:
 def loss_note(record: ProgramRecord, case: CrashCase, losses: Sequence[Loss]) -> str:
     """Return a remark about all losses of a case, or ""."""
     if case.disk in AT_REST:
-        return "" if losses else "nothing is damaged: all data is as the program left it"
+        return "" if losses else "no damage: all data is as the program left it"
     failed = [number for number in record.injected if record.steps[number].kind == FAILED_SYNC]
     if failed and failed[0] <= case.point.step and not PROFILES[case.disk].page_cache_survives:
-        return f"not durable, unless written again: what the failed sync of step {failed[0] + 1} was to write"
-    return "" if losses else "nothing is lost: all that had been done is there, and no more"
+        return f"not durable unless rewritten: the data of the failed sync in step {failed[0] + 1}"
+    return "" if losses else "no loss: the state has every change up to the crash"
 
 
 def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Checkers) -> CrashCaseView:

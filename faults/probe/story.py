@@ -12,7 +12,7 @@ from ..crashes.page_outcomes import DirtyPage, PageOutcome
 from ..crashes.profiles import NOTHING_LOST
 from ..disk.changes import Change, Create, Extend, Rename, RenameDirectory, RenameExchange, Truncate
 from . import record as steps
-from .record import FILES, NOBODY, ProgramRecord, SourceLine, Step
+from .record import FILES, PROMISE_TASK, ProgramRecord, SourceLine, Step
 from .replay import Point
 
 STORY_STEPS = 12
@@ -52,8 +52,8 @@ def loss_origin_text(record: ProgramRecord, loss: Loss) -> str:
 
 def task_name(record: ProgramRecord, step: Step) -> str:
     """Return a text for the task of a step, or "" if the program has only one task."""
-    tasks, task = [one for one in record.tasks if one != NOBODY], record.tasks[step.by]
-    if len(tasks) < 2 or task == NOBODY:
+    tasks, task = [one for one in record.tasks if one != PROMISE_TASK], record.tasks[step.by]
+    if len(tasks) < 2 or task == PROMISE_TASK:
         return ""
     namesakes = [one for one in tasks if (one.process, one.name) == (task.process, task.name)]
     thread = task.name if len(namesakes) == 1 else f"{task.name} {task.thread}"

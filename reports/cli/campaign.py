@@ -26,7 +26,7 @@ from ...sim.interruption import Interruption, interruptible
 from ...sim.policies.replay import ReplayPolicy
 from ...sim.process import STALL_SECONDS, CpuLimitReached, stall_limit
 from ...sim.schedule import parse_schedule
-from ..results.leaving import write_result_and_exit
+from ..results.output import write_result_and_exit
 from ..timeline.recording.recorder import record_seed
 from .comparison import EarlierCampaign
 from .console import print_error, print_note, show_progress
@@ -136,7 +136,7 @@ def run_campaign(asked: RunOptions) -> NoReturn:
 
 def _require_fit_for_processes(asked: RunOptions) -> None:
     if not asked.check_determinism:
-        raise typer.BadParameter("goes with --check-determinism", param_hint="--processes")
+        raise typer.BadParameter("needs --check-determinism", param_hint="--processes")
     fitting = ("names", "seeds", "check_determinism", "processes", "python", "json_file")
     for name in asked.context.params:
         if name not in fitting and is_option_given(asked.context, name):
@@ -241,7 +241,7 @@ def _run_all(
     interruption: Interruption,
 ) -> list[Tally]:
     began, seeds, violations = perf_counter(), 0, Counter[str]()
-    with show_progress("pulling the plug", seconds if total is None else total) as update:
+    with show_progress("running seeds", seconds if total is None else total) as update:
 
         def on_progress(tally: Tally, more: int) -> None:
             nonlocal seeds

@@ -84,10 +84,10 @@ class FailureCorpus:
         except FileNotFoundError:
             return []
         except (OSError, msgspec.MsgspecError) as error:
-            print_note(f"{self._path}: expected a corpus, which is made anew: {error}")
+            print_note(f"{self._path}: expected a corpus, so a new one is started: {error}")
             return []
         if document.format != _FORMAT:
-            print_note(f"{self._path}: format: expected {_FORMAT}, found {document.format}; it is made anew")
+            print_note(f"{self._path}: format: expected {_FORMAT}, found {document.format}; a new corpus is started")
             return []
         return document.failures
 

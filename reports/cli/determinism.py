@@ -11,8 +11,8 @@ import typer
 from ...scenarios.campaigns.amounts import parse_seeds
 from ...scenarios.campaigns.determinism import WitnessError, WitnessProcess, compare_digests
 from ...scenarios.campaigns.interpreters import InterpreterError, installed_pythons, witnesses_on
-from ..results.leaving import write_result_and_exit
 from ..results.model import Lines, On, Result, Tone, Verdict
+from ..results.output import write_result_and_exit
 from .console import print_error, show_progress
 from .named import scenarios_named
 from .options import EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC

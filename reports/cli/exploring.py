@@ -16,8 +16,8 @@ from ...scenarios.claims.plan import Plan
 from ...scenarios.claims.scenario import Scenario
 from ...sim.errors import ReplayDivergedError
 from ...sim.interruption import Interruption, interruptible
-from ..results.leaving import write_result_and_exit
 from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
+from ..results.output import write_result_and_exit
 from .console import print_error, show_progress
 from .explore import ExploreOptions
 from .named import require_mutant, scenarios_named
@@ -41,11 +41,11 @@ def explore_run(asked: ExploreOptions) -> NoReturn:
 
 
 def _check_options(asked: ExploreOptions) -> None:
-    foreign, reason = ["delays", "preemptions", "attribute_points", "after", "stop_at_first"], "goes with --schedules"
+    refused, reason = ["delays", "preemptions", "attribute_points", "after", "stop_at_first"], "needs --schedules"
     if asked.schedules:
-        foreign = ["disk", "messages", "nest", "heal", "jobs"]
+        refused = ["disk", "messages", "nest", "heal", "jobs"]
         reason = "applies only to crashes: expected none with --schedules"
-    for option in foreign:
+    for option in refused:
         if is_option_given(asked.context, option):
             raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")
     if asked.delays is not None and asked.preemptions is not None:
@@ -133,7 +133,7 @@ def _crashes_result(
     if limit is None:
         limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT
     settings = ExploreSettings(limit=limit, nest=asked.nest, heal=asked.heal, messages_each=asked.messages)
-    with show_progress("pulling the plug") as update:
+    with show_progress("exploring crashes") as update:
 
         def on_progress(found: ExplorationCounts[Plan], done: int, total: int) -> None:
             sums = found.total

@@ -26,8 +26,8 @@ from ...scenarios.mutants import MUTANTS
 from ...sim.interruption import Interruption, interruptible
 from ...store.errors import install_command
 from ..quantities import count_text
-from ..results.leaving import write_result_and_exit
 from ..results.model import FailureGroup, Failures, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
+from ..results.output import write_result_and_exit
 from .console import print_error, print_note, show_progress
 from .fuzz import ENGINES, FuzzOptions
 from .named import is_mutant
@@ -56,7 +56,7 @@ def fuzz_formats(asked: FuzzOptions) -> NoReturn:
     if asked.replay is not None:
         _replay_file(asked.replay, asked)
     if asked.engine == "atheris" and not is_installed():
-        raise typer.BadParameter(f"needs atheris, which {install_command('fuzz')} has", param_hint="--engine")
+        raise typer.BadParameter(f"needs atheris: install with {install_command('fuzz')}", param_hint="--engine")
     seconds = None if asked.time is None else parse_seconds(asked.time)
     if seconds is None and asked.inputs is None:
         seconds = _SECONDS

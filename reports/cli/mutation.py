@@ -12,7 +12,7 @@ from ...scenarios.campaigns.runner import CampaignReach
 from ...scenarios.mutants.files import MutantFileError
 from ...scenarios.mutants.known import mutant_names, mutants_in, survivors_in
 from ...sim.interruption import interruptible
-from ..results.leaving import write_result_and_exit
+from ..results.output import write_result_and_exit
 from .console import show_progress
 from .mutants import MutantsOptions
 from .mutation_result import MutationResults, mutation_result

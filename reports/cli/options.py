@@ -252,7 +252,7 @@ def picture_formats(package: str) -> ModuleType:
     except ImportError as error:
         from ...store.errors import install_command  # imported here, because `probe` uses this module without a store
 
-        raise typer.BadParameter(f"{error}, which {install_command('plot')} has") from error
+        raise typer.BadParameter(f"{error}: install with {install_command('plot')}") from error
 
 
 def option(default: Any, *names: str, **settings: Any) -> Any:
@@ -281,13 +281,13 @@ def function_with_options(options: Any, use: Callable[[Given], Used]) -> Callabl
     return function
 
 
-def command_line(context: typer.Context, behind: str = "") -> str:
-    """Return the command line, with arguments before options. behind: the parameter that follows `--`."""
+def command_line(context: typer.Context, after_dashes: str = "") -> str:
+    """Return the command line, with arguments before options. after_dashes: the parameter that follows `--`."""
     arguments: list[str] = []
     options: list[str] = []
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name == behind or not is_option_given(context, name):
+        if name == after_dashes or not is_option_given(context, name):
             continue
         value = context.params[name]
         values = value if isinstance(value, list | tuple) else [value]
@@ -297,7 +297,7 @@ def command_line(context: typer.Context, behind: str = "") -> str:
             options.append(parameter.opts[0] if value else parameter.secondary_opts[0])
         else:
             options += [text for one in values for text in (parameter.opts[0], str(one))]
-    rest = ["--", *context.params[behind]] if behind else []
+    rest = ["--", *context.params[after_dashes]] if after_dashes else []
     return join(["tornlog", context.info_name or "", *arguments, *options, *rest])
 
 

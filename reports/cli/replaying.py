@@ -19,13 +19,13 @@ from ...scenarios.mutants.known import applied_mutant
 from ...sim.errors import ReplayDivergedError
 from ...sim.interruption import interruptible
 from ...sim.process import STALL_SECONDS
-from ..results.leaving import write_result_and_exit
 from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultTable, Row, Tone, Verdict
+from ..results.output import write_result_and_exit
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
 from .console import print_error, show_progress
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC, ResultFiles, draw_run, results_written
-from .probe.leaving import is_of_probe, replay_probe
+from .probe.output import is_of_probe, replay_probe
 from .replays import ReplayOptions, ShrinkOptions
 from .reporting import read_failure
 

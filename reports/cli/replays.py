@@ -31,7 +31,7 @@ class ReplayOptions:
 class ShrinkOptions:
     """Shrink a stored failure to fewer messages, switches and faults.
 
-    The smaller run is added to FILE beside the original.
+    The smaller run is added to FILE, which keeps the original.
     """
 
     file: Path = argument(..., help="A failure written by `run --out`.")

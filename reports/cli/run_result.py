@@ -330,8 +330,8 @@ def _test_case(tally: Tally, found: Mapping[str, FailureText]) -> Case:
     for kind, errors in (("nondeterminism", tally.nondeterministic), ("harness", tally.errors)):
         if errors:
             outcomes.append(Outcome("error", kind, errors[0].splitlines()[-1], "\n\n".join(errors)))
-    said = f"claim: {tally.scenario.claim}"
-    return Case(tally.scenario.name, tally.wall_seconds, {**counts, **injected}, outcomes, said)
+    claim = f"claim: {tally.scenario.claim}"
+    return Case(tally.scenario.name, tally.wall_seconds, {**counts, **injected}, outcomes, claim)
 
 
 def _json_document(results: RunResults) -> dict[str, Any]:

@@ -159,22 +159,22 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
             listen_port = port_of(asked.port, conf.others)
         addresses, optional = addresses_of(host, listen_port, asked.namesrv_port, vip_port=asked.vip_port)
         served = _make_broker(asked, conf, world, log.emit, listen_port)
-    with open_lines(asked.json_file or "-") as out, StopSignals() as signals, ExitStack() as beside:
+    with open_lines(asked.json_file or "-") as out, StopSignals() as signals, ExitStack() as helpers:
 
         def log_line(line: str, fields: Mapping[str, Any]) -> None:
             out.write((line if asked.json_file is None else json.dumps({"format": FORMAT, **fields})) + "\n")
             out.flush()
 
         _reduce_latency()
-        processor = beside.enter_context(pinned_to_processor()) if asked.pin else None
+        processor = helpers.enter_context(pinned_to_processor()) if asked.pin else None
         served.server.on_failure = signals.stop
         urls: dict[str, str] = {}
         if metrics_at is not None and isinstance(served, ServedBroker):
             application = health_application(served, metrics_application(served.metrics))
-            url = beside.enter_context(monitoring_endpoint(metrics_at, application, "--metrics"))
+            url = helpers.enter_context(monitoring_endpoint(metrics_at, application, "--metrics"))
             urls["metrics"] = f"{url}/metrics"
         if health_at is not None:
-            url = beside.enter_context(monitoring_endpoint(health_at, health_application(served), "--health"))
+            url = helpers.enter_context(monitoring_endpoint(health_at, health_application(served), "--health"))
             urls["health"] = f"{url}/readyz"
         log.start()
         with usage_errors():
@@ -182,15 +182,15 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
         facts: dict[str, Any] = {"addresses": served.addresses, "directory": str(asked.directory), "pid": os.getpid()}
         if processor is not None:
             facts["processor"] = processor
-        said = f"serving {asked.directory} at {', '.join(served.addresses)}"
-        said += "".join(f", {name} at {url}" for name, url in urls.items())
-        log_line(said, {"event": "serving", **facts, **urls})
-        log.emit(said)
-        beside.enter_context(systemd_watchdog(served, log.emit))
+        line = f"serving {asked.directory} at {', '.join(served.addresses)}"
+        line += "".join(f", {name} at {url}" for name, url in urls.items())
+        log_line(line, {"event": "serving", **facts, **urls})
+        log.emit(line)
+        helpers.enter_context(systemd_watchdog(served, log.emit))
         notify_systemd("READY=1", log.emit)
         signals.wait()
         notify_systemd("STOPPING=1", log.emit)
-        beside.close()
+        helpers.close()
         clean = served.shutdown()
         counts = served.server.counts.counts_by_name()
         how = "clean" if clean else "the next start will recover"

@@ -105,9 +105,9 @@ def _blocks(results: SweepResults) -> Iterator[ResultBlock]:
     )
     if results.pass_rates:
         yield Lines("Pass rates", anchor="rates", lines=[note])
-    for whose, rows in (("Unmodified store", clean), ("Mutants", mutated)):
+    for store, rows in (("Unmodified store", clean), ("Mutants", mutated)):
         if rows:
-            yield from _rate_tables(whose, rows, results.on)
+            yield from _rate_tables(store, rows, results.on)
     yield _mutants_table(results.mutants, results.on)
     yield _detections_table(results.detections)
     if results.broken is not None:
@@ -162,7 +162,7 @@ def _sweep_facts(results: SweepResults) -> list[tuple[str, str]]:
     ]
 
 
-def _rate_tables(whose: str, rows: Sequence[Fields], on: On) -> Iterator[ResultTable]:
+def _rate_tables(store: str, rows: Sequence[Fields], on: On) -> Iterator[ResultTable]:
     of_cells: defaultdict[tuple[str, str], list[Fields]] = defaultdict(list)
     by_scenario: defaultdict[str, list[Fields]] = defaultdict(list)
     by_run: defaultdict[tuple[str, str, str], list[Fields]] = defaultdict(list)
@@ -176,14 +176,14 @@ def _rate_tables(whose: str, rows: Sequence[Fields], on: On) -> Iterator[ResultT
         _rate_row(name, SCENARIOS[name].claim if name in SCENARIOS else "", some)
         for name, some in sorted(by_scenario.items())
     ]
-    title = f"{whose} by scenario"
+    title = f"{store} by scenario"
     yield ResultTable(
         title, on, "", "", ("scenario",), _RATE_COLUMNS, scenarios, only_bad=True, is_titled=True, folded_as=_HELD
     )
     disks, policies = (sorted({cell[number] for cell in of_cells}) for number in (0, 1))
     grid = [Row((disk, *(_rate_cell(of_cells.get((disk, policy))) for policy in policies))) for disk in disks]
     columns = [f"{policy}, %" for policy in policies]
-    yield ResultTable(f"{whose} by disk and policy", texts=("disk",), figures=columns, rows=grid)
+    yield ResultTable(f"{store} by disk and policy", texts=("disk",), figures=columns, rows=grid)
     worst = sorted(by_run, key=lambda run: (_pass_share(by_run[run]), run))
     title = f"Broken: {len(worst[:_WORST_SHOWN])} of {count_text(len(worst), 'combination')}, worst first"
     broken = [_rate_row(run[0], "", by_run[run], run[1:]) for run in worst[:_WORST_SHOWN]]

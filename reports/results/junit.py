@@ -49,8 +49,8 @@ def _suite_element(case: Case) -> Element:
     for one in case.outcomes:
         outcome = SubElement(element, one.tag, type=_printable(one.kind), message=_printable(one.message))
         outcome.text = _printable(one.text)
-    if case.said:
-        SubElement(element, "system-out").text = _printable(case.said)
+    if case.system_out:
+        SubElement(element, "system-out").text = _printable(case.system_out)
     return suite
 
 

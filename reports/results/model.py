@@ -284,7 +284,7 @@ class Case(NamedTuple):
     seconds: float = 0.0
     properties: Mapping[str, object] = MappingProxyType({})
     outcomes: Sequence[Outcome] = ()
-    said: str = ""
+    system_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)

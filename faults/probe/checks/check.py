@@ -131,7 +131,7 @@ class Check(ABC):
 
 CHECK, REFUSED = "check", "refused"
 _MODULE = "tornlog_probe_check"
-NO_TEXT = "the check has given a text that is empty"
+NO_TEXT = "the check gave an empty message"
 """Text for an empty message of a check, because a breach needs a text."""
 VIOLATIONS_MAX = 20
 Function = Callable[..., Iterable[str] | None]

@@ -41,7 +41,7 @@ Visit = tuple[Point, StatesOf]
 IsKnown = Callable[[Point, str, CrashState], bool]
 """Returns whether the state of a disk at a point has a verdict."""
 _IN_MEMORY = "/dev/shm"
-_SAID_BYTES_MAX = 64 << 10
+_OUTPUT_BYTES_MAX = 64 << 10
 _REDUCED_FACTOR, _REDUCED_SECONDS_MIN = 10.0, 1.0
 _BATCH_MAX = 16
 """Maximum of questions in a batch. A longer one saves little, and an early end of the probe would lose it."""
@@ -87,8 +87,8 @@ class Checkers:
         """Number of checks that exceeded a reduced time limit."""
         self._has_hung = False  # whether a time-out was confirmed
         self._slowest_seconds = 0.0  # duration of the slowest check that returned
-        self._said = Path(self._scratch.name, "said")
-        self._said.touch()
+        self._output_file = Path(self._scratch.name, "output")
+        self._output_file.touch()
         self._here: StateDirectory | None = None
         self._watch: SleepWatch | None = None
         self._shown_here = NOTHING
@@ -103,10 +103,10 @@ class Checkers:
         """Return the duration of the slowest check that returned."""
         return self._slowest_seconds
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the end of the standard output and standard error of checks in other processes."""
-        with self._said.open("rb") as file:
-            file.seek(max(0, self._said.stat().st_size - _SAID_BYTES_MAX))
+        with self._output_file.open("rb") as file:
+            file.seek(max(0, self._output_file.stat().st_size - _OUTPUT_BYTES_MAX))
             return file.read().decode(errors="replace")
 
     def looking_ahead(
@@ -241,7 +241,7 @@ class Checkers:
 
     def _start_worker(self) -> CheckWorker:
         others = [*self._busy, *(worker.connection for worker in self._idle)]
-        return CheckWorker(self._check, Path(self._scratch.name), self._said, self._owner, others)
+        return CheckWorker(self._check, Path(self._scratch.name), self._output_file, self._owner, others)
 
     def __enter__(self) -> "Checkers":
         return self

@@ -122,8 +122,8 @@ def _join_lines(texts: Iterable[str]) -> str:
 def _outcome_of_exit(code: int, outputs: tuple[bytes, bytes], root: Path) -> CheckOutcome:
     if code == 0:
         return CheckOutcome(HELD)
-    said = next((output for output in outputs if output.strip()), b"")
-    text = said.decode(errors="replace").replace(str(root), "")
+    output = next((output for output in outputs if output.strip()), b"")
+    text = output.decode(errors="replace").replace(str(root), "")
     lines = tuple(line for line in text.splitlines() if line.strip())[:VIOLATIONS_MAX]
     if code < 0:
         return CheckOutcome(DIED, (f"the check has ended: {exit_text(code)}", *lines))
@@ -134,9 +134,9 @@ def _read_outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, 
     """Read standard output and standard error until the process ends or the deadline is reached."""
     assert process.stdout is not None, process.args
     assert process.stderr is not None, process.args
-    said = {process.stdout: b"", process.stderr: b""}
+    outputs = {process.stdout: b"", process.stderr: b""}
     with DefaultSelector() as selector:
-        for pipe in said:
+        for pipe in outputs:
             os.set_blocking(pipe.fileno(), False)
             selector.register(pipe, EVENT_READ)
         has_ended = False
@@ -149,11 +149,11 @@ def _read_outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, 
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(max(0.0, end - monotonic()))
                 break
-            for pipe in [pipe for pipe in said if any(key.fileobj is pipe for key, _ in ready)]:
-                said[pipe], is_open = _read_available(pipe, said[pipe])
+            for pipe in [pipe for pipe in outputs if any(key.fileobj is pipe for key, _ in ready)]:
+                outputs[pipe], is_open = _read_available(pipe, outputs[pipe])
                 if not is_open:
                     selector.unregister(pipe)
-    return said[process.stdout], said[process.stderr]
+    return outputs[process.stdout], outputs[process.stderr]
 
 
 def _read_available(pipe: IO[bytes], before: bytes) -> tuple[bytes, bool]:
@@ -298,10 +298,10 @@ class CheckKind:
 CHECK_KINDS: Mapping[str, CheckKind] = {
     "check": CheckKind(
         lambda name: check_in_file(Path(name)),
-        "A Python file with check(directory, acknowledged), or an executable that ends with 0 if all is well.",
+        "A Python file with check(directory, acknowledged), or an executable that exits with 0 if all promises hold.",
     ),
     CheckServer.kind: CheckKind(
-        CheckServer, "A check that stays up: a JSON line in, a JSON line out for each state.", metavar="COMMAND"
+        CheckServer, "A check that keeps running: reads and writes one JSON line per state.", metavar="COMMAND"
     ),
 }
 """Kinds by `Check.kind`, which is the option's name with `_` for `-`."""

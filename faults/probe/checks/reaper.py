@@ -126,7 +126,7 @@ class SleepWatch:
         self._measured_from: tuple[float, float] | None = None
         """Monotonic time and time awake at the start of the measurement."""
         signal.signal(signal.SIGALRM, self._on_alarm)
-        self._rest()
+        self._stop_timer()
 
     def close(self) -> None:
         signal.signal(signal.SIGALRM, self._outer)
@@ -139,9 +139,9 @@ class SleepWatch:
         try:
             yield
         finally:
-            self._rest()
+            self._stop_timer()
 
-    def _rest(self) -> None:
+    def _stop_timer(self) -> None:
         if self._outer_end is None:
             signal.setitimer(signal.ITIMER_REAL, 0)
         else:

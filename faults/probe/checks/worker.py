@@ -44,7 +44,7 @@ class CheckWorker:
     owner: the pool's process if another program may kill it, else 0.
     """
 
-    def __init__(self, check: Check, scratch: Path, said: Path, owner: int, others: Sequence[Connection]) -> None:
+    def __init__(self, check: Check, scratch: Path, log: Path, owner: int, others: Sequence[Connection]) -> None:
         self.connection, theirs = _FORK.Pipe()
         self._outcomes, name = mkstemp(dir=scratch)
         os.unlink(name)
@@ -53,7 +53,7 @@ class CheckWorker:
         """The last state sent. Messages have only differences between states."""
         self._answers: Answers | None = None
         """The last promises and refusals sent. The worker keeps them for the next states."""
-        arguments = (theirs, [self.connection, *others], self._outcomes, check, scratch, said, owner)
+        arguments = (theirs, [self.connection, *others], self._outcomes, check, scratch, log, owner)
         self.process = _FORK.Process(target=_run_worker, args=arguments, daemon=True)
         self.process.start()
         theirs.close()
@@ -108,12 +108,12 @@ def users_of_files(process: int) -> Iterator[int]:
 
 
 def _run_worker(
-    connection: Connection, others: list[Connection], outcomes: int, check: Check, scratch: Path, said: Path, owner: int
+    connection: Connection, others: list[Connection], outcomes: int, check: Check, scratch: Path, log: Path, owner: int
 ) -> None:
-    """Run a worker: judge states until the connection closes. Checks print to the file `said`."""
+    """Run a worker: judge states until the connection closes. Checks print to log."""
     if owner:
         os.setpgid(0, 0)
-    descriptor = os.open(said, os.O_WRONLY | os.O_APPEND)
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)

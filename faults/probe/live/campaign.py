@@ -28,7 +28,7 @@ from ....sim.interruption import EndedEarlyError, current_interruption
 from ...disk.export import export_image
 from ..record import FILES
 from .run import LiveRun
-from .schedule import CUT, CarriedOut, DiscardedRunError, LiveEvent, LiveOutcome, LivePlan, StepCount, schedule_of
+from .schedule import CUT, CompletedEvent, DiscardedRunError, LiveEvent, LiveOutcome, LivePlan, StepCount, schedule_of
 
 NO_SEED = -1
 """The seed field of the run without events."""
@@ -69,13 +69,13 @@ class LiveReport:
 
     def add(self, seed: int, outcome: LiveOutcome) -> None:
         self.runs += 1
-        for one in outcome.carried_out:
+        for one in outcome.completed_events:
             self._count(one)
         if not outcome.cuts:
             self.without_cut.append(seed)
         self.judge(seed, outcome)
 
-    def _count(self, one: CarriedOut) -> None:
+    def _count(self, one: CompletedEvent) -> None:
         if one.event.kind != CUT:
             self.pauses += 1
             return
@@ -144,7 +144,7 @@ def write_finding(place: Path, plan: LivePlan, finding: LiveFinding, again: str)
     (place / "logs").mkdir(parents=True, exist_ok=True)
     for name, text in outcome.logs.items():
         (place / "logs" / f"{name}.log").write_text(text)
-    for number, one in enumerate(outcome.carried_out, 1):
+    for number, one in enumerate(outcome.completed_events, 1):
         for name, found in one.images.items():
             directory = place / "images" / f"{number}-{name}"
             directory.mkdir(parents=True, exist_ok=True)
@@ -166,12 +166,12 @@ def _document(plan: LivePlan, finding: LiveFinding, again: str) -> dict[str, Any
         "violations": list(outcome.verdict.lines),
         "acknowledged": list(outcome.answers.acknowledged),
         "refused": list(outcome.answers.refused),
-        "events": [event_json(one) for one in outcome.carried_out],
+        "events": [event_json(one) for one in outcome.completed_events],
         "again": again,
     }
 
 
-def event_json(one: CarriedOut) -> dict[str, Any]:
+def event_json(one: CompletedEvent) -> dict[str, Any]:
     event = one.event
     return {
         "kind": event.kind,

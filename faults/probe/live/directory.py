@@ -120,7 +120,7 @@ def require_complete(record: ProgramRecord, start: Image, root: Path) -> None:
     remove_special_files(root)
     try:
         for difference in record_differences(record, start, root):
-            raise ProgramError(f"the directory is not what was recorded: {difference}")
+            raise ProgramError(f"the directory differs from the record: {difference}")
     except RecordError as error:
         raise ProgramError(str(error)) from error
 

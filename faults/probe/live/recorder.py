@@ -96,19 +96,19 @@ class _Orders:
         """The order (freeze or pause) of the last ARM."""
         self.tracer: MachineTracer
 
-    def obey(self) -> None:
+    def execute_all(self) -> None:
         while self._connection.poll():
             order, *values = self._connection.recv()
             if order == ARM:
                 more_steps, self._due = values
                 self.tracer.wake_after(more_steps)
             else:
-                self._carry_out(order)
+                self._execute(order)
 
     def on_due(self) -> None:
-        self._carry_out(self._due)
+        self._execute(self._due)
 
-    def _carry_out(self, order: str) -> None:
+    def _execute(self, order: str) -> None:
         if order == FREEZE:
             self.tracer.freeze()
             self._connection.send((FROZEN, self.tracer.steps))
@@ -134,7 +134,7 @@ def _run(connection: Connection, start: MachineStart) -> None:
     notes, orders = ProgramNotes(), _Orders(connection)
     root = os.path.realpath(start.root)
     try:
-        with closing(MachineTracer(machine, root, notes, start.stores, orders.obey, orders.on_due)) as tracer:
+        with closing(MachineTracer(machine, root, notes, start.stores, orders.execute_all, orders.on_due)) as tracer:
             orders.tracer = tracer
             code = _trace(tracer, root, start)
         connection.send((ENDED, MachineLife(notes.record(start.command, code), code)))

@@ -37,10 +37,10 @@ from .recorder import (
     MachineRecorder,
     MachineStart,
 )
-from .schedule import CUT, DISCARDED, CarriedOut, DiscardedRunError, LiveEvent, LiveOutcome, LivePlan, StepCount
+from .schedule import CUT, DISCARDED, CompletedEvent, DiscardedRunError, LiveEvent, LiveOutcome, LivePlan, StepCount
 
 _NEVER_STEPS = 1 << 60
-_OWN_ENDS_MAX = 3
+_OWN_EXITS_MAX = 3
 _RESTART_SECONDS = 0.3
 """Time until the restart of a machine that has ended by itself."""
 _ANSWER_SECONDS = 60.0
@@ -62,12 +62,12 @@ class _Machine:
     resume_at: float | None = None
     counts: list[int] = field(default_factory=list)
     """Step counts from the recorder."""
-    own_ends: int = 0
+    own_exits: int = 0
     problem: str = ""
 
 
 @dataclass(slots=True)
-class _UnderWay:
+class _ActiveEvent:
     """The current event. waiting: machines that have not stopped yet."""
 
     event: LiveEvent
@@ -87,8 +87,8 @@ class LiveRun:
         self._directory = RunDirectory(root, plan.machines, plan.start)
         self._events = list(events)
         self._choices = Choices(f"live {seed}")
-        self._under_way: _UnderWay | None = None
-        self._carried_out: list[CarriedOut] = []
+        self._active: _ActiveEvent | None = None
+        self._completed_events: list[CompletedEvent] = []
         self._has_ended = False  # the program
         self._last_start = 0.0
         self._client: LiveClient | None = None
@@ -120,7 +120,7 @@ class LiveRun:
             directory.log_of(PROGRAM),
             self._plan.takes_refusals,
         )
-        self._begin_next()
+        self._arm_next()
         end, has_promised = monotonic() + self._plan.seconds_max, False
         while client.exit is None:
             if monotonic() > end:
@@ -130,14 +130,14 @@ class LiveRun:
                 has_promised = True
                 self._send_to_all(COUNT)
         if client.exit:
-            said = [*client.printed, *self._directory.log_text(PROGRAM).splitlines()]
-            raise ProgramError(failed_process_text("the program", client.exit, said))
+            last_lines = [*client.printed, *self._directory.log_text(PROGRAM).splitlines()]
+            raise ProgramError(failed_process_text("the program", client.exit, last_lines))
         return client.answers
 
     def _outcome(self, steps: Mapping[str, StepCount], verdict: CheckOutcome) -> LiveOutcome:
         answers = Answers([]) if self._client is None else self._client.answers
         logs = {name: self._directory.log_text(name) for name in (*self._machines, PROGRAM)}
-        return LiveOutcome(answers, self._carried_out, steps, verdict, logs)
+        return LiveOutcome(answers, self._completed_events, steps, verdict, logs)
 
     def close(self) -> None:
         """End the program and all machines."""
@@ -157,9 +157,9 @@ class LiveRun:
         machine.recorder = MachineRecorder(
             MachineStart(machine.name, machine.root, command, self._directory.log_of(machine.name), self._plan.stores)
         )
-        waits = self._under_way
-        if waits is not None and not waits.has_begun and waits.event.machines[0] == machine.name:
-            self._arm(waits.event)
+        active = self._active
+        if active is not None and not active.has_begun and active.event.machines[0] == machine.name:
+            self._arm(active.event)
 
     def _serve(self, outputs: Sequence[int] = (), more: Sequence[Connection] = ()) -> None:
         recorders = {one.recorder.connection: one for one in self._machines.values() if one.recorder is not None}
@@ -172,7 +172,7 @@ class LiveRun:
             elif source in recorders:
                 machine = recorders[source]
                 if machine.recorder is not None:
-                    self._answered(machine, *machine.recorder.receive())
+                    self._on_answer(machine, *machine.recorder.receive())
         now = monotonic()
         for machine in self._machines.values():
             if machine.up_at is not None and machine.up_at <= now:
@@ -194,7 +194,7 @@ class LiveRun:
         if machine.recorder is not None:
             machine.recorder.send(RESUME)
 
-    def _answered(self, machine: _Machine, answer: str, value: Any) -> None:
+    def _on_answer(self, machine: _Machine, answer: str, value: Any) -> None:
         if answer == FROZEN:
             self._on_frozen(machine, value)
         elif answer == PAUSED:
@@ -210,39 +210,39 @@ class LiveRun:
         assert machine.recorder is not None, "it has answered"
         machine.recorder.close()
         machine.recorder, machine.resume_at = None, None
-        active = self._under_way
+        active = self._active
         if active is not None and active.is_killing and machine.name in active.steps:
             self._on_cut(machine, life, active)
             return
-        if not self._carried_out and not (active is not None and active.has_begun):
-            raise ProgramError(self._own_end_text(machine, life))
-        machine.own_ends += 1
+        if not self._completed_events and not (active is not None and active.has_begun):
+            raise ProgramError(self._own_exit_text(machine, life))
+        machine.own_exits += 1
         if active is not None and machine.name in active.waiting:
             active.waiting.discard(machine.name)
             if active.has_begun:
                 self._kill_when_frozen(active)
         remove_special_files(machine.root)
         machine.image = load_image(machine.root, "/")
-        if machine.own_ends < _OWN_ENDS_MAX:
+        if machine.own_exits < _OWN_EXITS_MAX:
             machine.up_at = monotonic() + _RESTART_SECONDS
         else:
             machine.problem = (
-                f"{machine.name} does not stay up: it has ended by itself {machine.own_ends} times, last with "
+                f"{machine.name} keeps exiting: {machine.own_exits} times without a power cut, last with "
                 f"{exit_text(life.exit)}"
             )
 
-    def _own_end_text(self, machine: _Machine, life: MachineLife) -> str:
-        said = self._directory.log_text(machine.name).splitlines()
-        return failed_process_text(f"{machine.name} was not cut, and", life.exit, said)
+    def _own_exit_text(self, machine: _Machine, life: MachineLife) -> str:
+        last_lines = self._directory.log_text(machine.name).splitlines()
+        return failed_process_text(f"{machine.name} (power not cut)", life.exit, last_lines)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def _begin_next(self) -> None:
+    def _arm_next(self) -> None:
         """Arm the next event. After the end of the program `_end_events` executes it."""
-        self._under_way = None
+        self._active = None
         if self._events and not self._has_ended:
             event = self._events.pop(0)
-            self._under_way = _UnderWay(event, set(event.machines))
+            self._active = _ActiveEvent(event, set(event.machines))
             self._arm(event)
 
     def _arm(self, event: LiveEvent) -> None:
@@ -250,7 +250,7 @@ class LiveRun:
         if recorder is not None:  # a stopped machine is armed at its restart
             recorder.send(ARM, event.after_steps, FREEZE if event.kind == CUT else PAUSE)
 
-    def _spread(self, active: _UnderWay) -> None:
+    def _stop_others(self, active: _ActiveEvent) -> None:
         """Stop the other machines of an event now."""
         active.has_begun = True
         for name in [*active.waiting]:
@@ -262,16 +262,16 @@ class LiveRun:
         self._kill_when_frozen(active)
 
     def _on_frozen(self, machine: _Machine, steps: int) -> None:
-        active = self._under_way
+        active = self._active
         assert active is not None, "a machine freezes for an event"
         active.steps[machine.name] = steps
         active.waiting.discard(machine.name)
         if active.has_begun:
             self._kill_when_frozen(active)
         else:
-            self._spread(active)
+            self._stop_others(active)
 
-    def _kill_when_frozen(self, active: _UnderWay) -> None:
+    def _kill_when_frozen(self, active: _ActiveEvent) -> None:
         if active.waiting or active.is_killing:
             return
         assert self._client is not None, "events happen while it runs, or after"
@@ -285,13 +285,13 @@ class LiveRun:
             assert recorder is not None, "it is frozen"
             recorder.send(KILL)
         if not active.steps:
-            self._begin_next()  # all machines of the event were off
+            self._arm_next()  # all machines of the event were off
 
-    def _on_cut(self, machine: _Machine, life: MachineLife, active: _UnderWay) -> None:
+    def _on_cut(self, machine: _Machine, life: MachineLife, active: _ActiveEvent) -> None:
         """Replace a machine's disk by its crash image."""
         event = active.event
         require_complete(life.record, machine.image, machine.root)
-        stream = self._choices.stream(f"{len(self._carried_out)} {machine.name}")
+        stream = self._choices.stream(f"{len(self._completed_events)} {machine.name}")
         choice = event.images[event.machines.index(machine.name)]
         found = crash_image(life.record, machine.image, event.disk, choice, stream)
         active.images[machine.name] = found
@@ -302,7 +302,7 @@ class LiveRun:
             self._note(active)
 
     def _on_paused(self, machine: _Machine, steps: int) -> None:
-        active = self._under_way
+        active = self._active
         if active is None or active.event.kind == CUT:
             return  # the pause began before `_disarm`; the resume order follows
         machine.resume_at = monotonic() + active.event.ms / 1000
@@ -311,25 +311,25 @@ class LiveRun:
         active.promises = len(self._client.answers.acknowledged)
         self._note(active)
 
-    def _note(self, active: _UnderWay) -> None:
+    def _note(self, active: _ActiveEvent) -> None:
         stopped = [name for name in active.event.machines if name in active.steps]
         steps = {name: active.steps[name] for name in stopped}
         images = {name: active.images[name] for name in stopped if name in active.images}
-        self._carried_out.append(CarriedOut(active.event, active.promises, steps, images, self._has_ended))
-        self._begin_next()
+        self._completed_events.append(CompletedEvent(active.event, active.promises, steps, images, self._has_ended))
+        self._arm_next()
 
     def _end_events(self) -> None:
         """Execute the remaining power cuts, omit the pauses, and wait until all machines are up."""
         self._has_ended = True
         self._events = [event for event in self._events if event.kind == CUT]
-        active = self._under_way
+        active = self._active
         if active is not None and not active.has_begun:
             if active.event.kind != CUT:
                 self._disarm(active.event.machines[0])
             elif self._machines[active.event.machines[0]].recorder is not None:
-                self._spread(active)
+                self._stop_others(active)
             else:  # the machine is off, so it was not armed
-                self._under_way = None
+                self._active = None
                 self._events.insert(0, active.event)
         for machine in self._machines.values():
             if machine.resume_at is not None:
@@ -341,12 +341,12 @@ class LiveRun:
             if not self._events:
                 return
             event = self._events.pop(0)
-            self._under_way = _UnderWay(event, set(event.machines))
-            self._spread(self._under_way)
+            self._active = _ActiveEvent(event, set(event.machines))
+            self._stop_others(self._active)
 
     def _wait_until_up(self) -> None:
         end = monotonic() + _ANSWER_SECONDS
-        while self._under_way is not None or not self._are_up():
+        while self._active is not None or not self._are_up():
             if monotonic() > end:
                 raise ProgramError(f"the machines were not up again within {_ANSWER_SECONDS:g} s")
             self._serve()
@@ -359,7 +359,7 @@ class LiveRun:
     def _disarm(self, name: str) -> None:
         """Omit a pause. If the pause has already begun, the handler of its answer ends it."""
         recorder = self._machines[name].recorder
-        self._under_way = None
+        self._active = None
         if recorder is not None:
             recorder.send(ARM, _NEVER_STEPS, PAUSE)
             recorder.send(RESUME)

@@ -118,7 +118,7 @@ class LivePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedOut:
+class CompletedEvent:
     """A completed event. promises: number of earlier promises. steps: steps of each affected machine since its last
     start.
 
@@ -137,7 +137,7 @@ class LiveOutcome:
     """The result of a live run. steps: empty for a run with events. logs: last lines of each log, by name."""
 
     answers: Answers
-    carried_out: list[CarriedOut]
+    completed_events: list[CompletedEvent]
     steps: Mapping[str, StepCount]
     verdict: CheckOutcome
     logs: Mapping[str, str]
@@ -145,7 +145,7 @@ class LiveOutcome:
     @property
     def cuts(self) -> int:
         """Number of power cuts. A power cut of several machines counts once."""
-        return sum(one.event.kind == CUT for one in self.carried_out)
+        return sum(one.event.kind == CUT for one in self.completed_events)
 
 
 class DiscardedRunError(ProgramError):

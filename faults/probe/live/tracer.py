@@ -27,8 +27,8 @@ _POLL_SECONDS = 0.02
 class MachineTracer(Tracer):
     """Records the processes of one machine until they end or are killed.
 
-    obey: called often, between two stops; it may call the methods of this class. on_due: called once, after the step of
-    `wake_after`.
+    execute_orders: called often, between two stops; it may call the methods of this class. on_due: called once, after
+    the step of `wake_after`.
 
     Invariant: while the machine is frozen, none of its threads runs and no system call is in progress.
     """
@@ -39,11 +39,11 @@ class MachineTracer(Tracer):
         root: str,
         notes: ProgramNotes,
         stores: str,
-        obey: Callable[[], None],
+        execute_orders: Callable[[], None],
         on_due: Callable[[], None],
     ) -> None:
         super().__init__(machine, root, notes, stores)
-        self._obey, self._on_due = obey, on_due
+        self._execute_orders, self._on_due = execute_orders, on_due
         self._due_at: int | None = None
         self._steps_seen, self._last_step_at, self._next_poll = 0, monotonic(), 0.0
         self._frozen: set[int] | None = None
@@ -181,10 +181,10 @@ class MachineTracer(Tracer):
         super()._on_stop(number, status)
         if now > self._next_poll:
             self._next_poll = now + _POLL_SECONDS
-            self._obey()
+            self._execute_orders()
 
     def _check_time_limit(self, deadline: float, seconds_max: float) -> None:
-        self._obey()
+        self._execute_orders()
         is_idle = monotonic() - self._last_step_at > _IDLE_SECONDS
         if self._due_at is not None and self.steps >= self._due_at and is_idle:
             self._wake()

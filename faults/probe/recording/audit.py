@@ -49,7 +49,7 @@ class AuditHook:
         if isinstance(flags, int) and flags & _WRITES:
             where = self._path_on_disk(path)
             if where is not None:
-                self._recorder.report_unseen(event, f"{where}: opened to be written, past the recorder")
+                self._recorder.report_unseen(event, f"{where}: opened for writing without the recorder")
 
     def _on_name_change(self, event: str, arguments: tuple[Any, ...]) -> None:
         found = [where for where in map(self._path_on_disk, arguments[:2]) if where is not None]
@@ -61,19 +61,19 @@ class AuditHook:
         if descriptor < 0 or access in (_MAP_READ, _MAP_COPY):
             return
         if self._recorder.file_of(descriptor) is not None:
-            self._recorder.report_unseen(event, "a map of a file that can be written through it")
+            self._recorder.report_unseen(event, "a writable map of a file")
 
     def _on_database_connection(self, event: str, arguments: tuple[Any, ...]) -> None:
         database = arguments[0]
         if database not in (":memory:", b":memory:", ""):
-            self._recorder.report_unseen(event, f"{os.fsdecode(database)}: SQLite writes by itself")
+            self._recorder.report_unseen(event, f"{os.fsdecode(database)}: SQLite writes past Python")
 
     def _on_library_load(self, event: str, arguments: tuple[Any, ...]) -> None:
         if arguments[0] is not None:
-            self._recorder.report_unseen(event, f"{arguments[0]}: a library called without Python")
+            self._recorder.report_unseen(event, f"{arguments[0]}: a library, whose calls are not recorded")
 
     def _on_function_look_up(self, event: str, arguments: tuple[Any, ...]) -> None:
-        self._recorder.report_unseen(event, f"{arguments[1]}: a function called without Python")
+        self._recorder.report_unseen(event, f"{arguments[1]}: a library function, whose calls are not recorded")
 
     def _on_ioctl(self, event: str, arguments: tuple[Any, ...]) -> None:
         descriptor = arguments[0] if isinstance(arguments[0], int) else arguments[0].fileno()

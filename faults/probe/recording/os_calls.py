@@ -81,7 +81,7 @@ class OsCalls:
                 if old is None and new is None:
                     return
                 if old is None or new is None:
-                    self._recorder.report_unseen("os.rename", f"{src} -> {dst}: only one of them is on the disk")
+                    self._recorder.report_unseen("os.rename", f"{src} -> {dst}: only one path is on the program's disk")
                 elif self._recorder.is_directory(old):
                     self._recorder.record_directory_rename(old, new)
                 else:
@@ -105,7 +105,7 @@ class OsCalls:
             if old is not None and new is not None:
                 self._recorder.record_link(old, new)
             elif new is not None or old is not None:
-                self._recorder.report_unseen("os.link", f"{src} -> {dst}: only one of them is on the disk")
+                self._recorder.report_unseen("os.link", f"{src} -> {dst}: only one path is on the program's disk")
 
     # -- contents ------------------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ class MainModule:
         if spec is not None and spec.submodule_search_locations is not None:
             spec = find_spec(f"{name}.__main__")
         if spec is None or spec.loader is None:
-            raise ImportError(f"no module named {name} that could be run")
+            raise ImportError(f"expected a module that can be run, found none named {name}")
         code = _code_from_spec(spec)
         sys.argv = [spec.origin or name, *self._program[2:]]
         self._module.__file__ = spec.origin
@@ -93,9 +93,9 @@ class MainModule:
 
 
 def _code_from_spec(spec: ModuleSpec) -> CodeType:
-    code = spec.loader.get_code(spec.name)  # type: ignore[union-attr]  # of all that finders give
+    code = spec.loader.get_code(spec.name)  # type: ignore[union-attr]  # every finder sets a loader with this method
     if not isinstance(code, CodeType):
-        raise ImportError(f"{spec.name}: no code that could be run")
+        raise ImportError(f"{spec.name}: expected code, found none")
     return code
 
 

@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from .. import record as steps
 from ..record import ProgramRecord, ProgramTask, SourceLine, Step, UnseenAction, has_promised, only_promises
 
-_UNKNOWN = "a file that was not seen to be made"
+_UNKNOWN = "a file whose creation was not recorded"
 _DEPTH_MAX = 32
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 

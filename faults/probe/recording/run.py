@@ -69,9 +69,8 @@ def _run_recorder(arguments: list[str], seconds_max: float, output: Path) -> Non
     """Run the recorder. output: file for its standard output."""
     command = [sys.executable, "-m", str(__package__), *arguments]
     try:
-        nothing = subprocess.DEVNULL
         with output.open("wb") as file, current_interruption().interrupts_allowed():
-            done = subprocess.run(command, stdin=nothing, stdout=file, timeout=seconds_max, check=False)
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, timeout=seconds_max, check=False)
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"the program has not ended within {seconds_max:g} s") from error
     if done.returncode:

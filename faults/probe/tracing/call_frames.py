@@ -168,7 +168,7 @@ class _FrameSection:
         encoding = 0
         if augmentation[:1] == b"z":
             size_bytes = reader.unsigned()
-            behind = reader.at + size_bytes
+            augmentation_end = reader.at + size_bytes
             for letter in augmentation[1:].decode():
                 if letter == "R":
                     encoding = reader.take("<B")
@@ -176,7 +176,7 @@ class _FrameSection:
                     reader.take("<B")
                 elif letter == "P":
                     reader.pointer(reader.take("<B") & 0x0F)
-            reader.at = behind
+            reader.at = augmentation_end
         elif augmentation:
             raise ValueError(f"augmentation {augmentation!r}")
         program = self._section[reader.at : at + 4 + length]

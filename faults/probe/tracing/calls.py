@@ -192,9 +192,7 @@ class ContentCalls:
             if result:
                 return
             if mode & (_COLLAPSE | _INSERT):
-                self._notes.report_unseen(
-                    "fallocate", f"mode {mode:#x}: a range is taken out of a file, or put into it"
-                )
+                self._notes.report_unseen("fallocate", f"mode {mode:#x}: removes a range from a file, or inserts one")
                 return
             if not mode & _KEEP_SIZE:
                 self._notes.add(ALLOCATE, file=file.number, at=at, size=size)

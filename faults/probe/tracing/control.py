@@ -165,7 +165,7 @@ class _RuleWords:
         try:
             self._left = shlex.split(text)
         except ValueError as error:
-            raise RuleError(f"rule {self.text!r}: expected quoted words to end, found none that ends") from error
+            raise RuleError(f"rule {self.text!r}: expected a closing quote, found none") from error
         self._taken = 0
 
     def take_word(self, expected: str) -> str:

@@ -37,7 +37,7 @@ class ElfFile:
 
     def __init__(self, content: bytes) -> None:
         if content[:6] != _IDENTIFICATION:
-            raise ValueError("no ELF of 64 bits")
+            raise ValueError("not a 64-bit ELF file")
         self._content = content
         segments_at, sections_at = struct.unpack_from("<QQ", content, 0x20)
         segments, _, sections, names = struct.unpack_from("<HHHH", content, 0x38)
@@ -61,7 +61,7 @@ class ElfFile:
             if first <= address and address + size_bytes <= first + size:
                 at = start + address - first
                 return self._content[at : at + size_bytes]
-        raise ValueError(f"nothing at {address:#x}")
+        raise ValueError(f"address {address:#x} is outside the segments")
 
     def section(self, name: bytes) -> tuple[int, bytes] | None:
         """Return the address and the content of a section, or None if it is missing."""

@@ -61,9 +61,9 @@ class GoLines:
     def __init__(self, file: ElfFile, table: bytes, text: int | None) -> None:
         magic, _, self._quantum, pointer_bytes, count, _, start, *offsets = _HEADER.unpack_from(table)
         if magic != _MAGIC or pointer_bytes != 8:
-            raise ValueError(f"table of Go's functions of another version: {magic:#x}")
+            raise ValueError(f"Go's function table has an unknown version: {magic:#x}")
         if not start and text is None:
-            raise ValueError("it is not known where the code of Go starts")
+            raise ValueError("the start of Go's code is unknown")
         self._file = file
         self._table = table
         self._text: int = start or text or 0

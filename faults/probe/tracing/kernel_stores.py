@@ -70,7 +70,7 @@ class KernelStores:
         self._opened[thread.id] = [
             page for at, size in ranges for page in self._maps.open_for_call(thread, at, size, name)
         ]
-        again = {machine.program_counter: call.behind - machine.call_bytes} | machine.set_call(call.number)
+        again = {machine.program_counter: call.next_address - machine.call_bytes} | machine.set_call(call.number)
         registers.set(thread.id, before, again)
         ptrace.set_mask(thread.id, mask)
 

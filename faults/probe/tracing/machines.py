@@ -22,7 +22,7 @@ _ARM_IS_ORDERED = 1 << 23
 """Instruction bit that distinguishes load-acquire, store-release and compare-and-swap from exclusives."""
 
 
-_BEGIN_AGAIN = {2**64 - error for error in (512, 513, 514, 516)}
+_RESTART_RESULTS = {2**64 - error for error in (512, 513, 514, 516)}
 """Internal errors of the kernel: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK."""
 
 
@@ -40,7 +40,7 @@ class Architecture(NamedTuple):
     result: int
     arguments: tuple[int, ...]
     call_bytes: int
-    takes_number_apart: bool
+    has_separate_number: bool
     """Whether the call number is in a separate register set, NT_ARM_SYSTEM_CALL."""
     kept: Mapping[int, int]
     """Callee-saved registers: DWARF number to kernel index."""
@@ -58,14 +58,14 @@ class Architecture(NamedTuple):
 
     def set_call(self, number: int) -> dict[int, int]:
         """Return the register values for a call, by index."""
-        if self.takes_number_apart:
+        if self.has_separate_number:
             return {self.number: number}
         # Call number -1 prevents the restart of an interrupted call.
         return {self.result: number, self.number: 2**64 - 1}
 
     def set_result(self, result: int) -> dict[int, int]:
         """Return the register values after a skipped call with this result, by index."""
-        number = {} if self.takes_number_apart else {self.number: 2**64 - 1}
+        number = {} if self.has_separate_number else {self.number: 2**64 - 1}
         return {self.result: result % 2**64} | number
 
     def without_jump(self, state: int) -> int:
@@ -79,7 +79,7 @@ class Architecture(NamedTuple):
         depends only on registers, which the recorder restores. On aarch64 a restart also depends on the kernel's data
         about the last call.
         """
-        return self.takes_number_apart and result in _BEGIN_AGAIN
+        return self.has_separate_number and result in _RESTART_RESULTS
 
     def is_store_exclusive(self, instruction: bytes) -> bool:
         """Return whether an instruction is a store-exclusive, which fails if the thread stops after the load."""
@@ -132,7 +132,7 @@ X86_64 = Architecture(
     result=10,
     arguments=(14, 13, 12, 7, 9, 8),
     call_bytes=2,
-    takes_number_apart=False,
+    has_separate_number=False,
     kept={3: 5, 6: 4, 7: 19, 12: 3, 13: 2, 14: 1, 15: 0},
     stack_pointer_in_dwarf=7,
     return_address_in_dwarf=16,
@@ -159,7 +159,7 @@ AARCH64 = Architecture(
     result=0,
     arguments=(0, 1, 2, 3, 4, 5),
     call_bytes=4,
-    takes_number_apart=True,
+    has_separate_number=True,
     kept={number: number for number in range(19, 32)},
     stack_pointer_in_dwarf=31,
     return_address_in_dwarf=30,

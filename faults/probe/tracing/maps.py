@@ -114,7 +114,7 @@ class MapCalls:
             refused = call(thread, "seccomp", _SET_FILTER, _ALL_THREADS, page)
             call(thread, "munmap", page, PAGE_BYTES)
         except OSError as error:
-            self._notes.report_unseen("seccomp", f"{error.strerror}: calls that concern maps are not seen")
+            self._notes.report_unseen("seccomp", f"{error.strerror}: calls that change maps are not recorded")
         else:
             if refused:
                 self._notes.report_unseen("seccomp", f"thread {refused} has a filter of its own")
@@ -193,7 +193,7 @@ class MapCalls:
         """Report the call as unsupported."""
         if not thread.memory.maps_in(address, size):
             return None
-        return lambda result: self._notes.report_unseen("remap_file_pages", "a map in another order than its file")
+        return lambda result: self._notes.report_unseen("remap_file_pages", "a map that reorders the pages of its file")
 
     # -- stores --------------------------------------------------------------------------------------
 

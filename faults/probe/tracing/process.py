@@ -169,9 +169,9 @@ def run_recording_process(results: Connection, asked: TraceRequest) -> None:
 def drop_inherited_resources(kept: int, *, is_quiet: bool) -> None:
     """Close inherited descriptors and standard input, and reset signal handlers."""
     gc.disable()  # garbage collection of a parent's object could close a reused descriptor
-    nothing = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2) if is_quiet else (0, 1):
-        os.dup2(nothing, standard)
+        os.dup2(null, standard)
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         if descriptor > 2 and descriptor != kept:
             with suppress(OSError):  # the directory listing's own descriptor is closed

@@ -68,8 +68,8 @@ class EnteredCall(NamedTuple):
 
     number: int
     arguments: tuple[int, ...]
-    behind: int
-    """Address after the call instruction."""
+    next_address: int
+    """Address of the instruction after the call."""
     stack: int
 
 
@@ -179,8 +179,8 @@ def entered(thread: int) -> EnteredCall:
         return EnteredCall(*CORE.entered(thread))
     if _ptrace(_CALL_INFO, thread, 88, _info_at) < 0:
         request(_CALL_INFO, thread, 88, _info_at)
-    behind, stack, number, *arguments = _entered.unpack_from(_info)
-    return EnteredCall(number, tuple(arguments), behind, stack)
+    next_address, stack, number, *arguments = _entered.unpack_from(_info)
+    return EnteredCall(number, tuple(arguments), next_address, stack)
 
 
 def result(thread: int) -> int:

@@ -191,7 +191,7 @@ class RingCalls:
         submission.execute_all(requests)
         if submission.submitted == count & 0xFFFF_FFFF and flags & _GET_EVENTS:
             self._to_wait[thread.id] = call.stack, submission.submitted
-            after = {machine.program_counter: call.behind - machine.call_bytes} | machine.set_call(call.number)
+            after = {machine.program_counter: call.next_address - machine.call_bytes} | machine.set_call(call.number)
         else:
             after = machine.set_result(submission.submitted or -submission.error)
         injector.registers.set(thread.id, before, after)

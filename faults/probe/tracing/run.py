@@ -47,7 +47,7 @@ def record_traced(
         program, start, seconds_max, stores, takes_stacks=takes_stacks, ignores_special_files=ignores_special_files
     )
     if run.record.exit:
-        asked = "".join(f". The recorder has refused it {what} ({error})" for what, error in run.refused.items())
+        asked = "".join(f". The recorder refused {what} ({error})" for what, error in run.refused.items())
         raise ProgramError(failed_process_text("the program", run.record.exit, run.last_printed) + asked)
     return run.record, run.unlike
 
@@ -70,7 +70,7 @@ def run_traced(
     assert stores in ("step", "call"), stores
     require_recordable()
     if takes_stacks and not is_addr2line_installed():
-        raise ProgramError(f"source lines need {TOOL}, which is not installed: it is in binutils")
+        raise ProgramError(f"source lines need {TOOL}, which is not installed: install binutils")
     executable = shutil.which(program[0])
     if executable is None:
         raise ProgramError(f"{program[0]}: expected an executable, found none")
@@ -93,11 +93,9 @@ def require_recordable() -> None:
     """Raise ProgramError if programs cannot be recorded on this machine."""
     if this_machine() is None:
         known = " or ".join(MACHINES)
-        raise ProgramError(
-            f"programs are recorded on Linux on {known}: this is {platform.system()} on {platform.machine()}"
-        )
+        raise ProgramError(f"recording needs Linux on {known}, found {platform.system()} on {platform.machine()}")
     if (page_bytes := os.sysconf("SC_PAGE_SIZE")) != PAGE_BYTES:
-        raise ProgramError(f"programs are recorded where pages have {PAGE_BYTES} bytes: here they have {page_bytes}")
+        raise ProgramError(f"recording needs pages of {PAGE_BYTES} bytes, found {page_bytes}")
 
 
 def _trace(asked: TraceRequest) -> TracedRun:

@@ -183,6 +183,6 @@ class _Decoder:
     def _make_store(
         self, size: int, constant: bytes = b"", register: int | None = None, vector: int | None = None, start: int = 0
     ) -> PlainStore:
-        behind = self._at if self._base == _PROGRAM_COUNTER else 0  # relative to the next instruction
-        place = (self._base, self._index, self._scale, self._displacement + behind)
+        origin = self._at if self._base == _PROGRAM_COUNTER else 0  # relative to the next instruction
+        place = (self._base, self._index, self._scale, self._displacement + origin)
         return PlainStore(self._at, size, *place, constant, register, vector, start)

@@ -158,7 +158,7 @@ class Submission:
             raise
 
     def _note_kill(self) -> None:
-        self.notes.report_unseen(ENTER, "its thread was killed inside: it is not known what it has done")
+        self.notes.report_unseen(ENTER, "its thread was killed during the call, so its effect is unknown")
 
     def _call_enter(self, count: int, how: int) -> int:
         try:

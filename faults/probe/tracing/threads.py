@@ -141,7 +141,7 @@ class CallInjector:
         return found
 
     def cancel_call(self, thread: TracedThread) -> None:
-        if self.machine.takes_number_apart:
+        if self.machine.has_separate_number:
             self.registers.set_number(thread.id, -1)
         else:
             self.set_register(thread, self.machine.number, -1)

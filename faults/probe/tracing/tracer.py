@@ -250,7 +250,7 @@ class Tracer:
         self._waiting = deque(one for one in self._waiting if one[0] is not thread)
         self._held.pop(thread, None)
         if thread.finish is not None and thread is self._under_way:
-            self._notes.report_unseen(thread.call, "its thread was killed inside: it is not known what it has done")
+            self._notes.report_unseen(thread.call, "its thread was killed during the call, so its effect is unknown")
         if thread is self._under_way:
             self._under_way = None
             self._handle_waiting_threads()
@@ -371,7 +371,7 @@ class Tracer:
             self._continue(thread)
             return
         name, handler = self._handlers.get(call.number) or (f"call {call.number}", None)
-        thread.memory.call_at = call.behind - self._machine.call_bytes
+        thread.memory.call_at = call.next_address - self._machine.call_bytes
         if handler is None:
             if name in _PROCESSORS:
                 self._processor.release(self._threads)

@@ -168,7 +168,7 @@ def _files_of_suite(asked: InitOptions, kind: str) -> ProjectFiles:
             "expected a program after --, as in: tornlog init -- ./writer; or tests of pytest, "
             f"found neither in {asked.out.resolve()}"
         )
-    log = Candidate(PYTEST, "a test crashes a program beside it", render("log.py", file="log", is_part=False))
+    log = Candidate(PYTEST, "a test crashes a separate program", render("log.py", file="log", is_part=False))
     project = _files_of_test(asked.out, log, render("test.py", program=[], record=""))
     note = f"replace save in {asked.out / TEST_PROGRAM} by calls of your own package"
     return project._replace(files={TEST_PROGRAM: render("crash_program.py"), **project.files}, notes=[note])

@@ -37,7 +37,7 @@ gone: those that do not exist in this run.
 
 Further fields: with --machine or --disk-of, "separate_disks": {directory: kind of crash or null} and "combinations":
 {"tried", "possible"} of states of these disks; with --out, "report": path; with --inject "cut at ...", "crash_rules":
-{rule: matches}; with rules that the program requested, "asked_rules": [[rule, injections]]. The modules `leaving`
+{rule: matches}; with rules that the program requested, "asked_rules": [[rule, injections]]. The modules `output`
 (--replay), `durability` (without a check) and `live` (--restart) describe their JSON. Exit codes: 0 no promise is
 broken except known ones, 1 a promise is broken, 2 usage error, 3 the recorder missed operations, runs or recoveries
 were discarded, no requested fault was injected, a rule was never reached, or --time was too short; 130 after Ctrl-C,
@@ -154,33 +154,33 @@ class ProbeOptions:
     policy: str = option(
         POLICIES[0],
         metavar="|".join(POLICIES),
-        help="How seeds choose threads; pct: by priorities that change at a few points.",
+        help="Choice of threads by a seed; pct: by priorities that change at a few points.",
     )
     disk_of: list[str] | None = option(
         None,
         metavar="DIR=KIND",
-        help="A directory below the program's is on a disk of its own, with this kind of crash, such as log=ext4; "
+        help="Put a directory below the program's on a separate disk with this kind of crash, such as log=ext4; "
         "repeatable. The disks lose data independently.",
     )
     machine: list[str] | None = option(
         None,
         metavar="NAME=DIR",
-        help="A directory below the program's is the disk of a machine, and a power cut is of all machines; "
-        "repeatable. With --restart, they run live.",
+        help="Make a directory below the program's the disk of a machine; repeatable. A power cut affects all. "
+        "With --restart, the machines run live.",
     )
     restart: str | None = option(
         None,
         metavar="COMMAND",
-        help="Starts the machine {machine}, at first and after a power cut. The program is then their client, and "
-        "each seed is a run with cuts and pauses of machines.",
+        help="Start the machine {machine} by this command, also after a power cut. The program is then a client of the "
+        "machines, and each seed is a run with power cuts and pauses.",
     )
     first_seed: int = option(0, min=0, help="First seed of live runs.")
     events: int = option(EVENTS_MAX, min=1, help="Maximum of cuts and pauses in a live run.")
     refusals: bool = option(
         False,
         "--refusals",
-        help="A promise that starts with `refused ` names an operation that returned an error; the check gets "
-        "these operations apart from the promises. For --faults.",
+        help="Treat a promise that starts with `refused ` as an operation that returned an error; the check gets "
+        "these operations separately. For --faults.",
     )
     allow: list[str] | None = option(
         None, help="A harmless event that may stay unrecorded, such as subprocess.Popen; repeatable."
@@ -190,13 +190,13 @@ class ProbeOptions:
         None,
         exists=True,
         dir_okay=False,
-        help="Accept the findings in FILE: a line each, a signature as printed, two spaces, # and a reason.",
+        help="Accept the findings in FILE. Each line has a signature as printed, two spaces, # and a reason.",
     )
     write_baseline: Path | None = option(
         None,
         metavar="FILE",
         dir_okay=False,
-        help="Write the findings of this run as a baseline, which is refused until each has a reason.",
+        help="Write the findings of this run as a baseline. Replace each TODO by a reason before use.",
     )
     reason: str | None = option(
         None, metavar="TEXT", help="The reason of new findings in --write-baseline. Default: TODO."

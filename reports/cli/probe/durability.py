@@ -24,8 +24,8 @@ from ....faults.probe.record import ProgramRecord
 from ....faults.probe.report import ProbeReport
 from ....faults.probe.story import file_names, step_text
 from ...quantities import count_text
-from ...results.leaving import write_result_and_exit
 from ...results.model import Lines, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
+from ...results.output import write_result_and_exit
 from ..options import EXIT_HELD, command_line
 from .command import ProbeOptions
 from .recording import Recorded
@@ -40,7 +40,7 @@ _SHOWN = On.TERMINAL | On.PAGE
 def write_durability_and_exit(recorded: Recorded, disks: tuple[str, ...], asked: ProbeOptions) -> NoReturn:
     report = durability_of(recorded.record, recorded.start, disks)
     shown = _ShownDurability(report, recorded.record, list(recorded.allowed), file_names(recorded.record))
-    result = _durability_result(shown, command_line(asked.context, behind="program"))
+    result = _durability_result(shown, command_line(asked.context, after_dashes="program"))
     write_result_and_exit(result, json_file=asked.json_file, page=asked.out, summary=asked.summary)
 
 

@@ -17,7 +17,7 @@ from ....sim.interruption import EndedEarlyError, interruptible
 from ...html.render import render_page
 from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, command_line, function_with_options, write_page
 from .command import ProbeOptions
-from .leaving import write_failures
+from .output import write_failures
 from .probing import probe_recorded
 from .recording import ProbePlan, RefusedError, record_program
 from .result import Timelines, probe_result
@@ -92,7 +92,7 @@ def _probe_results(plan: ProbePlan) -> ProbeResults:
     with interruptible(None if time is None else parse_seconds(time), f"time={time}") as interruption:
         try:
             recorded = record_program(plan.options, plan.program, plan.recorder)
-            results = probe_recorded(plan, recorded, command_line(plan.options.context, behind="program"))
+            results = probe_recorded(plan, recorded, command_line(plan.options.context, after_dashes="program"))
         except EndedEarlyError as error:
             if interruption.was_by_signal:
                 raise
@@ -118,4 +118,4 @@ def _make_answer(results: ProbeResults, out: Path | None) -> ProbeAnswer:
         failures.append(ProbedFailure(breach.text(place), file, None if out is None or page is None else out / page))
     found = results.found
     notes = found.notes(results.record)
-    return ProbeAnswer(result.headline, found.points, found.states, failures, results.gaps, notes, results.said)
+    return ProbeAnswer(result.headline, found.points, found.states, failures, results.gaps, notes, results.check_output)

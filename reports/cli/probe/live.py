@@ -26,13 +26,12 @@ from ....faults.crashes.profiles import PROFILES
 from ....faults.probe import DISKS
 from ....faults.probe.failure import directory_names
 from ....faults.probe.live.campaign import NO_SEED, LiveFinding, LiveReport, event_json, run_live, write_finding
-from ....faults.probe.live.schedule import CUT, CarriedOut, LivePlan
+from ....faults.probe.live.schedule import CUT, CompletedEvent, LivePlan
 from ....faults.probe.programs import STORES, runnable_command
 from ....faults.probe.recording.run import EMPTY, ProgramError, start_image_of
 from ....faults.probe.tracing.run import require_recordable
 from ....faults.simulation.failure_text import FailureText, LineKind, TextLine, plain_text
 from ...quantities import count_text
-from ...results.leaving import write_result_and_exit
 from ...results.model import (
     Case,
     FailureGroup,
@@ -48,6 +47,7 @@ from ...results.model import (
     Tone,
     Verdict,
 )
+from ...results.output import write_result_and_exit
 from ..console import show_progress
 from ..options import (
     EXIT_BROKEN,
@@ -65,7 +65,7 @@ from .recording import check_given, machines_named
 FORMAT = "tornlog-live/1"
 SEEDS = 20
 """Default number of live runs."""
-_OF_NO_USE = (
+_OTHER_OPTIONS = (
     *("limit", "points", "jobs", "record", "stacks", "recovery_crashes", "faults", "fault_runs", "inject", "allow"),
     *("policy", "baseline", "write_baseline", "reason", "master", "ship", "conf", "corpus", "no_corpus", "timeline"),
     "disk_of",
@@ -140,7 +140,7 @@ def probe_live(asked: ProbeOptions, program: list[str], exit_if_ended: Callable[
         report,
         str(asked.restart),
         disks,
-        command_line(asked.context, behind="program"),
+        command_line(asked.context, after_dashes="program"),
         {},
         perf_counter() - began,
     )
@@ -157,12 +157,12 @@ def probe_live(asked: ProbeOptions, program: list[str], exit_if_ended: Callable[
 
 def _plan(asked: ProbeOptions, program: list[str]) -> LivePlan:
     """Return the plan of the live runs. Raises BadParameter for unsuitable options."""
-    refuse_options(asked.context, _OF_NO_USE, "of no use with --restart")
+    refuse_options(asked.context, _OTHER_OPTIONS, "not allowed with --restart")
     machines = machines_named(asked.machine or ())
     if not machines:
         raise typer.BadParameter("expected at least one --machine NAME=DIR with --restart", param_hint="--restart")
     if not asked.checks:
-        raise typer.BadParameter("expected a check: what is a promise only you know", param_hint="--check")
+        raise typer.BadParameter("expected a check, which defines the promises of the program", param_hint="--check")
     if asked.stores not in STORES:
         raise typer.BadParameter(f"expected one of {', '.join(STORES)}, found {asked.stores}", param_hint="--stores")
     check = check_given(asked.checks)
@@ -251,7 +251,7 @@ def _verdict(shown: _LiveShown) -> Verdict:
 def _blocks(shown: _LiveShown) -> Iterator[ResultBlock]:
     report = shown.report
     if not report.promises:
-        yield Lines("", _SHOWN, lines=["note: the run without events promised nothing: no line was printed"])
+        yield Lines("", _SHOWN, lines=["note: the run without events made no promise: no line was printed"])
     yield _broken_table(shown)
     rows = [
         Row((TableCell(name, place), report.steps[name].total, report.machines_cut[name]))
@@ -292,7 +292,7 @@ def _text(shown: _LiveShown, signature: str, finding: LiveFinding) -> FailureTex
         lines.append(TextLine(LineKind.TEXT, "in the run without cuts and pauses"))
     else:
         lines.append(TextLine(LineKind.TEXT, f"with seed {finding.seed}"))
-    for number, one in enumerate(outcome.carried_out, 1):
+    for number, one in enumerate(outcome.completed_events, 1):
         lines += _event_lines(number, one)
     lines.append(TextLine(LineKind.TEXT, f"promises at the end: {len(outcome.answers.acknowledged):,}"))
     note = "the machines run freely between steps, so this repeats the events, and not each step"
@@ -302,7 +302,7 @@ def _text(shown: _LiveShown, signature: str, finding: LiveFinding) -> FailureTex
     return FailureText(signature, lines, shown.again(finding), heading=heading, left=str(place or ""))
 
 
-def _event_lines(number: int, one: CarriedOut) -> Iterator[TextLine]:
+def _event_lines(number: int, one: CompletedEvent) -> Iterator[TextLine]:
     event = one.event
     verb = f"power cut, on {event.disk}" if event.kind == CUT else f"pause of {event.ms / 1000:g} s"
     who = ", ".join(f"{name} after its step {steps:,}" for name, steps in one.steps.items())
@@ -325,8 +325,8 @@ def _case(shown: _LiveShown) -> Case:
         outcomes.append(Outcome("failure", "broken", "; ".join(report.findings), "\n\n".join(texts)))
     elif shown.gaps:
         outcomes.append(Outcome("error", "not finished", "; ".join(shown.gaps), "\n".join(shown.gaps)))
-    said = f"program: {shlex.join(shown.plan.program)}, check: {shown.plan.check.name}"
-    return Case("live runs", 0.0, {"runs": report.runs, "power cuts": report.cuts}, outcomes, said)
+    subject = f"program: {shlex.join(shown.plan.program)}, check: {shown.plan.check.name}"
+    return Case("live runs", 0.0, {"runs": report.runs, "power cuts": report.cuts}, outcomes, subject)
 
 
 def _document(shown: _LiveShown) -> dict[str, Any]:
@@ -362,7 +362,7 @@ def _breach(shown: _LiveShown, signature: str, finding: LiveFinding) -> dict[str
         "violations": list(outcome.verdict.lines),
         "seeds": [seed for seed in finding.seeds if seed != NO_SEED],
         "seed": None if finding.seed == NO_SEED else finding.seed,
-        "events": [event_json(one) for one in outcome.carried_out],
+        "events": [event_json(one) for one in outcome.completed_events],
         "acknowledged": len(outcome.answers.acknowledged),
         "again": shown.again(finding),
         "directory": None if place is None else str(place),

@@ -73,7 +73,7 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             reruns,
             [_rerun_finding(start, *key, breach, checkers) for key, breach in differing[:STORIES_MAX]],
             allowed,
-            checkers.said(),
+            checkers.output(),
             command,
             perf_counter() - began,
             CALLS_HINT if asked.check.runs_here and asked.recorder.kind != CALLS else "",
@@ -99,7 +99,7 @@ def _checkers(asked: ProbePlan) -> Iterator[Checkers]:
     except ImportError as error:
         from ....store.errors import install_command  # imported here, because a local probe does not import the store
 
-        raise typer.BadParameter(f"{error}, which {install_command('spark')} has", param_hint="--master") from error
+        raise typer.BadParameter(f"{error}: install with {install_command('spark')}", param_hint="--master") from error
     ship, conf = options.ship or (), options.conf or ()
     with checkers_on(options.master, ship, conf, asked.check, options.jobs, options.seconds) as spread:
         yield spread
@@ -143,7 +143,7 @@ def _try_all(
 
 
 def _explore_crashes(prober: Prober) -> ProbeReport:
-    with show_progress("pulling the plug", ticks=False) as update:
+    with show_progress("trying crashes", ticks=False) as update:
 
         def on_progress(found: ProbeReport, done: int, total: int) -> None:
             kinds = kinds_of_breach(len(found.breaches))

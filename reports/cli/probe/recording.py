@@ -151,7 +151,7 @@ def record_program(options: ProbeOptions, program: list[str], recorder: Recorder
     allowed = [one for one in record.unseen if one.event in harmless]
     refused = [one for one in record.unseen if one.event not in harmless]
     reasons = [f"{one.event}: {one.detail}  {where(record.stacks[one.stack])}".rstrip() for one in refused]
-    reasons += [f"the directory is not what was recorded: {difference}" for difference in unlike]
+    reasons += [f"the directory differs from the record: {difference}" for difference in unlike]
     if reasons:
         raise RefusedError(record, reasons, CALLS_HINT if recorder.kind_for(program) == PYTHON else "")
     return Recorded(record, start, [f"{one.event}: {one.detail}" for one in allowed], began)

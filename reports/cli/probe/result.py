@@ -37,7 +37,7 @@ from ...results.model import (
 from .result_lines import baseline_lines, recovery_lines, rerun_lines, rule_lines, separate_disk_lines, untried_text
 from .results import ProbeBreach, ProbeResults, kinds_of_breach, points_text
 
-_BARS_SHOWN_MAX, _ROWS_MAX, _SAID_LINES_MAX = 20, 20, 20
+_BARS_SHOWN_MAX, _ROWS_MAX, _OUTPUT_LINES_MAX = 20, 20, 20
 _SHOWN = On.TERMINAL | On.PAGE
 Timelines = Mapping[tuple[str, str], str]
 """Kind and signature of a finding -> path of its timeline page, relative to the report."""
@@ -183,8 +183,8 @@ def _case_json(tried: _TriedCounts, results: ProbeResults, places: Places) -> Ca
     elif tried.known:
         reasons = [f"{signature}: {results.baseline[signature]}" for signature in tried.known]
         outcomes.append(Outcome("skipped", "known", "; ".join(reasons)))
-    said = f"program: {shlex.join(results.record.program)}, check: {results.check.name}"
-    return Case(tried.name, 0.0, {"crash points": tried.points, "states": tried.states}, outcomes, said)
+    subject = f"program: {shlex.join(results.record.program)}, check: {results.check.name}"
+    return Case(tried.name, 0.0, {"crash points": tried.points, "states": tried.states}, outcomes, subject)
 
 
 # -- blocks ----------------------------------------------------------------------------------------
@@ -227,10 +227,10 @@ def _blocks(
     note = f"and {kinds_of_breach(more)} more, which --json lists" if more else ""
     brief = [one.text(places.get(one.key)) for one in breaches]
     yield Failures("Failures", On.ALARM | On.SUMMARY, "", note, [FailureGroup(brief)])
-    lines = results.said.splitlines()
-    said = lines[-_SAID_LINES_MAX:]
-    if len(lines) > len(said):
-        said.insert(0, f"… {len(lines) - len(said):,} earlier lines")
+    lines = results.check_output.splitlines()
+    shown_lines = lines[-_OUTPUT_LINES_MAX:]
+    if len(lines) > len(shown_lines):
+        shown_lines.insert(0, f"… {len(lines) - len(shown_lines):,} earlier lines")
     yield Lines("not finished", On.ALARM | On.SUMMARY, lines=results.gaps, style="yellow")
     note = "The probe shows nothing about these."
     yield Lines("Not tried", On.PAGE, "not-tried", note, list(untried_text(results)))
@@ -238,7 +238,7 @@ def _blocks(
     yield Bars("Recorded steps", On.PAGE, "recorded", note, _recorded_text(record))
     if found.never_injected:
         yield Lines("Never", On.SUMMARY, lines=[", ".join(found.never_injected)])
-    yield Lines("Output of the check for all states", On.STDERR | On.PAGE, "said", lines=said)
+    yield Lines("Output of the check for all states", On.STDERR | On.PAGE, "check-output", lines=shown_lines)
 
 
 def _page_failures(results: ProbeResults, places: Places, timelines: Timelines) -> Failures:

@@ -29,7 +29,7 @@ def rule_lines(results: ProbeResults) -> Iterator[str]:
         yield f"{rule}: {reached}"
     for rule, calls in results.record.rules:
         times = f"injected at {count_text(calls, 'call')}" if calls else "never reached"
-        yield f"asked for by the program: {rule}: {times}"
+        yield f"requested by the program: {rule}: {times}"
     if results.record.cuts:
         yield f"marked by the program: {count_text(len(results.record.cuts), 'crash point')}"
 
@@ -74,7 +74,7 @@ def rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
         else:
             yield f"  {rule}: never reached"
     if reruns.never_injected:
-        yield f"  never injected, as no call fits: {', '.join(reruns.never_injected)}"
+        yield f"  never injected, because no call matches: {', '.join(reruns.never_injected)}"
     yield from (f"  {kind}: {_coverage_text(found)}" for kind, found in reruns.coverage.items() if found.is_partial)
     if reruns.seeds:
         hurry = f", {reruns.hurried:,} of them while another thread still ran" if reruns.hurried else ""
@@ -137,7 +137,7 @@ def untried_text(results: ProbeResults) -> Iterator[str]:
         yield "Other orders of the program's threads and processes (--seeds 20)."
     if reruns is not None:
         if reruns.never_injected:
-            yield f"Faults that fit no call: {', '.join(reruns.never_injected)}."
+            yield f"Faults without a matching call: {', '.join(reruns.never_injected)}."
         for kind, coverage in reruns.coverage.items():
             if coverage.is_partial:
                 yield f"Calls left out for {kind} (--fault-runs {reruns.runs_max}): {_coverage_text(coverage)}."

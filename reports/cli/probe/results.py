@@ -127,7 +127,7 @@ class ProbeResults:
     differing: Sequence[ProbeFinding] = ()
     allowed: Sequence[str] = ()
     """Calls of the program that the recorder missed and --allow permits."""
-    said: str = ""
+    check_output: str = ""
     """The last part of the output of all checks."""
     command: str = ""
     seconds: float = 0.0

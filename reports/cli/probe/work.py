@@ -41,11 +41,11 @@ from .baseline import read_baseline, require_reason
 from .command import ProbeOptions
 from .recording import ProbePlan, Recorded, RefusedError, check_given, record_program, separate_disks_given
 
-_OF_REPLAY = {"replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program"}
+_REPLAY_OPTIONS = {"replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program"}
 """Parameters that a replay uses or rejects with a specific error message."""
-_NO_CHECK = "expected a check: what is a promise only you know"
+_NO_CHECK = "expected a check, which defines the promises of the program"
 _NEED_CHECK = ("faults", "inject", "seeds", "recovery_crashes", "machine", "disk_of")
-_OF_CHECKS = (
+_CHECK_OPTIONS = (
     *("limit", "points", "jobs", "seconds", "stop_at_first", "fault_runs"),
     *("policy", "baseline", "write_baseline", "junit", "master"),
 )
@@ -57,8 +57,8 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
     if asked.replay is not None:
         if asked.program:
             raise typer.BadParameter("expected --replay or a program, found both")
-        refuse_options(asked.context, asked.context.params.keys() - _OF_REPLAY, "of no use with --replay")
-        from .leaving import replay_probe
+        refuse_options(asked.context, asked.context.params.keys() - _REPLAY_OPTIONS, "not allowed with --replay")
+        from .output import replay_probe
 
         with _ended_early():
             replay_probe(
@@ -79,10 +79,10 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
     with _ended_early(asked.time) as interruption:
         recorded = _record_or_exit(asked, options.program, options.recorder)
         # imported after the run of the program, because the imports are slow
-        from .leaving import write_probe_results_and_exit
+        from .output import write_probe_results_and_exit
         from .probing import probe_recorded
 
-        results = probe_recorded(options, recorded, command_line(asked.context, behind="program"))
+        results = probe_recorded(options, recorded, command_line(asked.context, after_dashes="program"))
         ended = _exit_code(interruption)
         exit_code = EXIT_BROKEN if results.new_kinds else ended if results.gaps else EXIT_HELD
         write_probe_results_and_exit(results, exit_code, asked)
@@ -91,7 +91,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
 def _report_durability(asked: ProbeOptions) -> NoReturn:
     program, disks = _program_of(asked), _disks_of(asked)
     refuse_options(asked.context, _NEED_CHECK, _NO_CHECK)
-    refuse_options(asked.context, _OF_CHECKS, "of no use without a check")
+    refuse_options(asked.context, _CHECK_OPTIONS, "not allowed without a check")
     recorder = _recorder_choice(asked, is_rerun=False)
     with _ended_early(asked.time):
         recorded = _record_or_exit(asked, program, recorder)
@@ -106,7 +106,7 @@ def _record_or_exit(asked: ProbeOptions, program: list[str], recorder: RecorderC
     try:
         return record_program(asked, program, recorder)
     except RefusedError as error:
-        from .leaving import write_refusal_and_exit
+        from .output import write_refusal_and_exit
 
         write_refusal_and_exit(error, asked.json_file)
 
@@ -215,7 +215,7 @@ def _fault_rules(texts: list[str]) -> list[Rule]:
 
 def _require_policy(asked: ProbeOptions) -> None:
     if is_option_given(asked.context, "policy") and not asked.seeds:
-        raise typer.BadParameter("of no use without --seeds", param_hint="--policy")
+        raise typer.BadParameter("needs --seeds", param_hint="--policy")
     try:
         depth_of(asked.policy, seed=0)
     except ValueError as error:

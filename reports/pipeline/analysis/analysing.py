@@ -20,7 +20,7 @@ from ...cli.options import (
 )
 from ...html.sweep_report import SweepResults, sweep_result
 from ...quantities import count_text
-from ...results.leaving import write_result_and_exit
+from ...results.output import write_result_and_exit
 from ..spark.options import session_for
 from .command import AnalyzeOptions
 
@@ -34,12 +34,12 @@ _ASKED_FOR = ("scenarios", "first", "last", "disk", "policy", "mutant")
 
 def analyze_sweeps(asked: AnalyzeOptions) -> NoReturn:
     if asked.master == IN_PROCESS:
-        raise typer.BadParameter("analyses are done by Spark; local[1] is one thread", param_hint="--master")
+        raise typer.BadParameter("needs Spark; local[1] uses one thread", param_hint="--master")
     try:
         from .analysis import NoSweepError, analyse_rows, find_sweep, rows_of, write_tables
         from .trends import trends_table
     except ImportError as error:
-        raise typer.BadParameter(f"{error}, which {install_command('spark')} has") from error
+        raise typer.BadParameter(f"{error}: install with {install_command('spark')}") from error
     try:
         sweeps = [find_sweep(place) for place in dict.fromkeys(map(absolute_place, asked.places))]
     except NoSweepError as error:

@@ -1,7 +1,7 @@
 """Parts of a store in Spark tasks, with files on any file system of pyarrow.fs, opened read-only.
 
-A small read is one request to the file system. Before a large read, as of a log segment, the whole file is copied to a
-temporary file on the local disk.
+A small read is one request to the file system. Before a large read, such as of a log segment, the whole file is copied
+to a temporary file on the local disk.
 
 A Spark task has more overhead than the check of one queue file takes. The duration of earlier tasks determines how many
 parts the next task gets.

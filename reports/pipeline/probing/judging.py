@@ -53,7 +53,7 @@ class PackAnswer(NamedTuple):
     verdicts: Sequence[CheckOutcome]
     seconds: float
     slowest_seconds: float
-    said: str
+    output: str
     problem: str = ""
 
 
@@ -88,7 +88,7 @@ class _CheckHere:
             check.directory = directory if os.path.isdir(directory) else None
         self._checkers = Checkers(check, 1, order.seconds_max, may_be_killed=True)
         self._finders: dict[int, StateFinder] = {}
-        self._said = ""
+        self._output = ""
         (found,) = self._checkers.verdicts([(trial.image, trial.answers)])
         if (found.outcome, self._as_on_driver(found).signature) != (trial.verdict.outcome, trial.verdict.signature):
             expected, differing = _first_line(trial.verdict), _first_line(found)
@@ -102,9 +102,9 @@ class _CheckHere:
             del self._finders[next(iter(self._finders))]
         began = perf_counter()
         verdicts = [self._as_on_driver(one) for one in self._checkers.verdicts([*map(finder.found, places)])]
-        said, before = self._checkers.said(), self._said
-        self._said = said
-        new = said.removeprefix(before)
+        output, before = self._checkers.output(), self._output
+        self._output = output
+        new = output.removeprefix(before)
         seconds, slowest = perf_counter() - began, self._checkers.slowest_seconds
         return PackAnswer(places, verdicts, seconds, slowest, new)
 

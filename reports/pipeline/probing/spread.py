@@ -74,7 +74,7 @@ class _JobAhead:
         self._is_closed = False
         self._error: BaseException | None = None
         self.slowest_seconds = 0.0
-        self.said: list[str] = []
+        self.output: list[str] = []
 
     @property
     def wants_more(self) -> bool:
@@ -168,7 +168,7 @@ class _JobAhead:
             self._in_flight -= len(answer.places)
             self._size.adapt(len(answer.places), answer.seconds)
             self.slowest_seconds = max(self.slowest_seconds, answer.slowest_seconds)
-            self.said.append(answer.said)
+            self.output.append(answer.output)
             self._changed.notify_all()
 
 
@@ -258,8 +258,8 @@ class SpreadCheckers(Checkers):
         self._slowest_seconds = max(self._slowest_seconds, ahead.slowest_seconds)
         return verdict
 
-    def said(self) -> str:
-        return super().said() + "".join(text for ahead in self._closed for text in ahead.said)
+    def output(self) -> str:
+        return super().output() + "".join(text for ahead in self._closed for text in ahead.output)
 
     def __exit__(self, *raised: object) -> None:
         super().__exit__(*raised)

@@ -140,14 +140,14 @@ class SegmentCopy:
         system, path = self.to.open("commitlog", segment_name(segment.base_offset))
         with streamed_file(system, path) as stream:
             for at in range(0, segment.size_bytes, _PIECE_BYTES):
-                behind = min(at + _PIECE_BYTES, segment.size_bytes)
-                piece = segment.view[at : max(at, min(behind, end))]
+                piece_end = min(at + _PIECE_BYTES, segment.size_bytes)
+                piece = segment.view[at : max(at, min(piece_end, end))]
                 if not is_local(system):
                     stream.write(piece)
-                    stream.write(bytes(behind - at - len(piece)))
+                    stream.write(bytes(piece_end - at - len(piece)))
                 else:
                     _write_without_zeros(stream, at, piece)
-                segment.file.advise_dont_need(at, behind)
+                segment.file.advise_dont_need(at, piece_end)
             if is_local(system):
                 stream.truncate(segment.size_bytes)
         if is_local(system):

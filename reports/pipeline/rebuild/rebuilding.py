@@ -168,8 +168,8 @@ class _StoreRebuild:
                 continue
             if number < trusted:
                 raise UnsoundStoreError(str(found.stopped_by))
-            behind = facts[number + 1 :]
-            if found.is_dirty or any(one.is_begun or one.is_dirty for one in behind):
+            later_facts = facts[number + 1 :]
+            if found.is_dirty or any(one.is_begun or one.is_dirty for one in later_facts):
                 self._record_damage(found.stopped_by, "commitlog")
             for later in segments[number + 1 :]:
                 system, path = self._new.open("commitlog", segment_name(later.base_offset))
@@ -182,9 +182,9 @@ class _StoreRebuild:
         if not self._is_unclean:
             return trusted_after_clean_exit(max((n for n, one in enumerate(facts, 1) if one.is_begun), default=0))
         physic_ms, logics_ms, _ = self._checkpoint
-        vouched_ms = trusted_timestamp_ms(physic_ms, logics_ms)
+        trusted_ms = trusted_timestamp_ms(physic_ms, logics_ms)
         newest_first = reversed(list(enumerate(one.first_store_timestamp_ms for one in facts)))
-        return trusted_by_checkpoint(vouched_ms, newest_first)
+        return trusted_by_checkpoint(trusted_ms, newest_first)
 
     def _record_damage(self, error: CorruptFileError, *directory: str) -> None:
         file = "/".join((self._new.place, *directory, file_name_of(error.file)))
@@ -215,16 +215,16 @@ class _StoreRebuild:
         for (topic, number), runs in sorted(self._runs.items()):
             position, last, end = 0, runs[0], runs[-1].end
             for begin in range(runs[0].first - runs[0].first % file_entries, end, file_entries):
-                behind = min(begin + file_entries, end)
+                file_end = min(begin + file_entries, end)
                 inside: list[QueueRecordRun] = []
-                while position < len(runs) and runs[position].first < behind:
-                    inside.append(_cut_run(runs[position], begin, behind))
-                    if runs[position].end > behind:
+                while position < len(runs) and runs[position].first < file_end:
+                    inside.append(_cut_run(runs[position], begin, file_end))
+                    if runs[position].end > file_end:
                         break
                     position += 1
                 assert all(one.end <= other.first for one, other in pairwise(inside)), inside
                 last = inside[-1] if inside else last
-                yield NewQueueFile(topic, number, begin * ENTRY_BYTES, behind - begin, tuple(inside), last)
+                yield NewQueueFile(topic, number, begin * ENTRY_BYTES, file_end - begin, tuple(inside), last)
 
     def _new_index_files(
         self, segments: list[LogSegment], facts: list[SegmentFacts], local_ms: int
@@ -312,6 +312,6 @@ def _is_accepted_gap(expected: int, run: QueueRecordRun, following: int | None) 
     return goes_on or (following is not None and run.end < following <= expected + GAP_ENTRIES_MAX)
 
 
-def _cut_run(run: QueueRecordRun, begin: int, behind: int) -> QueueRecordRun:
+def _cut_run(run: QueueRecordRun, begin: int, end: int) -> QueueRecordRun:
     first = max(run.first, begin)
-    return run._replace(first=first, records=min(run.end, behind) - first, number=run.number + first - run.first)
+    return run._replace(first=first, records=min(run.end, end) - first, number=run.number + first - run.first)

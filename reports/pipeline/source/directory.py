@@ -191,7 +191,7 @@ class StoreDirectory:
 def _runs_of(begins: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:
     """Join ascending ranges whose gaps are cheaper to read than to skip."""
     cuts = [0, *(at for at in range(1, len(begins)) if begins[at] - ends[at - 1] >= NEAR_BYTES), len(begins)]
-    return [(begins[first], ends[behind - 1]) for first, behind in pairwise(cuts)]
+    return [(begins[first], ends[after - 1]) for first, after in pairwise(cuts)]
 
 
 def _files_with_number_names(files: Iterable[fs.FileInfo]) -> Iterator[StoreFile]:

@@ -153,9 +153,9 @@ def _wanted_and_gap_records(
     begins = spans.begins[spans.is_wanted] - segment.base_offset
     ends = spans.ends[spans.is_wanted] - segment.base_offset
     cuts = np.searchsorted(begins, [gap.start for gap in gaps])
-    for (first, behind), gap in zip(pairwise([0, *cuts, len(begins)]), [*gaps, None], strict=True):
-        if first < behind:
-            yield from _scan_entries(directory, scanner, segment, begins[first:behind], ends[first:behind])
+    for (first, after), gap in zip(pairwise([0, *cuts, len(begins)]), [*gaps, None], strict=True):
+        if first < after:
+            yield from _scan_entries(directory, scanner, segment, begins[first:after], ends[first:after])
         if gap is not None:
             yield from _scan_gap(directory, gap, is_at_end=gap.end == log_range.end)
 
@@ -168,8 +168,8 @@ def _scan_entries(
     starts, stops = begins - origin, ends - origin
     cuts = np.flatnonzero(starts[1:] - stops[:-1] >= NEAR_BYTES) + 1
     found = list[Array]()
-    for first, behind in pairwise([0, *cuts.tolist(), len(starts)]):
-        at, stop = int(starts[first]), int(stops[behind - 1])
+    for first, after in pairwise([0, *cuts.tolist(), len(starts)]):
+        at, stop = int(starts[first]), int(stops[after - 1])
         while at < stop:
             scan = scanner.scan(view[:stop], at, stop, segment.base_offset + origin)
             if scan.error is not None or not len(scan.starts):

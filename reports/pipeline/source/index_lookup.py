@@ -142,15 +142,15 @@ class IndexLookup:
 
     def _find_by_all_entries(self, hashes: Sequence[int]) -> set[int]:
         begin, end = self._header.begin_physical_offset, self._header.end_physical_offset
-        behind_all, found = self._header.next_entry, set[int]()
+        entries_end, found = self._header.next_entry, set[int]()
         newest = np.zeros(self._slots, np.int32)
-        for first in range(1, behind_all, _ENTRIES_AT_ONCE):
-            behind = min(first + _ENTRIES_AT_ONCE, behind_all)
+        for first in range(1, entries_end, _ENTRIES_AT_ONCE):
+            after = min(first + _ENTRIES_AT_ONCE, entries_end)
             at = self._entries_at + ENTRY_BYTES * first
-            raw = np.frombuffer(self._read_bytes(at, self._entries_at + ENTRY_BYTES * behind), ENTRY)
+            raw = np.frombuffer(self._read_bytes(at, self._entries_at + ENTRY_BYTES * after), ENTRY)
             key_hashes, offsets = raw["key_hash"].astype(np.int32), raw["physical_offset"].astype(np.int64)
             past_the_end = np.flatnonzero(offsets > end) + first
-            is_younger = len(past_the_end) == 1 and past_the_end[0] == behind_all - 1  # newer than the header's `end`
+            is_younger = len(past_the_end) == 1 and past_the_end[0] == entries_end - 1  # newer than the header's `end`
             if (len(past_the_end) and not is_younger) or offsets.min() < begin or key_hashes.min() < 0:
                 raise InconsistentIndexError
             if (raw["previous"] != expected_previous(key_hashes % self._slots, first, newest)).any():
@@ -159,7 +159,7 @@ class IndexLookup:
         for slot in sorted({key_hash % self._slots for key_hash in hashes}):
             slot_at = HEADER_BYTES + SLOT_BYTES * slot
             (number,) = SLOT.unpack(self._read_bytes(slot_at, slot_at + SLOT_BYTES))
-            if newest[slot] < number < behind_all:  # the entry says that it belongs to another slot
+            if newest[slot] < number < entries_end:  # the entry says that it belongs to another slot
                 raise InconsistentIndexError
         return found
 

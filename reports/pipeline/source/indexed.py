@@ -83,8 +83,8 @@ def parts_of(directory: StoreDirectory, ranges: Sequence[LogRange]) -> list[LogR
             found += _ranges_between(ranges, covered_to, begin)
             found.append(IndexedPart(file, header, there, durable_before_ms))
             covered_to = end
-    behind = _ranges_between(ranges, covered_to, ranges[-1].log_end)
-    return [*found, *(replace(one, zeros_max=_ZEROS_BYTES) if one.is_last else one for one in behind)]
+    uncovered = _ranges_between(ranges, covered_to, ranges[-1].log_end)
+    return [*found, *(replace(one, zeros_max=_ZEROS_BYTES) if one.is_last else one for one in uncovered)]
 
 
 def ranges_of_part(
@@ -120,10 +120,10 @@ def _headers_with_entries(directory: StoreDirectory) -> Iterator[tuple[StoreFile
 def _durable_before_ms(directory: StoreDirectory) -> int | None:
     """Return the store time up to which index files are durable; None if all are."""
     try:
-        vouched = durable_times(directory)
+        durable = durable_times(directory)
     except CorruptFileError:
         return 0
-    return None if vouched is None else vouched.index_msg_timestamp_ms
+    return None if durable is None else durable.index_msg_timestamp_ms
 
 
 def _ranges_between(ranges: Sequence[LogRange], low: int, high: int) -> list[LogRange]:
@@ -147,9 +147,9 @@ def _ranges_with_records(ranges: Sequence[LogRange], offsets: Sequence[int]) -> 
     cuts = [0, *(at for at in range(1, len(offsets)) if offsets[at] - offsets[at - 1] >= NEAR_BYTES), len(offsets)]
     return [
         replace(one, is_last=False)
-        for first, behind in pairwise(cuts)
-        if first < behind
-        for one in _ranges_between(ranges, offsets[first], offsets[behind - 1] + 1)
+        for first, after in pairwise(cuts)
+        if first < after
+        for one in _ranges_between(ranges, offsets[first], offsets[after - 1] + 1)
     ]
 
 

@@ -19,7 +19,7 @@ _CUTS = 1024
 """Maximum number of positions to examine in a segment: one per MiB of RocketMQ's segments."""
 _CUT_BYTES_MIN = 4096
 _NEAR_BYTES = 64 << 10
-_BEHIND_ALL = (1 << 63) - 1
+_AFTER_ALL = (1 << 63) - 1
 
 
 class _TimedPosition(NamedTuple):
@@ -57,7 +57,7 @@ class LogTimes:
         if number >= 0:
             _, inside = self._boundary_in(number, lambda stored_ms: stored_ms <= after_ms)
             end = inside or end
-        return 0 if begin is None else begin.log_offset, _BEHIND_ALL if end is None else end.log_offset
+        return 0 if begin is None else begin.log_offset, _AFTER_ALL if end is None else end.log_offset
 
     def _boundary_of_segments(self, is_low: Callable[[int], bool]) -> _Boundary:
         return _boundary(

@@ -1,4 +1,4 @@
-"""Named tables: EXPLAIN and Spark's UI tell path, conditions and the bytes that no task reads.
+"""Named tables: show path, conditions and skipped bytes in EXPLAIN and Spark's UI.
 
 Spark shows only the registered name of a Python source. So each table has a source of its own, whose name is the
 description of the table when it was loaded.

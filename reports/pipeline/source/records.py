@@ -63,14 +63,14 @@ class RecordScanner:
             if plain is not None and plain.scan(view[:stop], at, base_offset, check_crc=True):
                 some = np.array(plain.column("physical_offset")) - base_offset
                 queues.append(np.array(plain.column("queue")))
-                behind = plain.end
+                scan_end = plain.end
             else:
-                some, behind, error = self._scan_in_python(view, at, stop, base_offset, queues)
+                some, scan_end, error = self._scan_in_python(view, at, stop, base_offset, queues)
                 if not len(some):
                     break
             found.append(some)
             rows += len(some)
-            at = behind
+            at = scan_end
         starts = np.concatenate(found) if found else np.empty(0, np.int64)
         return RecordScan(starts, at, error, self._topics_of(queues))
 
@@ -89,20 +89,20 @@ class RecordScanner:
         self, view: memoryview, at: int, stop: int, base_offset: int, queues: list[Array]
     ) -> tuple[Array, int, CorruptFileError | None]:
         """If the compiled core is installed, scan only one record, and add its queue; the core scans the next ones."""
-        starts, behind, plain = list[int](), at, self._plain
+        starts, scan_end, plain = list[int](), at, self._plain
         scan = scan_records(view, at, len(view), file=self._file, base_offset=base_offset, check_crc=True)
         try:
             for record in scan:
-                starts.append(behind)
-                behind += record.size_bytes
+                starts.append(scan_end)
+                scan_end += record.size_bytes
                 if plain is not None:
                     number = plain.register_queue(record.topic, record.queue_id)
                     queues.append(np.array([_NO_QUEUE if number is None else number]))
-                if plain is not None or behind >= stop or len(starts) == ROWS_MAX:
+                if plain is not None or scan_end >= stop or len(starts) == ROWS_MAX:
                     break
         except CorruptFileError as found:
-            return np.array(starts, np.int64), behind, found
-        return np.array(starts, np.int64), behind, None
+            return np.array(starts, np.int64), scan_end, found
+        return np.array(starts, np.int64), scan_end, None
 
 
 _ZEROS = bytes(1 << 20)

@@ -33,7 +33,7 @@ _FIXED_FIELDS = {
     "sysFlag": (36, ">i4"),
     "bornTimestamp": (40, ">i8"),
 }
-_BEHIND_BORN_HOST = {"storeTimestamp": (56, ">i8")}
+_AFTER_BORN_HOST = {"storeTimestamp": (56, ">i8")}
 _FIELDS_AFTER_HOSTS = {
     "reconsumeTimes": (72, ">i4"),
     "preparedTransactionOffset": (76, ">i8"),
@@ -101,8 +101,8 @@ class SegmentSlice:
         if name in _FIXED_FIELDS:
             at, type_ = _FIXED_FIELDS[name]
             return self._numbers(self.starts + at, type_)
-        if name in _BEHIND_BORN_HOST:
-            at, type_ = _BEHIND_BORN_HOST[name]
+        if name in _AFTER_BORN_HOST:
+            at, type_ = _AFTER_BORN_HOST[name]
             return self._numbers(self.starts + self._born_extra + at, type_)
         at, type_ = _FIELDS_AFTER_HOSTS[name]
         return self._numbers(self.starts + self._hosts_extra + at, type_)
@@ -155,8 +155,8 @@ class SegmentSlice:
         ends = self.starts + self.number("totalSize")
         begins_run = np.flatnonzero(np.append(True, self.starts[1:] != ends[:-1]))
         base_offset, found = self.segment.base_offset + self.origin, list[ScannedRecord]()
-        for first, behind in pairwise([*begins_run.tolist(), len(self)]):
-            begin, end = int(self.starts[first]), int(ends[behind - 1])
+        for first, after in pairwise([*begins_run.tolist(), len(self)]):
+            begin, end = int(self.starts[first]), int(ends[after - 1])
             file = self.segment.path
             found += scan_records(self.view, begin, end, file=file, base_offset=base_offset, check_crc=False)
         return found

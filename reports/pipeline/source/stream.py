@@ -123,8 +123,8 @@ class FollowedLog:
 
     def _durable_before_ms(self) -> int | None:
         """Return the first store time whose records may not be durable; None if all records are durable."""
-        vouched = durable_times(self.directory) if self._durable else None
-        return None if vouched is None else vouched.physic_msg_timestamp_ms
+        durable = durable_times(self.directory) if self._durable else None
+        return None if durable is None else durable.physic_msg_timestamp_ms
 
     def _find_resume_offset(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
         """Return the log offset at which to continue, and the log offset of the first known record."""

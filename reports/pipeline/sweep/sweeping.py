@@ -28,8 +28,8 @@ from ...cli.options import (
 from ...cli.reporting import FailureLinks, replay_command, write_failures, write_timelines
 from ...html.sweep_report import SweepResults, sweep_result
 from ...quantities import count_text
-from ...results.leaving import write_result_and_exit
 from ...results.model import FailureGroup, Failures, Lines, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
+from ...results.output import write_result_and_exit
 from ..spark.engine import is_in_this_environment
 from ..spark.options import engine_for, place_of
 from .command import SweepOptions
@@ -53,7 +53,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
         from .sweep import run_sweep, shrunk_failures, smallest_failures
         from .table import MergeError, Table, merge_table
     except ImportError as error:
-        raise typer.BadParameter(f"{error}, which {install_command('spark')} has") from error
+        raise typer.BadParameter(f"{error}: install with {install_command('spark')}") from error
     request = SweepRequest(tuple(names), wanted.start, wanted.stop, asked.disk, asked.policy, mutant)
     here = Path(out) if "://" not in out else None
     if (
@@ -61,7 +61,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
         and (here / PAGE).exists()
         and not any((here / each).exists() for each in ("sweep.json", "rows"))
     ):
-        raise typer.BadParameter(f"{out}: it holds the report of something else", param_hint="--out")
+        raise typer.BadParameter(f"{out}: it has the report of another command", param_hint="--out")
     table, began = Table(place_of(out, "--out")), perf_counter()
     latest: list[SweepProgress] = []
 

@@ -169,8 +169,8 @@ class Table:
 
     def _remove_orphans(self, older_than: float | None = None) -> None:
         system, root = open_place(self.place)
-        beside = system.get_file_info(fs.FileSelector(root, allow_not_found=True))
-        for file in [*self._listed_files(), *beside]:
+        root_files = system.get_file_info(fs.FileSelector(root, allow_not_found=True))
+        for file in [*self._listed_files(), *root_files]:
             if is_temporary_name(file.base_name) and (older_than is None or file.mtime.timestamp() < older_than):
                 system.delete_file(file.path)
 

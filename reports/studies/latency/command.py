@@ -58,7 +58,7 @@ def latency(
     ] = None,
     load: Annotated[
         str | None,
-        typer.Option(metavar="RATE", help=f"For {HERE}: also beside a process that writes and syncs so much a second."),
+        typer.Option(metavar="RATE", help=f"For {HERE}: also while a process writes and syncs at RATE per second."),
     ] = None,
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,

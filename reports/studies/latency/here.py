@@ -42,7 +42,7 @@ class ClockedFiles:
 
     def __init__(self, sleep_seconds: float | None = None, *, times_stores: bool = True) -> None:
         """sleep_seconds: duration of the sleep that replaces a sync; None: real syncs. times_stores: whether stores may
-        be timed. If not, the store's core in C appends to the log by itself, as it does with plain files.
+        be timed. If not, the store's C core appends to the log directly, as it does with plain files.
         """
         self._files = RealFiles()
         self.sleep_seconds = sleep_seconds
@@ -86,7 +86,7 @@ class ClockedMappedFile:
         # `readable`: without it, the store would read records in Python instead of its core in C.
         names = ["view", "readable", "pwrite", "mlock", "munlock", "advise_will_need", "advise_dont_need", "close"]
         if files.sleep_seconds is not None:
-            names.append("store")  # two looks at the clock would slow down a put by a third, and its stalls are unused
+            names.append("store")  # two clock reads would slow a put by a third, and its stalls are unused
         if not files.times_stores:
             names.append("pages")
         for name in names:

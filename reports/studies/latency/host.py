@@ -2,11 +2,11 @@
 
 Simulated code takes no virtual time, so these costs are added at the operations that cause them. The model has one
 CPU, because CPython's interpreter lock allows only one running thread. A store to a memory-mapped file holds this lock
-also while its page fault waits, so one stalled store stops all threads. A JVM's threads go on, unless they need the
-put lock: `holds_interpreter_lock` off. A stall is such a wait as measured on a real machine (`Stalls`).
+while its page fault waits, so one stalled store stops all threads. With `holds_interpreter_lock` off, as in a JVM, only
+threads that need the put lock stop. A stall is such a wait, measured on a real machine (`Stalls`).
 
 Scheduling noise is an option: pauses of all threads, by other processes or by a JVM's safepoints. PAUSES_OF_JVM is an
-assumption within the default goal of the collector G1 (MaxGCPauseMillis=200). Measured durations make another Pauses.
+assumption within the default goal of the collector G1 (MaxGCPauseMillis=200).
 """
 
 from collections.abc import Callable
@@ -184,7 +184,7 @@ class InterpreterLock(WaitGate):
 
 
 class Interpreter(SimProcessor):
-    """The processor, which one task can hold while it waits: the other tasks cannot compute then."""
+    """The processor. A task can hold it while the task waits, so that no other task computes."""
 
     __slots__ = ("_lock", "_scheduler")
 

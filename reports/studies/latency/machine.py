@@ -171,7 +171,7 @@ class LatencyMachine:
             due_ns = self._sleep_until_due(due_ns, neighbour.read_bytes_per_s)
 
     def _sleep_until_due(self, due_ns: int, bytes_per_s: int) -> int:
-        """Sleep for the rest of a chunk's time. A neighbour that is late does not hurry later."""
+        """Sleep for the rest of a chunk's time. A late neighbour does not catch up."""
         due_ns = max(due_ns + _CHUNK_BYTES * _SECOND_NS // bytes_per_s, self.kernel.now_ns)
         self.kernel.park(_ASLEEP, due_ns)
         return due_ns

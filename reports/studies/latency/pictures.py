@@ -157,7 +157,7 @@ def conditions_figure(measured: Sequence[LatencySeries]) -> Figure:
 
 
 def _write_cause(axes: Axes, one: LatencySeries, curve: Curve) -> None:
-    """Write the cause for which the slowest puts waited longest left of the end of their curve."""
+    """Write the longest wait of the slowest puts to the left of the end of their curve."""
     if curve.us[-1] > _EXPLAINED_US:
         write_at_curve(axes, curve, -1, main_cause(one.series), _COLOURS[one.setup.flush], (-7, 3), ha="right")
 

@@ -42,14 +42,14 @@ class FilledStore:
     def make_crashed(self, behind_bytes: int) -> None:
         """Change the files to a state after a crash, with `behind_bytes` (whole segments) after the checkpoint."""
         Path(_config_of(self.directory).abort_path).touch()
-        behind = -(-behind_bytes // SEGMENT_BYTES)
-        trusted = len(self.first_ms) - min(behind, len(self.first_ms))
+        segments_after = -(-behind_bytes // SEGMENT_BYTES)
+        trusted = len(self.first_ms) - min(segments_after, len(self.first_ms))
         assert 0 <= trusted <= len(self.first_ms), (trusted, len(self.first_ms))
         self._write_checkpoint(self.first_ms[trusted] if trusted > 0 else 0)
 
-    def _write_checkpoint(self, vouched_ms: int) -> None:
-        time_ms = vouched_ms + SAFETY_MARGIN_MS if vouched_ms else 0
-        values = CheckpointValues(time_ms, time_ms, vouched_ms)
+    def _write_checkpoint(self, trusted_ms: int) -> None:
+        time_ms = trusted_ms + SAFETY_MARGIN_MS if trusted_ms else 0
+        values = CheckpointValues(time_ms, time_ms, trusted_ms)
         path = Path(_config_of(self.directory).checkpoint_path)
         path.write_bytes(encode_checkpoint(values).ljust(path.stat().st_size, b"\0"))
 

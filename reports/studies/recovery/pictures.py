@@ -72,11 +72,11 @@ def _draw_distances(axes: Axes, found: Sequence[RecoveryTime]) -> None:
     for whole, name, line in ((True, "whole log", "-"), (False, "from the checkpoint on", "--")):
         mine = [one for one in found if one.case.recover_whole_log is whole]
         mine.sort(key=lambda one: one.case.behind_bytes)
-        behind = [min(one.case.behind_bytes, log_bytes) / _MIB for one in mine]
+        distances_mib = [min(one.case.behind_bytes, log_bytes) / _MIB for one in mine]
         for with_index, colour in ((True, KINDS[1]), (False, KINDS[0])):
             seconds = [one.total_s if with_index else one.total_s - one.index_s for one in mine]
             label = name if with_index else f"{name}, no index"
-            axes.plot(behind, seconds, line, marker="o", ms=4, color=colour, label=label)
+            axes.plot(distances_mib, seconds, line, marker="o", ms=4, color=colour, label=label)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g} s"))
     axes.set_xlabel("MiB after the checkpoint")

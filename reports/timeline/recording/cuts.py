@@ -36,13 +36,13 @@ def file_map(
         pages, more = touched[:pages_max], len(touched[pages_max:])
     starts = [at for page in pages for at in range(page * page_bytes, min((page + 1) * page_bytes, size), sector_bytes)]
     letters = sector_letters_before(before, starts, sector_bytes)
-    behind = "".join(
+    letters_after = "".join(
         _letter_after(letter, before, at_once, after, start, start + sector_bytes)
         for letter, start in zip(letters, starts, strict=True)
     )
     is_named = before is not None and before.name_is_durable
     shown = () if is_whole else tuple(pages)
-    return FileMap(path, size_before, size_after, letters, behind, torn, is_named, shown, more)
+    return FileMap(path, size_before, size_after, letters, letters_after, torn, is_named, shown, more)
 
 
 def sector_letters_before(file: FileState | None, starts: Iterable[int], sector_bytes: int) -> str:
@@ -161,7 +161,7 @@ class Cuts:
 
     def _record_changes_while_off(self, at: int, disk: Disk) -> None:
         """If a file changed after a clean stop, open a cut for the changes."""
-        assert self._disk is not None, "a machine has been there"
+        assert self._disk is not None, "a machine has mounted the disk"
         before = self._disk.content_state()
         if {path: file.cache for path, file in before.files.items()} != _file_contents(disk.content_state()):
             self._open = Cut(at, self._machine, _WHILE_OFF)
@@ -177,7 +177,7 @@ class Cuts:
         """after: the files on the disk after the crash."""
         cut, before = self._open, self._before
         assert cut is not None, "a cut is open"
-        assert before is not None, "the disk has been looked at"
+        assert before is not None, "the state before the cut is known"
         left = None if self._aftermath is None else self._aftermath.image.files
         torn = (
             set()

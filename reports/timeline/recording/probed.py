@@ -13,7 +13,7 @@ from ....faults.crashes.profiles import PROFILES
 from ....faults.probe import record as steps
 from ....faults.probe.checks.check import BROKEN, CheckOutcome
 from ....faults.probe.failure import ProbeFinding
-from ....faults.probe.record import FAILED_SYNC, FAULT, LYING_SYNC, NOBODY, ProgramRecord, Step
+from ....faults.probe.record import FAILED_SYNC, FAULT, LYING_SYNC, PROMISE_TASK, ProgramRecord, Step
 from ....faults.probe.shrink import CrashCaseReplay
 from ....faults.probe.story import crash_text, file_names, named, task_name, where
 from ....scenarios.oracle.evidence import Violation
@@ -140,7 +140,7 @@ def _task_names(record: ProgramRecord) -> list[str]:
     own = shlex.join(record.program)
     names = list[str]()
     for by, task in enumerate(record.tasks):
-        if task == NOBODY:
+        if task == PROMISE_TASK:
             names.append("promised before")
             continue
         words = task_name(record, Step(steps.SYNC_ALL, by=by)).removeprefix("by ")

@@ -96,7 +96,7 @@ class RunRecorder(WorldTrace):
         elif isinstance(fact, Evidence):
             self._puts.recovered(fact, self._moments.kernel.current.machine.name)
         elif isinstance(fact, Aftermath) and self._cuts.is_of_the_disk_shown:
-            if not self._cuts.is_open:  # nobody reports a kill if the machine had finished its work
+            if not self._cuts.is_open:  # a kill is not reported if the machine had finished its work
                 self._record_kill(self._machines[-1].name)
             self._cuts.crashed(fact)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.conformance.maven import VERSIONS, JavaProgram, java_program, real_store_sources
 from tests.conformance.real_store import settings_of, store_options
-from tornlog.reports.studies.latency.real.process import PATIENCE_MS
+from tornlog.reports.studies.latency.real.process import PUT_TIMEOUT_MS
 from tornlog.reports.studies.latency.traffic import Setup
 
 VERSION = "rocketmq-4.9.8"
@@ -33,8 +33,8 @@ class RealSource:
         settings = settings_of(config) | {
             "flushDiskType": config.flush_disk_type.value,
             "warmMapedFileEnable": config.warm_mapped_file_enable,
-            "osPageCacheBusyTimeOutMills": PATIENCE_MS,
-            "syncFlushTimeout": PATIENCE_MS,
+            "osPageCacheBusyTimeOutMills": PUT_TIMEOUT_MS,
+            "syncFlushTimeout": PUT_TIMEOUT_MS,
         }
         home = root.parent / f"{root.name}-home"
         command = [self._program.java, *_HEAP, *store_options(home), "-cp", self._program.class_path, "PacedPuts"]

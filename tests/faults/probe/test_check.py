@@ -222,7 +222,7 @@ def test_an_empty_message_is_still_a_breach(check_file: CheckFile, body: str) ->
     with Checkers(PythonCheck(path), 0, 20.0) as checkers:
         (found,) = checkers.verdicts([(image_with_value(b"a"), Answers([]))])
 
-    assert found == CheckOutcome(BROKEN, ("the check has given a text that is empty",))
+    assert found == CheckOutcome(BROKEN, ("the check gave an empty message",))
 
 
 @pytest.mark.parametrize(("end", "outcome", "tries"), [("os._exit(3)", DIED, 1), ("time.sleep(600)", TIMED_OUT, 2)])

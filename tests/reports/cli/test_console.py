@@ -31,15 +31,15 @@ def test_long_work_prints_a_progress_line_every_minute(
 ) -> None:
     now = 0.0
     monkeypatch.setattr(console, "monotonic", lambda: now)
-    with show_progress("pulling the plug", 5_000) as update:
+    with show_progress("running seeds", 5_000) as update:
         for now in (1.0, 61.0, 90.0, 122.0):
             update(completed=int(now) * 10, facts="0 broken")
-    with show_progress("pulling the plug", 150.0) as update:  # short work has no progress lines
+    with show_progress("running seeds", 150.0) as update:  # short work has no progress lines
         now = 200.0
         update(completed=78.0, facts="9 seeds")
 
     assert capsys.readouterr().err.splitlines() == [
-        "pulling the plug: 610 of 5,000, 0 broken",
-        "pulling the plug: 1,220 of 5,000, 0 broken",
-        "pulling the plug: 9 seeds",
+        "running seeds: 610 of 5,000, 0 broken",
+        "running seeds: 1,220 of 5,000, 0 broken",
+        "running seeds: 9 seeds",
     ]

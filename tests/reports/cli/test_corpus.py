@@ -127,7 +127,7 @@ def test_other_programs_and_directories_have_other_cases(command: Command, probe
     assert len(kept(directory="kept")) == 2
 
 
-def test_a_corpus_that_cannot_be_read_is_made_anew(probe: Command) -> None:
+def test_a_corpus_that_cannot_be_read_is_replaced(probe: Command) -> None:
     Path(".tornlog").mkdir()
     Path(".tornlog/probe.json").write_text("{")
 

@@ -90,4 +90,4 @@ def test_invalid_combinations_of_options_are_usage_errors(arguments: tuple[str, 
 
 
 def test_the_option_processes_requires_the_determinism_check() -> None:
-    assert "goes with --check-determinism" in usage_error("run", NAME, "--processes", "1")
+    assert "needs --check-determinism" in usage_error("run", NAME, "--processes", "1")

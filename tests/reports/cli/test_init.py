@@ -255,7 +255,7 @@ def test_an_existing_file_is_left_as_it_is(project: Path, monkeypatch: pytest.Mo
             "--kind server -- ./server 7000",
             "expected {port} in place of the server's port, found none in ./server 7000",
         ),
-        ("-- ./gone", "./gone: expected a program, found none that can be run by that name"),
+        ("-- ./gone", "./gone: expected a program, found no executable of that name"),
         ("-- touch file", "expected a program that prints a line when data is saved, found no line"),
         ("-- sleep 60", "has not ended within 1 s. A server needs {port} in place of its port"),
         ("-- mktemp ./XXX", "expected files that hold the printed lines, found files"),

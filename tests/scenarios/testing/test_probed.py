@@ -145,7 +145,7 @@ def test_a_probe_without_a_verdict_is_an_error_with_its_reason(tests_of: Callabl
 
     assert "7 failed" in done.stdout, done.stdout
     for line in (
-        "the directory is not what was recorded: files/queue: expected a file or a directory, found a FIFO",
+        "the directory differs from the record: files/queue: expected a file or a directory, found a FIFO",
         "0 is not in the range x>=1.",
         "refusals, allow, baseline, write_baseline, reason, found disks",
         "recovery_crashes: expected a check in a file, because",
@@ -160,7 +160,7 @@ def test_a_probe_without_a_verdict_is_an_error_with_its_reason(tests_of: Callabl
 def test_a_run_without_promises_is_a_warning(tests_of: Callable[..., Done]) -> None:
     text = "def test_it(probe):\n    probe(['touch', 'file'], check=lambda directory, promised: None)\n"
 
-    assert "ProbeProvesLittle: nothing was promised" in tests_of(text).stdout
+    assert "ProbeProvesLittle: no promise was recorded" in tests_of(text).stdout
     assert tests_of(text, "-W error").returncode == 1
 
 

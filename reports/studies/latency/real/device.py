@@ -1,13 +1,13 @@
-"""Device measurement: times the requests of syncs on the disk under a directory, past the page cache.
+"""Device measurement: times the requests of a sync on the disk of a directory, without the page cache.
 
-A probe sends the requests of a sync: writes of one block (O_DIRECT), one after the other, and a flush. Probes come at
-the pace of syncs, because a pause of the disk hits as many of them as there are in its time, and the first request
-after a rest is slower. A flush is a sync of a file that has not changed: there is nothing to write, but Linux flushes
-the disk, and with it the blocks of the other file (fs/ext4/fsync.c, needs_barrier; fs/xfs/xfs_file.c, xfs_file_fsync).
-A sync of the written file would write its inode too. The rate is that of write-back: a sync of many dirty pages.
+A probe sends the requests of one sync: writes of one block (O_DIRECT), one after the other, then a flush. Probes have
+the rate of a store's syncs, so the same share of them meets a pause of the disk or follows an idle time. A flush is a
+sync of an unchanged file: it writes no data, but Linux flushes the disk, and so the blocks of the other file
+(fs/ext4/fsync.c, needs_barrier; fs/xfs/xfs_file.c, xfs_file_fsync). A sync of the written file would also write its
+inode. The transfer rate is that of write-back: a sync of many dirty pages.
 
-This module is also the program of a process that probes on request, because the system favours a process that has
-rested: the parent process has just simulated, while a store has been suspended. Its argument is the directory.
+The module is also the program of a process that probes on request. The scheduler favours a process that was idle, as a
+suspended store is; the parent process has just computed a simulation. The argument is the directory.
 """
 
 import mmap
@@ -60,7 +60,7 @@ class MeasuredDevice(NamedTuple):
 
 
 class InOrder:
-    """Measured durations in their order, again and again, because a slow phase of a disk lasts for many requests."""
+    """Measured durations in their order, repeated, because a slow phase of a disk lasts for many requests."""
 
     def __init__(self, durations_ns: Sequence[int]) -> None:
         self._durations_ns = cycle(durations_ns)
@@ -117,7 +117,7 @@ class DeviceProbe:
         self._process = stack.enter_context(store_process(command, directory / "probe-scratch", None))
 
     def measure(self, gaps_ns: Sequence[int], writes: int) -> MeasuredDevice:
-        """As of DeviceFile."""
+        """See `DeviceFile.measure`."""
         with self._process.resumed():
             found = self._process.ask(do="probe", gaps_ns=list(gaps_ns), writes=writes)
         return MeasuredDevice(*(array("q", found[name]) for name in MeasuredDevice._fields))

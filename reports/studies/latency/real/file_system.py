@@ -1,12 +1,12 @@
 """File system measurement: counts the blocks and flushes of a sync, to find out whether there is a journal.
 
 Linux counts the written sectors and the flushes of each disk (Documentation/block/stat.rst; flushes from Linux 5.5 on).
-It counts writes too, but a flush without data is one of them (block/blk-flush.c: the request that contains the flush is
-accounted). A sync of a page with a block needs the page's write and a flush. A sync that changes metadata needs on top
-of it, with a journal, the journal's blocks, a commit block and without FUA a second flush (fs/jbd2/commit.c); without
-a journal the inode's block, or few blocks (fs/ext4/fsync.c).
+Its count of writes is not used, because it includes flushes without data (block/blk-flush.c). A sync of a page that has
+a block needs one write and one flush. If a sync changes metadata, a journal adds its blocks, a commit block and,
+without FUA, a second flush (fs/jbd2/commit.c). Without a journal, the sync adds the inode's block or a few blocks
+(fs/ext4/fsync.c).
 
-Requests of other processes are counted too, so a count is the lower decile of many syncs; a duration is the median.
+The counters include other processes. So a count is the lower decile of many syncs; a duration is the median.
 """
 
 import mmap
@@ -53,7 +53,7 @@ class SyncCosts(NamedTuple):
         return after.flushes > before.flushes or after.writes >= before.writes + _COMMIT_BLOCKS
 
     def unjournaled(self) -> MetadataWrites | None:
-        """Return the writes of metadata, or None if there is a journal."""
+        """Return the writes of metadata, or None if the file system has a journal."""
         if self.has_journal:
             return None
         return MetadataWrites(*(max(one.writes - 1, 0) for one in (self.overwritten, self.preallocated)))
@@ -92,7 +92,7 @@ def measure_syncs(directory: Path) -> SyncCosts | None:
 
 
 def requests_of(kind: str, sync: Callable[[int], None], counts: Callable[[], tuple[int, int]]) -> SyncRequests:
-    """Repeat a sync. counts: as of `counts_of`."""
+    """Repeat a sync. counts: a function from `counts_of`."""
     writes, flushes, us = [], [], []
     for number in range(_SYNCS):
         before, begun_ns = counts(), time.perf_counter_ns()

@@ -1,9 +1,9 @@
 """Memory limits: runs a process in a new memory cgroup, and reads its reclaim and refaults.
 
 A cgroup limits all memory of a process, with its page cache (Linux, Documentation/admin-guide/cgroup-v2.rst and
-cgroup-v1/memory.rst). In version 1 the new cgroup is a child of this process's own, so the limits that apply here also
-apply there. In version 2 a cgroup with processes has no children with limits, so the new one may be a sibling. Without
-the right to make one, `systemd-run --user --scope` asks the user's systemd for it.
+cgroup-v1/memory.rst). In version 1 the new cgroup is a child of this process's cgroup, so it has the same limits. In
+version 2 the children of a cgroup with processes cannot have limits, so the new cgroup may be a sibling. If this
+process may not create one, `systemd-run --user --scope` asks the user's systemd.
 """
 
 import os
@@ -20,7 +20,7 @@ _SYSTEMD_SECONDS_MAX = 20
 
 
 class MemoryLimitUnavailable(Exception):
-    """This system lets this user limit no memory; the message says why."""
+    """The user cannot limit memory on this system. The message has the reason."""
 
 
 class Pressure(NamedTuple):
@@ -104,32 +104,32 @@ def limited(command: Sequence[str], limit_bytes: int) -> Iterator[list[str]]:
 
     The process must have ended before the end of the block, which removes the cgroup. Raises MemoryLimitUnavailable.
     """
-    cgroup, why_none = None, ""
+    cgroup, reason = None, ""
     try:
-        cgroup = _made(_hierarchy_of("self"), limit_bytes)
+        cgroup = _create_cgroup(_hierarchy_of("self"), limit_bytes)
     except (MemoryLimitUnavailable, OSError) as error:
-        why_none = str(error)
+        reason = str(error)
     if cgroup is None:
-        yield [*_systemd_scope(limit_bytes, why_none), *command]
+        yield [*_systemd_scope(limit_bytes, reason), *command]
         return
     try:
         yield ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', f"{cgroup}/cgroup.procs", *command]
     finally:
-        _remove(cgroup)
+        _remove_cgroup(cgroup)
 
 
-def _made(found: Hierarchy, limit_bytes: int) -> Path:
+def _create_cgroup(found: Hierarchy, limit_bytes: int) -> Path:
     name = f"tornlog-{os.getpid()}-{time.monotonic_ns()}"
     if found.version == 1:
         cgroup, files = found.own / name, {"memory.limit_in_bytes": limit_bytes}
     else:
-        parents = [one for one in (found.own, found.own.parent) if _gives_memory(one)]
+        parents = [one for one in (found.own, found.own.parent) if _delegates_memory(one)]
         if not parents:
-            raise MemoryLimitUnavailable(f"{found.own} and its parent give no memory controller to children")
+            raise MemoryLimitUnavailable(f"{found.own} and its parent do not delegate the memory controller")
         cgroup, files = parents[0] / name, {"memory.max": limit_bytes}
     cgroup.mkdir()
     try:
-        if (cgroup / "memory.swap.max").exists():  # without swap in the kernel it does not exist
+        if (cgroup / "memory.swap.max").exists():  # missing in a kernel without swap
             files["memory.swap.max"] = 0
         for file, value in files.items():
             (cgroup / file).write_text(str(value))
@@ -139,13 +139,13 @@ def _made(found: Hierarchy, limit_bytes: int) -> Path:
     return cgroup
 
 
-def _gives_memory(cgroup: Path) -> bool:
+def _delegates_memory(cgroup: Path) -> bool:
     with suppress(OSError):
         return "memory" in (cgroup / "cgroup.subtree_control").read_text().split()
     return False
 
 
-def _remove(cgroup: Path) -> None:
+def _remove_cgroup(cgroup: Path) -> None:
     until = time.monotonic() + _REMOVAL_SECONDS_MAX
     while True:
         try:

@@ -1,7 +1,7 @@
 """Model of this machine: simulates the cells of a turn on the disk and with the host costs measured in that turn.
 
-The simulated memory of a limited process is the limit. The dirty limits follow from it for a cgroup of version 2
-(Documentation/admin-guide/cgroup-v2.rst, writeback); with version 1 they are those of the whole machine.
+A limited process is simulated with as much memory as its limit. In a cgroup of version 2 the dirty limits derive from
+this limit (Documentation/admin-guide/cgroup-v2.rst, writeback); in version 1 they are those of the whole machine.
 """
 
 import os
@@ -23,7 +23,7 @@ from .puts import MeasuredPuts
 from .turns import MODEL_SOURCE, RATES, WARM_UP_TURNS, MachineCondition, MeasuredTurn, TurnParts, TurnPlan
 
 _PROBES = Setup("sync", 1, RATES["sync"], 200)
-"""The pace of the disk's probes in a turn, for each condition without a neighbour."""
+"""The arrivals of disk probes in a turn, for each condition without a neighbour."""
 _SYNC_AT_END_ONLY_MS = 3_600_000
 _PROCESS_BYTES = 48 << 20  # of CPython with this package
 
@@ -69,7 +69,7 @@ def simulated_turns(plan: TurnPlan, number: int, parts: TurnParts) -> Iterator[M
 
 
 def _lead_ns(condition: MachineCondition, turn: int) -> int:
-    """Return for how long the neighbour runs before the first arrival: to another part of its file in each turn."""
+    """Return how long the neighbour runs before the first arrival, so that each turn meets another part of its file."""
     if condition.load_bytes is None:
         return 0
     file_ns = Neighbour().file_bytes * 1_000_000_000 // condition.load_bytes

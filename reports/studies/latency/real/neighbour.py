@@ -34,7 +34,7 @@ class NeighbourReport(NamedTuple):
     slowest_write_ms: float
     slowest_sync_ms: float
     dirty_share_max: float
-    """Largest share of dirty pages and pages under write-back in the limit at which writers begin to pause."""
+    """Maximum of dirty pages and pages under write-back, relative to the number at which writers begin to pause."""
 
     @property
     def rate_bytes(self) -> float:

@@ -1,7 +1,7 @@
 """Program of a store process with this package's store.
 
 Arguments: its directory, the fields of a Setup as JSON, and for a store without a disk the duration of the sleep that
-replaces a sync. Such a store answers with the durations of its puts instead of latencies, without these sleeps.
+replaces a sync. Such a store answers with the durations of its puts, without these sleeps, instead of latencies.
 """
 
 import json
@@ -17,16 +17,16 @@ from .....store.real.world import real_world
 from .....store.world import Files
 from ..here import ClockedFiles, timed_call, without_syncs
 from ..traffic import Setup, checked_put, message_of
-from .process import PATIENCE_MS, little_endian, serve, write_stopped
+from .process import PUT_TIMEOUT_MS, little_endian, serve, write_stopped
 from .puts import MeasuredPuts, measure, running_store
 
 
 def main(root: str, setup: str, sleep_seconds: str = "") -> None:
     chosen = Setup(**json.loads(setup))
-    patience = {"os_page_cache_busy_time_out_ms": PATIENCE_MS, "sync_flush_timeout_ms": PATIENCE_MS}
+    timeouts = {"os_page_cache_busy_time_out_ms": PUT_TIMEOUT_MS, "sync_flush_timeout_ms": PUT_TIMEOUT_MS}
     files = ClockedFiles(float(sleep_seconds), times_stores=False) if sleep_seconds else None
     world = real_world() if files is None else replace(real_world(), files=cast(Files, files))
-    with running_store(world, chosen, root, **patience) as store:
+    with running_store(world, chosen, root, **timeouts) as store:
         serve(lambda request: _put(store, chosen, request, files))
     write_stopped()
 

@@ -1,7 +1,7 @@
 """Paired differences: compares two modes of a store turn by turn, with intervals by the sign test.
 
 Both modes of a pair put at the same arrivals in the same turn, so phases of the machine cancel out. The interval of the
-median ratio holds the ratios that a two-sided sign test would not reject. It assumes no distribution.
+median ratio has the ratios that a two-sided sign test would not reject. It assumes no distribution.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from .turns import MachineCondition, MeasuredCell, MeasuredTurn, Mode
 
 _RATIOS_MIN = 6
 CLAIMS = {"C5": (Mode("async", warm=True), Mode("async")), "C7": (Mode("pool"), Mode("async"))}
-"""Claim of docs/claims.md -> the mode that it says is better, and the other one."""
+"""Claim of docs/claims.md -> the better mode according to the claim, and the other mode."""
 
 
 class MedianRatio(NamedTuple):

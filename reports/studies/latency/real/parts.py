@@ -1,8 +1,7 @@
-"""Parts of puts: computing and hand-over without a disk, measured in processes of their own under each condition.
+"""Parts of puts: measures computing and handovers without a disk, in separate processes, under each condition.
 
 The syncs of these stores sleep for a known time, which is subtracted. Each mode and memory limit has a process, which
-is suspended outside its measurement, and each condition is measured beside the same neighbour as the stores with a
-disk, because a neighbour takes processor time too.
+is suspended between measurements. A neighbour also takes processor time, so it runs here as for the stores with a disk.
 """
 
 from array import array
@@ -37,7 +36,7 @@ class Parts:
                 self._processes[mode, memory_bytes] = stack.enter_context(process)
 
     def measure(self, condition: MachineCondition, turn: int) -> None:
-        """Measure all parts under a condition that holds now."""
+        """Measure all parts. The caller has established the condition."""
         for mode, producers, seconds in self._plan():
             process = self._processes[mode, condition.memory_bytes]
             with process.resumed():
@@ -58,7 +57,7 @@ class Parts:
 
 
 def costs_of_cell(parts: Mapping[PartKey, "array[int]"], cell: MeasuredCell) -> HostCosts:
-    """Return the costs of a cell under its condition. parts: as of `Parts.found`."""
+    """Return the costs of a cell under its condition. parts: see `Parts.found`."""
     mode = _PLAIN if cell.mode == _SYNCED else cell.mode
     return costs_of(*(parts[cell.condition, *part] for part in ((_PLAIN, 1), (mode, cell.producers), (_SYNCED, 1))))
 

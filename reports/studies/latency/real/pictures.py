@@ -40,18 +40,18 @@ _PAUSE_NS_MIN = 50_000_000
 _LANE_SHARE = 0.6
 """Height of the offered rate in the lane of a mode."""
 _KNEE_SHARE = 0.5
-"""A knee is searched from the median on."""
+"""The search for a knee starts at the median."""
 _KNEE_MIN = 0.12
-"""Distance of a knee from the straight line between the ends of its part of the curve, as a share of the extent."""
+"""Minimum distance of a knee from the line between the ends of its part of the curve, relative to the extent."""
 _KNEE_EXTENT = log(4)
-"""A part in which a knee is searched has latencies and shares that differ by this factor or more."""
+"""Logarithm of the minimum factor between the latencies, and between the shares, at the ends of a searched part."""
 _CAUSE_TEXTS = {
     "dirty limit": "dirty limit reached",
     "memory reclaim": "no clean page to reclaim",
     "device": "the disk",
     "computing": "computing and queues",
 }
-"""Causes of `waits.CAUSES` whose names say too little in a picture."""
+"""Longer names in a picture for some causes of `waits.CAUSES`."""
 
 
 def write_turns_files(
@@ -123,10 +123,10 @@ def _source_colours(cells: Sequence[CellTurns]) -> dict[str, str]:
 
 
 def knee_of(curve: Curve) -> int | None:
-    """Return the place at which a curve of a distribution bends most from its median on; None: it hardly bends.
+    """Return the index at which a distribution's curve bends most after its median; None: it hardly bends.
 
-    The place is the one farthest from a straight line from the median to a later point, in the logarithmic scales of
-    the figure. Which point is open, because a curve with many long waits falls steeply again after them.
+    It is the point farthest from a straight line from the median to a later point, on the logarithmic scales of the
+    figure. Every later point is tried, because a curve with many long waits falls steeply again after them.
     """
     points = [(log(us), log(share)) for us, share in zip(curve.us, curve.share, strict=True) if share <= _KNEE_SHARE]
     farthest, knee = _KNEE_MIN, None
@@ -141,7 +141,7 @@ def knee_of(curve: Curve) -> int | None:
 
 
 def _write_cause_at_knee(axes: Axes, one: CellTurns, curve: Curve, colour: str) -> None:
-    """Write at the knee for what the puts beyond it waited longest."""
+    """Write the longest wait of the puts beyond the knee next to it."""
     place = knee_of(curve)
     if place is None:
         return

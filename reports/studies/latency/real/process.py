@@ -25,12 +25,12 @@ from .memory_limit import limited
 from .puts import MeasuredPuts
 
 ANSWER_SECONDS_MAX = 180
-PATIENCE_MS = 60_000
+PUT_TIMEOUT_MS = 60_000
 """Time for which a store waits for a sync, or for the lock of its log, before it refuses a put."""
 
 
 class StoreProcessFailed(Exception):
-    """A store's process ended, answered with an error, or did not answer; the message says which."""
+    """A store's process ended, answered with an error, or did not answer. The message has the reason."""
 
 
 class StoreProcess:
@@ -58,7 +58,7 @@ class StoreProcess:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise StoreProcessFailed(self._last_words()) from None
+            raise StoreProcessFailed(self._exit_text()) from None
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class StoreProcess:
             raise StoreProcessFailed(f"no answer in {ANSWER_SECONDS_MAX} s")
         line = self._process.stdout.readline()
         if not line.endswith(b"\n"):
-            raise StoreProcessFailed(self._last_words())
+            raise StoreProcessFailed(self._exit_text())
         found: dict[str, Any] = json.loads(line)
         if "error" in found:
             raise StoreProcessFailed(found["error"])
@@ -105,10 +105,10 @@ class StoreProcess:
             self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout):
                 assert pipe is not None
-                with suppress(BrokenPipeError):  # a request that an ended process did not read is left in the buffer
+                with suppress(BrokenPipeError):  # the buffer has a request that the ended process did not read
                     pipe.close()
 
-    def _last_words(self) -> str:
+    def _exit_text(self) -> str:
         code = self._process.wait(ANSWER_SECONDS_MAX)
         lines = self._errors.read_text(errors="replace").strip().splitlines() or ["it wrote no error"]
         killed = " (the memory limit may be too small)" if code == -signal.SIGKILL else ""

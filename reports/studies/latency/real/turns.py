@@ -116,7 +116,7 @@ class MeasuredTurn(NamedTuple):
 
 
 class TurnPlan(NamedTuple):
-    """What is compared, and for how long."""
+    """The stores, modes and conditions to compare, and the durations."""
 
     conditions: Sequence[MachineCondition]
     producers: Sequence[int]
@@ -126,7 +126,7 @@ class TurnPlan(NamedTuple):
     sources: Mapping[str, Source] = OWN_SOURCES
     modes: Sequence[Mode] = MODES
     syncs: SyncCosts | None = None
-    """What syncs cost on the measured disk, if the system counts requests."""
+    """Costs of syncs on the measured disk, if the system counts requests."""
     extra: "Callable[[TurnPlan, Path, ExitStack], ExtraTurns] | None" = None
     """Creates a model below a directory. The stack's exit ends the measurement."""
     seconds_max: float = 1_100.0
@@ -192,7 +192,7 @@ class _Processes:
                 self._processes[key] = process
 
     def turn(self, number: int, extra: ExtraTurns | None) -> Iterator[MeasuredTurn]:
-        """Measure each cell once, and the parts of each condition. Those with the same neighbour follow each other."""
+        """Measure each cell once, and the parts of each condition, grouped by neighbour."""
         steps: list[MeasuredCell | MachineCondition] = list(self._plan.cells())
         if extra is not None:
             steps += self._plan.conditions
@@ -209,7 +209,7 @@ class _Processes:
             for one in found:
                 yield one if running is None else one._replace(load=running.report)
             if load_bytes is not None:
-                time.sleep(SETTLE_SECONDS)  # the disk has the neighbour's last blocks to write and its files to remove
+                time.sleep(SETTLE_SECONDS)  # the disk still writes the neighbour's last blocks and removes its files
 
     def _measure(self, cell: MeasuredCell, number: int) -> MeasuredTurn:
         memory_bytes = cell.condition.memory_bytes

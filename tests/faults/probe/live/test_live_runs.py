@@ -75,7 +75,7 @@ def test_a_quorum_without_syncs_loses_values_when_all_machines_are_cut_at_one_mo
     outcome = run_replicas("unsynced", ALL_AT_ONCE)
 
     assert outcome.verdict.signature == "value # is lost"
-    (cut,) = outcome.carried_out
+    (cut,) = outcome.completed_events
     assert 0 < cut.promises < 8
     assert list(cut.images) == list(NAMES)
     assert all(not found.image.files for found in cut.images.values())
@@ -97,9 +97,9 @@ def test_the_other_machines_go_on_while_one_is_cut_and_one_is_paused(run_replica
     cut = LiveEvent(CUT, ("n2",), 4, 100, DISK, (OLDEST,))
     outcome = run_replicas("unsynced", pause, cut)
 
-    assert [one.event for one in outcome.carried_out] == [pause, cut]
-    assert outcome.carried_out[0].steps == {"n1": 3}
-    assert list(outcome.carried_out[1].images) == ["n2"]
+    assert [one.event for one in outcome.completed_events] == [pause, cut]
+    assert outcome.completed_events[0].steps == {"n1": 3}
+    assert list(outcome.completed_events[1].images) == ["n2"]
     assert len(outcome.answers.acknowledged) == 8
     assert not outcome.verdict.is_broken, "n1 has kept all"
 
@@ -107,7 +107,7 @@ def test_the_other_machines_go_on_while_one_is_cut_and_one_is_paused(run_replica
 def test_a_cut_whose_step_is_not_reached_is_made_after_the_program(run_replicas: RunReplicas) -> None:
     outcome = run_replicas("unsynced", ALL_AT_ONCE._replace(after_steps=100_000))
 
-    (cut,) = outcome.carried_out
+    (cut,) = outcome.completed_events
     assert cut.was_late
     assert cut.promises == 8
     assert outcome.verdict.signature == "value # is lost"
@@ -146,7 +146,7 @@ def test_all_processes_of_a_machine_stop_at_one_moment(
     event = LiveEvent(CUT, ("only",), 100, 0, DISK, (NEWEST,))
     outcome = run(one_machine(SPREADING, "import time; time.sleep(1)"), tmp_path / "run", [event])
 
-    (cut,) = outcome.carried_out
+    (cut,) = outcome.completed_events
     lines = [file.content.count(b"\n") for path, file in cut.images["only"].image.files.items() if "/log-" in path]
     assert len(lines) == 3
     assert sum(lines) + len(lines) == cut.steps["only"], "one step for each line, and one for each file"
@@ -166,7 +166,7 @@ time.sleep(100)
     event = LiveEvent(CUT, ("only",), 1, 0, DISK, (NEWEST,))
     outcome = run(one_machine(machine, "import time; time.sleep(0.5)"), tmp_path / "run", [event])
 
-    assert outcome.verdict.signature == ("only does not stay up: it has ended by itself # times, last with exit code #")
+    assert outcome.verdict.signature == ("only keeps exiting: # times without a power cut, last with exit code #")
     assert "corrupt" in outcome.logs["only"]
 
 
@@ -175,7 +175,7 @@ def test_a_machine_that_ends_before_any_event_is_an_error(
 ) -> None:
     plan = one_machine("print('no disk'); raise SystemExit(3)", "import time; time.sleep(5)")
 
-    with pytest.raises(ProgramError, match=r"only was not cut, and has ended with 3.*no disk"):
+    with pytest.raises(ProgramError, match=r"only \(power not cut\) has ended with 3.*no disk"):
         run(plan, tmp_path / "run", [])
 
 
@@ -240,7 +240,7 @@ def test_a_thread_that_waits_inside_vfork_counts_as_stopped(
     event = LiveEvent(CUT, ("only",), after_steps, 0, DISK, (NEWEST,))
     outcome = run(plan, tmp_path / "run", [event])
 
-    (cut,) = outcome.carried_out
+    (cut,) = outcome.completed_events
     assert cut.images["only"].image.files["/files/log"].content.count(b"\n") == cut.steps["only"] - 1
 
 
@@ -259,5 +259,5 @@ def test_machines_begin_with_their_part_of_the_start_directory(
     outcome = run(replace(plan, start=start), tmp_path / "run", [event])
 
     assert outcome.answers.acknowledged == ["old old old and new"]
-    (cut,) = outcome.carried_out
+    (cut,) = outcome.completed_events
     assert {path: file.content for path, file in cut.images["only"].image.files.items()} == {"/files/log": b"old"}

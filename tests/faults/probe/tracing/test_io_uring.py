@@ -382,7 +382,7 @@ def test_before_linux_6_10_the_recorder_changes_the_completions_of_cancelled_req
 def test_before_linux_5_17_io_uring_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ring_calls, "FEATURE_SKIP", 1 << 31)
 
-    with pytest.raises(ProgramError, match=r"refused it io_uring before Linux 5\.17 \(ENOSYS\)$"):
+    with pytest.raises(ProgramError, match=r"refused io_uring before Linux 5\.17 \(ENOSYS\)$"):
         traced("Ring()")
 
 

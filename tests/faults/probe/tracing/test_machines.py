@@ -79,7 +79,7 @@ def test_only_aarch64_has_a_separate_register_set_for_the_call_number() -> None:
 
     assert int(numbers["NT_PRSTATUS"], 0) == NT_PRSTATUS
     assert int(numbers["NT_ARM_SYSTEM_CALL"], 0) == NT_ARM_SYSTEM_CALL
-    assert (X86_64.takes_number_apart, AARCH64.takes_number_apart) == (False, True)
+    assert (X86_64.has_separate_number, AARCH64.has_separate_number) == (False, True)
 
 
 @pytest.mark.parametrize(("machine", "name"), [(X86_64, "EM_X86_64"), (AARCH64, "EM_AARCH64")])

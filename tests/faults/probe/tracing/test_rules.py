@@ -43,7 +43,7 @@ def test_a_rule_is_parsed(text: str, rule: CallFault | CrashRule) -> None:
         ("cut rename", "word 2: expected at, found rename"),
         ("cut at mark #1", "word 4: expected the end of the rule, found #1"),
         ("cut at renme log", "word 3: expected mark, a system call or one of acknowledge, allocate"),
-        ("failed-sync 'wal", "expected quoted words to end, found none that ends"),
+        ("failed-sync 'wal", "expected a closing quote, found none"),
     ],
 )
 def test_an_invalid_rule_is_refused_with_its_place(text: str, message: str) -> None:

@@ -149,7 +149,7 @@ def test_stacks_are_only_taken_on_request(built: Built) -> None:
 
 def test_a_missing_addr2line_is_reported_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_lines, "TOOL", "no-such-tool")
-    with pytest.raises(ProgramError, match="need addr2line, which is not installed: it is in binutils"):
+    with pytest.raises(ProgramError, match="need addr2line, which is not installed: install binutils"):
         record_traced(["true"], EMPTY, 60.0, takes_stacks=True)
 
 
@@ -201,5 +201,5 @@ def test_a_go_program_without_symbols_has_source_lines(built_by_go: Built) -> No
 
 def test_a_go_line_table_of_an_unknown_version_is_ignored() -> None:
     module = ElfFile(Path(sys.executable).resolve().read_bytes())
-    with pytest.raises(ValueError, match="of another version: 0xfffffffb"):
+    with pytest.raises(ValueError, match="an unknown version: 0xfffffffb"):
         GoLines(module, struct.pack("<IHBB8Q", 0xFFFF_FFFB, 0, 1, 8, *[0] * 8), 4096)

@@ -401,14 +401,14 @@ def test_an_unsupported_operating_system_is_reported(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(run.platform, "system", lambda: "Darwin")
     monkeypatch.setattr(run.platform, "machine", lambda: "arm64")
 
-    with pytest.raises(ProgramError, match="on Linux on x86_64 or aarch64: this is Darwin on arm64"):
+    with pytest.raises(ProgramError, match="recording needs Linux on x86_64 or aarch64, found Darwin on arm64"):
         record_traced(["true"], EMPTY, 1.0)
 
 
 def test_an_unsupported_page_size_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.os, "sysconf", lambda name: 65536)
 
-    with pytest.raises(ProgramError, match="where pages have 4096 bytes: here they have 65536"):
+    with pytest.raises(ProgramError, match="recording needs pages of 4096 bytes, found 65536"):
         record_traced(["true"], EMPTY, 1.0)
 
 

@@ -104,9 +104,9 @@ def test_a_fault_at_a_call_is_reported_with_its_losses_and_reproduced_by_a_repla
     shown = result.stdout
     assert "crash points: 1 kind of breach" in shown
     assert "faults at calls: failed sync 1" in shown
-    assert "never injected, as no call fits: failed extend" in shown
-    assert "with failed sync at call 1 of those that it can strike, step 4 failed sync log  fsync" in shown
-    assert "not durable, unless written again: what the failed sync of step 4 was to write" in shown
+    assert "never injected, because no call matches: failed extend" in shown
+    assert "with failed sync at matching call 1, step 4 failed sync log  fsync" in shown
+    assert "not durable unless rewritten: the data of the failed sync in step 4" in shown
     assert "4 failed sync log  fsync" in shown
     found = json.loads(kept.read_text())["reruns"]
     assert (found["runs"], found["injected"], found["never_injected"]) == (1, {"failed sync": 1}, ["failed extend"])
@@ -169,7 +169,7 @@ def test_a_fault_that_the_program_asks_for_is_reported(write_file: WriteFile) ->
     result = invoke(*options, "--faults", "failed-write", "--", str(script))
 
     assert result.exit_code == 1, result.output
-    assert "asked for by the program: failed-sync: injected at 1 call\n" in result.stdout
+    assert "requested by the program: failed-sync: injected at 1 call\n" in result.stdout
     assert "failed write 1\n" in result.stdout
 
 
@@ -223,7 +223,7 @@ def test_a_discarded_run_is_named_and_the_probe_does_not_pass(write_file: WriteF
     assert found["never_injected"] == ["failed extend"]
     assert "0 checked: no promise was broken, but 1 run could not be recorded" in " ".join(result.stdout.split())
     assert "1 run could not be recorded (failed sync 1): rename: /files/log -> elsewhere" in result.stdout
-    assert "as no call fits: failed extend\n" in result.stdout
+    assert "because no call matches: failed extend\n" in result.stdout
     assert "no promise was broken, but 1 run could not be recorded" in summary.read_text()
     assert "No promise was broken, but 1 run could not be recorded" in (out / "report.html").read_text()
     root = ElementTree.parse(junit).getroot()

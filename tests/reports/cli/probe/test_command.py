@@ -115,7 +115,7 @@ def test_a_refusal_is_explained_even_if_the_result_file_cannot_be_written(write_
     script = write_file("save.py", "import os; os.mkfifo('pipe')")
     result = invoke("--json", "/dev/full", "--check", str(write_file("check.py", CHECK)), "--", str(script))
     assert result.exit_code == 3
-    assert "the directory is not what was recorded: files/pipe" in result.stderr
+    assert "the directory differs from the record: files/pipe" in result.stderr
     assert os.strerror(errno.ENOSPC) in result.stderr
 
 
@@ -160,7 +160,7 @@ def test_several_probe_processes_have_the_same_findings_as_one(save: list[str]) 
     [
         ("import subprocess; subprocess.run(['true'])", "subprocess.Popen: true: another process  save.py:1"),
         ("import sqlite3; sqlite3.connect('db').execute('create table a(b)')", "sqlite3.connect: db"),
-        ("import os; os.mkfifo('pipe')", "the directory is not what was recorded: files/pipe"),
+        ("import os; os.mkfifo('pipe')", "the directory differs from the record: files/pipe"),
     ],
 )
 def test_a_program_with_calls_that_cannot_be_recorded_is_refused(
@@ -213,7 +213,7 @@ def test_a_check_that_fails_without_a_crash_is_a_finding_of_the_final_state(
     assert result.exit_code == 1, result.output
     assert "broken without a crash: # is overwritten\n  2 is overwritten\n  state after step" in result.stdout
     assert "acknowledge '2' at positions.py:11" in result.stdout
-    assert "does not accept the state at the end of the run" in " ".join(result.stdout.split())
+    assert "the check rejects the state at the end of the run" in " ".join(result.stdout.split())
     assert [one["disk"] for one in found["disks"]] == ["nothing-lost"]
     (breach,) = found["breaches"]
     assert (breach["states"], breach["smallest"]["losses"], found["finished"]) == (1, [], False)
@@ -266,7 +266,7 @@ def test_a_check_can_be_any_executable(save: list[str], command: Path, tmp_path:
     assert invoke("--check", str(command), "--", script, "sync").exit_code == 0
 
 
-def test_a_check_can_be_a_server_that_stays_up(save: list[str], write_file: WriteFile, tmp_path: Path) -> None:
+def test_a_check_can_be_a_server_that_keeps_running(save: list[str], write_file: WriteFile, tmp_path: Path) -> None:
     server = write_file(
         "server.py",
         """
@@ -324,15 +324,15 @@ def test_a_crash_in_recovery_is_reported_with_the_preceding_crash(write_file: Wr
         (["--seeds", "2", "--", "save.py"], "expected a check"),
         (["--recovery-crashes", "1", "--", "save.py"], "expected a check"),
         (["--faults", "errors", "--", "save.py"], "expected a check"),
-        (["--limit", "2", "--", "save.py"], "of no use without a check"),
-        (["--junit", "out.xml", "--", "save.py"], "of no use without a check"),
+        (["--limit", "2", "--", "save.py"], "not allowed without a check"),
+        (["--junit", "out.xml", "--", "save.py"], "not allowed without a check"),
         (["--check", "none.py", "--", "save.py"], "expected a Python file"),
         (["--check", "CHECK", "--disk", "floppy", "--", "save.py"], "no disk floppy"),
         (["--replay", "CHECK"], "not JSON"),
         (["--replay", "CHECK", "--", "save.py"], "found both"),
         (
             ["--check", "CHECK", "--", "./no-such-program"],
-            "expected a program, found none that can be run by that name",
+            "expected a program, found no executable of that name",
         ),
         (["--check", "CHECK", "--record", "python", "--", "true"], "expected a script, .py, or -m and a module"),
         (["--check", "CHECK", "--record", "magic", "--", "true"], "expected one of calls, python, found magic"),
@@ -347,7 +347,7 @@ def test_a_crash_in_recovery_is_reported_with_the_preceding_crash(write_file: Wr
             ["--check", "CHECK", "--seeds", "1", "--policy", "pct:0", "--", "SAVE"],
             "expected random, pct, pct:DEPTH with a depth of 1 to 99, found pct:0",
         ),
-        (["--check", "CHECK", "--policy", "pct", "--", "SAVE"], "of no use without --seeds"),
+        (["--check", "CHECK", "--policy", "pct", "--", "SAVE"], "needs --seeds"),
         (["--check", "none.sh", "--", "true"], "expected a Python file or an executable, found nothing"),
         (["--check", "CHECK", "--check-server", "x", "--", "true"], "expected --check or --check-server, found both"),
         (["--check", "CHECK", "--program-seconds", "0.3", "--", "LOOP"], "has not ended within 0.3 s"),

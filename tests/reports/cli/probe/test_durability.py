@@ -120,7 +120,7 @@ def test_a_program_without_promises_has_its_rows_at_the_end_of_the_run(program: 
     result = invoke("--disk", "strict-posix", "--", script)
 
     assert "0 promises: 1 kind of effect not durable at the end\n" in result.stdout
-    assert "note: nothing was promised" in result.stdout
+    assert "note: no promise was recorded" in result.stdout
     assert "create new" in result.stdout
     assert report("--disk", "strict-posix", "--", script)["not_durable"] == []
 

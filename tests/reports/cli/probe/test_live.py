@@ -96,8 +96,8 @@ def test_a_run_without_a_verdict_is_no_success(tmp_path: Path) -> None:
         (["--machine", "n1=a", "--machine", "n2=a/b", "--restart", "true"], "expected separate directories"),
         (["--machine", "n1=/a", "--restart", "true"], "expected a directory below the program's own"),
         (["--machine", "n1=a", "--restart", "no-such-command"], "no-such-command: expected a program"),
-        (["--machine", "n1=a", "--restart", "true", "--points", "3"], "of no use with --restart"),
-        (["--machine", "n1=a", "--restart", "true"], "the run without events has no verdict: n1 was not cut, and"),
+        (["--machine", "n1=a", "--restart", "true", "--points", "3"], "not allowed with --restart"),
+        (["--machine", "n1=a", "--restart", "true"], "has no verdict: n1 (power not cut) has ended"),
     ],
 )
 def test_wrong_options_are_refused_with_a_reason(options: list[str], problem: str, tmp_path: Path) -> None:

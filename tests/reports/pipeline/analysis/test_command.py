@@ -82,7 +82,7 @@ def test_an_analysis_without_spark_is_a_usage_error(sweep_of: Any) -> None:
     result = invoke(sweep_of({}), "--master", "in-process")
 
     assert result.exit_code == 2
-    assert "done by Spark" in result.output
+    assert "needs Spark" in result.output
 
 
 @pytest.mark.slow

@@ -65,11 +65,11 @@ def test_without_a_suitable_java_on_the_system_that_of_the_wheel_is_used(
 
 
 def test_without_any_java_the_error_names_the_examined_directories(make_java: MakeJava, tmp_path: Path) -> None:
-    with pytest.raises(NoJavaError, match="no Java at all"):
+    with pytest.raises(NoJavaError, match="found none"):
         java_home({"PATH": "", "HOME": str(tmp_path)})
 
     old = make_java("11.0.2")
-    with pytest.raises(NoJavaError, match=rf"needs Java 17, 21, 25; there is {old} \(Java 11.0.2\)"):
+    with pytest.raises(NoJavaError, match=rf"needs Java 17, 21, 25, found {old} \(Java 11.0.2\)"):
         java_home({"JAVA_HOME": str(old), "PATH": "", "HOME": str(tmp_path)})
     (old / "release").unlink()
     with pytest.raises(NoJavaError, match="no known version"):

@@ -85,7 +85,7 @@ def test_the_error_for_packages_that_executors_lack_names_them(report: Iterable[
     with pytest.raises(ExecutorError) as caught:
         raise_known_cause(RuntimeError("\n".join(report)))
 
-    assert str(caught.value).startswith(f"executors could not begin: {said}. What they need")
+    assert str(caught.value).startswith(f"executors could not start: {said}. Ship the missing")
 
 
 def test_other_spark_errors_are_raised_unchanged() -> None:

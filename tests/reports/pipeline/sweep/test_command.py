@@ -160,7 +160,7 @@ def test_a_sweep_does_not_overwrite_a_report_of_another_command(tmp_path: Path) 
     )
 
     assert done.returncode == 2
-    assert "it holds the report of something else" in done.stderr
+    assert "it has the report of another command" in done.stderr
     assert (tmp_path / "report.html").read_text() == "of a run"
 
 

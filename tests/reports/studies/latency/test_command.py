@@ -124,7 +124,7 @@ def test_without_a_memory_limit_one_sentence_says_why(monkeypatch: pytest.Monkey
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(memory_limit, "_made", refuse)
+    monkeypatch.setattr(memory_limit, "_create_cgroup", refuse)
     monkeypatch.setenv("PATH", str(tmp_path))
     result = invoke("--disk", "here", "--memory", "64MiB", "--turns", 1, "--out", tmp_path / "out")
 

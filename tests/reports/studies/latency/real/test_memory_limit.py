@@ -44,7 +44,7 @@ def test_in_version_2_the_limit_is_on_a_sibling_and_its_events_are_read(
     own.mkdir(parents=True)
     for place, controllers in ((own, ""), (own.parent, "cpu memory\n")):
         (place / "cgroup.subtree_control").write_text(controllers)
-    made = memory_limit._made(Hierarchy(2, tmp_path, own), 1 << 20)
+    made = memory_limit._create_cgroup(Hierarchy(2, tmp_path, own), 1 << 20)
     (made / "memory.stat").write_text("pgsteal 5\nworkingset_refault_file 6\npgmajfault 7\n")
     (made / "memory.events").write_text("low 0\nmax 8\noom 0\n")
     monkeypatch.setattr(memory_limit, "_hierarchy_of", lambda _: Hierarchy(2, tmp_path, made))
@@ -54,8 +54,8 @@ def test_in_version_2_the_limit_is_on_a_sibling_and_its_events_are_read(
     assert pressure_of(1) == Pressure(limit_hits=8, refaults=6, major_faults=7, released_pages=5)
 
     (own.parent / "cgroup.subtree_control").write_text("cpu\n")
-    with pytest.raises(MemoryLimitUnavailable, match="give no memory controller to children"):
-        memory_limit._made(Hierarchy(2, tmp_path, own), 1 << 20)
+    with pytest.raises(MemoryLimitUnavailable, match="do not delegate the memory controller"):
+        memory_limit._create_cgroup(Hierarchy(2, tmp_path, own), 1 << 20)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def no_cgroup(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(memory_limit, "_made", refuse)
+    monkeypatch.setattr(memory_limit, "_create_cgroup", refuse)
 
 
 @pytest.mark.usefixtures("no_cgroup")

@@ -25,7 +25,7 @@ with store_process(["/bin/sh", "-c", "echo '{}'; exec cat"], Path(sys.argv[1]), 
 """
 
 
-def test_a_store_that_ended_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+def test_a_store_that_ended_is_an_error_with_its_last_line(tmp_path: Path) -> None:
     missing = tmp_path / "not-a-directory"
     missing.write_text("")
     with (

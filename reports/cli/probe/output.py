@@ -22,8 +22,8 @@ from ....faults.probe.shrink import CrashCaseReplay, CrashCaseView, NotReproduce
 from ....faults.simulation.artefact import PROBE, ArtefactError, read_envelope
 from ....faults.simulation.prose import print_line
 from ...quantities import count_text
-from ...results.leaving import write_result_and_exit
 from ...results.model import FailureGroup, Failures, On, Result, Tone, Verdict
+from ...results.output import write_result_and_exit
 from ..console import ERR, print_error, print_note
 from ..options import (
     EXIT_BROKEN,
@@ -134,11 +134,11 @@ def replay_probe(
             drawn = draw_run(record_probe(finding, chosen.name), timeline, None)
     text = ProbeBreach(finding, 1, 1, (failure.case.disk,)).text(file.parent)
     is_broken = verdict.is_breach(is_damaged=failure.case.disk in AT_REST and bool(shown.losses))
-    said = verdict.signature if is_broken else "the check now accepts this state"
+    message = verdict.signature if is_broken else "the check now accepts this state"
     result = Result(
         "probe",
-        said,
-        Verdict(Tone.BROKEN if is_broken else Tone.HELD, said),
+        message,
+        Verdict(Tone.BROKEN if is_broken else Tone.HELD, message),
         EXIT_BROKEN if is_broken else EXIT_HELD,
         replayed_json(failure, chosen, verdict) | ({"drawn": [str(path) for path in drawn]} if drawn else {}),
         blocks=[Failures("Failure", On.ALARM, groups=[FailureGroup([text])])] if is_broken else (),
