@@ -51,38 +51,38 @@ _SECONDS = 30.0
 """Default time budget, if the user gives neither a time nor seeds."""
 
 
-def run_campaign(asked: RunOptions) -> NoReturn:
-    if asked.processes is not None or asked.python:
-        _require_fit_for_processes(asked)
-        check_processes(asked)
-    scenarios = scenarios_named(asked.names, asked.disk, asked.policy, attribute_points=asked.attribute_points)
-    version, mutant = _version_and_mutant(asked)
+def run_campaign(options: RunOptions) -> NoReturn:
+    if options.processes is not None or options.python:
+        _require_fit_for_processes(options)
+        check_processes(options)
+    scenarios = scenarios_named(options.names, options.disk, options.policy, attribute_points=options.attribute_points)
+    version, mutant = _version_and_mutant(options)
     if version is not None:
         scenarios = [replace(one, ranges=version.narrow(one.ranges)) for one in scenarios]
-    wanted, seconds = parse_seeds(asked.seeds, asked.seed), None
-    if asked.time is not None or wanted is None:
-        seconds = _SECONDS if asked.time is None else parse_seconds(asked.time)
-    _check_determinism(asked, scenarios)
-    against = None if asked.against is None else EarlierCampaign.read(asked.against)
-    out = asked.out
-    if not any(is_option_given(asked.context, name) for name in asked.context.params if name != "verbose"):
+    wanted, seconds = parse_seeds(options.seeds, options.seed), None
+    if options.time is not None or wanted is None:
+        seconds = _SECONDS if options.time is None else parse_seconds(options.time)
+    _check_determinism(options, scenarios)
+    against = None if options.against is None else EarlierCampaign.read(options.against)
+    out = options.out
+    if not any(is_option_given(options.context, name) for name in options.context.params if name != "verbose"):
         out = Path("out")
     require_writable("out", out, "--out")
-    line, first = command_line(asked.context), asked.first_seed
+    line, first = command_line(options.context), options.first_seed
     drawn = draw_first_seed() if wanted is None and first is None else None
     if drawn is not None:
         first, line = drawn.seed, f"{line} --first-seed {drawn.seed}"
         print_note(f"first seed {first}, drawn {drawn.origin}; the same seeds again: {line}")
     began = perf_counter()
     with interruptible() as interruption:
-        corpus = SeedCorpus(asked, scenarios)
-        if asked.schedule is not None:
-            assert asked.seed is not None, "checked"
-            tallies = [_run_schedule(scenarios[0], asked.seed, mutant, asked.schedule)]
+        corpus = SeedCorpus(options, scenarios)
+        if options.schedule is not None:
+            assert options.seed is not None, "checked"
+            tallies = [_run_schedule(scenarios[0], options.seed, mutant, options.schedule)]
         else:
             kept = _tallies_of_kept(out, scenarios, mutant, interruption) if drawn is not None else {}
             batches = batches_of(
-                scenarios, wanted, mutant=mutant, check_determinism=asked.check_determinism, first=first or 0
+                scenarios, wanted, mutant=mutant, check_determinism=options.check_determinism, first=first or 0
             )
             total = None if wanted is None else len(wanted) * len(scenarios)
             corpus.try_first(interruption)
@@ -93,7 +93,7 @@ def run_campaign(asked: RunOptions) -> NoReturn:
                 corpus,
                 total=total,
                 seconds=seconds,
-                jobs=asked.jobs,
+                jobs=options.jobs,
                 interruption=interruption,
             )
         took = perf_counter() - began
@@ -101,9 +101,9 @@ def run_campaign(asked: RunOptions) -> NoReturn:
         not_run = tuple(one.name for one in scenarios if one.name not in reached)
         broken = broken_promises(tallies)
         if version is not None and not interruption.is_requested:
-            broken = _explain(broken, version, asked.jobs, interruption)
+            broken = _explain(broken, version, options.jobs, interruption)
         never: dict[str, list[str]] = {}
-        if asked.require_coverage:
+        if options.require_coverage:
             never = {"faults": never_injected(tallies), "marks": marks_never_hit(tallies), "scenarios": list(not_run)}
         reach = CampaignReach.of_campaign(len(scenarios), not_run, interruption)
         outcome = corpus.record_run({tally.scenario.name: tally for tally in tallies})
@@ -120,32 +120,32 @@ def run_campaign(asked: RunOptions) -> NoReturn:
             against=against,
             corpus=outcome,
         )
-        results, page, files = _write_failure_files(results, asked, scenarios[0], out)
+        results, page, files = _write_failure_files(results, options, scenarios[0], out)
         interrupted = interruption.exit_code if interruption.is_requested else None
         write_result_and_exit(
             run_result(results, interrupted),
-            json_file=asked.json_file,
+            json_file=options.json_file,
             page=page,
-            junit=asked.junit,
-            summary=asked.summary,
+            junit=options.junit,
+            summary=options.summary,
             drawn=results.drawn,
-            verbose=asked.verbose,
+            verbose=options.verbose,
             files=files,
         )
 
 
-def _require_fit_for_processes(asked: RunOptions) -> None:
-    if not asked.check_determinism:
+def _require_fit_for_processes(options: RunOptions) -> None:
+    if not options.check_determinism:
         raise typer.BadParameter("needs --check-determinism", param_hint="--processes")
     fitting = ("names", "seeds", "check_determinism", "processes", "python", "json_file")
-    for name in asked.context.params:
-        if name not in fitting and is_option_given(asked.context, name):
+    for name in options.context.params:
+        if name not in fitting and is_option_given(options.context, name):
             option = f"--{name.rstrip('_').replace('_', '-')}"
             raise typer.BadParameter("expected none with --processes", param_hint=option)
 
 
 def _write_failure_files(
-    results: RunResults, asked: RunOptions, scenario: Scenario, out: Path | None
+    results: RunResults, options: RunOptions, scenario: Scenario, out: Path | None
 ) -> tuple[RunResults, Path | None, ResultFiles]:
     """Write failures and timelines. Return the results with paths, the directory of the page, and write errors."""
     files, paths, drawn = ResultFiles(), dict[str, Path](), list[Path]()
@@ -154,7 +154,7 @@ def _write_failure_files(
 
     def again(failure: Failure) -> str:
         path = paths.get(failure.signature)
-        return _rerun_command(asked, failure) if path is None else replay_command(path)
+        return _rerun_command(options, failure) if path is None else replay_command(path)
 
     failures = failures_by_kind_in_turn(results.broken)
     with files.writing(), results_written("--out"):
@@ -163,24 +163,24 @@ def _write_failure_files(
         left = write_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
         place = out
     left = left or write_timelines(failures, paths, None, again)
-    if (asked.timeline is not None or asked.trace is not None) and not results.reach.interrupted:
-        assert asked.seed is not None, "checked"
-        policy = None if asked.schedule is None else _policy_in_file(asked.schedule)
+    if (options.timeline is not None or options.trace is not None) and not results.reach.interrupted:
+        assert options.seed is not None, "checked"
+        policy = None if options.schedule is None else _policy_in_file(options.schedule)
         with files.writing(), results_written("--timeline"):
-            run_recording = record_seed(scenario, asked.seed, mutant=results.mutant, policy=policy)
-            drawn = draw_run(run_recording, asked.timeline, asked.trace)
+            run_recording = record_seed(scenario, options.seed, mutant=results.mutant, policy=policy)
+            drawn = draw_run(run_recording, options.timeline, options.trace)
     return replace(results, failures=left, paths=list(paths.values()), drawn=drawn), place, files
 
 
-def _rerun_command(asked: RunOptions, failure: Failure) -> str:
-    named = {"disk": asked.disk, "policy": asked.policy, "mutant": asked.mutant, "as": asked.as_}
-    points = " --attribute-points" if asked.attribute_points else ""
+def _rerun_command(options: RunOptions, failure: Failure) -> str:
+    named = {"disk": options.disk, "policy": options.policy, "mutant": options.mutant, "as": options.as_}
+    points = " --attribute-points" if options.attribute_points else ""
     return f"tornlog run {failure.scenario} --seed {failure.seed}{options_text(**named)}{points}"
 
 
-def _version_and_mutant(asked: RunOptions) -> tuple[Version | None, str | None]:
+def _version_and_mutant(options: RunOptions) -> tuple[Version | None, str | None]:
     """A version has a mutant of the same name."""
-    name, mutant = asked.as_, asked.mutant
+    name, mutant = options.as_, options.mutant
     require_mutant(mutant)
     if name is None:
         return None, mutant
@@ -191,16 +191,16 @@ def _version_and_mutant(asked: RunOptions) -> tuple[Version | None, str | None]:
     return VERSIONS[name], VERSIONS[name].id
 
 
-def _check_determinism(asked: RunOptions, scenarios: list[Scenario]) -> None:
-    if asked.require_coverage and (asked.names or asked.disk or asked.policy):
+def _check_determinism(options: RunOptions, scenarios: list[Scenario]) -> None:
+    if options.require_coverage and (options.names or options.disk or options.policy):
         raise typer.BadParameter("only all scenarios together can inject every fault", param_hint="--require-coverage")
-    if asked.first_seed is not None and (asked.seeds is not None or asked.seed is not None):
+    if options.first_seed is not None and (options.seeds is not None or options.seed is not None):
         raise typer.BadParameter("needs a time budget; --seeds A:B starts at seed A", param_hint="--first-seed")
-    is_drawn = asked.timeline is not None or asked.trace is not None
-    is_one = asked.seed is not None and len(scenarios) == 1
+    is_drawn = options.timeline is not None or options.trace is not None
+    is_one = options.seed is not None and len(scenarios) == 1
     if is_drawn and not is_one:
         raise typer.BadParameter("only one run can be drawn: expected one scenario and --seed", param_hint="--timeline")
-    if asked.schedule is not None and (not is_one or asked.check_determinism):
+    if options.schedule is not None and (not is_one or options.check_determinism):
         raise typer.BadParameter("expected one scenario and --seed, run once", param_hint="--schedule")
 
 

@@ -22,10 +22,10 @@ SEEDS = "20"
 _DIFFERENCES_SHOWN_MAX = 10
 
 
-def check_processes(asked: RunOptions) -> NoReturn:
-    scenarios, wanted = scenarios_named(asked.names, None, None), parse_seeds(asked.seeds or SEEDS, None)
-    assert wanted is not None, asked.seeds
-    pythons = [path for one in asked.python or () for path in (installed_pythons() if one == "all" else [one])]
+def check_processes(options: RunOptions) -> NoReturn:
+    scenarios, wanted = scenarios_named(options.names, None, None), parse_seeds(options.seeds or SEEDS, None)
+    assert wanted is not None, options.seeds
+    pythons = [path for one in options.python or () for path in (installed_pythons() if one == "all" else [one])]
     with show_progress("running everything again", len(scenarios) * len(wanted)) as update:
         try:
             with witnesses_on(pythons) as others:
@@ -34,7 +34,7 @@ def check_processes(asked: RunOptions) -> NoReturn:
                     [scenario.name for scenario in scenarios],
                     wanted,
                     witnesses,
-                    jobs=asked.processes or 1,
+                    jobs=options.processes or 1,
                     on_progress=lambda runs: update(advance=runs),
                 )
         except (InterpreterError, WitnessError) as error:
@@ -62,4 +62,4 @@ def check_processes(asked: RunOptions) -> NoReturn:
         document,
         blocks=[Lines("", On.ALARM, lines=lines, is_text=True, style="red")] if lines else (),
     )
-    write_result_and_exit(result, json_file=asked.json_file)
+    write_result_and_exit(result, json_file=options.json_file)

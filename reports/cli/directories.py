@@ -96,12 +96,12 @@ class InspectOptions(_GeometryOptions):
     json_file: JsonFile = None
 
 
-def inspect_store(asked: InspectOptions) -> NoReturn:
-    root, geometry = _root_and_geometry(asked.directory, asked.geometry, asked.json_file)
+def inspect_store(options: InspectOptions) -> NoReturn:
+    root, geometry = _root_and_geometry(options.directory, options.geometry, options.json_file)
     with _exit_if_unreadable():
         found = inspect_directory(overlay_world(), root, geometry, OverlayFiles)
     _finish_command(
-        found, found.all_fields, show_inspection, [_damage_line(one, root) for one in found.findings], asked.json_file
+        found, found.all_fields, show_inspection, [_damage_line(one, root) for one in found.findings], options.json_file
     )
 
 
@@ -112,17 +112,17 @@ class VerifyOptions(InspectOptions):
     jobs: Jobs = 1
 
 
-def verify_store(asked: VerifyOptions) -> NoReturn:
-    root, geometry = _root_and_geometry(asked.directory, asked.geometry, asked.json_file)
-    split_bytes = 0 if asked.jobs == 1 else _SPLIT_BYTES
+def verify_store(options: VerifyOptions) -> NoReturn:
+    root, geometry = _root_and_geometry(options.directory, options.geometry, options.json_file)
+    split_bytes = 0 if options.jobs == 1 else _SPLIT_BYTES
     with (
         _exit_if_unreadable(),
         _log_bytes_progress(_log_bytes(root, geometry)) as advance,
-        spread_over(asked.jobs) as spread,
+        spread_over(options.jobs) as spread,
     ):
         files = overlay_world().files
         found = verify_directory(files, root, geometry, advance, spread=spread, split_bytes=split_bytes)
-    _finish_command(found, found.fields, show_verification, [*map(str, found.findings.violations)], asked.json_file)
+    _finish_command(found, found.fields, show_verification, [*map(str, found.findings.violations)], options.json_file)
 
 
 @contextmanager
@@ -168,18 +168,18 @@ class DumpOptions:
     commit_log_size: LogBytes = None
 
 
-def dump_messages(asked: DumpOptions) -> NoReturn:
-    if asked.queue is not None and asked.topic is None:
+def dump_messages(options: DumpOptions) -> NoReturn:
+    if options.queue is not None and options.topic is None:
         raise typer.BadParameter("needs --topic", param_hint="--queue")
-    geometry = _geometry_options(asked.config, asked.commit_log_size)
-    root, geometry = _root_and_geometry(asked.directory, geometry, asked.json_file)
-    selection = DumpSelection(asked.topic, asked.queue, asked.begin, asked.end, asked.keys)
-    is_damaged, left = False, asked.limit
+    geometry = _geometry_options(options.config, options.commit_log_size)
+    root, geometry = _root_and_geometry(options.directory, geometry, options.json_file)
+    selection = DumpSelection(options.topic, options.queue, options.begin, options.end, options.keys)
+    is_damaged, left = False, options.limit
     with _exit_if_not_readable_as_store(root):
         settings = config_of_directory(OverlayFiles(), root, geometry)
     try:
-        with open_lines(asked.json_file) as out:
-            for one in _dumped_items(settings, selection, asked.body):
+        with open_lines(options.json_file) as out:
+            for one in _dumped_items(settings, selection, options.body):
                 if isinstance(one, CorruptFileError):
                     is_damaged = True
                     typer.echo(_damage_line(one, root), err=True)
@@ -190,9 +190,9 @@ def dump_messages(asked: DumpOptions) -> NoReturn:
     except BrokenPipeError:
         _drop_output()  # the reader of standard output has closed the pipe
     except OSError as error:
-        if asked.json_file == "-":
+        if options.json_file == "-":
             _drop_output()
-        place = "standard output" if asked.json_file == "-" else asked.json_file
+        place = "standard output" if options.json_file == "-" else options.json_file
         typer.echo(f"{place}: {error.strerror or error}", err=True)
         raise typer.Exit(3) from None
     raise typer.Exit(1 if is_damaged else 0)
@@ -240,10 +240,11 @@ class RebuildOptions(_GeometryOptions):
     conf: Conf = None
 
 
-def rebuild_store(asked: RebuildOptions) -> NoReturn:
-    directory, json_file, master, ship, conf = asked.directory, asked.json_file, asked.master, asked.ship, asked.conf
-    root, new = absolute_place(directory), absolute_place(asked.to)
-    geometry = asked.geometry
+def rebuild_store(options: RebuildOptions) -> NoReturn:
+    directory, json_file = options.directory, options.json_file
+    master, ship, conf = options.master, options.ship, options.conf
+    root, new = absolute_place(directory), absolute_place(options.to)
+    geometry = options.geometry
     is_here = "://" not in root
     old_path, new_path = (place.removeprefix("file://") for place in (root, new))
     if is_here and not os.path.isdir(root):
@@ -387,8 +388,8 @@ class ConfigOptions:
     json_file: JsonFile = None
 
 
-def show_config(asked: ConfigOptions) -> None:
-    config, json_file = asked.config, asked.json_file
+def show_config(options: ConfigOptions) -> None:
+    config, json_file = options.config, options.json_file
     root = os.path.expanduser("~/store")
     with _usage_errors(config):
         conf = read_broker_conf("" if config is None else config.read_text(encoding="utf-8-sig"), root)

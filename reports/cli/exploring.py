@@ -25,30 +25,30 @@ from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, ResultFiles, is_optio
 from .reporting import replay_command, write_failures
 
 
-def explore_run(asked: ExploreOptions) -> NoReturn:
-    _check_options(asked)
-    (scenario,) = scenarios_named([asked.name], asked.disk, None, attribute_points=asked.attribute_points)
-    require_mutant(asked.mutant)
+def explore_run(options: ExploreOptions) -> NoReturn:
+    _check_options(options)
+    (scenario,) = scenarios_named([options.name], options.disk, None, attribute_points=options.attribute_points)
+    require_mutant(options.mutant)
     with interruptible() as interruption:
         files = ResultFiles()
         try:
-            work = _schedules_result if asked.schedules else _crashes_result
-            result = work(asked, scenario, interruption, files)
+            work = _schedules_result if options.schedules else _crashes_result
+            result = work(options, scenario, interruption, files)
         except ReplayDivergedError as error:
             print_error(f"not reproduced: {error}")
             raise typer.Exit(EXIT_HARNESS) from error
-        write_result_and_exit(result, json_file=asked.json_file, files=files)
+        write_result_and_exit(result, json_file=options.json_file, files=files)
 
 
-def _check_options(asked: ExploreOptions) -> None:
+def _check_options(options: ExploreOptions) -> None:
     refused, reason = ["delays", "preemptions", "attribute_points", "after", "stop_at_first"], "needs --schedules"
-    if asked.schedules:
+    if options.schedules:
         refused = ["disk", "messages", "nest", "heal", "jobs"]
         reason = "applies only to crashes: expected none with --schedules"
     for option in refused:
-        if is_option_given(asked.context, option):
+        if is_option_given(options.context, option):
             raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")
-    if asked.delays is not None and asked.preemptions is not None:
+    if options.delays is not None and options.preemptions is not None:
         raise typer.BadParameter("expected --delays or --preemptions, found both", param_hint="--delays")
 
 
@@ -74,11 +74,11 @@ def _tone_and_exit_code(failures: list[Failure], interruption: Interruption) -> 
 
 
 def _schedules_result(
-    asked: ExploreOptions, scenario: Scenario, interruption: Interruption, files: ResultFiles
+    options: ExploreOptions, scenario: Scenario, interruption: Interruption, files: ResultFiles
 ) -> Result:
-    kind, bound = "delays", 1 if asked.delays is None else asked.delays
-    if asked.preemptions is not None:
-        kind, bound = "preemptions", asked.preemptions
+    kind, bound = "delays", 1 if options.delays is None else options.delays
+    if options.preemptions is not None:
+        kind, bound = "preemptions", options.preemptions
     began = perf_counter()
     with show_progress() as update:
 
@@ -88,20 +88,20 @@ def _schedules_result(
         try:
             found = search_schedules(
                 scenario,
-                asked.seed,
+                options.seed,
                 bound,
                 kind,
-                asked.limit,
-                mutant=asked.mutant,
-                after=asked.after,
-                stop_at_first=asked.stop_at_first,
+                options.limit,
+                mutant=options.mutant,
+                after=options.after,
+                stop_at_first=options.stop_at_first,
                 on_progress=on_progress,
                 interruption=interruption,
             )
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--after") from error
     failures = [] if found.failure is None else [found.failure]
-    paths = _write_failures(failures, asked.out, files)
+    paths = _write_failures(failures, options.out, files)
     document = {
         "format": "tornlog-schedules/1",
         "kind": kind,
@@ -127,12 +127,12 @@ def _schedules_result(
 
 
 def _crashes_result(
-    asked: ExploreOptions, scenario: Scenario, interruption: Interruption, files: ResultFiles
+    options: ExploreOptions, scenario: Scenario, interruption: Interruption, files: ResultFiles
 ) -> Result:
-    limit = asked.limit
+    limit = options.limit
     if limit is None:
         limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT
-    settings = ExploreSettings(limit=limit, nest=asked.nest, heal=asked.heal, messages_each=asked.messages)
+    settings = ExploreSettings(limit=limit, nest=options.nest, heal=options.heal, messages_each=options.messages)
     with show_progress("exploring crashes") as update:
 
         def on_progress(found: ExplorationCounts[Plan], done: int, total: int) -> None:
@@ -142,14 +142,14 @@ def _crashes_result(
 
         explored = explore_seed(
             scenario,
-            asked.seed,
+            options.seed,
             settings,
-            mutant=asked.mutant,
-            jobs=asked.jobs,
+            mutant=options.mutant,
+            jobs=options.jobs,
             on_progress=on_progress,
             interruption=interruption,
         )
-    paths = _write_failures(explored.failures, asked.out, files)
+    paths = _write_failures(explored.failures, options.out, files)
     found, total, sums = explored.found, explored.found.total, asdict(explored.found.total)
     document = {
         "format": "tornlog-explore/1",

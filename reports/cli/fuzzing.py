@@ -48,28 +48,28 @@ _COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpu
 """Fields of `FuzzReport` with the same name in JSON."""
 
 
-def fuzz_formats(asked: FuzzOptions) -> NoReturn:
-    require_known_name(ENGINES, asked.engine, "--engine")
-    names, mutant, seed = _format_names(asked.formats), asked.mutant, asked.seed
+def fuzz_formats(options: FuzzOptions) -> NoReturn:
+    require_known_name(ENGINES, options.engine, "--engine")
+    names, mutant, seed = _format_names(options.formats), options.mutant, options.seed
     if mutant is not None and not is_mutant(mutant, "--mutant", find_fuzz_mutant):
         raise unknown_name_error("mutant", mutant, [*FUZZED, *MUTANTS], "--mutant")
-    if asked.replay is not None:
-        _replay_file(asked.replay, asked)
-    if asked.engine == "atheris" and not is_installed():
+    if options.replay is not None:
+        _replay_file(options.replay, options)
+    if options.engine == "atheris" and not is_installed():
         raise typer.BadParameter(f"needs atheris: install with {install_command('fuzz')}", param_hint="--engine")
-    seconds = None if asked.time is None else parse_seconds(asked.time)
-    if seconds is None and asked.inputs is None:
+    seconds = None if options.time is None else parse_seconds(options.time)
+    if seconds is None and options.inputs is None:
         seconds = _SECONDS
     if seed is None:
         seed = 0
         if seconds is not None:
             drawn = draw_first_seed()
-            seed, line = drawn.seed, command_line(asked.context)
+            seed, line = drawn.seed, command_line(options.context)
             print_note(f"seed {seed}, drawn {drawn.origin}; the same inputs again: {line} --seed {seed}")
-    every = [FuzzSettings(name, seed, seconds, asked.inputs, mutant, asked.out) for name in names]
+    every = [FuzzSettings(name, seed, seconds, options.inputs, mutant, options.out) for name in names]
     with interruptible() as interruption:
         try:
-            results = list(_reports_with_progress(every, asked.engine, asked.jobs, interruption))
+            results = list(_reports_with_progress(every, options.engine, options.jobs, interruption))
         except (RuntimeError, BrokenProcessPool) as error:
             print_error(error)
             raise typer.Exit(EXIT_HARNESS) from error
@@ -80,12 +80,12 @@ def fuzz_formats(asked: FuzzOptions) -> NoReturn:
         findings = [finding for result in results for finding in result.findings]
         files, paths = ResultFiles(), dict[str, Path]()
         with files.writing(), results_written("--out"):
-            paths = {} if asked.out is None else write_findings(findings, asked.out)
+            paths = {} if options.out is None else write_findings(findings, options.out)
         document = {
             "format": "tornlog-fuzz/1",
             "not_run": list(reach.not_run),
             "interrupted": reach.interrupted,
-            "engine": asked.engine,
+            "engine": options.engine,
             "seed": seed,
             "mutant": mutant,
             "formats": [_report_json(result, paths) for result in results],
@@ -105,7 +105,7 @@ def fuzz_formats(asked: FuzzOptions) -> NoReturn:
             document,
             blocks=[_formats_table(results, reach), Failures("Findings", On.ALARM, groups=[FailureGroup(texts)])],
         )
-        write_result_and_exit(result, json_file=asked.json_file, files=files)
+        write_result_and_exit(result, json_file=options.json_file, files=files)
 
 
 def _format_names(formats: list[str] | None) -> list[str]:
@@ -200,8 +200,8 @@ def _violation_lines(breach: FuzzViolation) -> list[TextLine]:
 # -- replaying -------------------------------------------------------------------------------------
 
 
-def _replay_file(file: Path, asked: FuzzOptions) -> NoReturn:
-    finding, formats, mutant = _finding_in(file), asked.formats, asked.mutant
+def _replay_file(file: Path, options: FuzzOptions) -> NoReturn:
+    finding, formats, mutant = _finding_in(file), options.formats, options.mutant
     name = finding.target if finding is not None else formats[0] if formats and len(formats) == 1 else None
     if name is None or name not in TARGETS:
         raise typer.BadParameter(f"{file} is not a finding: a raw input needs one FORMAT", param_hint="--replay")
@@ -235,7 +235,7 @@ def _replay_file(file: Path, asked: FuzzOptions) -> NoReturn:
         {**document, "outcome": outcome, **breach},
         blocks=blocks,
     )
-    write_result_and_exit(result, json_file=asked.json_file)
+    write_result_and_exit(result, json_file=options.json_file)
 
 
 def _finding_in(file: Path) -> FuzzFailure | None:

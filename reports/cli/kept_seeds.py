@@ -17,14 +17,14 @@ from .run import RunOptions
 class SeedCorpus:
     """The stored seeds for one combination of disk, policy and mutant. A run with --seed or --as has no corpus."""
 
-    def __init__(self, asked: RunOptions, scenarios: Sequence[Scenario]) -> None:
-        is_search = asked.as_ is None and asked.seed is None
-        self._corpus = FailureCorpus(asked.corpus if is_search and not asked.no_corpus else None, "run")
-        points = " --attribute-points" if asked.attribute_points else ""
-        self._subject = f"run{options_text(disk=asked.disk, policy=asked.policy, mutant=asked.mutant)}{points}"
+    def __init__(self, options: RunOptions, scenarios: Sequence[Scenario]) -> None:
+        is_search = options.as_ is None and options.seed is None
+        self._corpus = FailureCorpus(options.corpus if is_search and not options.no_corpus else None, "run")
+        points = " --attribute-points" if options.attribute_points else ""
+        self._subject = f"run{options_text(disk=options.disk, policy=options.policy, mutant=options.mutant)}{points}"
         self._scenarios = {one.name: one for one in scenarios}
-        self._mutant = asked.mutant
-        self._checks_determinism = asked.check_determinism
+        self._mutant = options.mutant
+        self._checks_determinism = options.check_determinism
         self._results: dict[str, SeedResult] = {}
 
     def try_first(self, interruption: Interruption) -> None:

@@ -25,25 +25,25 @@ _CORE_SECONDS = 60.0
 _SHRINK_SECONDS = 15.0
 
 
-def run_mutants_command(asked: MutantsOptions) -> NoReturn:
-    if asked.narrowed and (asked.scenarios or asked.all_scenarios):
-        option = "--scenario" if asked.scenarios else "--all-scenarios"
+def run_mutants_command(options: MutantsOptions) -> NoReturn:
+    if options.narrowed and (options.scenarios or options.all_scenarios):
+        option = "--scenario" if options.scenarios else "--all-scenarios"
         raise typer.BadParameter("expected none with --narrowed, which has a scenario of its own", param_hint=option)
-    named = [*(asked.ids or ()), *(asked.brought or ())]
-    wanted = _wanted_mutant_names(named, asked.module)
-    survivors = survivors_in(asked.module)
-    core_seconds = _CORE_SECONDS if asked.seeds is None else None
+    named = [*(options.ids or ()), *(options.brought or ())]
+    wanted = _wanted_mutant_names(named, options.module)
+    survivors = survivors_in(options.module)
+    core_seconds = _CORE_SECONDS if options.seeds is None else None
     settings = MutationSettings(
-        MutationLimits(asked.seeds, core_seconds if asked.time is None else parse_seconds(asked.time)),
-        None if asked.narrowed else tuple(scenarios_named(asked.scenarios, None, None)),
-        asked.all_scenarios,
-        _SHRINK_SECONDS if asked.shrink else None,
+        MutationLimits(options.seeds, core_seconds if options.time is None else parse_seconds(options.time)),
+        None if options.narrowed else tuple(scenarios_named(options.scenarios, None, None)),
+        options.all_scenarios,
+        _SHRINK_SECONDS if options.shrink else None,
     )
     found: list[MutantResult] = []
     began = perf_counter()
     with interruptible() as interruption:
         with show_progress(total=len(wanted)) as update:
-            for one in run_mutants(wanted, settings, jobs=asked.jobs, interruption=interruption):
+            for one in run_mutants(wanted, settings, jobs=options.jobs, interruption=interruption):
                 found.append(one)
                 update(description=one.id, advance=1)
         took = perf_counter() - began
@@ -52,32 +52,32 @@ def run_mutants_command(asked: MutantsOptions) -> NoReturn:
             len(wanted), tuple(name for name in wanted if name not in run_to_an_end), interruption
         )
         files, left, page = ResultFiles(), dict[str, FailureLinks](), None
-        if asked.out is not None:
+        if options.out is not None:
             failures = [one.failure for one in found if one.failure is not None]
             with files.writing(), results_written("--out"):
-                paths = write_failures(failures, asked.out, mutant_name_of)
+                paths = write_failures(failures, options.out, mutant_name_of)
 
                 def again(failure: Failure) -> str:
                     return replay_command(paths[mutant_name_of(failure)])
 
-                left = write_timelines(failures, paths, asked.out, again, mutant_name_of, draws=not reach.interrupted)
-                page = asked.out
+                left = write_timelines(failures, paths, options.out, again, mutant_name_of, draws=not reach.interrupted)
+                page = options.out
         results = MutationResults(
-            command_line(asked.context),
+            command_line(options.context),
             found,
             took,
             survivors,
             left,
             reach,
             is_named=bool(named),
-            all_scenarios=asked.all_scenarios,
+            all_scenarios=options.all_scenarios,
         )
         write_result_and_exit(
             mutation_result(results, interruption.exit_code if interruption.is_requested else None),
-            json_file=asked.json_file,
+            json_file=options.json_file,
             page=page,
-            junit=asked.junit,
-            verbose=asked.verbose,
+            junit=options.junit,
+            verbose=options.verbose,
             files=files,
         )
 

@@ -32,13 +32,13 @@ from .reporting import read_failure
 _LINES_SHOWN_MAX = 20
 
 
-def replay_file(asked: ReplayOptions) -> NoReturn:
-    file, original, timeline, trace = asked.file, asked.original, asked.timeline, asked.trace
+def replay_file(options: ReplayOptions) -> NoReturn:
+    file, original, timeline, trace = options.file, options.original, options.timeline, options.trace
     if is_of_probe(file):
         for name, value in (("--original", original), ("--trace", trace)):
             if value:
                 raise typer.BadParameter("expected none with a failure of a program", param_hint=name)
-        replay_probe(file, timeline=timeline, json_file=asked.json_file)
+        replay_probe(file, timeline=timeline, json_file=options.json_file)
     failure = read_failure(file)
     breach = failure.original if original else failure.smallest
     drawn: list[Path] = []
@@ -80,27 +80,27 @@ def replay_file(asked: ReplayOptions) -> NoReturn:
             _lines_block("changed", replayed.changed_lines),
         ],
     )
-    write_result_and_exit(result, json_file=asked.json_file, drawn=drawn, files=files)
+    write_result_and_exit(result, json_file=options.json_file, drawn=drawn, files=files)
 
 
-def shrink_file(asked: ShrinkOptions) -> NoReturn:
-    failure = read_failure(asked.file)
-    seconds = parse_seconds(asked.time)
+def shrink_file(options: ShrinkOptions) -> NoReturn:
+    failure = read_failure(options.file)
+    seconds = parse_seconds(options.time)
     began = perf_counter()
     with interruptible() as interruption, show_progress("shrinking") as update:
         try:
             found = shrink_failure(
                 failure,
-                tries_max=TRIES_MAX if asked.tries is None else asked.tries,
+                tries_max=TRIES_MAX if options.tries is None else options.tries,
                 stop=lambda: interruption.is_requested or perf_counter() - began > seconds,
-                same="invariant" if asked.any_breach else "signature",
+                same="invariant" if options.any_breach else "signature",
                 stall_seconds=STALL_SECONDS,
                 on_try=lambda record, accepted: update(advance=1),
             )
         except ReplayDivergedError as error:
             print_error(f"not reproduced: {error}")
             raise typer.Exit(EXIT_HARNESS) from error
-    took, small, files = perf_counter() - began, asked.small or asked.file, ResultFiles()
+    took, small, files = perf_counter() - began, options.small or options.file, ResultFiles()
     with files.writing(), results_written("--out"):
         keep_file(small, found.failure.to_json())
     interrupted = interruption.is_requested
@@ -120,7 +120,7 @@ def shrink_file(asked: ShrinkOptions) -> NoReturn:
             Failures("Failure", On.TERMINAL, groups=[FailureGroup([failure_text(found.failure, again)])]),
         ],
     )
-    write_result_and_exit(result, json_file=asked.json_file, files=files)
+    write_result_and_exit(result, json_file=options.json_file, files=files)
 
 
 def _replay_verdict(replayed: RunReplay, breach: FailingRun) -> str:

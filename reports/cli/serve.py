@@ -126,47 +126,47 @@ class ServeOptions:
     json_file: JsonFile = None
 
 
-def serve_directory(asked: ServeOptions) -> NoReturn:
-    root, host = os.path.abspath(asked.directory), asked.host
-    conf, conf_path = _read_conf(asked.config, root), _file_text(asked.config)
-    is_guarded = is_loopback(host) or asked.acl is not None or asked.open_to_all
-    if not is_guarded and asked.tls_cert is None:
+def serve_directory(options: ServeOptions) -> NoReturn:
+    root, host = os.path.abspath(options.directory), options.host
+    conf, conf_path = _read_conf(options.config, root), _file_text(options.config)
+    is_guarded = is_loopback(host) or options.acl is not None or options.open_to_all
+    if not is_guarded and options.tls_cert is None:
         raise typer.BadParameter(
             f"{host} is beyond loopback: needs --acl or --tls-cert, or {_WORDS}", param_hint="--host"
         )
     with usage_errors(conf_path, conf.others):
-        options = listen_options_of(conf.others)
-    is_required = asked.tls_only or not is_guarded
+        listen_options = listen_options_of(conf.others)
+    is_required = options.tls_only or not is_guarded
     network = network_of(
-        _file_text(asked.tls_cert), _file_text(asked.tls_key), is_required=is_required, options=options
+        _file_text(options.tls_cert), _file_text(options.tls_key), is_required=is_required, options=listen_options
     )
-    metrics_at = None if asked.metrics is None else monitoring_address(asked.metrics, "--metrics")
-    health_at = None if asked.health is None else monitoring_address(asked.health, "--health")
+    metrics_at = None if options.metrics is None else monitoring_address(options.metrics, "--metrics")
+    health_at = None if options.health is None else monitoring_address(options.health, "--health")
     world = real_world(network)
-    log = OperatorLog(world, line_writer(as_json=asked.log_json), asked.log_level.level)
+    log = OperatorLog(world, line_writer(as_json=options.log_json), options.log_level.level)
     served: ServedBroker | ServedNameServer
-    if asked.name_server:
+    if options.name_server:
         for name in ("name", "role", "master", "metrics"):
-            if getattr(asked, name) is not None:
+            if getattr(options, name) is not None:
                 raise typer.BadParameter("applies only to a broker; --name-server runs none", param_hint=f"--{name}")
         with usage_errors(conf_path, conf.others):
             limits = limits_of_process(conf.others)
-            served = ServedNameServer(world, root, limits, acl_path=_file_text(asked.acl), emit=log.emit)
-        port = NAME_SERVER_PORT if asked.port is None else asked.port
+            served = ServedNameServer(world, root, limits, acl_path=_file_text(options.acl), emit=log.emit)
+        port = NAME_SERVER_PORT if options.port is None else options.port
         addresses, optional = addresses_of(host, port, None, vip_port=False)
     else:
         with usage_errors(conf_path, conf.others):
-            listen_port = port_of(asked.port, conf.others)
-        addresses, optional = addresses_of(host, listen_port, asked.namesrv_port, vip_port=asked.vip_port)
-        served = _make_broker(asked, conf, world, log.emit, listen_port)
-    with open_lines(asked.json_file or "-") as out, StopSignals() as signals, ExitStack() as helpers:
+            listen_port = port_of(options.port, conf.others)
+        addresses, optional = addresses_of(host, listen_port, options.namesrv_port, vip_port=options.vip_port)
+        served = _make_broker(options, conf, world, log.emit, listen_port)
+    with open_lines(options.json_file or "-") as out, StopSignals() as signals, ExitStack() as helpers:
 
         def log_line(line: str, fields: Mapping[str, Any]) -> None:
-            out.write((line if asked.json_file is None else json.dumps({"format": FORMAT, **fields})) + "\n")
+            out.write((line if options.json_file is None else json.dumps({"format": FORMAT, **fields})) + "\n")
             out.flush()
 
         _reduce_latency()
-        processor = helpers.enter_context(pinned_to_processor()) if asked.pin else None
+        processor = helpers.enter_context(pinned_to_processor()) if options.pin else None
         served.server.on_failure = signals.stop
         urls: dict[str, str] = {}
         if metrics_at is not None and isinstance(served, ServedBroker):
@@ -179,10 +179,10 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
         log.start()
         with usage_errors():
             served.start(addresses, optional)
-        facts: dict[str, Any] = {"addresses": served.addresses, "directory": str(asked.directory), "pid": os.getpid()}
+        facts: dict[str, Any] = {"addresses": served.addresses, "directory": str(options.directory), "pid": os.getpid()}
         if processor is not None:
             facts["processor"] = processor
-        line = f"serving {asked.directory} at {', '.join(served.addresses)}"
+        line = f"serving {options.directory} at {', '.join(served.addresses)}"
         line += "".join(f", {name} at {url}" for name, url in urls.items())
         log_line(line, {"event": "serving", **facts, **urls})
         log.emit(line)
@@ -204,20 +204,22 @@ def serve_directory(asked: ServeOptions) -> NoReturn:
     raise typer.Exit(0 if clean and failed is None else 1)
 
 
-def _make_broker(asked: ServeOptions, conf: BrokerConf, world: World, emit: Emit, listen_port: int) -> ServedBroker:
-    with usage_errors(_file_text(asked.config), conf.others):
-        config = broker_config_of(conf.others, asked.name, asked.role, asked.master, asked.advertise, asked.host)
-        if not is_loopback(config.ha_host) and not asked.open_to_all:
+def _make_broker(options: ServeOptions, conf: BrokerConf, world: World, emit: Emit, listen_port: int) -> ServedBroker:
+    with usage_errors(_file_text(options.config), conf.others):
+        config = broker_config_of(
+            conf.others, options.name, options.role, options.master, options.advertise, options.host
+        )
+        if not is_loopback(config.ha_host) and not options.open_to_all:
             raise typer.BadParameter(
                 f"haHost {config.ha_host} is beyond loopback, where anyone can read the log: needs {_WORDS}"
             )
         return ServedBroker(
             world,
-            store_config_of(conf, asked.role, asked.master, listen_port),
+            store_config_of(conf, options.role, options.master, listen_port),
             config,
             limits_of_process(conf.others),
-            acl_path=_file_text(asked.acl),
-            conf_path=_file_text(asked.config),
+            acl_path=_file_text(options.acl),
+            conf_path=_file_text(options.config),
             others=conf.others,
             emit=emit,
         )

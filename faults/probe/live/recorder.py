@@ -130,7 +130,7 @@ class _Orders:
 def _run(connection: Connection, start: MachineStart) -> None:
     drop_inherited_resources(connection.fileno(), is_quiet=False)
     machine = this_machine()
-    assert machine is not None, "asked before"
+    assert machine is not None, "checked by the caller"
     notes, orders = ProgramNotes(), _Orders(connection)
     root = os.path.realpath(start.root)
     try:

@@ -85,7 +85,7 @@ def trace(
     Return the record, and the listed calls or those with an injected fault. walker: assigns stack numbers to steps.
     """
     machine = this_machine()
-    assert machine is not None, "asked before"
+    assert machine is not None, "checked by the caller"
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with (
         ProgramOutputs(f"{root}-rules") as outputs,
@@ -144,16 +144,16 @@ class TraceRequest(NamedTuple):
     takes_stacks: bool
 
 
-def run_recording_process(results: Connection, asked: TraceRequest) -> None:
+def run_recording_process(results: Connection, request: TraceRequest) -> None:
     """Run the recording process. Send a TracedRun, or the reason as text if recording failed."""
-    drop_inherited_resources(results.fileno(), is_quiet=asked.is_quiet)
-    control = asked.control
+    drop_inherited_resources(results.fileno(), is_quiet=request.is_quiet)
+    control = request.control
     order = None if control.seed is None else SeededOrder(control.seed, control.depth, control.horizon_steps)
     try:
-        real, notes = os.path.realpath(asked.root), ProgramNotes()
+        real, notes = os.path.realpath(request.root), ProgramNotes()
         machine = this_machine()
-        walker = StackWalker(machine) if asked.takes_stacks and machine is not None else None
-        called = (asked.executable, asked.program, asked.seconds_max, asked.stores)
+        walker = StackWalker(machine) if request.takes_stacks and machine is not None else None
+        called = (request.executable, request.program, request.seconds_max, request.stores)
         record, matched = trace(real, *called, notes, order, control, walker)
         counts = (0, 0) if order is None else (order.choices, order.hurried)
         stacks = [] if walker is None else walker.stacks
@@ -161,9 +161,9 @@ def run_recording_process(results: Connection, asked: TraceRequest) -> None:
     except (ProgramTimeoutError, TraceRefusedError) as error:
         results.send(str(error))
     except OSError as error:
-        if error.filename != asked.executable:
+        if error.filename != request.executable:
             raise
-        results.send(f"{asked.program[0]}: {error.strerror}")
+        results.send(f"{request.program[0]}: {error.strerror}")
 
 
 def drop_inherited_resources(kept: int, *, is_quiet: bool) -> None:

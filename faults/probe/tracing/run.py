@@ -47,8 +47,8 @@ def record_traced(
         program, start, seconds_max, stores, takes_stacks=takes_stacks, ignores_special_files=ignores_special_files
     )
     if run.record.exit:
-        asked = "".join(f". The recorder refused {what} ({error})" for what, error in run.refused.items())
-        raise ProgramError(failed_process_text("the program", run.record.exit, run.last_printed) + asked)
+        refusals = "".join(f". The recorder refused {what} ({error})" for what, error in run.refused.items())
+        raise ProgramError(failed_process_text("the program", run.record.exit, run.last_printed) + refusals)
     return run.record, run.unlike
 
 
@@ -98,16 +98,16 @@ def require_recordable() -> None:
         raise ProgramError(f"recording needs pages of {PAGE_BYTES} bytes, found {page_bytes}")
 
 
-def _trace(asked: TraceRequest) -> TracedRun:
+def _trace(request: TraceRequest) -> TracedRun:
     """Trace the program in a child process, because the kernel reports the program's threads to one process only.
 
     Forking is safe, because this process has no other threads.
     """
     ours, theirs = _FORK.Pipe(duplex=False)
-    process = _FORK.Process(target=run_recording_process, args=(theirs, asked), daemon=True)
+    process = _FORK.Process(target=run_recording_process, args=(theirs, request), daemon=True)
     process.start()
     theirs.close()
-    seconds_max = asked.seconds_max + _GRACE_SECONDS
+    seconds_max = request.seconds_max + _GRACE_SECONDS
     try:
         with current_interruption().interrupts_allowed():
             has_ended = ours.poll(seconds_max)

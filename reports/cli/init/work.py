@@ -40,12 +40,12 @@ class ProjectFiles(NamedTuple):
     notes: list[str]
 
 
-def init_project(asked: InitOptions) -> None:
+def init_project(options: InitOptions) -> None:
     """Write the files for a program. Print their names and the next command."""
-    project = _project_files(asked)
+    project = _project_files(options)
     typer.echo(project.heading)
     for name, text in project.files.items():
-        path = asked.out / name
+        path = options.out / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
@@ -61,16 +61,16 @@ def init_project(asked: InitOptions) -> None:
     typer.echo(f"next: {shlex.join(project.next)}")
 
 
-def _project_files(asked: InitOptions) -> ProjectFiles:
-    if asked.kind:
-        require_known_name(KINDS, asked.kind, "--kind")
-    program = asked.program or []
-    kind = asked.kind or (SERVER if any(PORT in word for word in program) else "")
+def _project_files(options: InitOptions) -> ProjectFiles:
+    if options.kind:
+        require_known_name(KINDS, options.kind, "--kind")
+    program = options.program or []
+    kind = options.kind or (SERVER if any(PORT in word for word in program) else "")
     if not program:
-        return _files_of_suite(asked, kind)
+        return _files_of_suite(options, kind)
     if kind == SERVER:
-        return _files_of_server(asked.out, program)
-    run = _record_once(program, asked.program_seconds)
+        return _files_of_server(options.out, program)
+    run = _record_once(program, options.program_seconds)
     kinds = [kind] if kind in _BY_FILES else list(_BY_FILES)
     with TemporaryDirectory(prefix="tornlog-init-") as scratch:
         export_image(run.image, FILES, Path(scratch))
@@ -82,8 +82,8 @@ def _project_files(asked: InitOptions) -> ProjectFiles:
         )
     if kind == PYTEST:
         assert found is not None, "refused above"
-        return _files_of_test(asked.out, found, render("test.py", program=program, record=run.recorder))
-    return _files_of_check(asked.out, program, run, found, kind)
+        return _files_of_test(options.out, found, render("test.py", program=program, record=run.recorder))
+    return _files_of_check(options.out, program, run, found, kind)
 
 
 # -- one run of the program ------------------------------------------------------------------------
@@ -159,18 +159,18 @@ def _files_of_server(out: Path, program: list[str]) -> ProjectFiles:
     )
 
 
-def _files_of_suite(asked: InitOptions, kind: str) -> ProjectFiles:
+def _files_of_suite(options: InitOptions, kind: str) -> ProjectFiles:
     """Return a test that contains its own program. Raises BadParameter if the directory has no tests."""
     if kind not in ("", PYTEST):
         raise typer.BadParameter(f"expected a program after --, found none for --kind {kind}")
-    if not kind and not any(path for pattern in _TESTS for path in asked.out.glob(pattern)):
+    if not kind and not any(path for pattern in _TESTS for path in options.out.glob(pattern)):
         raise typer.BadParameter(
             "expected a program after --, as in: tornlog init -- ./writer; or tests of pytest, "
-            f"found neither in {asked.out.resolve()}"
+            f"found neither in {options.out.resolve()}"
         )
     log = Candidate(PYTEST, "a test crashes a separate program", render("log.py", file="log", is_part=False))
-    project = _files_of_test(asked.out, log, render("test.py", program=[], record=""))
-    note = f"replace save in {asked.out / TEST_PROGRAM} by calls of your own package"
+    project = _files_of_test(options.out, log, render("test.py", program=[], record=""))
+    note = f"replace save in {options.out / TEST_PROGRAM} by calls of your own package"
     return project._replace(files={TEST_PROGRAM: render("crash_program.py"), **project.files}, notes=[note])
 
 

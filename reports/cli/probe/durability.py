@@ -37,11 +37,11 @@ _EVERYWHERE = On.TERMINAL | On.PAGE | On.SUMMARY
 _SHOWN = On.TERMINAL | On.PAGE
 
 
-def write_durability_and_exit(recorded: Recorded, disks: tuple[str, ...], asked: ProbeOptions) -> NoReturn:
+def write_durability_and_exit(recorded: Recorded, disks: tuple[str, ...], options: ProbeOptions) -> NoReturn:
     report = durability_of(recorded.record, recorded.start, disks)
     shown = _ShownDurability(report, recorded.record, list(recorded.allowed), file_names(recorded.record))
-    result = _durability_result(shown, command_line(asked.context, after_dashes="program"))
-    write_result_and_exit(result, json_file=asked.json_file, page=asked.out, summary=asked.summary)
+    result = _durability_result(shown, command_line(options.context, after_dashes="program"))
+    write_result_and_exit(result, json_file=options.json_file, page=options.out, summary=options.summary)
 
 
 class _ShownDurability(NamedTuple):

@@ -116,76 +116,80 @@ def _without(words: list[str], options: tuple[str, ...]) -> Iterator[str]:
         is_value = not is_value and word in options
 
 
-def probe_live(asked: ProbeOptions, program: list[str], exit_if_ended: Callable[[], int]) -> NoReturn:
+def probe_live(options: ProbeOptions, program: list[str], exit_if_ended: Callable[[], int]) -> NoReturn:
     """Run the machines once per seed, write the result, and exit."""
     began = perf_counter()
-    plan = _plan(asked, program)
-    disks = disks_named(asked.disk or DISKS, tuple(PROFILES))
-    count = asked.seeds if is_option_given(asked.context, "seeds") else SEEDS
-    seeds = range(asked.first_seed, asked.first_seed + count)
+    plan = _plan(options, program)
+    disks = disks_named(options.disk or DISKS, tuple(PROFILES))
+    count = options.seeds if is_option_given(options.context, "seeds") else SEEDS
+    seeds = range(options.first_seed, options.first_seed + count)
     with show_progress("running live", count, ticks=False) as update:
 
         def on_progress(report: LiveReport, seed: int) -> None:
             facts = f"seed {seed}: {count_text(report.cuts, 'cut')}, {count_text(len(report.findings), 'finding')}"
-            update(completed=seed - asked.first_seed, facts=facts, refresh=True)
+            update(completed=seed - options.first_seed, facts=facts, refresh=True)
 
         try:
             report = run_live(
-                plan, seeds, disks, asked.events, stops_at_first=asked.stop_at_first, on_progress=on_progress
+                plan, seeds, disks, options.events, stops_at_first=options.stop_at_first, on_progress=on_progress
             )
         except ProgramError as error:
             raise typer.BadParameter(f"the run without events has no verdict: {error}") from error
     shown = _LiveShown(
         plan,
         report,
-        str(asked.restart),
+        str(options.restart),
         disks,
-        command_line(asked.context, after_dashes="program"),
+        command_line(options.context, after_dashes="program"),
         {},
         perf_counter() - began,
     )
-    if asked.out is not None:
+    if options.out is not None:
         with results_written("--out"):
-            _write(shown, asked.out)
+            _write(shown, options.out)
     exit_code = EXIT_BROKEN if report.findings else EXIT_HELD
     if not report.findings and shown.gaps:
         exit_code = exit_if_ended() if report.untried else EXIT_HARNESS
     write_result_and_exit(
-        _result(shown, exit_code), json_file=asked.json_file, page=asked.out, junit=asked.junit, summary=asked.summary
+        _result(shown, exit_code),
+        json_file=options.json_file,
+        page=options.out,
+        junit=options.junit,
+        summary=options.summary,
     )
 
 
-def _plan(asked: ProbeOptions, program: list[str]) -> LivePlan:
+def _plan(options: ProbeOptions, program: list[str]) -> LivePlan:
     """Return the plan of the live runs. Raises BadParameter for unsuitable options."""
-    refuse_options(asked.context, _OTHER_OPTIONS, "not allowed with --restart")
-    machines = machines_named(asked.machine or ())
+    refuse_options(options.context, _OTHER_OPTIONS, "not allowed with --restart")
+    machines = machines_named(options.machine or ())
     if not machines:
         raise typer.BadParameter("expected at least one --machine NAME=DIR with --restart", param_hint="--restart")
-    if not asked.checks:
+    if not options.checks:
         raise typer.BadParameter("expected a check, which defines the promises of the program", param_hint="--check")
-    if asked.stores not in STORES:
-        raise typer.BadParameter(f"expected one of {', '.join(STORES)}, found {asked.stores}", param_hint="--stores")
-    check = check_given(asked.checks)
+    if options.stores not in STORES:
+        raise typer.BadParameter(f"expected one of {', '.join(STORES)}, found {options.stores}", param_hint="--stores")
+    check = check_given(options.checks)
     try:
         require_recordable()
-        words = shlex.split(str(asked.restart))
+        words = shlex.split(str(options.restart))
         if not words:
             raise typer.BadParameter("expected a command, found nothing", param_hint="--restart")
         return LivePlan(
             runnable_command(program),
             machines,
             runnable_command(words),
-            EMPTY if asked.start is None else start_image_of(asked.start),
+            EMPTY if options.start is None else start_image_of(options.start),
             check,
-            asked.seconds,
-            asked.program_seconds,
-            asked.stores,
-            asked.refusals,
+            options.seconds,
+            options.program_seconds,
+            options.stores,
+            options.refusals,
         )
     except ProgramError as error:
         raise typer.BadParameter(str(error)) from error
     except ValueError as error:
-        raise typer.BadParameter(f"{asked.restart}: {error}", param_hint="--restart") from error
+        raise typer.BadParameter(f"{options.restart}: {error}", param_hint="--restart") from error
 
 
 def _write(shown: _LiveShown, out: Path) -> None:

@@ -55,22 +55,22 @@ def write_refusal_and_exit(error: RefusedError, json_file: str | None) -> NoRetu
     written.exit(EXIT_HARNESS)
 
 
-def write_probe_results_and_exit(results: ProbeResults, exit_code: int, asked: ProbeOptions) -> NoReturn:
+def write_probe_results_and_exit(results: ProbeResults, exit_code: int, options: ProbeOptions) -> NoReturn:
     places: Places = {}
     timelines: Timelines = {}
     files, page = ResultFiles(), None
-    if asked.out is not None:
+    if options.out is not None:
         with files.writing(), results_written("--out"):
-            places, timelines = write_failures(results, asked.out)
-            page = asked.out
-    if asked.write_baseline is not None:
+            places, timelines = write_failures(results, options.out)
+            page = options.out
+    if options.write_baseline is not None:
         with files.writing():
-            found = dict.fromkeys(results.signatures, asked.reason or NO_REASON)
-            write_baseline(asked.write_baseline, found | {one: results.baseline[one] for one in results.known(found)})
-            print_note(f"wrote {asked.write_baseline}: {count_text(len(found), 'finding')}")
+            found = dict.fromkeys(results.signatures, options.reason or NO_REASON)
+            write_baseline(options.write_baseline, found | {one: results.baseline[one] for one in results.known(found)})
+            print_note(f"wrote {options.write_baseline}: {count_text(len(found), 'finding')}")
     result = probe_result(results, places, timelines, exit_code)
     write_result_and_exit(
-        result, json_file=asked.json_file, page=page, junit=asked.junit, summary=asked.summary, files=files
+        result, json_file=options.json_file, page=page, junit=options.junit, summary=options.summary, files=files
     )
 
 

@@ -40,33 +40,33 @@ class _ProbeParts(NamedTuple):
     recoveries: Recoveries | None = None
     reruns: Reruns | None = None
 
-    def has_stopped(self, plan: VisitPlan) -> bool:
+    def has_stopped(self, visits: VisitPlan) -> bool:
         found = {*self.found.breaches, *(self.recoveries.breaches if self.recoveries is not None else ())}
         if self.reruns is not None:
             found.update(signature for _, signature in self.reruns.breaches)
-        return plan.stops_at_first and not self.found.is_of_end and not plan.known.issuperset(found)
+        return visits.stops_at_first and not self.found.is_of_end and not visits.known.issuperset(found)
 
 
-def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeResults:
+def probe_recorded(plan: ProbePlan, recorded: Recorded, command: str) -> ProbeResults:
     """Probe a recorded program. The results are partial if the probe ends early."""
-    (record, start, allowed, began), options = recorded, asked.options
-    with _checkers(asked) as checkers:
+    (record, start, allowed, began), options = recorded, plan.options
+    with _checkers(plan) as checkers:
         is_even = options.points is not None or options.time is not None
-        plan = VisitPlan(options.points, is_even, options.stop_at_first, frozenset(asked.baseline))
-        corpus = ProbeCorpus(options, asked.program, record, start)
-        tried = _try_all(asked, record, start, checkers, plan, corpus)
+        visits = VisitPlan(options.points, is_even, options.stop_at_first, frozenset(plan.baseline))
+        corpus = ProbeCorpus(options, plan.program, record, start)
+        tried = _try_all(plan, record, start, checkers, visits, corpus)
         found, recoveries, reruns = tried
-        recovered = [] if recoveries is None else _breaches_to_tell(recoveries.in_order, plan)
-        differing = [] if reruns is None else [one for one in reruns.in_order if one[0][1] not in plan.known]
+        recovered = [] if recoveries is None else _breaches_to_tell(recoveries.in_order, visits)
+        differing = [] if reruns is None else [one for one in reruns.in_order if one[0][1] not in visits.known]
         return ProbeResults(
             record,
             start,
-            asked.check,
+            plan.check,
             options.limit,
             found,
             [
                 ProbeFinding(signature, record, start, shrink(record, start, group.smallest, checkers))
-                for signature, group in _breaches_to_tell(found.in_order, plan)
+                for signature, group in _breaches_to_tell(found.in_order, visits)
             ],
             recoveries,
             [_recovery_finding(record, start, *one, checkers) for one in recovered],
@@ -76,22 +76,22 @@ def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeR
             checkers.output(),
             command,
             perf_counter() - began,
-            CALLS_HINT if asked.check.runs_here and asked.recorder.kind != CALLS else "",
+            CALLS_HINT if plan.check.runs_here and plan.recorder.kind != CALLS else "",
             options.refusals,
-            [(str(rule), len(steps_of(rule, record))) for rule in asked.crash_rules],
-            current_interruption().reason or (STOP_AT_FIRST if tried.has_stopped(plan) else ""),
+            [(str(rule), len(steps_of(rule, record))) for rule in plan.crash_rules],
+            current_interruption().reason or (STOP_AT_FIRST if tried.has_stopped(visits) else ""),
             checkers.reduced,
             checkers.assumed,
-            asked.baseline,
-            corpus.record_run(found, reruns, plan.known),
+            plan.baseline,
+            corpus.record_run(found, reruns, visits.known),
         )
 
 
 @contextmanager
-def _checkers(asked: ProbePlan) -> Iterator[Checkers]:
-    options = asked.options
+def _checkers(plan: ProbePlan) -> Iterator[Checkers]:
+    options = plan.options
     if options.master == IN_PROCESS:
-        with Checkers(asked.check, options.jobs, options.seconds) as checkers:
+        with Checkers(plan.check, options.jobs, options.seconds) as checkers:
             yield checkers
         return
     try:
@@ -101,44 +101,44 @@ def _checkers(asked: ProbePlan) -> Iterator[Checkers]:
 
         raise typer.BadParameter(f"{error}: install with {install_command('spark')}", param_hint="--master") from error
     ship, conf = options.ship or (), options.conf or ()
-    with checkers_on(options.master, ship, conf, asked.check, options.jobs, options.seconds) as spread:
+    with checkers_on(options.master, ship, conf, plan.check, options.jobs, options.seconds) as spread:
         yield spread
 
 
 _Breach = TypeVar("_Breach")
 
 
-def _breaches_to_tell(breaches: Sequence[tuple[str, _Breach]], plan: VisitPlan) -> list[tuple[str, _Breach]]:
+def _breaches_to_tell(breaches: Sequence[tuple[str, _Breach]], visits: VisitPlan) -> list[tuple[str, _Breach]]:
     """Return the breaches to shrink and describe: the first ones that are not known."""
-    return [one for one in breaches if one[0] not in plan.known][:STORIES_MAX]
+    return [one for one in breaches if one[0] not in visits.known][:STORIES_MAX]
 
 
 def _try_all(
-    asked: ProbePlan, record: ProgramRecord, start: Image, checkers: Checkers, plan: VisitPlan, corpus: ProbeCorpus
+    plan: ProbePlan, record: ProgramRecord, start: Image, checkers: Checkers, visits: VisitPlan, corpus: ProbeCorpus
 ) -> _ProbeParts:
-    options = asked.options
+    options = plan.options
     found = probe_final_state(record, start, checkers)
-    if not plan.known.issuperset(found.breaches):
+    if not visits.known.issuperset(found.breaches):
         return _ProbeParts(found)
-    prober = Prober(record, start, checkers, disks=asked.disks, limit=options.limit, plan=plan, first=corpus.points)
+    prober = Prober(record, start, checkers, disks=plan.disks, limit=options.limit, plan=visits, first=corpus.points)
     recoveries = None
-    if asked.crash_rules:
-        prober.only = points_of_rules(asked.crash_rules, record, start)
+    if plan.crash_rules:
+        prober.only = points_of_rules(plan.crash_rules, record, start)
     if options.recovery_crashes:
-        record_check = partial(asked.recorder.record_check, asked.check)
-        recoveries = Recoveries(checkers, record_check, asked.crash_disks, options.limit, plan)
+        record_check = partial(plan.recorder.record_check, plan.check)
+        recoveries = Recoveries(checkers, record_check, plan.crash_disks, options.limit, visits)
         prober.on_held = recoveries.explore
     found = _explore_crashes(prober)
     tried = _ProbeParts(found, recoveries)
-    if not asked.is_rerun:
+    if not plan.is_rerun:
         return tried
-    rerun = partial(asked.recorder.rerun, asked.program, start)
-    reruns = Reruns(checkers, rerun, start, record, found, prober.verdicts, options.limit, plan, options.policy)
+    rerun = partial(plan.recorder.rerun, plan.program, start)
+    reruns = Reruns(checkers, rerun, start, record, found, prober.verdicts, options.limit, visits, options.policy)
     reruns.seeds_first = corpus.seeds
-    if tried.has_stopped(plan):
-        reruns.skip_reruns(asked.kinds, options.seeds, asked.call_faults)
+    if tried.has_stopped(visits):
+        reruns.skip_reruns(plan.kinds, options.seeds, plan.call_faults)
     else:
-        _run_with_faults(reruns, asked)
+        _run_with_faults(reruns, plan)
     return tried._replace(reruns=reruns)
 
 
@@ -153,7 +153,7 @@ def _explore_crashes(prober: Prober) -> ProbeReport:
         return prober.probe(on_progress)
 
 
-def _run_with_faults(reruns: Reruns, asked: ProbePlan) -> None:
+def _run_with_faults(reruns: Reruns, plan: ProbePlan) -> None:
     with show_progress("running again", ticks=False) as update:
 
         def on_progress(reruns: Reruns, control: RunControl) -> None:
@@ -161,7 +161,7 @@ def _run_with_faults(reruns: Reruns, asked: ProbePlan) -> None:
             update(completed=reruns.runs, total=None, facts=facts, refresh=True)
 
         reruns.on_progress = on_progress
-        reruns.run(asked.kinds, asked.options.fault_runs, asked.options.seeds, asked.call_faults)
+        reruns.run(plan.kinds, plan.options.fault_runs, plan.options.seeds, plan.call_faults)
 
 
 def _recovery_finding(

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _ASKED_FOR = ("scenarios", "first", "last", "disk", "policy", "mutant")
 
 
-def analyze_sweeps(asked: AnalyzeOptions) -> NoReturn:
-    if asked.master == IN_PROCESS:
+def analyze_sweeps(options: AnalyzeOptions) -> NoReturn:
+    if options.master == IN_PROCESS:
         raise typer.BadParameter("needs Spark; local[1] uses one thread", param_hint="--master")
     try:
         from .analysis import NoSweepError, analyse_rows, find_sweep, rows_of, write_tables
@@ -41,28 +41,30 @@ def analyze_sweeps(asked: AnalyzeOptions) -> NoReturn:
     except ImportError as error:
         raise typer.BadParameter(f"{error}: install with {install_command('spark')}") from error
     try:
-        sweeps = [find_sweep(place) for place in dict.fromkeys(map(absolute_place, asked.places))]
+        sweeps = [find_sweep(place) for place in dict.fromkeys(map(absolute_place, options.places))]
     except NoSweepError as error:
         raise typer.BadParameter(str(error), param_hint="DIR") from error
     began = perf_counter()
-    with session_for(asked.master, asked.ship, asked.conf) as spark:
+    with session_for(options.master, options.ship, options.conf) as spark:
         tables = {**analyse_rows(rows_of(spark, sweeps)), "trends": trends_table(spark, sweeps)}
     took = perf_counter() - began
     files, written = list[Path](), ResultFiles()
     damaged = sum(len(sweep.files.damaged) for sweep in sweeps)
-    if asked.out is not None:
+    if options.out is not None:
         with written.writing(), results_written("--out"):
-            files = write_tables(tables, asked.out)
+            files = write_tables(tables, options.out)
     _print_doubts(sweeps)
     result = sweep_result(
-        _sweep_results(tables, command_line(asked.context), took, damaged),
+        _sweep_results(tables, command_line(options.context), took, damaged),
         count_text(_row_count(tables), "row"),
         EXIT_HARNESS if damaged else EXIT_HELD,
         _document(sweeps, tables, files),
     )
     text = result.verdict.text
     result = replace(result, headline=f"{result.headline}: {text[0].lower()}{text[1:]}")
-    write_result_and_exit(result, json_file=asked.json_file, page=asked.out, drawn=files, verbose=True, files=written)
+    write_result_and_exit(
+        result, json_file=options.json_file, page=options.out, drawn=files, verbose=True, files=written
+    )
 
 
 def _document(sweeps: list["Sweep"], tables: dict[str, "pa.Table"], files: list[Path]) -> dict[str, Any]:

@@ -99,14 +99,14 @@ class StartedSweep:
 
     def blocks(self) -> Iterator["Block"]:
         """Yield the first block of each scenario, then the second of each, and so on."""
-        asked, first = self.request, dict.fromkeys(self.request.scenarios, self.request.first)
+        request, first = self.request, dict.fromkeys(self.request.scenarios, self.request.first)
         while first:
             for name, at in list(first.items()):
-                if at >= asked.last:
+                if at >= request.last:
                     del first[name]
                     continue
-                count = min(self.block_seeds(name), asked.last - at)
-                yield Block(name, at, count, asked.disk, asked.policy, asked.mutant)
+                count = min(self.block_seeds(name), request.last - at)
+                yield Block(name, at, count, request.disk, request.policy, request.mutant)
                 first[name] = at + count
 
     def merged(self) -> Iterator[SeedSpan]:

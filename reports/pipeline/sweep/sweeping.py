@@ -42,11 +42,11 @@ _UI = "spark.ui.enabled"
 _BAD = ("harness-error", "nondeterministic", "timed-out", "crashed")
 
 
-def sweep_seeds(asked: SweepOptions) -> NoReturn:
-    out, mutant, json_file = asked.out, asked.mutant, asked.json_file
-    names = [one.name for one in scenarios_named(asked.scenario, asked.disk, asked.policy)]
+def sweep_seeds(options: SweepOptions) -> NoReturn:
+    out, mutant, json_file = options.out, options.mutant, options.json_file
+    names = [one.name for one in scenarios_named(options.scenario, options.disk, options.policy)]
     require_mutant(mutant)
-    wanted, seconds = parse_seeds(asked.seeds, None), parse_seconds(asked.shrink, "--shrink")
+    wanted, seconds = parse_seeds(options.seeds, None), parse_seconds(options.shrink, "--shrink")
     assert wanted is not None, "an option that must be given"
     try:
         from .request import SweepFileError, SweepRequest
@@ -54,7 +54,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
         from .table import MergeError, Table, merge_table
     except ImportError as error:
         raise typer.BadParameter(f"{error}: install with {install_command('spark')}") from error
-    request = SweepRequest(tuple(names), wanted.start, wanted.stop, asked.disk, asked.policy, mutant)
+    request = SweepRequest(tuple(names), wanted.start, wanted.stop, options.disk, options.policy, mutant)
     here = Path(out) if "://" not in out else None
     if (
         here is not None
@@ -66,7 +66,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
     latest: list[SweepProgress] = []
 
     def work() -> tuple["SweepProgress", list[Failure], int | None]:
-        with engine_for(asked.master, asked.ship, spark_properties_with_ui(asked.master, asked.conf)) as engine:
+        with engine_for(options.master, options.ship, spark_properties_with_ui(options.master, options.conf)) as engine:
             try:
                 with show_progress("sweeping", request.seeds, ticks=False) as update:
 
@@ -76,8 +76,8 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
                         facts = f"{rate:.0f}/s, {progress.failures} broken"
                         update(completed=progress.done_before + progress.done, facts=facts, refresh=True)
 
-                    done = run_sweep(request, table, engine, stop_after=asked.stop_after, on_progress=on_progress)
-                files = merge_table(table, engine) if asked.compact else None
+                    done = run_sweep(request, table, engine, stop_after=options.stop_after, on_progress=on_progress)
+                files = merge_table(table, engine) if options.compact else None
             except SweepFileError as error:
                 raise typer.BadParameter(f"{out}: {error}", param_hint="--out") from error
             except MergeError as error:
@@ -131,7 +131,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
         links = write_timelines(
             small, paths, page, lambda one: replay_command(paths[one.signature]), draws=not interrupted
         )
-        sums = _sweep_results(done, table, mutant, command_line(asked.context), took, links)
+        sums = _sweep_results(done, table, mutant, command_line(options.context), took, links)
         result = sweep_result(sums, title, exit_code, document)
     write_result_and_exit(
         replace(result, blocks=[*blocks, *result.blocks]), json_file=json_file, page=page, files=files_left
