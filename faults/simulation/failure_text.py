@@ -56,7 +56,7 @@ class FailureText:
     """Text about the run, after the title."""
     heading: str = "broken"
     anchor: str = ""
-    left: str = ""
+    files: str = ""
     """Directory with the files after the crash."""
     links: Sequence[tuple[str, str]] = ()
     """Links to files: text, and path relative to the directory of the page."""
@@ -76,7 +76,7 @@ def print_failure(console: Console, failure: FailureText) -> None:
     for kind, text in failure.lines:
         words, indent, style = _FORMATS[kind]
         print_line(console, indent, words.format(text), style=style)
-    for words, text in (("what is left", failure.left), ("again", failure.again)):
+    for words, text in (("files", failure.files), ("again", failure.again)):
         if text:
             console.print(f"  {words}: [bold]{escape(text)}[/bold]", soft_wrap=True)
 

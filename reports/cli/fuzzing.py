@@ -206,7 +206,7 @@ def _replay_file(file: Path, options: FuzzOptions) -> NoReturn:
     if name is None or name not in TARGETS:
         raise typer.BadParameter(f"{file} is not a finding: a raw input needs one FORMAT", param_hint="--replay")
     if formats and formats != [name]:
-        raise typer.BadParameter(f"{file} is of {name}, found {', '.join(formats)}", param_hint="--replay")
+        raise typer.BadParameter(f"{file}: expected {name}, found {', '.join(formats)}", param_hint="--replay")
     if finding is not None and mutant is None:
         mutant = finding.mutant
         if mutant is not None and not is_mutant(mutant, "--replay", find_fuzz_mutant):

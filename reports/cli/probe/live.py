@@ -303,7 +303,7 @@ def _text(shown: _LiveShown, signature: str, finding: LiveFinding) -> FailureTex
     lines.append(TextLine(LineKind.TEXT, note))
     place = shown.places.get(signature)
     heading = "broken without a cut" if finding.seed == NO_SEED else "broken"
-    return FailureText(signature, lines, shown.again(finding), heading=heading, left=str(place or ""))
+    return FailureText(signature, lines, shown.again(finding), heading=heading, files=str(place or ""))
 
 
 def _event_lines(number: int, one: CompletedEvent) -> Iterator[TextLine]:

@@ -53,12 +53,12 @@ class ProbeBreach:
             heading = "broken without a crash"
         elif case.disk in AT_REST:
             heading = "broken by damage at rest"
-        again, left = "repeat with --out DIR", ""
+        again, files = "repeat with --out DIR", ""
         if place is not None:
             again = shlex.join(["tornlog", "probe", "--replay", str(place / "failure.json")])
-            left = str(place / "files")
+            files = str(place / "files")
         lines = list(self._breach_lines(_FULL if in_full else _BRIEF))
-        return FailureText(case.verdict.signature, lines, again, heading=heading, left=left, code=self._code_place())
+        return FailureText(case.verdict.signature, lines, again, heading=heading, files=files, code=self._code_place())
 
     def _code_place(self) -> str:
         """Return the line of the program that made the first lost change, or that the crash followed."""
@@ -101,7 +101,7 @@ class ProbeBreach:
             yield TextLine(LineKind.TEXT, note)
         if losses:
             is_damage = self.finding.shown.case.disk in AT_REST
-            yield TextLine(LineKind.LABEL, "what is damaged" if is_damage else "what is lost")
+            yield TextLine(LineKind.LABEL, "damage" if is_damage else "losses")
         for loss in losses[: limits.losses]:
             yield TextLine(LineKind.DETAIL, loss.what)
             if loss.steps:

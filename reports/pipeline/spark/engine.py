@@ -84,7 +84,7 @@ def packages_of_executors() -> list[str]:
 def require_same_code(here: str, found: str) -> None:
     """Raise ExecutorError if the code of an executor differs from the code of the driver, `here`."""
     if found != here:
-        raise ExecutorError(f"executors have {found}, the driver has {here}: ship or install the driver's")
+        raise ExecutorError(f"executors have {found}, the driver has {here}: ship or install the driver's code")
 
 
 def raise_known_cause(error: Exception) -> None:

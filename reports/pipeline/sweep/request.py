@@ -153,7 +153,7 @@ class StartedSweep:
         same.
         """
         if self.request != request:
-            raise SweepFileError("it has a sweep of other seeds or with other options")
+            raise SweepFileError("it has a sweep of other seeds or options")
         here = own_code_version()
         if self.code != here:
             raise SweepFileError(

@@ -182,7 +182,7 @@ class RowFiles:
             if span.end <= until:
                 covered.add(span.file_name)
             elif span.first < until:
-                damaged[span.file_name] = f"seeds: expected none below {until}, for another file has them"
+                damaged[span.file_name] = f"seeds: expected none below {until}, because another file has them"
             else:
                 whole.add(span.file_name)
                 first = ranges.pop()[0] if ranges and span.first == until else span.first

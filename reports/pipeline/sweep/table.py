@@ -75,7 +75,7 @@ class Table:
         system, root = open_place(self.place)
         make_directory(system, f"{root}/rows")
         if self._row_file_names():
-            raise SweepFileError("sweep.json is missing, but there are rows, whose sweep is unknown")
+            raise SweepFileError("sweep.json is missing, so the sweep of the existing rows is unknown")
         with whole_file(system, f"{root}/sweep.json") as stream:
             stream.write(begun.to_json().encode())
 
@@ -229,7 +229,7 @@ def merge_table(table: Table, engine: Engine) -> int:
     with table.locked():
         begun = table.begun()
         if begun is None:
-            raise SweepFileError("no sweep is there")
+            raise SweepFileError("expected a sweep, found none")
         files = table.files(every_page=True, engine=engine)
         covered, left = set(files.covered), len(files.whole)
         for merge in engine.results(partial(merge_files, table.place), _plan_merges(begun, files)):

@@ -146,7 +146,7 @@ def test_a_shipped_wheel_of_other_code_is_refused(invoke: Callable[..., Done], o
     result = invoke("--ship", other_wheel)
 
     assert result.returncode == 2, result.stdout
-    assert "ship or install the driver's" in result.stdout
+    assert "ship or install the driver's code" in result.stdout
 
 
 def test_a_cluster_inside_the_driver_accepts_shipped_parts(

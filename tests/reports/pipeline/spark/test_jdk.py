@@ -72,7 +72,7 @@ def test_without_any_java_the_error_names_the_examined_directories(make_java: Ma
     with pytest.raises(NoJavaError, match=rf"needs Java 17, 21, 25, found {old} \(Java 11.0.2\)"):
         java_home({"JAVA_HOME": str(old), "PATH": "", "HOME": str(tmp_path)})
     (old / "release").unlink()
-    with pytest.raises(NoJavaError, match="no known version"):
+    with pytest.raises(NoJavaError, match="of unknown version"):
         java_home({"JAVA_HOME": str(old), "PATH": "", "HOME": str(tmp_path)})
 
 

@@ -128,7 +128,7 @@ def test_two_row_files_with_overlapping_seeds_are_damaged(whole: Table) -> None:
     write_blocks(whole, [Block("a", 31, 9)])
 
     assert whole.files().damaged == {
-        "a-0000000031-9.parquet": "seeds: expected none below 33, for another file has them"
+        "a-0000000031-9.parquet": "seeds: expected none below 33, because another file has them"
     }
 
 
@@ -144,5 +144,5 @@ def test_a_seed_span_counts_as_stored_only_if_files_cover_every_seed() -> None:
 
 
 def test_a_place_without_a_sweep_is_not_merged(table: Table) -> None:
-    with pytest.raises(SweepFileError, match="no sweep is there"):
+    with pytest.raises(SweepFileError, match="expected a sweep, found none"):
         merge_table(table, InProcessEngine())

@@ -199,9 +199,9 @@ def test_a_place_with_a_running_sweep_is_refused_and_not_changed(table: Table, r
 
 def test_a_place_with_another_sweep_is_refused_and_not_changed(table: Table, request_of: RequestOf) -> None:
     run_sweep(request_of(4), table, InProcessEngine())
-    with pytest.raises(SweepFileError, match="of other seeds or with other options"):
+    with pytest.raises(SweepFileError, match="of other seeds or options"):
         run_sweep(request_of(5), table, InProcessEngine())
-    with pytest.raises(SweepFileError, match="of other seeds or with other options"):
+    with pytest.raises(SweepFileError, match="of other seeds or options"):
         run_sweep(request_of(4, disk="xfs"), table, InProcessEngine())
 
     assert table.read().num_rows == 8
