@@ -124,7 +124,7 @@ class ReplayedStream(Stream):
         self._left = {(decision.label, decision.nth): decision for decision in record}
         self._times: dict[str, int] = {}
         self.changed: list[tuple[Decision, int]] = []
-        """(recorded draw, new number of options) of each draw whose number of options has changed."""
+        """(recorded draw, new number of options) of each draw with a changed number of options."""
 
     def randbelow(self, options: int, label: str) -> int:
         """Return the recorded value, 0 if it is missing or not below options."""
@@ -141,7 +141,7 @@ class ReplayedStream(Stream):
         other._left, other._times, other.changed = self._left, self._times, self.changed
 
     def unused_decisions(self) -> list[Decision]:
-        """Return the decisions whose draw did not happen or had too few options."""
+        """Return the decisions without a draw, or with too few options in it."""
         return list(self._left.values())
 
     def _take_recorded_value(self, label: str, options: int) -> int:
@@ -200,7 +200,7 @@ class Choices:
         return found
 
     def changed_draws(self) -> list[tuple[Decision, int]]:
-        """Return (decision, new number of options) of each draw whose number of options has changed."""
+        """Return (decision, new number of options) of each draw with a changed number of options."""
         streams = (self._streams[name] for name in sorted(self._streams))
         replayed = [stream for stream in streams if isinstance(stream, ReplayedStream)]
         return [change for stream in replayed for change in stream.changed]

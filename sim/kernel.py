@@ -115,7 +115,7 @@ class NoSchedulingPoints:
 class Kernel:
     """The machines, time, schedule and digest of one run.
 
-    While only one task can run, the end of a quantum changes nothing. So the kernel grants that task, `_lone`, fuel
+    While only one task can run, the end of a quantum has no effect. So the kernel grants that task, `_lone`, fuel
     without end, and asks the policy for the quanta since step `_lone_since` afterwards, see `_draw_lone_quanta`.
 
     Invariant: the tasks have passed `_horizon - fuel` scheduling points.

@@ -8,7 +8,7 @@ The test of a candidate makes one run. If the run fails in the same way, the tes
 used, so decisions without effect disappear. The test defines "the same way": with a too strict test, shrinking stops
 early; with a too loose test, it may end at another bug.
 
-Three steps repeat until none of them makes the run smaller:
+Three steps repeat until no step makes the run smaller:
 
     1. drop switches of the schedule, preemptions first, because they are the hardest part to understand
     2. drop whole streams of draws, then single draws (delta debugging: large chunks first, then smaller ones)

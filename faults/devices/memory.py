@@ -1,10 +1,10 @@
 """Memory: the resident pages of one machine, their LRU lists, and reclaim under a limit.
 
-A new page enters the inactive list. Its second access, or a refault after an eviction, moves it to the active list.
-Reclaim takes the oldest inactive pages, and refills the inactive list from the active list while it is shorter. Only
-clean pages are reclaimed. If there are none, the allocating task wakes the flusher and waits until writes end, at most
-100 ms at a time. Locked pages (mlock) and anonymous memory are never reclaimed: the model has no swap. Reclaim of clean
-pages takes no time: on Linux it takes about a microsecond per page, mostly in kswapd.
+A new page enters the inactive list. The second access after that, or a refault after an eviction, moves it to the
+active list. Reclaim takes the oldest inactive pages, and refills the inactive list from the active list while it is
+shorter. Only clean pages are reclaimed. If no page is clean, the allocating task wakes the flusher and waits until
+writes end, at most 100 ms at a time. Locked pages (mlock) and anonymous memory are never reclaimed: the model has no
+swap. Reclaim of clean pages takes no time: on Linux it takes about a microsecond per page, mostly in kswapd.
 
 Sources: Linux, Documentation/admin-guide/mm/concepts.rst (reclaim); mm/vmscan.c (shrink_inactive_list,
 inactive_is_low, reclaim_throttle: VMSCAN_THROTTLE_WRITEBACK, HZ/10; SWAP_CLUSTER_MAX 32); mm/workingset.c

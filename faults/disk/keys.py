@@ -2,7 +2,7 @@
 
     key of an image    sum of the keys of its directories, symbolic links and files
     key of a file      factor of its path * key of its content
-    key of a content   key of its length + sum of the digests of its pages; a page of zeros adds nothing
+    key of a content   key of its length + sum of the digests of its pages; a page of zeros adds 0
 
 All sums are modulo a prime of 127 bits. Two images have the same key if and only if they have the same digest
 (`Image.digest`), except with a chance of about 2^-127. Each path has its own factor, because otherwise an exchange of

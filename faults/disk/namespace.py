@@ -336,7 +336,7 @@ class Namespace:
         return all(change.path != path for change in self._in_directory.get(parent_of(path), ()))
 
     def undurable_names(self, directory: str) -> list[str]:
-        """Return the paths in a directory whose creation or removal no sync of the directory covers."""
+        """Return the paths in a directory that were created or removed without a later sync of the directory."""
         return sorted({change.path for change in self._in_directory.get(directory, ())})
 
     def acknowledge_file(self, inode: Inode, upto: int) -> bool:

@@ -1,4 +1,4 @@
-"""Documents of a probe: the JSON output, whose fields `tornlog probe` explains."""
+"""Documents of a probe: make the JSON output, which `reports/cli/probe/command.py` explains."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -25,7 +25,7 @@ the first numbers, sorted by path.
     failed sync       -       -        number offset  bytes  -        as sync, or all; EIO: clean, and not durable
     lying sync        name    -        number offset  bytes  -        as sync, or sync directory, but not durable yet
     fault             kind    detail   number -       -      -        an injected fault made a call fail, without effect
-    acknowledge       text    -        -      -       -      -        a promise; if there is none, a printed line
+    acknowledge       text    -        -      -       -      -        a promise; without promises, a printed line
     refuse            text    -        -      -       -      -        an operation that returned an error to its user
 
 A record omits modes, owners, times and extended attributes, which the simulated disk does not store, and calls that

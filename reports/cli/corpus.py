@@ -1,7 +1,7 @@
 """Corpus: stores the failures of earlier runs, which the next run tries first.
 
 A directory (`.tornlog` by default) has one file per command: `{"format": "tornlog-corpus/1", "failures": [{"subject",
-"case", "passes"}]}`. subject: what was tested, such as a program with its arguments. case: a text that names a seed or
+"case", "passes"}]}`. subject: the tested item, such as a program with its arguments. case: a text that names a seed or
 a crash point. passes: number of consecutive tries without a failure. Git ignores the directory because of its own
 .gitignore, as with `.pytest_cache`; CI caches it between runs.
 """

@@ -13,7 +13,7 @@ LINE = "tornlog: interrupted"
 
 
 def end_at_once_on_stop_signals() -> None:
-    """Install handlers that exit at once. Use them only while the process has nothing to clean up."""
+    """Install handlers that exit at once. Use them only while the process needs no clean-up."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end_at_once)
 

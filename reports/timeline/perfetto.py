@@ -1,7 +1,7 @@
 """Trace events: converts a run for Perfetto and Chrome's tracing page.
 
     process             threads             content
-    MACHINE             its tasks           when each task runs, is ready or waits, and what it waits for
+    MACHINE             its tasks           when each task runs, is ready or waits, and the reason for a wait
     MACHINE: calls      its tasks           puts, locks and file operations, nested by caller
     log                 -                   counters: positions in bytes
     run                 machines, faults    machines, cuts, faults, violations

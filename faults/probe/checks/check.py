@@ -58,7 +58,7 @@ class CheckOutcome(NamedTuple):
 
     @property
     def is_damage_reported(self) -> bool:
-        """Whether the program has reported damage, and the check found nothing else."""
+        """Whether the program has reported damage, and the check found no other problem."""
         return self.outcome == BROKEN and all(line.startswith(NOTICED) for line in self.lines)
 
     def is_breach(self, *, is_damaged: bool) -> bool:

@@ -1,8 +1,7 @@
-"""Client of a live run, whose output lines are the promises, and the check. No recorder traces the client, and no power
-cut stops it.
+"""Client and check of a live run: the client's output lines are the promises.
 
-Standard output is a terminal, so that C's stdio flushes each line. If the client writes to the descriptor whose number
-is in TORNLOG_PROMISES, only the lines written there are promises.
+No recorder traces the client, and no power cut stops it. Standard output is a terminal, so that C's stdio flushes each
+line. If the client writes to the descriptor with the number in TORNLOG_PROMISES, only these lines are promises.
 """
 
 import os

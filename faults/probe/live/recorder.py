@@ -66,7 +66,7 @@ class MachineRecorder:
         theirs.close()
 
     def send(self, *order: Any) -> None:
-        """Send an order. A recorder whose machine has ended ignores it."""
+        """Send an order, which a recorder ignores after the end of its machine."""
         with suppress(OSError):
             self.connection.send(order)
 

@@ -89,7 +89,7 @@ class LogTimes:
 
 
 def _boundary(places: int, look_at: Callable[[int], _TimedPosition | None], is_low: Callable[[int], bool]) -> _Boundary:
-    """Return the last low position and the first other one, each None if there is none.
+    """Return the last low position and the first other one, each None if it is missing.
 
     All positions before a low one must be low too. If a position has no record, such as zeros after the end of the log,
     the search continues before it.

@@ -26,7 +26,7 @@
     put_latency     list<struct<us: int64, puts: int64>>  virtual time of acknowledged puts, exact to 1 us, ascending
     size            struct<messages, preemptions, sectors: int32>  of the failure; null without one
     failure         string                            the failure artefact; null without a failure
-    error           string                            error of the harness or of its process; null if there was none
+    error           string                            error of the harness or of its process; null without an error
     code            string                            version and source hash of the code that ran the seed
     tornlog, python string                            versions
     wall_seconds    double                            the only column that differs between runs of a seed

@@ -41,7 +41,7 @@ _WIDTHS = {"sync": 1.8, "async": 5.0, "pool": 1.4}
 """Line widths that keep both lines visible if the pool does not change latencies."""
 _PALEST = 0.35
 _EXPLAINED_US = 1_000.0
-"""A curve whose slowest puts take longer has the main cause written on it."""
+"""The main cause is written on each curve with slower puts than this."""
 
 
 def write_grid_files(measured: Sequence[LatencySeries], out: Path) -> list[Path]:

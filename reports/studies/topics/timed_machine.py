@@ -146,4 +146,4 @@ class SimGrowingFile:
         self._descriptor.sync()
 
     def close(self) -> None:
-        """No-op: a simulated descriptor costs nothing."""
+        """No-op: a simulated descriptor has no cost."""

@@ -16,7 +16,7 @@ from .timed_machine import TimedMachine
 _QUARTERS = 4
 _PUTS_FACTOR_MAX = 2
 _BUSY = 0.9
-"""If the device is busy for a larger share of time, write-back may fall behind."""
+"""If the device is busy for a larger share of time, write-back may not keep up."""
 _SYNC_FROM = 0.2
 """Under sync flush: share of the puts before the measurement starts."""
 _DELAYED = WaitReason("what delays a put")

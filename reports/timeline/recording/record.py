@@ -19,7 +19,7 @@ WROTE, COMMITTED, FLUSHED, DISPATCHED = "wrote", "committed", "flushed", "dispat
 EMPTY, DURABLE, DIRTY, DROPPED = "e", "d", "w", "x"
 """States of a sector before a cut: durable zeros; durable data; written but not synced; dropped by a failed sync."""
 KEPT, LOST, MIXED, BACK, CHANGED, ABSENT = "k", "l", "m", "b", "o", "-"
-"""States of a sector after a cut, besides EMPTY and DURABLE: a dirty sector with the new content; with the old content;
+"""States of a sector after a cut, except EMPTY and DURABLE: a dirty sector with the new content; with the old content;
 with neither; a sector of a file that exists again because the crash undid a rename or removal; a sector that changed
 while the machine was off; and a sector beyond the end of the file or of a missing file.
 """

@@ -57,7 +57,7 @@ class Interval(NamedTuple):
     puts: int
     slowest_ns: int
     pause_ns: int
-    """Longest time in which puts waited and none was answered."""
+    """Longest time in which puts waited without an answer."""
 
 
 def _pauses_ns(ordered: Sequence[tuple[int, int]]) -> list[int]:
