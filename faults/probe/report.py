@@ -156,15 +156,15 @@ class ProbeReport:
         if self.is_of_end and self.breaches:
             found.append(
                 "the check does not accept the state at the end of the run, without any crash, so no crash was tried. "
-                "Either the program has this bug without a crash, or the check is wrong. Mend one of them to go on"
+                "Either the program has this bug without a crash, or the check is wrong. Fix one, then probe again"
             )
         if not self.operations and self.is_finished:
             found.append("no operation was recorded: nothing in the program's directory was changed")
         if not record.acknowledged:
-            found.append("nothing was promised: the program has ended no line of output")
+            found.append("nothing was promised: the program has printed no complete line")
         if record.unended:
             text = record.unended[-_QUOTED_MAX:]
-            found.append(f"the last line of output is no promise, for it was not ended: {text!r}")
+            found.append(f"the last line of output is no promise, because it has no newline: {text!r}")
         return found
 
     @property

@@ -292,4 +292,4 @@ def rerun_text(control: RunControl, record: ProgramRecord) -> str:
     if fault.text:
         others = len(steps) - 1
         return f"{fault}, step {struck}{f', and {others:,} more' if others else ''}"
-    return f"{fault.kind} at call {fault.nth} of those that it can strike, step {struck}"
+    return f"{fault.kind} at call {fault.nth} of those to which it applies, step {struck}"

@@ -81,7 +81,7 @@ def loss_note(record: ProgramRecord, case: CrashCase, losses: Sequence[Loss]) ->
         return "" if losses else "nothing is damaged: all data is as the program left it"
     failed = [number for number in record.injected if record.steps[number].kind == FAILED_SYNC]
     if failed and failed[0] <= case.point.step and not PROFILES[case.disk].page_cache_survives:
-        return f"not durable, unless written again: what the failed sync of step {failed[0] + 1} was to write"
+        return f"not durable, unless written again: the data of the failed sync of step {failed[0] + 1}"
     return "" if losses else "nothing is lost: all that had been done is there, and no more"
 
 

@@ -56,7 +56,7 @@ def fuzz_formats(asked: FuzzOptions) -> NoReturn:
     if asked.replay is not None:
         _replay_file(asked.replay, asked)
     if asked.engine == "atheris" and not is_installed():
-        raise typer.BadParameter(f"needs atheris, which {install_command('fuzz')} has", param_hint="--engine")
+        raise typer.BadParameter(f"needs atheris; {install_command('fuzz')} installs it", param_hint="--engine")
     seconds = None if asked.time is None else parse_seconds(asked.time)
     if seconds is None and asked.inputs is None:
         seconds = _SECONDS
@@ -184,7 +184,7 @@ def _short_number(count: int) -> str:
 
 def _finding_text(finding: FuzzFailure, path: Path | None) -> FailureText:
     again = "repeat with --out DIR" if path is None else f"tornlog fuzz {finding.target} --replay {path}"
-    size = f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}"
+    size = f"input:    {len(finding.raw):,} bytes, shrunk from {len(finding.original):,}"
     lines = [*_violation_lines(finding.breach), TextLine(LineKind.TEXT, size)]
     return FailureText(finding.target, lines, again, f"seed {finding.seed}, input {finding.number:,}")
 

@@ -168,7 +168,7 @@ def metrics_application(read: Callable[[], Iterable[Metric]]) -> WSGIApplication
         from prometheus_client.core import Metric as Family
         from prometheus_client.registry import Collector
     except ModuleNotFoundError as error:
-        missing = f"needs prometheus_client, which is not installed: {install_command('metrics')} has it"
+        missing = f"needs prometheus_client, which is not installed: {install_command('metrics')} installs it"
         raise typer.BadParameter(missing, param_hint="--metrics") from error
 
     def family_of(metric: Metric) -> Family:

@@ -252,7 +252,7 @@ def picture_formats(package: str) -> ModuleType:
     except ImportError as error:
         from ...store.errors import install_command  # imported here, because `probe` uses this module without a store
 
-        raise typer.BadParameter(f"{error}, which {install_command('plot')} has") from error
+        raise typer.BadParameter(f"{error}; {install_command('plot')} installs it") from error
 
 
 def option(default: Any, *names: str, **settings: Any) -> Any:

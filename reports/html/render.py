@@ -20,7 +20,7 @@ from ..results.model import On, Picture, Result, ResultBlock, Tone
 
 _MARKS = {Tone.HELD: "✓", Tone.BROKEN: "✗", Tone.UNSURE: "!"}
 """Signs of verdicts, because some readers cannot see the colours."""
-_HINT = f"Pictures need matplotlib, which {install_command('plot')} has."
+_HINT = f"Pictures need matplotlib; {install_command('plot')} installs it."
 _STORY = "story"
 _AS_THEY_ARE = (LineKind.DETAIL, LineKind.SOURCE, LineKind.STEP)
 

@@ -99,7 +99,7 @@ def _checkers(asked: ProbePlan) -> Iterator[Checkers]:
     except ImportError as error:
         from ....store.errors import install_command  # imported here, because a local probe does not import the store
 
-        raise typer.BadParameter(f"{error}, which {install_command('spark')} has", param_hint="--master") from error
+        raise typer.BadParameter(f"{error}; {install_command('spark')} installs it", param_hint="--master") from error
     ship, conf = options.ship or (), options.conf or ()
     with checkers_on(options.master, ship, conf, asked.check, options.jobs, options.seconds) as spread:
         yield spread

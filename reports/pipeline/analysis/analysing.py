@@ -39,7 +39,7 @@ def analyze_sweeps(asked: AnalyzeOptions) -> NoReturn:
         from .analysis import NoSweepError, analyse_rows, find_sweep, rows_of, write_tables
         from .trends import trends_table
     except ImportError as error:
-        raise typer.BadParameter(f"{error}, which {install_command('spark')} has") from error
+        raise typer.BadParameter(f"{error}; {install_command('spark')} installs it") from error
     try:
         sweeps = [find_sweep(place) for place in dict.fromkeys(map(absolute_place, asked.places))]
     except NoSweepError as error:

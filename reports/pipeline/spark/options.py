@@ -24,7 +24,7 @@ def session_for(
         from .engine import ExecutorError, is_master, raise_known_cause
         from .session import NoJavaError, OldSparkError, ShippingError, session
     except ImportError as error:
-        raise typer.BadParameter(f"{error}, which {install_command('spark')} has") from error
+        raise typer.BadParameter(f"{error}; {install_command('spark')} installs it") from error
     if not is_master(master):
         raise typer.BadParameter(
             f"expected local[N], local[*], spark://host:port, yarn or k8s://host:port, found {master}",
@@ -75,7 +75,7 @@ def place_of(text: str, option: str) -> str:
 
             open_place(place)
         except ImportError as error:
-            raise typer.BadParameter(f"{error}, which {install_command('spark')} has", param_hint=option) from error
+            raise typer.BadParameter(f"{error}; {install_command('spark')} installs it", param_hint=option) from error
         except (ValueError, OSError) as error:
             raise typer.BadParameter(str(error), param_hint=option) from error
     return place

@@ -53,7 +53,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
         from .sweep import run_sweep, shrunk_failures, smallest_failures
         from .table import MergeError, Table, merge_table
     except ImportError as error:
-        raise typer.BadParameter(f"{error}, which {install_command('spark')} has") from error
+        raise typer.BadParameter(f"{error}; {install_command('spark')} installs it") from error
     request = SweepRequest(tuple(names), wanted.start, wanted.stop, asked.disk, asked.policy, mutant)
     here = Path(out) if "://" not in out else None
     if (

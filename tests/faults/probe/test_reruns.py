@@ -111,7 +111,7 @@ def test_ignoring_or_retrying_a_failed_fsync_is_found(rerun: Callable[..., Rerun
     assert (kind, signature) == (FaultKind.FAILED_SYNC, "# is lost")
     breach = reruns.breaches[kind, signature]
     assert breach.record.injected[0] <= breach.group.smallest.point.step
-    assert "failed sync at call 2 of those that it can strike, step 5 failed sync log  fsync" in rerun_text(
+    assert "failed sync at call 2 of those to which it applies, step 5 failed sync log  fsync" in rerun_text(
         breach.control, breach.record
     )
     assert reruns.injected == {FaultKind.FAILED_SYNC: 3}

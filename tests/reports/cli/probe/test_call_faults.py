@@ -105,8 +105,8 @@ def test_a_fault_at_a_call_is_reported_with_its_losses_and_reproduced_by_a_repla
     assert "crash points: 1 kind of breach" in shown
     assert "faults at calls: failed sync 1" in shown
     assert "never injected, as no call fits: failed extend" in shown
-    assert "with failed sync at call 1 of those that it can strike, step 4 failed sync log  fsync" in shown
-    assert "not durable, unless written again: what the failed sync of step 4 was to write" in shown
+    assert "with failed sync at call 1 of those to which it applies, step 4 failed sync log  fsync" in shown
+    assert "not durable, unless written again: the data of the failed sync of step 4" in shown
     assert "4 failed sync log  fsync" in shown
     found = json.loads(kept.read_text())["reruns"]
     assert (found["runs"], found["injected"], found["never_injected"]) == (1, {"failed sync": 1}, ["failed extend"])
