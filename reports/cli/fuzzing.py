@@ -184,7 +184,7 @@ def _short_number(count: int) -> str:
 
 def _finding_text(finding: FuzzFailure, path: Path | None) -> FailureText:
     again = "repeat with --out DIR" if path is None else f"tornlog fuzz {finding.target} --replay {path}"
-    size = f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}"
+    size = f"input:    {len(finding.raw):,} bytes, shrunk from {len(finding.original):,}"
     lines = [*_violation_lines(finding.breach), TextLine(LineKind.TEXT, size)]
     return FailureText(finding.target, lines, again, f"seed {finding.seed}, input {finding.number:,}")
 

@@ -33,16 +33,21 @@ def scenarios_named(
 ) -> list[Scenario]:
     """Return the named scenarios, or all, restricted to a disk and a policy (`Scenario.narrowed`).
 
-    Raises BadParameter for unknown names. Without names, scenarios that do not support the disk are omitted with a
-    printed note.
+    Raises BadParameter for unknown names, and for scenarios that need a missing package. Without names, such scenarios,
+    and those that do not support the disk, are omitted with a printed note.
     """
     for name in names or ():
         if name not in SCENARIOS:
             raise unknown_name_error("scenario", name, SCENARIOS)
+        if missing := SCENARIOS[name].missing:
+            raise typer.BadParameter(f"{name}: needs {missing}")
     for what, chosen, known in (("disk", disk, DISK_MODELS), ("policy", policy, POLICIES)):
         if chosen is not None and chosen not in known:
             raise unknown_name_error(what, chosen, known, f"--{what}")
-    able = [name for name, scenario in SCENARIOS.items() if scenario.can_run]
+    able = [name for name, scenario in SCENARIOS.items() if not scenario.missing]
+    for missing in dict.fromkeys(one.missing for one in SCENARIOS.values() if one.missing and not names):
+        unable = [name for name, scenario in SCENARIOS.items() if scenario.missing == missing]
+        ERR.print(f"left out, because they need {missing}: {', '.join(unable)}", soft_wrap=True, markup=False)
     wanted = list(dict.fromkeys(names or able))
     if not names and disk in DISK_MODELS:
         wanted = [name for name in wanted if SCENARIOS[name].can_run_on(disk)]

@@ -21,7 +21,8 @@ def show_inspection(found: Inspection) -> None:
     if not fields["load"]:
         return
     console = PipedConsole()
-    recovery = fields["recovery"]
+    recovery, earliest_ms = fields["recovery"], fields["earliestMessageTime"]
+    no_time = "-1, as RocketMQ answers for an empty or short log"
     console.print(
         _two_column_table(
             "store",
@@ -32,7 +33,7 @@ def show_inspection(found: Inspection) -> None:
                 "log files": _files_line(fields["commitLogFiles"]),
                 "queue entries changed by recovery": recovery["changedEntries"],
                 "index": _index_line(fields["indexFiles"]),
-                "earliest message, ms": fields["earliestMessageTime"],
+                "earliest message, ms": no_time if earliest_ms < 0 else earliest_ms,
                 "checkpoint, ms": ", ".join(f"{name} {at}" for name, at in fields["checkpoint"].items()),
                 "damage": len(found.findings),
             },

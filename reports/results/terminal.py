@@ -6,8 +6,9 @@ If standard output contains JSON, only alarms are printed, on standard error.
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table as RichTable
 
 from ...faults.simulation.failure_text import print_failure
@@ -72,11 +73,16 @@ def _rich_table(block: ResultTable, rows: Sequence[Row]) -> RichTable:
     for row in rows:
         cells = row.full_cells
         texts, figures = cells[: len(block.texts)], cells[len(block.texts) :]
-        if block.is_stacked:
-            texts = [TableCell("\n  ".join(one.text for one in texts if one.text))]
+        shown = [_stacked(texts)] if block.is_stacked else [escape(one.text) for one in texts]
         style = "red" if row.is_bad else "yellow" if row.is_open else ""
-        table.add_row(*(escape(one.text) for one in (*texts, *figures)), style=style)
+        table.add_row(*shown, *(escape(one.text) for one in figures), style=style)
     return table
+
+
+def _stacked(texts: Sequence[TableCell]) -> RenderableType:
+    """Return texts one below the other in one cell. Lines after the first, also wrapped ones, are indented."""
+    first, *others = (escape(one.text) for one in texts if one.text)
+    return Group(first, *(Padding(one, (0, 0, 0, 2)) for one in others))
 
 
 def _print_bars(console: Console, block: Bars) -> None:

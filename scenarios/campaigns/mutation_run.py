@@ -62,7 +62,7 @@ class MutationSettings:
     """The scenarios and limits of a mutation run."""
 
     limits: MutationLimits
-    scenarios: tuple[Scenario, ...] | None = tuple(one for one in SCENARIOS.values() if one.can_run)
+    scenarios: tuple[Scenario, ...] | None = tuple(one for one in SCENARIOS.values() if not one.missing)
     """Scenarios to run. None: one scenario with ranges narrowed to the mutant's needs."""
     all_scenarios: bool = False
     """Whether to continue until every scenario has found the mutant."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
+from ...store.errors import install_command
 from .disk_models import DISK_MODELS
 from .ranges import Options, Ranges
 
@@ -59,10 +60,13 @@ class Scenario:
         return replace(self, ranges=self.ranges.with_late_optional(chance, **optional))
 
     @property
-    def can_run(self) -> bool:
-        """Whether the extras that the scenario needs are installed."""
-        has_accounts = any(self.ranges["access.clients"])
-        return HAS_ACCOUNTS if has_accounts else HAS_BROKER or not self.ranges.has_brokers
+    def missing(self) -> str:
+        """The part that the scenario needs and that is not installed, or ""."""
+        if not HAS_BROKER and self.ranges.has_brokers:
+            return "the broker"
+        if not HAS_ACCOUNTS and any(self.ranges["access.clients"]):
+            return f"PyYAML ({install_command('acl')} installs it)"
+        return ""
 
     def can_run_on(self, disk: str) -> bool:
         """Clusters and brokers need sound disks."""

@@ -106,10 +106,10 @@ def violation_of_error(error: Exception) -> FuzzViolation:
     if isinstance(error, TargetViolation):
         return FuzzViolation(error.kind, error.expected[:most], error.found[:most])
     if isinstance(error, MemoryError):
-        return FuzzViolation("allocation", f"{ADDRESS_SPACE_BYTES} bytes at most, at once", "more than there are")
+        return FuzzViolation("allocation", f"an allocation of at most {ADDRESS_SPACE_BYTES} bytes", "a larger one")
     name = type(error).__name__
     kind = f"crash-{name.lower()}-{_innermost_function(error)}"
-    return FuzzViolation(kind, "an outcome, or an error that is documented", f"{name}: {error}"[:most])
+    return FuzzViolation(kind, "a result or a documented error", f"{name}: {error}"[:most])
 
 
 def _innermost_function(error: Exception) -> str:

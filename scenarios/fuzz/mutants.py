@@ -21,7 +21,7 @@ def trusted_frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset:
     return frame.LENGTH_BYTES + len(bytearray(length))
 
 
-@bug("record-crc-unchecked", (scan, message), "check_record", found_by=("served-unwhole",))
+@bug("record-crc-unchecked", (scan, message), "check_record", found_by=("served-incomplete",))
 def check_record_without_crc(
     view: memoryview | bytes | bytearray, at: int, end: int, *, file: str, file_offset: int, check_crc: bool
 ) -> message.RecordBounds:

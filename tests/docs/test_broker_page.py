@@ -127,3 +127,4 @@ def test_the_library_example_of_the_broker_page_runs(tmp_path: Path) -> None:
     printed = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
     assert (printed[0], printed[-1], len(printed)) == ("PutMessageStatus.PUT_OK", "True", 5)
+    assert "[]" not in printed

@@ -102,14 +102,14 @@ def test_every_code_block_prints_the_output_on_the_page(name: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("part", "spoil"),
     [
-        (("your-own-code", "# Your", "## Mend it"), lambda page: page.replace("  draws", "  drawn")),
-        (("your-own-code", "# Your", "## Mend it"), lambda page: page.replace("```text\nTrue", "```text\nFalse")),
+        (("your-own-code", "# Your", "## Fix it"), lambda page: page.replace("  draws", "  drawn")),
+        (("your-own-code", "# Your", "## Fix it"), lambda page: page.replace("```text\nTrue", "```text\nFalse")),
         (
-            ("your-own-code", "# Your", "## Mend it"),
+            ("your-own-code", "# Your", "## Fix it"),
             lambda page: page.replace('rename("/settings.new", "/settings")', 'rename("/settings.new", "/other")', 1),
         ),
         (
-            ("your-python-program", "## Mended", "## What the recorder"),
+            ("your-python-program", "## Fixed", "## What the recorder"),
             lambda page: page.replace("3 promises", "4 promises"),
         ),
     ],

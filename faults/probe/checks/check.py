@@ -148,7 +148,7 @@ def load_check(path: Path) -> Function:
     path = path.resolve()
     spec = importlib.util.spec_from_file_location(_MODULE, path)
     if spec is None or not path.is_file():
-        raise CheckError(f"{path}: expected a Python file")
+        raise CheckError(f"{path}: expected a Python file, found {'another file' if path.exists() else 'nothing'}")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     try:

@@ -41,6 +41,8 @@ def audit(
     """
     geometry = geometry or Geometry()
     directory = StoreDirectory(place, geometry.commit_log_paths)
+    if not directory.exists:
+        raise FileNotFoundError(f"{place}: no such directory")
     if not directory.segments() and not directory.has_queues:
         raise FileNotFoundError(f"{place}: no store: neither a segment of a log nor a queue")
     logs = [open_place(one.strip())[1] for one in geometry.commit_log_paths.split(",") if one.strip()]

@@ -161,8 +161,8 @@ def conditions_of(text: str, columns: Collection[str]) -> RowConditions:
     found = tuple(_conditions_in(text)) if text else ()
     for one in found:
         if one.column not in columns:
-            known = f"there are {', '.join(sorted(columns))}" if columns else "there is none"
-            raise ValueError(f"where: expected a column that rows can be chosen by, found {one.column}; {known}")
+            known = f"expected one of {', '.join(sorted(columns))}" if columns else "this table has no conditions"
+            raise ValueError(f"where: {known}; found {one.column}")
         kind, what = (str, "text") if one.column in _TEXTS else (int, "whole numbers")
         if not all(isinstance(each, kind) for each in (one.value if one.compare is is_in else (one.value,))):
             raise ValueError(f"where: expected {what} for {one.column}, found {one.value!r}")

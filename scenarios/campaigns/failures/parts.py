@@ -103,7 +103,7 @@ def _first_departure(failing: RunRecord, part: Part) -> str:
         if one is None or other is None:
             return f"the {'failing' if other is None else 'other'} run goes on after the same operations"
         if one.event != other.event:
-            return f"the first other operation is {other.event}, instead of {one.event}"
+            return f"the first different operation is {other.event} instead of {one.event}"
         if one.state != other.state and part.surprise == _SWITCH:
             return f"the durable files first differ after {one.event}"
     return "both runs have the same operations; only answers or times differ"

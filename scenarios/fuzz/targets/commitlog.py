@@ -49,7 +49,7 @@ class CommitLogTarget(Target):
             for scanned in records:
                 whole = valid_record_at_position(raw, at, end, BASE_OFFSET + at)
                 if whole is None:
-                    raise TargetViolation("served-unwhole", "a whole record", f"{scanned} at {at}"[:300])
+                    raise TargetViolation("served-incomplete", "a complete record", f"{scanned} at {at}"[:300])
                 kind = _check_record(raw, at, scanned, whole)
                 at += whole.record.size_bytes
                 count += 1

@@ -171,7 +171,7 @@ class LogBeforeRecovery:
             return
         whole = valid_record_at_position(content, at, len(content), physical_offset)
         if whole is None or whole.record.size_bytes != len(raw):
-            raise TargetViolation("served-unwhole", f"a whole record at {physical_offset}", raw.hex()[:300])
+            raise TargetViolation("served-incomplete", f"a complete record at {physical_offset}", raw.hex()[:300])
         if whole.record.topic != topic:
             raise TargetViolation("served-foreign", topic, whole.record.topic)
 

@@ -84,7 +84,7 @@ def _compose_yaml(text: str) -> _Node:
     try:
         import yaml
     except ModuleNotFoundError as error:
-        missing = f"a plain_acl.yml needs PyYAML, which is not installed: {install_command('acl')} has it"
+        missing = f"a plain_acl.yml needs PyYAML, which is not installed: {install_command('acl')} installs it"
         raise ModuleNotFoundError(missing, name=error.name) from error
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)

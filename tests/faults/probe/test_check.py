@@ -155,7 +155,7 @@ def test_a_file_without_a_check_function_is_refused(check_file: CheckFile, lines
 
 
 def test_a_missing_check_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckError, match="expected a Python file"):
+    with pytest.raises(CheckError, match="expected a Python file, found nothing"):
         PythonCheck(tmp_path / "none.py")
 
 

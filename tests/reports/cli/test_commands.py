@@ -14,6 +14,7 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.kinds import FAULTS, FaultKind
 from tornlog.reports.cli import campaign as run_command
 from tornlog.reports.cli import mutation as mutants_command
+from tornlog.reports.cli import named
 from tornlog.reports.cli.listing import SECTIONS
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.mutation_run import MutantFind, MutantResult
@@ -81,7 +82,8 @@ def test_the_report_of_a_run_of_all_scenarios_fits_80_columns() -> None:
     result = tornlog("run", "--seeds", 1, "--verbose")
     assert result.exit_code == 0
     assert all(name in result.stdout for name in SCENARIOS)
-    tables = [line for line in result.stdout.splitlines() if " that never occurred: " not in line]  # not wrapped
+    facts = re.compile(r" that never (occurred|met): |^  scenarios \d")  # these lines are not wrapped
+    tables = [line for line in result.stdout.splitlines() if not facts.search(line)]
     assert all(len(line.rstrip()) <= 80 for line in tables)
     assert "…" not in result.stdout
 
@@ -294,6 +296,17 @@ def test_a_wrong_command_line_exits_2_with_an_explanation(arguments: tuple[str, 
     assert result.exit_code == 2
     assert message in in_one_line(result.stderr)
     assert result.stdout == ""
+
+
+def test_a_scenario_that_needs_a_missing_package_is_refused_or_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tornlog.scenarios.claims.scenario.HAS_ACCOUNTS", False)
+    assert "broker-accounts: needs PyYAML" in usage_error("run", "broker-accounts", "--seeds", 1)
+
+    monkeypatch.setattr(named, "SCENARIOS", {name: SCENARIOS[name] for name in ("broker-accounts", NAME)})
+    result = tornlog("run", "--seeds", 1)
+    assert result.exit_code == 0
+    assert "1 seed in" in result.stdout
+    assert "left out, because they need PyYAML" in result.stderr
 
 
 # list

@@ -10,7 +10,7 @@ from tornlog.faults.simulation.failure_text import print_failure
 from tornlog.reports.cli.mutation_result import MutationResults, mutation_result
 from tornlog.reports.cli.run_result import RunResults, run_result
 from tornlog.reports.results.coverage import pairs_lines
-from tornlog.reports.results.model import On, Result
+from tornlog.reports.results.model import On, Result, ResultTable, Row
 from tornlog.reports.results.terminal import print_block
 from tornlog.scenarios.campaigns.coverage import faults_in
 from tornlog.scenarios.campaigns.failures.failure import Failure
@@ -48,6 +48,18 @@ def test_large_numbers_and_long_names_fit_the_table() -> None:
     printed = printed_of(result)
     assert result.headline == "1,000,000 seeds in 3600.0 s: 3 broken"
     assert lines_of(printed)[-1].split() == [scenario.name, "1,000,000", "2,500,000", "1,234,567", "3"]
+
+
+def test_wrapped_lines_of_a_stacked_cell_keep_their_indent() -> None:
+    row = Row(("rename a -> b", "missing: fsync", "3 rename a -> b  renameat2  by a program with a long name", "7"))
+    out, printed = console()
+    out.width = 40
+    texts, figures = ("effect", "missing", "step"), ("steps",)
+    block = ResultTable("Effects", On.TERMINAL, texts=texts, figures=figures, rows=(row,), is_stacked=True)
+    print_block(out, block)
+    shown = [line.rstrip() for line in lines_of(printed)[-4:]]
+    assert shown[0].split() == ["rename", "a", "->", "b", "7"]
+    assert shown[1:] == ["  missing: fsync", "  3 rename a -> b  renameat2  by", "  a program with a long name"]
 
 
 def test_injected_faults_are_summarised_and_missing_faults_are_named() -> None:

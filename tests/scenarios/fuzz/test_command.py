@@ -80,7 +80,7 @@ def test_a_finding_is_saved_printed_and_replayed(tmp_path: Path) -> None:
     (path,) = (tmp_path / "failures").iterdir()
 
     assert result.exit_code == 1
-    assert path.name == "fuzz-commitlog-served-unwhole.json"
+    assert path.name == "fuzz-commitlog-served-incomplete.json"
     assert f"tornlog fuzz commitlog --replay {path}" in result.stdout
     replayed = run_fuzz("commitlog", "--replay", str(path))
     assert replayed.exit_code == 1
@@ -88,7 +88,7 @@ def test_a_finding_is_saved_printed_and_replayed(tmp_path: Path) -> None:
     code, document = result_of("--replay", str(path))
     assert code == 1
     assert document["same"]
-    assert (document["signature"], document["mutant"]) == ("served-unwhole", "record-crc-unchecked")
+    assert (document["signature"], document["mutant"]) == ("served-incomplete", "record-crc-unchecked")
     assert document["expected"]
     assert document["found"]
 
@@ -164,7 +164,7 @@ def test_atheris_finds_a_planted_bug_and_saves_a_corpus(tmp_path: Path) -> None:
     assert code == 1
     assert (document["engine"], one["inputs"]) == ("atheris", 3000)
     assert one["accepted"] + one["refused"] + one["broken"] == 3000
-    assert [finding["signature"] for finding in one["findings"]] == ["served-unwhole"]
+    assert [finding["signature"] for finding in one["findings"]] == ["served-incomplete"]
     assert len(list((tmp_path / "corpus" / "commitlog").iterdir())) == one["corpus"] > 10
     assert run_fuzz("--replay", str(path)).exit_code == 1
 

@@ -9,11 +9,11 @@ from tornlog.scenarios.fuzz.targets import TARGETS
 
 PLANTED = [
     ("frame-length-trusted", "remoting", 60, "allocation"),
-    ("record-crc-unchecked", "commitlog", 500, "served-unwhole"),
+    ("record-crc-unchecked", "commitlog", 500, "served-incomplete"),
     ("index-chain-unbounded", "index", 1_000, "chain"),
     ("json-depth-unbounded", "json", 1_500, "crash-recursionerror-side_json.decode_side_json"),
     ("bad-length-trusted", "directory", 40, "crash-runtimeerror-scan.scan_trusting_lengths"),
-    ("crc-skipped-on-recovery", "directory", 60, "served-unwhole"),
+    ("crc-skipped-on-recovery", "directory", 60, "served-incomplete"),
 ]
 
 
@@ -28,7 +28,7 @@ def test_a_planted_bug_is_found_by_fuzzing(mutant: str, name: str, inputs: int, 
 
 
 def test_a_fuzz_finding_is_minimised() -> None:
-    first = fuzz("commitlog", 500, mutant="record-crc-unchecked").found["served-unwhole"]
+    first = fuzz("commitlog", 500, mutant="record-crc-unchecked").found["served-incomplete"]
     target, mutant = TARGETS["commitlog"](), find_fuzz_mutant("record-crc-unchecked")
     assert mutant is not None
     with mutant.applied():

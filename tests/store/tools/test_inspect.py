@@ -110,7 +110,9 @@ def test_a_store_without_messages_has_no_offsets(tmp_path: Path, started: Callab
     found = inspect_directory(overlay_world(), str(tmp_path / "new"), Geometry()).all_fields()
     assert (found["minPhyOffset"], found["maxPhyOffset"], found["earliestMessageTime"]) == (-1, 0, -1)
     assert found["commitLogFiles"] == found["queues"] == found["commitLogRecords"] == []
-    assert "none" in run(str(tmp_path / "new")).stdout
+    printed = run(str(tmp_path / "new")).stdout
+    assert "none" in printed
+    assert "-1, as RocketMQ answers" in printed
 
 
 def test_damage_that_recovery_skips_is_shown_at_its_offset(root: Path) -> None:

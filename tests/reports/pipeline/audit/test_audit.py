@@ -71,6 +71,12 @@ def test_auditing_a_directory_without_a_store_is_refused(tmp_path: Path) -> None
     assert "no store" in done.output
 
 
+def test_auditing_a_missing_directory_is_refused(tmp_path: Path) -> None:
+    done = run(str(tmp_path / "missing"))
+    assert done.exit_code == 2
+    assert "missing: no such directory" in done.output.replace("\n", "")
+
+
 def violations_of(counts: dict[DirectoryPromise, int]) -> list[DirectoryViolation]:
     return [
         DirectoryViolation(promise, "file", number, "field", "", "")

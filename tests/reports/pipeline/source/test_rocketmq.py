@@ -125,7 +125,7 @@ def test_a_key_query_returns_rows_with_that_key_among_their_keys(
         ({"maxRows": "0"}, "maxrows: expected a whole number from 1 on"),
         ({"upTo": "yesterday"}, "upto: expected whole or durable"),
         ({"delayLevels": "soon"}, "soon"),
-        ({"where": "body = 'x'"}, "where: expected a column that rows can be chosen by, found body; there are .*topic"),
+        ({"where": "body = 'x'"}, "where: expected one of .*topic; found body"),
     ],
 )
 def test_an_unknown_source_option_is_refused(

@@ -20,7 +20,7 @@ def stored(name: str) -> Failure:
         (
             "group-commit-swap-race",
             "switch life-0/producer-1 @ notify signal",
-            "the first other operation",
+            "the first different operation",
         ),
         ("stale-tail-after-truncate", "crash of life-0: ext4-ordered, at its end; page commitlog/0#0 ", "heal/main: "),
     ],
