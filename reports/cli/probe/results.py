@@ -190,6 +190,8 @@ class ProbeResults:
     def crash_gaps(self) -> list[str]:
         missed = [rule for rule, calls in (*self.crash_rules, *self.record.rules) if not calls]
         gaps = [_never_reached(missed)] if missed else []
+        if self.found.is_finished and not self.found.operations:
+            gaps.append("the program changed no file in its directory")
         if self.found.is_finished or self.found.is_of_end:
             return gaps
         if not self.found.points_of:
@@ -253,7 +255,9 @@ class ProbeResults:
             return f"{held}, but {'; '.join(gaps)}"
         if is_sample:
             return f"{held} in this sample"
-        return held if known else "every promise held"
+        if known:
+            return held
+        return "every promise held" if self.record.acknowledged else "every state passed the check"
 
     def breaches(self) -> list[ProbeBreach]:
         return [_breach(finding, self._breach_groups(finding)) for finding in self.all_findings]

@@ -76,15 +76,19 @@ def test_the_replay_command_works_and_refuses_probe_options(check_file: CheckFil
 
 @pytest.mark.parametrize("recorder", ["python", "calls"])
 @pytest.mark.parametrize(
-    ("lines", "notes"),
+    ("lines", "notes", "verdict"),
     [
-        ("pass", ["no operation was recorded", "no promise was recorded"]),
-        ("open('a', 'w').close(); print('kept')", []),
-        ("open('a', 'w').close(); print('one'); print('two', end='')", ["the last line of output is no promise"]),
+        ("open('a', 'w').close()", ["no promise was recorded"], "every state passed the check"),
+        ("open('a', 'w').close(); print('kept')", [], "every promise held"),
+        (
+            "open('a', 'w').close(); print('one'); print('two', end='')",
+            ["the last line of output is no promise"],
+            "every promise held",
+        ),
     ],
 )
 def test_notes_explain_a_weak_result(
-    accepting: Path, tmp_path: Path, recorder: str, lines: str, notes: list[str]
+    accepting: Path, tmp_path: Path, recorder: str, lines: str, notes: list[str], verdict: str
 ) -> None:
     script, kept = tmp_path / "save.py", tmp_path / "probe.json"
     script.write_text(lines)
@@ -94,6 +98,16 @@ def test_notes_explain_a_weak_result(
     found = json.loads(kept.read_text())["notes"]
     assert [note.startswith(begin) for note, begin in zip(found, notes, strict=True)] == [True] * len(notes)
     assert result.stdout.count("note: ") == len(notes)
+    assert result.stdout.rstrip().endswith(f": {verdict}")
+
+
+def test_a_program_that_changes_no_file_gets_no_verdict(accepting: Path, tmp_path: Path) -> None:
+    script = tmp_path / "save.py"
+    script.write_text("print('kept')")
+    result = invoke("--check", accepting, "--jobs", "0", "--", script)
+
+    assert result.exit_code == 3, result.output
+    assert "no promise was broken, but the program changed no file in its directory" in result.stdout
 
 
 def test_unfinished_output_is_accepted_if_the_program_calls_acknowledge(accepting: Path, tmp_path: Path) -> None:
