@@ -5,6 +5,7 @@
     retry topic      a broker refuses a message to the retry topic of a group without retry queues (STATUS)
     subscriptions    the newest one is valid, whatever the order of heartbeats; a pull may not name a newer one (STATUS)
     members          a client that leaves one of its groups stays in the others (LIVE)
+    connections      one may end while groups come and go
 
 Source: RocketMQ ConsumerManageProcessor, ConsumerGroupInfo.updateSubscription, PullMessageProcessor,
 ClientManageProcessor.unregisterClient.
@@ -27,6 +28,7 @@ from .answers import PULLED
 from .broker_user import BrokerUser, Reply
 from .commands import (
     consumer_heartbeat,
+    groups_heartbeat,
     member_list_command,
     pull_command,
     pulled_records,
@@ -41,6 +43,9 @@ from .refused_requests import check_refused, send_without_queues
 
 _GROUP, _SECOND_GROUP, _CLONE = "operated-readers", "operated-readers-2", "operated-clone"
 _NO_RETRIES = "operated-without-retries"
+_VISITOR = "visitor"
+_VISITED_GROUPS = tuple([f"visited-{number}-{each}" for each in range(8)] for number in range(2))
+"""Groups of visitors with even and with odd numbers. A group begins and ends with its visitor."""
 _OFFSETS_MAX, _PULLED_MAX = 9, 32
 _BREAKING = tuple(name for name in TROUBLED if name.endswith("_chance") and name not in FAIR)
 
@@ -141,6 +146,18 @@ class OperatedGroup:
             if len(replies) == len(leave) and ledger.life == life:  # a restart ends all memberships
                 user.run.report(_check_stays(client_id, replies[-1]))
         self._ask_all(queue.broker, [unregister_command(client_id, _SECOND_GROUP)])
+
+    def end_connections(self, broker: str) -> None:
+        """Join groups over one connection after another. The previous one ends at the moment of each heartbeat."""
+        spawn, before = self._user.world.tasks.spawn, self._user.with_own_connections()
+        for number in range(self._user.plan.broker.operator_connections):
+            client_id, other = f"{_VISITOR}-{number}", self._user.with_own_connections()
+            other.ask(broker, groups_heartbeat(client_id, ()))  # opens the connection
+            ending = spawn("end of a connection", before.routes.close)
+            other.ask(broker, groups_heartbeat(client_id, _VISITED_GROUPS[number % 2]))
+            ending.join(None)
+            before = other
+        before.routes.close()
 
 
 def _check_offset(place: str, reply: Reply, expected: int) -> Iterator[Violation]:
