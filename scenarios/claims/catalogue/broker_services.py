@@ -15,7 +15,7 @@ _CLOCK_STEPS: Mapping[str, Any] = {
 _CLOCK_STEPS_CHANCE = 0.3
 _OPERATOR_CONNECTIONS: Mapping[str, Any] = {
     "network": {"latency_us_min": (500,), "latency_us_max": (500,)},
-    "broker": {"operator_connections": (6,), "tasks_each": (4,)},
+    "broker": {"operator_connections": (6,), "tasks_each": (4,), "buffer_bytes": (65_536,)},
 }
 """With a fixed latency, requests of several connections and the end of another arrive at the same time."""
 _LATE_ENDS: Mapping[str, Any] = {
@@ -164,7 +164,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         )
         .with_late_optional(0.5, settings={"broker": {"settings_operators": (1,)}})
-        .with_late_optional(0.2, connections=_OPERATOR_CONNECTIONS),
+        .with_late_optional(0.1, connections=_OPERATOR_CONNECTIONS),
     ),
     # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
     Scenario(

@@ -126,7 +126,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             lives=(3, 4),
         ).with_optional(0.4, kills=_KILLS),
         stream="recovery-vouches-for-nothing-unwritten",
-    ).with_late_optional(0.2, unsynced_units=_UNSYNCED_UNITS),
+    ).with_late_optional(0.15, unsynced_units=_UNSYNCED_UNITS),
     # Recovery crashes repeatedly while it removes truncated segments.
     Scenario.define(
         "crash-in-log-truncation",

@@ -12,7 +12,9 @@ ClientManageProcessor.unregisterClient.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -43,9 +45,7 @@ from .refused_requests import check_refused, send_without_queues
 
 _GROUP, _SECOND_GROUP, _CLONE = "operated-readers", "operated-readers-2", "operated-clone"
 _NO_RETRIES = "operated-without-retries"
-_VISITOR = "visitor"
-_VISITED_GROUPS = tuple([f"visited-{number}-{each}" for each in range(8)] for number in range(2))
-"""Groups of visitors with even and with odd numbers. A group begins and ends with its visitor."""
+_ROUNDS, _GROUPS_OF_VISITOR = 3, 3
 _OFFSETS_MAX, _PULLED_MAX = 9, 32
 _BREAKING = tuple(name for name in TROUBLED if name.endswith("_chance") and name not in FAIR)
 
@@ -148,16 +148,21 @@ class OperatedGroup:
         self._ask_all(queue.broker, [unregister_command(client_id, _SECOND_GROUP)])
 
     def end_connections(self, broker: str) -> None:
-        """Join groups over one connection after another. The previous one ends at the moment of each heartbeat."""
-        spawn, before = self._user.world.tasks.spawn, self._user.with_own_connections()
-        for number in range(self._user.plan.broker.operator_connections):
-            client_id, other = f"{_VISITOR}-{number}", self._user.with_own_connections()
-            other.ask(broker, groups_heartbeat(client_id, ()))  # opens the connection
-            ending = spawn("end of a connection", before.routes.close)
-            other.ask(broker, groups_heartbeat(client_id, _VISITED_GROUPS[number % 2]))
-            ending.join(None)
-            before = other
-        before.routes.close()
+        """Let visitors join groups at the same time. The connection of each ends right after its heartbeat."""
+        count, spawn = self._user.plan.broker.operator_connections, self._user.world.tasks.spawn
+        for _ in range(_ROUNDS):
+            visits = [spawn(f"visit {number}", partial(self._visit, broker, number)) for number in range(count)]
+            for visit in visits:
+                visit.join(None)
+
+    def _visit(self, broker: str, number: int) -> None:
+        visitor, client_id = self._user.with_own_connections(), f"visitor-{number}"
+        address = visitor.routes.broker_for_offsets(broker, visitor.run.topics[0])
+        groups = [f"visited-{number}-{each}" for each in range(_GROUPS_OF_VISITOR)]
+        if visitor.ask(broker, groups_heartbeat(client_id, ())) is not None and address is not None:
+            with suppress(OSError):
+                visitor.routes.client(address).invoke_one_way(groups_heartbeat(client_id, groups))
+        visitor.routes.close()
 
 
 def _check_offset(place: str, reply: Reply, expected: int) -> Iterator[Violation]:
