@@ -305,6 +305,13 @@ class BrokerPlan:
     """The number of small pending requests of a connection at which a broker stops reading from it."""
     idle_ms_max: int = knob_field(120_000, plain=120_000)
     """The time without traffic after which a broker closes a connection."""
+    operator_connections: int = knob_field(0, plain=0, weight=2)
+    """Number of further connections that an operator opens at a time. They end while groups come and go."""
+
+    @property
+    def tasks_of_host_max(self) -> int:
+        """The most tasks for one host, in pools with such a limit: half of them, as in the default settings."""
+        return max(self.tasks_each // 2, 1)
 
 
 @dataclass(frozen=True, slots=True)

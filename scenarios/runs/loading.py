@@ -73,4 +73,5 @@ def load_judged(
         record_tried("START")
     if vouched is not None:
         judge.report(scan.check_scan_start(store, vouched))
+        judge.report(scan.check_entries_kept(disk, vouched))
     return store

@@ -13,6 +13,11 @@ _CLOCK_STEPS: Mapping[str, Any] = {
 }
 """Steps of the wall clock that may exceed the time of a lock or a member, which count by the monotonic clock."""
 _CLOCK_STEPS_CHANCE = 0.3
+_OPERATOR_CONNECTIONS: Mapping[str, Any] = {
+    "network": {"latency_us_min": (500,), "latency_us_max": (500,)},
+    "broker": {"operator_connections": (6,), "tasks_each": (4,), "buffer_bytes": (65_536,)},
+}
+"""With a fixed latency, requests of several connections and the end of another arrive at the same time."""
 _LATE_ENDS: Mapping[str, Any] = {
     "network": {"late_chance": (0.2, 0.5), "late_ms_max": (2_000,)},
     "disturbances": {"paused_task_chance": (0.0, 0.1), "paused_machine_chance": (0.0,)},
@@ -157,7 +162,9 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "tailing_consumers": (0,),
                 "rest_ms_max": (2_000, 15_000),
             },
-        ).with_late_optional(0.5, settings={"broker": {"settings_operators": (1,)}}),
+        )
+        .with_late_optional(0.5, settings={"broker": {"settings_operators": (1,)}})
+        .with_late_optional(0.1, connections=_OPERATOR_CONNECTIONS),
     ),
     # Administrators and an operator of the machine change accounts while clients use them and the broker dies.
     Scenario(

@@ -17,6 +17,14 @@ _KILLS: Mapping[str, Any] = {
     "faults": {"failed_write_back_chance": (0.3,)},
 }
 """The next process finds data of several segments that is only in the page cache, in pages that count as written."""
+_UNSYNCED_UNITS: Mapping[str, Any] = {
+    "sync_flush": (False,),
+    "settings": {"enable_consume_queue_ext": (True,)},
+    "faults": {"failed_sync_chance": (0.05, 0.1)},
+    "flush": {"thorough_interval_ms": (2_000,)},
+    "pauses": {"chance": (0.5,), "ms_max": (3_000,)},
+}
+"""Syncs of queues and their extension files fail, and the process is killed."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # Crashes repeatedly. All records have one size, so a new record may end exactly where a truncated one began.
@@ -118,7 +126,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             lives=(3, 4),
         ).with_optional(0.4, kills=_KILLS),
         stream="recovery-vouches-for-nothing-unwritten",
-    ),
+    ).with_late_optional(0.15, unsynced_units=_UNSYNCED_UNITS),
     # Recovery crashes repeatedly while it removes truncated segments.
     Scenario.define(
         "crash-in-log-truncation",

@@ -59,7 +59,7 @@ INVARIANTS: dict[str, str] = {
     "META": "progress is read as last made durable, or newer, and never ahead of what was reported",
     "SCAN": (
         "recovery reads as much of the log as the settings and the checkpoint require, and no more; after a clean stop "
-        "it reports no damage"
+        "it reports no damage and changes no queue entry"
     ),
     "FILES": "a load or a clean stop leaves exactly the store's files, each in its place, with its size and its time",
     "SCHED": "delayed messages are delivered at least once, to their queue, and not before their time",

@@ -45,7 +45,7 @@ CHECKED: dict[str, CheckedFields] = {
         (*MESSAGE, *HEAD, "queueOffset", "physicalOffset", "answer to a pull: nextBeginOffset, minOffset, maxOffset")
     ),
     "META": CheckedFields(("progress of groups and levels", "versions of side files", "topics and groups of a broker")),
-    "SCAN": CheckedFields(("where a recovery begins to read", "the damage that it reports")),
+    "SCAN": CheckedFields(("where a recovery begins to read", "the damage that it reports", "bytes of queues")),
     "FILES": CheckedFields(("names, sizes and modification times of files",)),
     "SCHED": CheckedFields(("storeTimestamp", "delivery of a delayed message", "progress of levels")),
     "REDEL": CheckedFields(("copies of a delayed message", "progress of groups and levels")),

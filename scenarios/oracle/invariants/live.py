@@ -308,12 +308,13 @@ def check_held_count(plan: Plan, held_count: int, of_client_count: int) -> Itera
             yield Violation("LIVE", "a broker holds too many pulls", "", -1, "held pulls", f"<= {most}", str(found))
 
 
-def check_requests_of_host(host: str, count: int) -> Iterator[Violation]:
-    """Yield a host that keeps more than one task of a pool busy, so that it may hold up all other hosts."""
+def check_requests_of_host(plan: Plan, host: str, count: int) -> Iterator[Violation]:
+    """Yield a host that keeps more tasks of a pool busy than it may, so that it may hold up all other hosts."""
     record_tried("LIVE")
-    if count > 1:
-        summary = f"a broker serves several requests of {host} at once"
-        yield Violation("LIVE", summary, "", -1, "requests", "1", str(count))
+    most = plan.broker.tasks_of_host_max
+    if count > most:
+        summary = f"a broker serves too many requests of {host} at once"
+        yield Violation("LIVE", summary, "", -1, "requests", f"<= {most}", str(count))
 
 
 def check_members(plan: Plan, ended_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:

@@ -7,13 +7,14 @@
     an index, too      the last record of the kept index files, if that is earlier: after a clean exit all files
                        are kept, after a crash the first ones that are full and covered by the checkpoint
 
-After a clean exit, recovery reports damage only if the disk or the test has changed the files.
+After a clean exit, recovery reports damage, and changes queue entries, only if the disk or the test has changed the
+files.
 
 Recovery may read the whole log if entries before that start are missing, if a queue's first file is missing, or if
 files were changed while the store was off. The caller omits runs with such changes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ....faults.disk.disk import Disk
@@ -33,6 +34,7 @@ from ...claims.disk_models import DISK_MODELS
 from ...claims.plan import DAMAGING, Plan
 from ..evidence import Violation, record_tried
 from ..reader import UnreadableError, read_records
+from ..recovered import first_difference
 from . import live
 
 _SEGMENTS_AFTER_CLEAN_EXIT = 3
@@ -58,7 +60,8 @@ class ScanBounds(NamedTuple):
 
     is_clean: bool
     checkpoint: CheckpointValues
-    queue_files: frozenset[str]
+    queue_files: Mapping[str, bytes]
+    """Path -> content after a clean exit, otherwise no bytes."""
 
 
 def can_check_scan(plan: Plan) -> bool:
@@ -79,7 +82,8 @@ def read_scan_bounds(disk: Disk, config: StoreConfig) -> ScanBounds:
     if len(raw) >= CHECKPOINT_BYTES and not is_creation_interrupted(raw):
         checkpoint = decode_checkpoint(raw, file=config.checkpoint_path)
     is_running = disk.is_durable(config.abort_path, 0, 0)  # an empty range is durable if the file exists
-    queue_files = frozenset(path for path in disk.paths if path.startswith(f"{config.consume_queue_directory}/"))
+    paths = [path for path in disk.paths if path.startswith(f"{config.consume_queue_directory}/")]
+    queue_files = {path: b"" if is_running else disk.content(path) for path in paths}
     return ScanBounds(not is_running, checkpoint, queue_files)
 
 
@@ -99,6 +103,24 @@ def check_scan_start(store: MessageStore, before: ScanBounds) -> Iterator[Violat
     if report.start_offset < begin:
         summary = f"recovery after {ending} reads what is vouched for"
         yield Violation("SCAN", summary, "commitlog", 0, "scan from", f">= {begin}", str(report.start_offset))
+
+
+def check_entries_kept(disk: Disk, before: ScanBounds) -> Iterator[Violation]:
+    """After a clean exit, yield the first queue file with entries that a load changed.
+
+    Without a time for queues, an earlier load that rebuilt queues may have crashed.
+    """
+    if not before.is_clean or before.checkpoint.logics_msg_timestamp_ms <= 0:
+        return
+    found = {path: disk.content(path) for path in before.queue_files}
+    kept = {path: content for path, content in before.queue_files.items() if content and found[path]}
+    if kept:
+        record_tried("SCAN")
+    different = first_difference(kept, {path: found[path] for path in kept})
+    if different is not None:
+        file, offset, wanted, changed = different
+        summary = "recovery changes queue entries after a clean stop"
+        yield Violation("SCAN", summary, file, offset, "entries", wanted, changed)
 
 
 def _begins_with_blank_entry(store: MessageStore) -> bool:

@@ -84,7 +84,7 @@ class BrokerNode(Node):
                 plan.broker.tasks_each,
                 limits.queue_capacity,
                 limits.wait_ms_max,
-                of_one_host_tasks=limits.of_one_host_tasks and 1,  # the most that leaves tasks for other hosts
+                of_one_host_tasks=limits.of_one_host_tasks and plan.broker.tasks_of_host_max,
             )
             for pool, limits in POOL_LIMITS.items()
         }

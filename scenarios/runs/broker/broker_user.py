@@ -4,8 +4,9 @@ A slave's answer may be older than the ledger.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -95,6 +96,12 @@ class BrokerUser:
         self.routes.on_request = self.receive_request
         self.routes.start(self.run.topics)
         self.begin()
+
+    def with_own_connections(self) -> Self:
+        """Return the user with other connections, over which no broker sends requests. Close its routes at the end."""
+        other = copy(self)
+        other.routes = self.run.make_routes(self.world)
+        return other
 
     def begin(self) -> None:
         """Start the tasks of the user on a new machine."""

@@ -94,6 +94,11 @@ def consumer_heartbeat(
     return _heartbeat(client_id, consumers=[{"groupName": group, "subscriptionDataSet": wanted}])
 
 
+def groups_heartbeat(client_id: str, groups: Iterable[str]) -> RemotingCommand:
+    """Return the heartbeat of a client that is a member of several groups and subscribes to nothing."""
+    return _heartbeat(client_id, consumers=[{"groupName": group, "subscriptionDataSet": []} for group in groups])
+
+
 def unregister_command(client_id: str, group: str) -> RemotingCommand:
     return make_request(RequestCode.UNREGISTER_CLIENT, clientID=client_id, consumerGroup=group)
 

@@ -5,13 +5,16 @@
     retry topic      a broker refuses a message to the retry topic of a group without retry queues (STATUS)
     subscriptions    the newest one is valid, whatever the order of heartbeats; a pull may not name a newer one (STATUS)
     members          a client that leaves one of its groups stays in the others (LIVE)
+    connections      one may end while groups come and go
 
 Source: RocketMQ ConsumerManageProcessor, ConsumerGroupInfo.updateSubscription, PullMessageProcessor,
 ClientManageProcessor.unregisterClient.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -27,6 +30,7 @@ from .answers import PULLED
 from .broker_user import BrokerUser, Reply
 from .commands import (
     consumer_heartbeat,
+    groups_heartbeat,
     member_list_command,
     pull_command,
     pulled_records,
@@ -41,6 +45,7 @@ from .refused_requests import check_refused, send_without_queues
 
 _GROUP, _SECOND_GROUP, _CLONE = "operated-readers", "operated-readers-2", "operated-clone"
 _NO_RETRIES = "operated-without-retries"
+_ROUNDS, _GROUPS_OF_VISITOR = 3, 3
 _OFFSETS_MAX, _PULLED_MAX = 9, 32
 _BREAKING = tuple(name for name in TROUBLED if name.endswith("_chance") and name not in FAIR)
 
@@ -141,6 +146,23 @@ class OperatedGroup:
             if len(replies) == len(leave) and ledger.life == life:  # a restart ends all memberships
                 user.run.report(_check_stays(client_id, replies[-1]))
         self._ask_all(queue.broker, [unregister_command(client_id, _SECOND_GROUP)])
+
+    def end_connections(self, broker: str) -> None:
+        """Let visitors join groups at the same time. The connection of each ends right after its heartbeat."""
+        count, spawn = self._user.plan.broker.operator_connections, self._user.world.tasks.spawn
+        for _ in range(_ROUNDS):
+            visits = [spawn(f"visit {number}", partial(self._visit, broker, number)) for number in range(count)]
+            for visit in visits:
+                visit.join(None)
+
+    def _visit(self, broker: str, number: int) -> None:
+        visitor, client_id = self._user.with_own_connections(), f"visitor-{number}"
+        address = visitor.routes.broker_for_offsets(broker, visitor.run.topics[0])
+        groups = [f"visited-{number}-{each}" for each in range(_GROUPS_OF_VISITOR)]
+        if visitor.ask(broker, groups_heartbeat(client_id, ())) is not None and address is not None:
+            with suppress(OSError):
+                visitor.routes.client(address).invoke_one_way(groups_heartbeat(client_id, groups))
+        visitor.routes.close()
 
 
 def _check_offset(place: str, reply: Reply, expected: int) -> Iterator[Violation]:

@@ -39,6 +39,7 @@ _OWN_TOPICS, _OWN_GROUPS = ("operated-0", "operated-1"), ("operated-g0", "operat
 _SYSTEM_TOPIC, _MISSING = "BenchmarkTest", "missing"
 _CLONE = "clone-of-members"
 _READS_AT_ONCE = 2
+_OFTEN = 6
 _DELETE_CHANCE, _OTHERS_CHANCE = 0.3, 0.6
 _PERMS = (6, 4, 2)
 _AGO_MS_MAX = 60_000
@@ -93,6 +94,8 @@ class OperatorClient(BrokerUser):
         ]
         if run.plan.broker.group_members:
             self._acts += [self._reset_offsets, self._clone_offsets, self._list_connections, self._lock_for_other_group]
+        if run.plan.broker.operator_connections:
+            self._acts += [self._group.end_connections, self._work_at_once] * _OFTEN
         self.machine.switch_on()
 
     def begin(self) -> None:
@@ -244,12 +247,22 @@ class OperatorClient(BrokerUser):
             self.run.report(table.check_of_system(found, of_system))
 
     def _read_at_once(self, broker: str) -> None:
-        """Change a topic and read the tables at the same time. The broker serves one request of a host at a time."""
+        """Change a topic and read the tables at the same time. The broker serves only some of them at once."""
         spawn, work = self.world.tasks.spawn, partial(self._read_tables, broker)
         reads = [spawn(f"read {number}", work) for number in range(_READS_AT_ONCE)]
         self._change_own_topic(broker)
         for read in reads:
             read.join(None)
+
+    def _work_at_once(self, broker: str) -> None:
+        """Change a topic and a group, and read the tables repeatedly, each over another connection."""
+        others = [self.with_own_connections() for _ in range(self.plan.broker.operator_connections)]
+        changes = [others[0]._change_own_topic, others[1]._change_group]
+        works = [*changes, *(other._read_tables for other in others[2:])]
+        tasks = [self.world.tasks.spawn(f"work {number}", partial(work, broker)) for number, work in enumerate(works)]
+        for task, other in zip(tasks, others, strict=True):
+            task.join(None)
+            other.routes.close()
 
     def _read_route(self, broker: str) -> None:
         """Ask the broker, as a name server, for the route of a topic."""

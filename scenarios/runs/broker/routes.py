@@ -82,6 +82,11 @@ class Routes:
                 self._writeable[topic] = []
             self._world.tasks.spawn("routes", self._poll_routes)
 
+    def close(self) -> None:
+        """End all connections."""
+        for client in self._clients.values():
+            client.close()
+
     def client(self, broker: BrokerAddress) -> RemotingClient:
         return self._client(broker.address)
 

@@ -86,11 +86,11 @@ class WatchedRequests:
             return processor(request, channel)
 
     def _process_of_host(self, processor: Processor, request: RemotingCommand, channel: Channel) -> Response:
-        """Process a request of a pool that serves one request of a host at a time, see `BrokerNode`."""
+        """Process a request of a pool that limits the requests of a host at a time, see `BrokerNode`."""
         host = channel.remote_address.rpartition(":")[0]
         self._of_host[host] += 1
         try:
-            if found := list(live.check_requests_of_host(host, self._of_host[host])):
+            if found := list(live.check_requests_of_host(self._plan, host, self._of_host[host])):
                 self._report_in_task(found)
             return self._process_request(processor, request, channel)
         finally:

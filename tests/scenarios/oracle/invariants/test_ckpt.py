@@ -4,6 +4,7 @@ from tests.one_life import with_settings
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.store.formats.messages import Message
+from tornlog.store.log.checkpoint import StoreCheckpoint
 from tornlog.store.message_store import MessageStore
 
 
@@ -64,3 +65,22 @@ def test_a_checkpoint_time_after_a_durable_full_index_file_is_a_violation(
     assert violated_fields(store, disk) == []
     store.checkpoint.advance_index_time(file.end_timestamp_ms)
     assert violated_fields(store, disk) == ([] if synced else ["indexMsgTimestamp"])
+
+
+@pytest.mark.parametrize(
+    ("mutated", "field"),
+    [("advance_log_time", "physicMsgTimestamp"), ("advance_queue_time", "logicsMsgTimestamp")],
+)
+def test_a_clean_stop_that_leaves_a_time_before_the_last_record_is_a_violation(
+    store: MessageStore, disk: Disk, mutated: str, field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StoreCheckpoint, mutated, lambda checkpoint, time: None)
+    put_and_dispatch(store)
+    assert store.shutdown()
+    assert [each.field for each in side_files.check_stopped_checkpoint(store, disk)] == [field]
+
+
+def test_a_clean_stop_that_leaves_the_times_of_the_last_record_is_no_violation(store: MessageStore, disk: Disk) -> None:
+    put_and_dispatch(store)
+    assert store.shutdown()
+    assert list(side_files.check_stopped_checkpoint(store, disk)) == []

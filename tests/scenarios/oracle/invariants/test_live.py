@@ -262,3 +262,11 @@ def test_a_send_must_be_answered_after_the_disk_and_slave_timeouts(short_timeout
 def test_a_refused_request_does_not_count_as_a_timeout() -> None:
     assert not list(live.violation_of_time_out(7, ConnectionRefusedError()))
     assert [found.invariant for found in live.violation_of_time_out(7, TimeoutError())] == ["LIVE"]
+
+
+@pytest.mark.parametrize(("tasks", "most"), [(1, 1), (2, 1), (4, 2)])
+def test_a_host_that_keeps_more_than_half_of_the_tasks_busy_is_a_violation(plan: Plan, tasks: int, most: int) -> None:
+    plan = plan.replace(broker={"tasks_each": tasks})
+    assert list(live.check_requests_of_host(plan, "10.0.0.1", most)) == []
+    (violation,) = live.check_requests_of_host(plan, "10.0.0.1", most + 1)
+    assert violation.found == str(most + 1)

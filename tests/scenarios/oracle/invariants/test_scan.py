@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.one_life import with_settings
 from tornlog.faults.disk.disk import Disk
+from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import scan
 from tornlog.store.formats.messages import Message
@@ -38,7 +40,7 @@ def scan_violations_of_reload(
     assert before.is_clean is stops
     again.load()
     assert len(again.log.segments) > 3
-    return list(scan.check_scan_start(again, before))
+    return [*scan.check_scan_start(again, before), *scan.check_entries_kept(disk, before)]
 
 
 @pytest.mark.parametrize("stops", [True, False])
@@ -64,3 +66,13 @@ def test_a_start_may_read_the_whole_log_if_the_settings_say_so(store: MessageSto
 def test_a_start_may_read_the_whole_log_if_a_queue_lacks_its_first_file(store: MessageStore, disk: Disk) -> None:
     front = f"{store.config.consume_queue_directory}/T1/0/{0:020}"
     assert scan_violations_of_reload(store, disk, stops=False, lost=front) == []
+
+
+@with_settings(extended=True)
+def test_a_start_after_a_clean_stop_that_replaces_addresses_of_units_is_a_violation(
+    store: MessageStore, disk: Disk
+) -> None:
+    with applied_mutant("tests.mutation:negate-condition:consume_queue.ConsumeQueue.tags_code_to_keep#1"):
+        (violation,) = scan_violations_of_reload(store, disk, stops=True)
+    assert (violation.invariant, violation.field) == ("SCAN", "entries")
+    assert "consumequeue/" in violation.file
