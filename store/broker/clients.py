@@ -194,9 +194,9 @@ class ConsumerManager:
             changed = changed or before.keys() != info.subscriptions.keys()
             channels = list(info.clients)
             assert client.channel in channels, client
-            wants = info.subscriptions != before
+            is_new = info.subscriptions != before
         # Call the listeners without the lock, because they may take other locks and may send.
-        if wants:
+        if is_new:
             self.on_registered(consumer.group, consumer.subscriptions)
         if changed and notify:
             self.on_changed(consumer.group, channels)
@@ -231,10 +231,10 @@ class ConsumerManager:
             self.remove_channel(channel)
 
 
-def _choose_newer_subscription(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
-    """Return the subscription with the higher version, or the received one if both are equal."""
-    before = known.get(said.topic)
-    return said if before is None or said.version > before.version else before
+def _choose_newer_subscription(known: dict[str, SubscriptionData], received: SubscriptionData) -> SubscriptionData:
+    """Return the subscription with the higher version, or the known one if both are equal."""
+    before = known.get(received.topic)
+    return received if before is None or received.version > before.version else before
 
 
 class _QueueLock(NamedTuple):

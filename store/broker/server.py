@@ -1,8 +1,8 @@
 """Remoting server: receives requests, runs them in pools, sends answers.
 
-One worker task checks a request's access, processes it and answers it. Another task sends responses that wait for an
-fsync or a slave. If a task of the server fails, some clients would get no answers, so the process ends and a supervisor
-restarts it.
+One worker task checks the access of a request, processes it and answers it. Another task sends responses that wait for
+an fsync or a slave. If a task of the server fails, some clients would get no answers. So the process ends, for a
+supervisor to restart it.
 Source: RocketMQ NettyRemotingServer, NettyRemotingAbstract.processRequestCommand.
 """
 
@@ -122,7 +122,7 @@ class RemotingServer:
         late = [pool for pool in self._pools.values() if not pool.await_end(until_ns)]
         all_done = self._late.await_end(until_ns) and not late
         if not all_done:
-            line = f"requests are still running {DRAIN_MS // 1_000} s after the stop: waiting for them"
+            line = f"requests are still running {DRAIN_MS // 1_000} s after the stop; waiting for their end"
             self._emit(warning_line(line))
         for pool in late:
             pool.refuse_queued_requests()
@@ -276,8 +276,5 @@ class ClosedChannelService(Service):
             try:
                 self.on_closed(session)
             except Exception as error:
-                self._emit(
-                    failure_line(
-                        f"{session.remote_address}: after the end of its connection: {type(error).__name__}: {error}"
-                    )
-                )
+                line = f"{session.remote_address}: cleanup after its connection: {type(error).__name__}: {error}"
+                self._emit(failure_line(line))

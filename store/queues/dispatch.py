@@ -88,11 +88,11 @@ class DispatchService(Service):
         """Error of the last record that dispatch skipped because of an impossible queueOffset."""
         self.passed_over_count = 0
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
-        """Dispatchers. Each is called, in this order, for every record, also for records that belong to no queue."""
+        """Called in this order for every record, also for records that belong to no queue."""
         self.plain_dispatchers: dict[Dispatcher, PlainDispatcher] = {self.dispatch_to_queue: self._put_runs}
         """Batch versions of dispatchers. A dispatcher without a batch version is called for each record."""
         self.on_arriving: list[ArrivingListener] = []
-        """Listeners. After all dispatchers, each listener is called for each record that was added to a queue."""
+        """Called after all dispatchers for each record that was added to a queue."""
         self.awaits: Callable[[str, int], bool] = _always_true
         """Whether any listener needs the messages of a topic's queue. Used only for batches."""
         self.waiting_bytes_max = 0
@@ -128,7 +128,7 @@ class DispatchService(Service):
         except (StoreError, OSError) as error:
             count_mark("dispatch fails")
             self.last_error = error
-            if is_disk_full(error):  # no failure, because a disk can get free space again; ends a run of failures
+            if is_disk_full(error):  # not counted as a failure, because the disk can get free space again
                 self.failures = 0
             else:
                 at = self.reput_from.get()
@@ -173,7 +173,7 @@ class DispatchService(Service):
                 else:
                     self._dispatch_batch(segment, at - segment.base_offset, found)
                     at = segment.base_offset + found.end
-                    # After an error dispatch repeats the batch, and queues ignore records that they already contain.
+                    # After an error, dispatch repeats the batch. Queues ignore records that they already contain.
                     self.reput_from.set(at)
         finally:
             self.reput_from.set(at)

@@ -133,7 +133,7 @@ class Recovery:
         """
         size_bytes = self._config.mapped_file_size_commit_log
         if size_bytes < BLANK_BYTES and self._log.segments:
-            expected = f"{BLANK_BYTES} or more, for a blank record"
+            expected = f"{BLANK_BYTES} or more, the size of a blank record"
             raise CorruptFileError(self._log.segments[0].file.path, 0, "file size", expected, size_bytes)
         trusted = self.trusted_segments()
         odd_in_index = [] if self.index is None else self.index.keep_valid_files()
@@ -300,9 +300,7 @@ class Recovery:
                 if offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
                 transaction = sys_flag & TRANSACTION_MASK
-                if (
-                    not transaction or transaction not in UNDISPATCHED
-                ):  # most records have no transaction, so 0 is tested first
+                if not transaction or transaction not in UNDISPATCHED:  # most records have no transaction
                     replay = replays.get((topic, queue_id))
                     if replay is None and is_queued(record):
                         replay = self._begin_replay(record, whole_log=whole_log)
@@ -348,7 +346,7 @@ class Recovery:
                 scanned_from=self._report.start_offset,
             )
         except RecordMisplaced:
-            self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
+            self._report_misplaced(record.physical_offset, "an offset that the earlier log allows", place)
             return None
         self._replays[record.topic, record.queue_id] = replay
         if self._plain is not None:
@@ -381,7 +379,7 @@ class Recovery:
             return
         try:
             found = deque(self._scan_segment_records(segment), maxlen=1)
-        except CorruptFileError:  # damage that was skipped
+        except CorruptFileError:  # recovery has skipped this damage
             return
         for last in found:
             self._report.end_offset = last.physical_offset + last.size_bytes
@@ -440,4 +438,4 @@ class Recovery:
 
 
 def _ignore_record(record: ScannedRecord) -> None:
-    """Do nothing, because there is no index."""
+    """No-op for a store without an index."""

@@ -179,7 +179,7 @@ class _RangeVerifier:
                     return through
             except CorruptFileError as error:
                 if segment.zeros_from(at):
-                    expected = "a record or a blank one, as records follow"
+                    expected = "a record, because records follow"
                     self.facts.zero_tail = self._violation(at, "magicCode", expected, "zeros")
                     return through
                 following = self._handle_damage(at, error)
@@ -245,7 +245,7 @@ class _RangeVerifier:
         self.facts.blanks += 1
         size_bytes, _ = _BLANK.unpack_from(segment.view, at)
         if size_bytes != self._segment_bytes - at:
-            expected = f"{self._segment_bytes - at}, all that is left"
+            expected = f"{self._segment_bytes - at}, the rest of the segment"
             self.facts.found.append(self._violation(at, "totalSize", expected, size_bytes))
 
     def _handle_damage(self, at: int, error: CorruptFileError) -> int | None:

@@ -44,7 +44,7 @@ def test_the_acl_version_written_by_tools_is_ignored() -> None:
         (ACCOUNT + "  admin: perhaps\n", 4, "true, false"),
         (ACCOUNT + "  defaultTopicPerm: ALL\n", 4, "PUB|SUB"),
         (ACCOUNT + "  topicPerms:\n  - topicA\n", 5, "'topicA'"),
-        (ACCOUNT + "  topicPerms:\n  - topicA=PUB\n  - topicA=SUB\n", 6, "each name once"),
+        (ACCOUNT + "  topicPerms:\n  - topicA=PUB\n  - topicA=SUB\n", 6, "unique names"),
         (ACCOUNT + "  groupPerms:\n  - groupA=PUP\n", 5, "'groupA=PUP'"),
         (ACCOUNT + "  whiteRemoteAddress: 10.0.0\n", 4, "four parts"),
         ("globalWhiteRemoteAddresses:\n- 10.10.103.*\n- somewhere\n", 3, "'somewhere'"),
