@@ -161,7 +161,7 @@ def test_an_invalid_sql_expression_is_refused_with_its_position(expression: str,
     ],
 )
 def test_the_nesting_depth_of_sql_expressions_is_limited(expression: str) -> None:
-    with pytest.raises(FilterExpressionError, match=f"nested at most {DEPTH_MAX} deep"):
+    with pytest.raises(FilterExpressionError, match=f"at most {DEPTH_MAX} levels of nesting"):
         SqlExpression.parse(expression)
 
 

@@ -82,7 +82,7 @@ def test_automatic_topic_creation_can_be_disabled(bench: Any) -> None:
         ({"b": ""}, ResponseCode.SYSTEM_ERROR, "topic"),
         ({"b": "x" * 128}, ResponseCode.SYSTEM_ERROR, "127"),
         ({"b": "SCHEDULE_TOPIC_XXXX"}, ResponseCode.NO_PERMISSION, "SCHEDULE_TOPIC_XXXX"),
-        ({"b": "RMQ_SYS_TRANS_HALF_TOPIC"}, ResponseCode.NO_PERMISSION, "broker itself"),
+        ({"b": "RMQ_SYS_TRANS_HALF_TOPIC"}, ResponseCode.NO_PERMISSION, "only the broker may send"),
         ({"e": 4}, ResponseCode.SYSTEM_ERROR, "queueId"),
         ({"e": "many"}, ResponseCode.SYSTEM_ERROR, "e: expected a 32-bit integer, found 'many'"),
         ({"e": 1 << 31}, ResponseCode.SYSTEM_ERROR, "e: expected a 32-bit integer"),
