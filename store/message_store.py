@@ -163,11 +163,11 @@ class MessageStore:
 
     def _make_log(self) -> SegmentQueue:
         world, config, segment_bytes = self.world, self.config, self.config.mapped_file_size_commit_log
-        place = (world, config.commit_log_directory, segment_bytes, "commitlog", self.log_directories)
+        arguments = (world, config.commit_log_directory, segment_bytes, "commitlog", self.log_directories)
         if not config.is_transient_store_pool_effective:
-            return SegmentQueue(*place)
+            return SegmentQueue(*arguments)
         self.pool = TransientStorePool(world, segment_bytes, config.transient_store_pool_size)
-        log = BufferedSegmentQueue(*place)
+        log = BufferedSegmentQueue(*arguments)
         self.commit = CommitRealTimeService(world, config, log, self.flags)
         return log
 

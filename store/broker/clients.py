@@ -239,7 +239,7 @@ def _choose_newer_subscription(known: dict[str, SubscriptionData], received: Sub
 
 class _QueueLock(NamedTuple):
     client_id: str
-    asked_ns: int
+    renewed_ns: int
 
 
 class RebalanceLockManager:
@@ -255,13 +255,13 @@ class RebalanceLockManager:
         with self._lock:
             now_ns = self._clock.monotonic_ns()
             locks = self._groups.setdefault(group, {})
-            got = []
+            locked = []
             for queue in queues:
                 held = locks.get(queue)
                 if held is None or held.client_id == client_id or _is_expired(held, now_ns):
                     locks[queue] = _QueueLock(client_id, now_ns)
-                    got.append(queue)
-            return got
+                    locked.append(queue)
+            return locked
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
         """Unlock queues, except those that another client has locked."""
@@ -286,4 +286,4 @@ class RebalanceLockManager:
 
 
 def _is_expired(held: _QueueLock, now_ns: int) -> bool:
-    return now_ns - held.asked_ns > LOCK_MS_MAX * _NS_PER_MS
+    return now_ns - held.renewed_ns > LOCK_MS_MAX * _NS_PER_MS

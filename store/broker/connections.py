@@ -185,9 +185,9 @@ class Connections(Service):
         ready = self._poller.wait(self._poller_timeout_ms())
         now_ns = self.world.clock.monotonic_ns()
         self.turns += 1
-        first, ready_listeners, pipelining = self._choose_ready(ready)
-        for begin in range(0, len(first), READY_MAX):
-            for endpoint, receives, sends in first[begin : begin + READY_MAX]:
+        waiting, ready_listeners, pipelining = self._choose_ready(ready)
+        for begin in range(0, len(waiting), READY_MAX):
+            for endpoint, receives, sends in waiting[begin : begin + READY_MAX]:
                 self._handle_events(endpoint, now_ns, receives=receives, sends=sends)
             self._turn_due_ns = self._on_turn(now_ns)
         for listener in self._paused.pop_due(now_ns, len(self._listeners)):
@@ -219,7 +219,7 @@ class Connections(Service):
         """
         if len(ready) == 1:
             return [*ready], [], []
-        first: HostFairQueue[Session, ReadyEndpoint] = HostFairQueue()
+        waiting: HostFairQueue[Session, ReadyEndpoint] = HostFairQueue()
         ready_listeners: list[ReadyEndpoint] = []
         pipelining: list[tuple[int, ReadyEndpoint]] = []
         for each in ready:
@@ -229,10 +229,10 @@ class Connections(Service):
             elif session.is_pipelining:
                 pipelining.append((session.heard_turn, each))
             else:
-                first.put(session.host.name, session, each)
-        turns = nsmallest(PIPELINING_MAX, pipelining, key=itemgetter(0))
-        count = max(READY_MAX, len(first) // TURNS_MAX)
-        return [first.take() for _ in range(min(count, len(first)))], ready_listeners, [each for _, each in turns]
+                waiting.put(session.host.name, session, each)
+        oldest = nsmallest(PIPELINING_MAX, pipelining, key=itemgetter(0))
+        count = max(READY_MAX, len(waiting) // TURNS_MAX)
+        return [waiting.take() for _ in range(min(count, len(waiting)))], ready_listeners, [each for _, each in oldest]
 
     def _handle_events(self, endpoint: Connection | Listener, now_ns: int, *, receives: bool, sends: bool) -> None:
         if (session := self._sessions.get(endpoint)) is not None:

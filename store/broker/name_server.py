@@ -66,7 +66,7 @@ class NameServer:
         """Names of brokers to which producers must not send."""
 
     def register(self, broker: RegisteredBroker) -> RegisteredBroker | None:
-        """Return the master of the same name. Refuses more than BROKERS_MAX brokers."""
+        """Register a broker, and return the master of the same name. Refuses more than BROKERS_MAX brokers."""
         with self._lock:
             self._drop_expired_brokers()
             key = broker.name, broker.broker_id

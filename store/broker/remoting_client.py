@@ -188,11 +188,11 @@ class _ClientConnection:
 
     def send(self, frame: bytes, timeout_ms: int) -> None:
         """Close the connection after an error."""
-        left = memoryview(frame)
+        unsent = memoryview(frame)
         with self._sending:
             try:
-                while left:
-                    left = left[self._connection.send(left, timeout_ms) :]
+                while unsent:
+                    unsent = unsent[self._connection.send(unsent, timeout_ms) :]
             except OSError:
                 self.close()  # the peer may have part of a frame
                 raise
@@ -211,12 +211,12 @@ class _ClientConnection:
     def close(self) -> None:
         with self._guard:
             self.is_broken = True
-            left = list(self._expected.values())
+            unanswered = list(self._expected.values())
             for opaque in self._expected:  # the receiving task may have read responses that it has not completed
                 self._give_up(opaque)
             self._expected.clear()
         self._connection.close()
-        for invocation in left:  # a late response finds no entry, so each invocation ends once
+        for invocation in unanswered:  # a late response finds no entry, so each invocation ends once
             invocation.complete(None)
 
     def _complete_or_pass_on(self, command: RemotingCommand) -> None:

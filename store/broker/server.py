@@ -53,8 +53,8 @@ class RemotingServer:
         self._on_response: Callable[[Channel, RemotingCommand], bool] | None = None
         pools = self.limits.pools.items()
         self._pools = {
-            pool: RequestPool(world, pool, one, self._handle_request, self._refuse_request, self.record_service_failure)
-            for pool, one in pools
+            pool: RequestPool(world, pool, own, self._handle_request, self._refuse_request, self.record_service_failure)
+            for pool, own in pools
         }
         self._impatient = [pool for pool in self._pools.values() if pool.limits.wait_ms_max is not None]
         self._offered: dict[RequestPool, None] = {}
@@ -119,15 +119,15 @@ class RemotingServer:
         for pool in self._pools.values():
             pool.start_shutdown()
         until_ns = self._world.clock.monotonic_ns() + DRAIN_MS * 1_000_000
-        late = [pool for pool in self._pools.values() if not pool.await_end(until_ns)]
-        all_done = self._late.await_end(until_ns) and not late
+        unfinished = [pool for pool in self._pools.values() if not pool.await_end(until_ns)]
+        all_done = self._late.await_end(until_ns) and not unfinished
         if not all_done:
             line = f"requests are still running {DRAIN_MS // 1_000} s after the stop; waiting for their end"
             self._emit(warning_line(line))
-        for pool in late:
+        for pool in unfinished:
             pool.refuse_queued_requests()
         self.connections.shutdown()
-        for pool in late:
+        for pool in unfinished:
             pool.join()
         for pool in self._pools.values():  # if the drain timed out, requests may have come after the end of the tasks
             if pool.count:

@@ -148,13 +148,13 @@ class Session:
             output = self._output
             while output and ending is None:
                 piece = output[0]
-                left, ending = self._send_now(piece)
-                taken = len(piece) - len(left)
-                assert 0 <= taken <= self.output_bytes, (taken, self.output_bytes)
-                self.output_bytes -= taken
-                self._keeper.add_held_bytes(-taken)
-                if left:
-                    output[0] = left
+                unsent, ending = self._send_now(piece)
+                sent_bytes = len(piece) - len(unsent)
+                assert 0 <= sent_bytes <= self.output_bytes, (sent_bytes, self.output_bytes)
+                self.output_bytes -= sent_bytes
+                self._keeper.add_held_bytes(-sent_bytes)
+                if unsent:
+                    output[0] = unsent
                     break
                 output.popleft()
         if ending is not None:

@@ -227,25 +227,25 @@ class DispatchService(Service):
         if self.passed_over is None:  # otherwise the checkpoint would cover a record that is not in its queue
             self.dispatched_store_timestamp_ms = record.store_timestamp_ms
 
-    def _dispatch_batch(self, segment: Segment, begin: int, run: PlainRecords) -> None:
+    def _dispatch_batch(self, segment: Segment, begin: int, batch: PlainRecords) -> None:
         for dispatch in self.dispatchers:
             dispatch_batch = self.plain_dispatchers.get(dispatch)
             if dispatch_batch is not None:
-                dispatch_batch(run)
+                dispatch_batch(batch)
                 continue
-            for record in self._scan_segment_records(segment, begin, run.end):
+            for record in self._scan_segment_records(segment, begin, batch.end):
                 try:
                     dispatch(record)
                 except MisplacedRecordError as error:
                     self._skip_record(record, segment, error)
         if self.on_arriving:
-            self._call_listeners(segment, begin, run)
+            self._call_listeners(segment, begin, batch)
         if self.passed_over is None:
-            self.dispatched_store_timestamp_ms = run.column("store_timestamp_ms")[-1]
+            self.dispatched_store_timestamp_ms = batch.column("store_timestamp_ms")[-1]
 
-    def _call_listeners(self, segment: Segment, begin: int, run: PlainRecords) -> None:
-        awaited = {place for one in self._run_queues if self.awaits(*(place := (one.topic, one.queue_id)))}
-        for record in self._scan_segment_records(segment, begin, run.end) if awaited else ():
+    def _call_listeners(self, segment: Segment, begin: int, batch: PlainRecords) -> None:
+        awaited = {key for queue in self._run_queues if self.awaits(*(key := (queue.topic, queue.queue_id)))}
+        for record in self._scan_segment_records(segment, begin, batch.end) if awaited else ():
             if (record.topic, record.queue_id) in awaited and is_queued(record):
                 for listener in self.on_arriving:
                     listener(record)
@@ -326,9 +326,9 @@ class LightQueueDispatcher:
         if LIGHT_MARK not in record.properties or not is_queued(record):
             return
         code = record_tags_code(record, self._delays_ms)
-        for seen in light_records(record, lmq=self._lmq):
-            queue = self._queues.find_or_create(seen.topic, seen.queue_id)
-            queue.put(record.physical_offset, record.size_bytes, code, seen.queue_offset)
+        for light in light_records(record, lmq=self._lmq):
+            queue = self._queues.find_or_create(light.topic, light.queue_id)
+            queue.put(record.physical_offset, record.size_bytes, code, light.queue_offset)
 
 
 class MessageArrival(NamedTuple):
@@ -390,8 +390,8 @@ class ArrivalNotifier:
         arrivals = [arrival]
         if self._config.enable_multi_dispatch:
             arrivals += [
-                arrival._replace(topic=seen.topic, queue_id=seen.queue_id, next_offset=seen.queue_offset + 1)
-                for seen in light_records(record, lmq=self._config.enable_lmq)
+                arrival._replace(topic=light.topic, queue_id=light.queue_id, next_offset=light.queue_offset + 1)
+                for light in light_records(record, lmq=self._config.enable_lmq)
             ]
         for each in arrivals:
             for listener, _ in self._listeners:

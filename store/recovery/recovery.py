@@ -318,13 +318,13 @@ class Recovery:
             report.last_store_timestamp_ms = stored_ms
 
     def _replay_light_queues(self, record: ScannedRecord, tags_code: int, *, whole_log: bool) -> None:
-        for seen in light_records(record, lmq=self._lmq):
-            replay = self._replays.get((seen.topic, seen.queue_id))
+        for light in light_records(record, lmq=self._lmq):
+            replay = self._replays.get((light.topic, light.queue_id))
             if replay is None:
-                replay = self._begin_replay(seen, whole_log=whole_log)
+                replay = self._begin_replay(light, whole_log=whole_log)
             if replay is not None:
-                code = replay.tags_code_to_keep(seen, tags_code)
-                replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code)
+                code = replay.tags_code_to_keep(light, tags_code)
+                replay.add(light.queue_offset, light.physical_offset, light.size_bytes, code)
 
     def _end_durability_at(self, physical_offset: int) -> None:
         self._unvouched_offset = physical_offset

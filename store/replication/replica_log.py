@@ -127,8 +127,8 @@ class ReplicaLog:
         position = at - segment.base_offset
         own = bytes(segment.file.view(position, position + size_bytes))
         if own != data[:size_bytes]:
-            differs = next(i for i in range(size_bytes) if own[i] != data[i])
-            raise DivergedError(at + differs, f"{own[differs]:#04x}, as in this log", f"{data[differs]:#04x}")
+            index = next(i for i in range(size_bytes) if own[i] != data[i])
+            raise DivergedError(at + index, f"{own[index]:#04x}, as in this log", f"{data[index]:#04x}")
         return size_bytes
 
     def _append_whole_records(self) -> bool:

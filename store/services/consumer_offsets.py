@@ -73,10 +73,10 @@ class ConsumerOffsetManager(Service):
             return self._offsets.get(key, {}).get(queue_id, -1)
 
     def topics_of(self, group: str) -> list[str]:
-        return sorted(topic for topic, one in self._topic_group_pairs() if one == group)
+        return sorted(topic for topic, other in self._topic_group_pairs() if other == group)
 
     def groups_of(self, topic: str) -> list[str]:
-        return sorted(group for one, group in self._topic_group_pairs() if one == topic)
+        return sorted(group for other, group in self._topic_group_pairs() if other == topic)
 
     def _topic_group_pairs(self) -> list[tuple[str, str]]:
         with self._lock:

@@ -224,19 +224,20 @@ class _RangeVerifier:
         tags_code = record_tags_code(record, self._delays_ms)
         entry = encode_entry(record.physical_offset, record.size_bytes, tags_code)
         times = _TIME.pack(record.store_timestamp_ms)
-        for seen in (record, *self._light_queue_records(record)):
-            queue = seen.topic, seen.queue_id
+        for queued in (record, *self._light_queue_records(record)):
+            queue = queued.topic, queued.queue_id
             is_new = queue not in self._settling.queues
             if is_new and self._plain is not None:
                 self._plain.register_queue(*queue)
-            self._settling.add(queue, seen.queue_offset, entry, times, is_light=seen is not record, damaged=damaged)
+            is_light = queued is not record
+            self._settling.add(queue, queued.queue_offset, entry, times, is_light=is_light, damaged=damaged)
 
     def _light_queue_records(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
         """Yield a copy of the record for each of its existing light queues."""
         if LIGHT_MARK in record.properties:
-            for seen in light_records(record, lmq=True):
-                if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX)):
-                    yield seen
+            for light in light_records(record, lmq=True):
+                if light.topic in self._topics or (self._has_light and light.topic.startswith(LIGHT_PREFIX)):
+                    yield light
 
     def _handle_blank(self, at: int) -> None:
         segment = self._segment

@@ -86,14 +86,14 @@ class StatisticsProcessor:
         topic, compared = fields.text("topic"), fields.text("compareGroup", "")
         ignored = set(map(java_trim, fields.text("filterGroups", "").split(",")))
         groups = [group for group in parts.offsets.groups_of(topic) if group not in ignored]
-        least = {}
+        correction_offsets = {}
         for queue_id in range(parts.require_topic(topic).queue_nums):
             offsets = [parts.offsets.query_offset(group, topic, queue_id) for group in groups]
             known = [offset for offset in offsets if offset >= 0]
             if known:
                 own = parts.offsets.query_offset(compared, topic, queue_id)
-                least[queue_id] = LONG_MAX if 0 <= own < min(known) else min(known)
-        return success_response(request, {"correctionOffsets": least})
+                correction_offsets[queue_id] = LONG_MAX if 0 <= own < min(known) else min(known)
+        return success_response(request, {"correctionOffsets": correction_offsets})
 
     def query_queue_entries(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         parts, fields = self._parts, ExtFields(request.ext_fields)
