@@ -64,7 +64,7 @@ class CommitLog:
         """Long holds of the put lock, which also protects this counter."""
         self.on_appended: Callable[[], None] = do_nothing
         self.group_transfer: GroupTransfer | None = None
-        """Puts that wait for a slave. Only a SYNC_MASTER has it; elsewhere it is None."""
+        """Puts that wait for a slave; None unless the store is a SYNC_MASTER."""
         self._world = world
         self._config = config
         self._put_lock = world.tasks.lock("put")

@@ -164,7 +164,7 @@ class HAClient(Service):
             return end_offset
         self._store.flush.wait_durable(end_offset, wait=True)
         if self._store.flags.has_failed:
-            raise OSError("a sync failed on this slave, so it stops replication")
+            raise OSError("a sync failed on this slave, so it can report no more data as durable")
         return log.flushed_where.get()
 
     def _send_report(self, connection: Connection, offset: int) -> None:
