@@ -193,7 +193,7 @@ class StoreConfig:
         root = self.store_path_root_dir.rstrip("/") or "/"
         object.__setattr__(self, "store_path_root_dir", root)
         if self.enable_dleger_commit_log:
-            raise ConfigError("enable_dleger_commit_log", "false: DLedger logs are not served", True)
+            raise ConfigError("enable_dleger_commit_log", "false, because DLedger logs are not supported", True)
         if not self.writable_commit_log_directories:
             name, found = "read_only_commit_log_store_paths", self.read_only_commit_log_store_paths
             raise ConfigError(name, "a directory of the log that is not read-only", found)

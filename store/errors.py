@@ -1,4 +1,4 @@
-"""Errors of the store: StoreErrors of its own, and OSErrors of the disk."""
+"""Errors of the store. Failures of the disk and the network are OSErrors."""
 
 from errno import EDQUOT, ENOSPC
 
@@ -70,8 +70,8 @@ class FilterExpressionError(StoreError):
 class AccessDeniedError(StoreError):
     """The access rules of a broker forbid a request."""
 
-    def __init__(self, code: int, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
         self.code = code
 
 

@@ -1,8 +1,11 @@
 """Message store: RocketMQ's DefaultMessageStore.
 
-store = MessageStore(real_world(), StoreConfig("/var/lib/mq")) store.load() store.start()
-store.put_message(Message.create("Orders", b"hello", tags="new")) store.get_message("Orders", 0, 0).records
-store.shutdown()
+    store = MessageStore(real_world(), StoreConfig("/var/lib/mq"))
+    store.load()
+    store.start()
+    store.put_message(Message.create("Orders", b"hello", tags="new"))
+    store.get_message("Orders", 0, 0).records
+    store.shutdown()
 
 MessageStore creates the services and connects them:
 
@@ -47,7 +50,7 @@ from .stats import FAST_PUT_NS, StoreStats
 from .world import FileLock, World
 
 _STALL_MS_MAX = 10_000_000
-"""If the put lock seems held for longer, RocketMQ assumes that the start time is stale, not that the disk stalls."""
+"""If the put lock seems to be held for longer, RocketMQ regards the start time as stale."""
 
 
 class MessageStore:
@@ -104,7 +107,7 @@ class MessageStore:
         if config.broker_role is BrokerRole.SLAVE:
             self.dispatch.dispatchers.append(self.stats.count_replicated)
         self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, delays_ms)
-        """Listeners, each called with every message that can now be pulled. `append` adds a listener."""
+        """Listeners, called with each message that consumers can now pull. `append` adds a listener."""
         self.dispatch.awaits = self.on_arriving.awaits
         limit = self.dispatch.readable_limit
         self.schedule = ScheduleMessageService(
@@ -160,11 +163,11 @@ class MessageStore:
 
     def _make_log(self) -> SegmentQueue:
         world, config, segment_bytes = self.world, self.config, self.config.mapped_file_size_commit_log
-        place = (world, config.commit_log_directory, segment_bytes, "commitlog", self.log_directories)
+        arguments = (world, config.commit_log_directory, segment_bytes, "commitlog", self.log_directories)
         if not config.is_transient_store_pool_effective:
-            return SegmentQueue(*place)
+            return SegmentQueue(*arguments)
         self.pool = TransientStorePool(world, segment_bytes, config.transient_store_pool_size)
-        log = BufferedSegmentQueue(*place)
+        log = BufferedSegmentQueue(*arguments)
         self.commit = CommitRealTimeService(world, config, log, self.flags)
         return log
 
@@ -217,7 +220,7 @@ class MessageStore:
         report = recovery.run()
         times.restore_mtimes(self.commit_log, queues.all_queues())
         self.commit_log.continue_after(report.last_store_timestamp_ms)
-        # Read after recovery: a queue that lags the log would assign queue offsets that the log already contains.
+        # Read after recovery. Before, a queue can lack entries, and its offsets would be assigned twice.
         counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all_queues()}
         self.commit_log.topic_queue_table = counted | report.counted
         self.dispatch.reput_from.set(report.dispatched_to)
@@ -229,7 +232,7 @@ class MessageStore:
 
     def _lock_directory(self) -> None:
         files = self.world.files
-        # The sync follows the lock, so a second instance is refused even if the sync fails.
+        # The lock comes before the sync, so that a second instance is refused even if the sync fails.
         make_directory(files, self.config.store_path_root_dir, once_made=self._acquire_file_lock)
         files.write(self.config.lock_path, b"lock")
 
@@ -238,13 +241,13 @@ class MessageStore:
             self._lock = self.world.files.lock(self.config.lock_path)
         except BlockingIOError as error:
             count_mark("start on a live directory")
-            raise StoreLockedError(f"{self.config.lock_path}: held by another live store") from error
+            raise StoreLockedError(f"{self.config.lock_path}: locked by another running store") from error
 
     def start(self) -> None:
         """Make the marker of an unclean exit durable, then start the services and accept puts.
 
-        Raises RuntimeError unless the store is loaded and was not started before. Without a load, the store would
-        ignore existing files, which another instance may have locked.
+        Raises RuntimeError if the store is not loaded or was started before. Without a load, the store would ignore
+        existing files, which another instance may have locked.
         """
         if self._lock is None or self._is_started:
             found = "a running store" if self._is_started else "a store that was not loaded"
@@ -271,7 +274,7 @@ class MessageStore:
             self.schedule.start()
 
     def mark_running(self) -> None:
-        """Create the marker file. A start that finds it knows that the last exit was unclean."""
+        """Create the marker file. If a later start finds the file, the last exit was unclean."""
         files = self.world.files
         files.write(self.config.abort_path, b"")
         # Otherwise a power cut can lose the marker's name but keep pages of the log, and the next start would trust the
@@ -382,10 +385,10 @@ class MessageStore:
         return put
 
     def _count_put_time(self, begin_ns: int) -> None:
-        took_ns = self._now_ns() - begin_ns
-        assert took_ns >= 0, took_ns
-        if took_ns >= FAST_PUT_NS:
-            self.stats.count_slow_put(took_ns)
+        duration_ns = self._now_ns() - begin_ns
+        assert duration_ns >= 0, duration_ns
+        if duration_ns >= FAST_PUT_NS:
+            self.stats.count_slow_put(duration_ns)
 
     def _find_put_refusal(self, message: Message | MessageBatch) -> PutMessageStatus | None:
         if not self._accepting.get() or not self.flags.is_writeable:
@@ -453,7 +456,7 @@ class MessageStore:
         if self._shut_down.get():
             raise StoreNotReadableError("the store is shut down")
         if not self.flags.is_readable:
-            raise StoreNotReadableError(f"the store was made not readable: running flags {self.flags.bits}")
+            raise StoreNotReadableError(f"the store is switched to not readable: running flags {self.flags.bits}")
 
     def look_message_by_offset(self, physical_offset: int) -> MessageRecord | None:
         """Return the record at a log offset, None if no record begins there."""

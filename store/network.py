@@ -122,8 +122,8 @@ class Network(Protocol):
 
 def send_all(connection: Connection, data: bytes | memoryview, timeout_ms: int) -> None:
     """Send all bytes. Raises TimeoutError after timeout_ms without progress, ConnectionError at a break."""
-    left = memoryview(data)
-    while left:
-        taken = connection.send(left, timeout_ms)
-        assert 0 < taken <= len(left), (taken, len(left))
-        left = left[taken:]
+    unsent = memoryview(data)
+    while unsent:
+        sent_bytes = connection.send(unsent, timeout_ms)
+        assert 0 < sent_bytes <= len(unsent), (sent_bytes, len(unsent))
+        unsent = unsent[sent_bytes:]

@@ -16,7 +16,7 @@ NS_PER_MS = 1_000_000
 
 
 def ms_until(due_ns: int, clock: Clock) -> int:
-    # Rounded up, or the caller would loop without waiting during the last ms.
+    # Rounded up. Otherwise the caller would loop without waiting during the last ms.
     return max(0, -((clock.monotonic_ns() - due_ns) // NS_PER_MS))
 
 

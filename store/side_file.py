@@ -26,7 +26,7 @@ class SideFile:
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
         self.damage: CorruptFileError | None = None
-        """Error because of which the last `load` could not use the current version."""
+        """Reason why the last `load` could not use the current version."""
         self._is_damaged = False
         """Whether the main file is damaged, so that the next `store` must rename it first."""
         self._files = files
@@ -83,7 +83,7 @@ class SideFile:
         is_missing = self.damage is None and self._files.status(self.path) is None
         kept = next(self.damaged_paths)
         if is_missing and self._files.status(kept) is not None:
-            self.damage = CorruptFileError(self.path, 0, "file", "a file", f"nothing; a damaged version is {kept}")
+            self.damage = CorruptFileError(self.path, 0, "file", "a file", f"no file; a damaged version is {kept}")
 
     def _read(self, path: str, parse: Callable[[bytes, str], Value]) -> tuple[bytes | None, Value | None]:
         """Make one version durable. Returns its bytes and parsed value, None for a missing or empty file."""
@@ -100,10 +100,8 @@ class SideFile:
     def store(self, content: bytes) -> bool:
         """Durably store content as the current version.
 
-        Returns False, without a write, if the file already has this content.
-
-        Raises OSError if the disk fails; the next call writes again. Raises OSError(EFBIG), without a write, if content
-        is larger than `load` permits.
+        Returns False, without a write, if the file already has this content. Raises OSError if the disk fails; the next
+        call writes again. Raises OSError(EFBIG), without a write, if content is larger than `load` permits.
         """
         if content == self._content:
             return False

@@ -31,7 +31,7 @@ RocketMQ's ranges are too wide for a percentile: most puts with a sync take 1 to
 assert {bound_ms for _, bound_ms in LATENCY_RANGES} <= {*LATENCY_BOUNDS_MS, None}
 _BOUNDS_NS = [ms * 1_000_000 for ms in LATENCY_BOUNDS_MS]
 FAST_PUT_NS = _BOUNDS_NS[0]
-"""Only the log counts puts that are faster than this time, which saves time."""
+"""Faster puts are not counted individually, which saves time. Their number is derived from the log's counts."""
 
 SLOW_MS = 500
 """RocketMQ logs a put that takes longer, or holds the put lock for longer."""
@@ -54,7 +54,7 @@ _NOTHING = TopicTotals()
 
 
 class SlowCount:
-    """Number and maximum of durations above SLOW_MS since the last `take_counts`. May miss concurrent calls."""
+    """Number and maximum of durations above SLOW_MS since the last `take_counts`. Concurrent calls may be missed."""
 
     __slots__ = ("_count", "_longest_ns")
 
@@ -193,9 +193,7 @@ class StoreStats:
         return sum(totals.size_bytes for totals in self._totals_by_topic())
 
     def _totals_by_topic(self) -> tuple[TopicTotals, ...]:
-        return tuple(
-            self._counted.topic_put_totals.values()
-        )  # copied atomically, because a put may add a topic at any time
+        return tuple(self._counted.topic_put_totals.values())  # an atomic copy: a put may add a topic at any time
 
     def take_sample_if_due(self) -> None:
         with self._lock:

@@ -82,7 +82,7 @@ class Tasks(Protocol):
 
 @runtime_checkable
 class TasksInTurn(Protocol):
-    """Tasks that need not all wake at once. Simulated tasks lack this method, because their wake-ups cost nothing."""
+    """Tasks that can wake one after another. Simulated tasks lack this method, because their wake-ups are free."""
 
     def notify_in_turn(self, signals: Sequence[Any]) -> None:
         """Notify all signals, of which some may be notified when an earlier waiter has woken up."""

@@ -49,10 +49,10 @@ class Broker(BrokerParts):
 
     def __init__(self, world: World, store_config: StoreConfig, config: BrokerConfig) -> None:
         super().__init__(world, store_config, config)
-        silent = (self.consumers.close_expired, self.producers.close_expired, self.locks.forget_expired)
-        notes = (self.daily.start_day_if_new, self.put_latency.start_minute_if_over, self.statistics.take_samples)
-        watch = (self.watch.log_changes, self.watch.report_slow_puts)
-        self.housekeeping = ClientHousekeepingService(world, (*silent, *notes, *watch))
+        expiry = (self.consumers.close_expired, self.producers.close_expired, self.locks.forget_expired)
+        samples = (self.daily.start_day_if_new, self.put_latency.start_minute_if_over, self.statistics.take_samples)
+        reports = (self.watch.log_changes, self.watch.report_slow_puts)
+        self.housekeeping = ClientHousekeepingService(world, (*expiry, *samples, *reports))
         self.name_server = NameServer(
             world, config, self.topics, kv_path=f"{store_config.config_directory}/kvConfig.json"
         )
@@ -64,14 +64,11 @@ class Broker(BrokerParts):
             BrokerRegistration(self, each, lambda: self.name_server.ha_address, self._follow_master)
             for each in config.name_servers
         ]
-        """A service per name server, so that a slow name server does not delay the other registrations."""
+        """One service per name server, so that a slow name server does not delay the others."""
         self.topics.on_changed = self._register_again
-        beside = (self.held_pulls, self.housekeeping, self.synchronize, *self.registrations)
-        self._services = [service for service in beside if service is not None]
-        """Services in start order.
-
-        These services start after all other parts of the broker, and stop in reverse order before the other parts.
-        """
+        services = (self.held_pulls, self.housekeeping, self.synchronize, *self.registrations)
+        self._services = [service for service in services if service is not None]
+        """These services start in this order, after all other parts, and stop in reverse order, before them."""
         for service in (self.offsets, *self._services):
             service.on_failure = self.own_store.flags.service_failed
 

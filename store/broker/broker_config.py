@@ -94,8 +94,8 @@ class BrokerConfig:
     def from_settings(cls, others: Mapping[str, str], **settings: Any) -> "BrokerConfig":
         """Read the keys of a broker.conf; `settings` override them. Raises ConfigError."""
         keys = {one.metadata["key"].name: one for one in fields(cls)}
-        said = {one.name: parse_setting(one, key, others[key]) for key, one in keys.items() if key in others}
-        return cls(**{**said, **settings})
+        parsed = {one.name: parse_setting(one, key, others[key]) for key, one in keys.items() if key in others}
+        return cls(**{**parsed, **settings})
 
     @property
     def address(self) -> str:

@@ -18,7 +18,7 @@ from .router import Channel
 
 TIMEOUT_MS = 5_000
 CALLS_MAX = 2
-"""Maximum number of operators whose requests wait for clients, because a client may never answer."""
+"""Maximum number of operators that wait for clients at once. A client may never answer."""
 _NS_PER_MS = 1_000_000
 _OPAQUE_BASE = 1 << 30
 """The opaques of calls have this bit."""
@@ -66,7 +66,7 @@ class ClientCalls:
             calls[channel, opaque] = _PendingCall(self._world.tasks.signal("answer of a client"))
         with self._lock:
             if self._operators >= CALLS_MAX:
-                remark = "other clients are being asked: try again"
+                remark = "too many operators wait for clients: try again later"
                 raise RequestRefusedError(remark, ResponseCode.SYSTEM_BUSY)
             self._operators += 1
             known = self._calls

@@ -194,9 +194,9 @@ class ConsumerManager:
             changed = changed or before.keys() != info.subscriptions.keys()
             channels = list(info.clients)
             assert client.channel in channels, client
-            wants = info.subscriptions != before
+            is_new = info.subscriptions != before
         # Call the listeners without the lock, because they may take other locks and may send.
-        if wants:
+        if is_new:
             self.on_registered(consumer.group, consumer.subscriptions)
         if changed and notify:
             self.on_changed(consumer.group, channels)
@@ -231,15 +231,15 @@ class ConsumerManager:
             self.remove_channel(channel)
 
 
-def _choose_newer_subscription(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
-    """Return the subscription with the higher version, or the received one if both are equal."""
-    before = known.get(said.topic)
-    return said if before is None or said.version > before.version else before
+def _choose_newer_subscription(known: dict[str, SubscriptionData], received: SubscriptionData) -> SubscriptionData:
+    """Return the subscription with the higher version, or the known one if both are equal."""
+    before = known.get(received.topic)
+    return received if before is None or received.version > before.version else before
 
 
 class _QueueLock(NamedTuple):
     client_id: str
-    asked_ns: int
+    renewed_ns: int
 
 
 class RebalanceLockManager:
@@ -255,13 +255,13 @@ class RebalanceLockManager:
         with self._lock:
             now_ns = self._clock.monotonic_ns()
             locks = self._groups.setdefault(group, {})
-            got = []
+            locked = []
             for queue in queues:
                 held = locks.get(queue)
                 if held is None or held.client_id == client_id or _is_expired(held, now_ns):
                     locks[queue] = _QueueLock(client_id, now_ns)
-                    got.append(queue)
-            return got
+                    locked.append(queue)
+            return locked
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
         """Unlock queues, except those that another client has locked."""
@@ -286,4 +286,4 @@ class RebalanceLockManager:
 
 
 def _is_expired(held: _QueueLock, now_ns: int) -> bool:
-    return now_ns - held.asked_ns > LOCK_MS_MAX * _NS_PER_MS
+    return now_ns - held.renewed_ns > LOCK_MS_MAX * _NS_PER_MS

@@ -26,9 +26,9 @@ RECEIVE_BYTES = 64 * 1024
 ACCEPTS_MAX = 8
 """Maximum number of accepts per turn, so that a burst does not delay existing connections."""
 ACCEPTS_PAUSE_MS = 4
-"""Pause after ACCEPTS_MAX: allows 2,000 new connections per second, a fifth of a processor at 0.1 ms each."""
+"""Pause after ACCEPTS_MAX accepts. It limits new connections to 2,000 per second, a fifth of a processor."""
 READY_MAX = ENDS_MAX = 64
-"""At most READY_MAX connections are handled before timers run, and ENDS_MAX ended connections per turn."""
+"""Maximum number of connections handled before timers run, and of ended connections per turn."""
 TURNS_MAX = 16
 """Maximum number of polls until all ready connections are handled. A poll of thousands of connections is slow."""
 PIPELINING_MAX = 8
@@ -36,10 +36,10 @@ PIPELINING_MAX = 8
 COMMANDS_MAX = 16
 """Maximum number of commands per connection and turn."""
 DRAINED_MS = 5_000
-"""Maximum time that `drain` waits for the current turn, far above the longest turn."""
+"""Maximum time that `stop_receiving` waits for the current turn, far above the longest turn."""
 _FOREIGN_PROTOCOLS = {
-    b"PRI ": "a client that speaks HTTP/2, as RocketMQ's gRPC clients of 5.x do: this broker speaks remoting",
-    **dict.fromkeys((b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"), "a client that speaks HTTP"),
+    b"PRI ": "the client uses HTTP/2, like RocketMQ's gRPC clients of 5.x; this broker supports only remoting",
+    **dict.fromkeys((b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"), "the client uses HTTP"),
 }
 
 Receive = Callable[[Session, RemotingCommand, int, int], None]
@@ -185,16 +185,16 @@ class Connections(Service):
         ready = self._poller.wait(self._poller_timeout_ms())
         now_ns = self.world.clock.monotonic_ns()
         self.turns += 1
-        first, ready_listeners, pipelining = self._choose_ready(ready)
-        for begin in range(0, len(first), READY_MAX):
-            for what, receives, sends in first[begin : begin + READY_MAX]:
-                self._handle_events(what, now_ns, receives=receives, sends=sends)
+        waiting, ready_listeners, pipelining = self._choose_ready(ready)
+        for begin in range(0, len(waiting), READY_MAX):
+            for endpoint, receives, sends in waiting[begin : begin + READY_MAX]:
+                self._handle_events(endpoint, now_ns, receives=receives, sends=sends)
             self._turn_due_ns = self._on_turn(now_ns)
         for listener in self._paused.pop_due(now_ns, len(self._listeners)):
             self._poller.watch(listener, receives=True, sends=False)
-        for what, receives, sends in (*ready_listeners, *pipelining):
-            self._handle_events(what, now_ns, receives=receives, sends=sends)
-        if not self.is_listening and not self._has_drained:  # these requests arrived before the drain
+        for endpoint, receives, sends in (*ready_listeners, *pipelining):
+            self._handle_events(endpoint, now_ns, receives=receives, sends=sends)
+        if not self.is_listening and not self._has_drained:  # after the events, which arrived before the drain
             self._has_drained = True
             self._close_listeners()
             self._attention.extend(self._sessions.values())
@@ -213,13 +213,13 @@ class Connections(Service):
     def _choose_ready(
         self, ready: Sequence[ReadyEndpoint]
     ) -> tuple[list[ReadyEndpoint], list[ReadyEndpoint], list[ReadyEndpoint]]:
-        """Return clients that wait for answers, in round robin by host; then listeners; then pipelining clients.
+        """Return three lists: clients that wait for answers, in round robin by host; listeners; pipelining clients.
 
-        Other ready connections stay ready for the next turn.
+        The remaining ready connections must wait for the next turn.
         """
         if len(ready) == 1:
             return [*ready], [], []
-        first: HostFairQueue[Session, ReadyEndpoint] = HostFairQueue()
+        waiting: HostFairQueue[Session, ReadyEndpoint] = HostFairQueue()
         ready_listeners: list[ReadyEndpoint] = []
         pipelining: list[tuple[int, ReadyEndpoint]] = []
         for each in ready:
@@ -229,13 +229,13 @@ class Connections(Service):
             elif session.is_pipelining:
                 pipelining.append((session.heard_turn, each))
             else:
-                first.put(session.host.name, session, each)
-        turns = nsmallest(PIPELINING_MAX, pipelining, key=itemgetter(0))
-        count = max(READY_MAX, len(first) // TURNS_MAX)
-        return [first.take() for _ in range(min(count, len(first)))], ready_listeners, [each for _, each in turns]
+                waiting.put(session.host.name, session, each)
+        oldest = nsmallest(PIPELINING_MAX, pipelining, key=itemgetter(0))
+        count = max(READY_MAX, len(waiting) // TURNS_MAX)
+        return [waiting.take() for _ in range(min(count, len(waiting)))], ready_listeners, [each for _, each in oldest]
 
-    def _handle_events(self, what: Connection | Listener, now_ns: int, *, receives: bool, sends: bool) -> None:
-        if (session := self._sessions.get(what)) is not None:
+    def _handle_events(self, endpoint: Connection | Listener, now_ns: int, *, receives: bool, sends: bool) -> None:
+        if (session := self._sessions.get(endpoint)) is not None:
             session.heard_turn = self.turns
             if sends:
                 session.send_buffered()
@@ -243,14 +243,14 @@ class Connections(Service):
                 self._receive_from_session(session, now_ns)
             if sends or not (session.is_open and session.may_receive_more):
                 self._update_session(session, now_ns)
-        elif (listener := self._listeners.get(what)) is not None:
+        elif (listener := self._listeners.get(endpoint)) is not None:
             self._accept_connections(listener, now_ns)
 
     def _poller_timeout_ms(self) -> int | None:
         if self._attention:
             return 0
-        moments = self._patience.next_due_ns, self._turn_due_ns, self._paused.next_due_ns
-        due = [due_ns for due_ns in moments if due_ns is not None]
+        deadlines = self._patience.next_due_ns, self._turn_due_ns, self._paused.next_due_ns
+        due = [due_ns for due_ns in deadlines if due_ns is not None]
         if not due:
             return None
         return max(-((self.world.clock.monotonic_ns() - min(due)) // 1_000_000), 0)
@@ -267,7 +267,7 @@ class Connections(Service):
                 continue
             self._add_session(connection, now_ns)
         self._poller.watch(listener, receives=False, sends=False)
-        self._paused.set(listener, self.world.clock.monotonic_ns())  # now_ns is too old after a batch
+        self._paused.set(listener, self.world.clock.monotonic_ns())  # not now_ns, because the accepts take time
 
     def _add_session(self, connection: Connection, now_ns: int) -> None:
         name = connection.remote_address.rpartition(":")[0]
@@ -375,6 +375,6 @@ class Connections(Service):
 
 
 def _protocol_hint(length: str) -> str:
-    """Return the name of the protocol whose first bytes were read as this frame length, or ""."""
-    who = {str(int.from_bytes(begin)): who for begin, who in _FOREIGN_PROTOCOLS.items()}.get(length)
-    return "" if who is None else f" ({who})"
+    """Return a hint if a frame length consists of the first bytes of another protocol, else ""."""
+    hint = {str(int.from_bytes(begin)): hint for begin, hint in _FOREIGN_PROTOCOLS.items()}.get(length)
+    return "" if hint is None else f" ({hint})"

@@ -12,59 +12,59 @@ from .limits import ServerLimits
 from .server_counts import ConnectionEnding
 from .session import Session
 
-_Who = TypeVar("_Who")
+_Key = TypeVar("_Key")
 
 CHECKS_PER_TIMEOUT = 8
-"""Number of checks per period of the timeouts that each activity restarts (idle time and output)."""
+"""Number of checks per timeout, for the timeouts that each activity restarts: idle time and output."""
 
 
-class TimeoutTable(Generic[_Who]):
-    """Deadlines with the same timeout `after_ms`. Equal timeouts make the first deadline available without a search."""
+class TimeoutTable(Generic[_Key]):
+    """Deadlines by key, all with the timeout `after_ms`. So the deadlines are in order without sorting."""
 
     __slots__ = ("_after_ns", "_due_ns")
 
     def __init__(self, after_ms: int) -> None:
         self._after_ns = after_ms * 1_000_000
-        self._due_ns: OrderedDict[_Who, int] = OrderedDict()
-        """Sorted by time. After deletions, a plain dict finds its first key slowly."""
+        self._due_ns: OrderedDict[_Key, int] = OrderedDict()
+        """Sorted by time. Not a plain dict, which finds its first key slowly after deletions."""
 
-    def __contains__(self, who: _Who) -> bool:
-        return who in self._due_ns
+    def __contains__(self, key: _Key) -> bool:
+        return key in self._due_ns
 
-    def __iter__(self) -> Iterator[_Who]:
+    def __iter__(self) -> Iterator[_Key]:
         return iter(self._due_ns)
 
-    def start_ns_of(self, who: _Who) -> int:
+    def start_ns_of(self, key: _Key) -> int:
         """Return the start of a timeout. Raises KeyError without a deadline."""
-        return self._due_ns[who] - self._after_ns
+        return self._due_ns[key] - self._after_ns
 
-    def set(self, who: _Who, from_ns: int) -> None:
+    def set(self, key: _Key, from_ns: int) -> None:
         """Set the deadline to `from_ns` + `after_ms`. `from_ns` must not be lower than in earlier calls."""
-        moment_ns, due_ns = from_ns + self._after_ns, self._due_ns
-        last_ns = next(reversed(due_ns.values()), moment_ns)
-        assert last_ns <= moment_ns, (last_ns, moment_ns)  # `pop_due` stops at the first key that is not due
-        due_ns[who] = moment_ns
-        self._due_ns.move_to_end(who)
+        new_ns, due_ns = from_ns + self._after_ns, self._due_ns
+        last_ns = next(reversed(due_ns.values()), new_ns)
+        assert last_ns <= new_ns, (last_ns, new_ns)  # `pop_due` stops at the first key that is not due
+        due_ns[key] = new_ns
+        self._due_ns.move_to_end(key)
 
-    def drop(self, who: _Who) -> None:
-        self._due_ns.pop(who, None)
+    def drop(self, key: _Key) -> None:
+        self._due_ns.pop(key, None)
 
     @property
     def next_due_ns(self) -> int | None:
         return next(iter(self._due_ns.values()), None)
 
-    def pop_due(self, now_ns: int, count_max: int) -> list[_Who]:
+    def pop_due(self, now_ns: int, count_max: int) -> list[_Key]:
         """Remove and return at most count_max keys with a passed deadline, the earliest first."""
-        due: list[_Who] = []
+        due: list[_Key] = []
         last_ns = 0
-        for who, due_ns in self._due_ns.items():
+        for key, due_ns in self._due_ns.items():
             assert last_ns <= due_ns, (last_ns, due_ns)
             if due_ns > now_ns or len(due) == count_max:
                 break
-            due.append(who)
+            due.append(key)
             last_ns = due_ns
-        for who in due:
-            del self._due_ns[who]
+        for key in due:
+            del self._due_ns[key]
         return due
 
 
@@ -101,9 +101,10 @@ class ClientTimeouts:
 
     @property
     def slowest_session(self) -> Session | None:
-        """The session that has been slow for longest, or None.
+        """The session that has been slow for the longest time, or None.
 
-        A session is slow while its frame is incomplete or it has unread answers, unless the server pauses its input.
+        A session is slow while it has unread answers or an incomplete frame. If the server has paused its input, the
+        incomplete frame does not count.
         """
         frame = next((session for session in self._frames if session.may_receive_more), None)
         output = min(self._outputs, key=lambda session: session.taken_ns, default=None)

@@ -62,7 +62,7 @@ class FairQueue(Generic[_Owner, _Item]):
 
 
 class HostFairQueue(Generic[_Owner, _Item]):
-    """Items by host and owner, in round robin over hosts, then over a host's owners. Not thread-safe.
+    """Items in round robin over hosts, then over a host's owners. Not thread-safe.
 
     A paused host keeps its items, but gets no turn.
     """
@@ -91,7 +91,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         paused[host] = queue
 
     def resume(self, host: str) -> None:
-        """End the pause of a host, which comes last."""
+        """End the pause of a host. Its next turn comes after those of all other hosts."""
         queue = self._paused.pop(host, None)
         if queue:
             turns = self._of

@@ -2,10 +2,10 @@
 
     check        of                            passes while
     recovered    every broker                  the store was recovered, and the services run
-    serving      every broker and name server  no task that clients depend on has ended
-    writable     every broker                  the disk has room, and the store accepts writes
+    serving      every broker and name server  all tasks on which clients depend are running
+    writable     every broker                  the disk has space, and the store accepts writes
     registered   brokers with namesrvAddr      the last registration with at least one name server succeeded
-    replicated   SYNC_MASTER                   a slave follows, at most haSlaveFallbehindMax behind
+    replicated   SYNC_MASTER                   a connected slave lags by less than haSlaveFallbehindMax
     following    slaves                        the master has all bytes of this log, and sends new ones
     tables       slaves                        the last copy of the master's topics, groups and offsets succeeded
 
@@ -22,12 +22,12 @@ from .broker import Broker
 from .server import RemotingServer
 
 TURN_MS_MAX = 5_000
-"""A poller task without a turn in this time is stuck: its turns take milliseconds."""
+"""A poller task without a turn for this long is stuck, because a turn takes milliseconds."""
 _STEP_MS = 5
 
 
 class HealthCheck(NamedTuple):
-    """A check, and the problem that it found; empty if it passed."""
+    """A check and its problem. The problem is empty if the check passed."""
 
     name: str
     problem: str = ""
@@ -39,7 +39,7 @@ RECOVERING = HealthCheck("recovered", "the store is still recovering")
 def is_alive(world: World, server: RemotingServer) -> bool:
     """Wake the poller task, and return whether it makes a turn within TURN_MS_MAX.
 
-    A process that has not started it yet is alive: a recovery may take minutes.
+    Before the task starts, the process counts as alive, because recovery may take minutes.
     """
     connections = server.connections
     if not connections.is_started:

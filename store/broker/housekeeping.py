@@ -119,20 +119,20 @@ class StoreProblemLog:
 
     def report_slow_puts(self) -> None:
         """Log the number of slow puts. On a slow disk, a line per put would flood the log."""
-        for slow, what in (
+        for slow, reason in (
             (self._store.stats.slow_puts, "took longer than"),
             (self._store.commit_log.long_holds, "held the log's lock for longer than"),
         ):
             count, longest_ms = slow.take_counts()
             if count:
-                self.emit(warning_line(f"slow puts: {count} {what} {SLOW_MS} ms, the longest {longest_ms:,} ms"))
+                self.emit(warning_line(f"slow puts: {count} {reason} {SLOW_MS} ms, the longest {longest_ms:,} ms"))
 
-    def _log_begin_or_end(self, matter: str, line: str | None, over: str) -> None:
-        if line is not None and matter not in self._reported:
-            self._reported[matter] = over
+    def _log_begin_or_end(self, problem: str, line: str | None, end_line: str) -> None:
+        if line is not None and problem not in self._reported:
+            self._reported[problem] = end_line
             self.emit(failure_line(line))
-        elif line is None and matter in self._reported:
-            self.emit(self._reported.pop(matter))
+        elif line is None and problem in self._reported:
+            self.emit(self._reported.pop(problem))
 
     def _full_disk_text(self) -> str:
         config = self._store.config

@@ -66,15 +66,15 @@ class KVConfig:
             values = self._namespaces.get(namespace, {})
             if key not in values:
                 return
-            left = {one: value for one, value in values.items() if one != key}
-            self._store_namespaces({**self._namespaces, namespace: left})
+            remaining = {one: value for one, value in values.items() if one != key}
+            self._store_namespaces({**self._namespaces, namespace: remaining})
         self.on_changed(namespace)
 
     def _store_namespaces(self, namespaces: Namespaces) -> None:
         if self.file is not None:
             ordered = {name: dict(sorted(values.items())) for name, values in sorted(namespaces.items())}
             self.file.store(encode_side_json({_TABLE: ordered}))
-        self._namespaces = namespaces  # write first, because readers must not see a value that a crash can undo
+        self._namespaces = namespaces  # set after the write, so that readers see only durable values
 
 
 def _parse(raw: bytes, file: str) -> Namespaces:

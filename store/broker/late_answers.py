@@ -1,7 +1,7 @@
-"""Late answers: answers sends whose puts wait for an fsync, a slave or a timeout.
+"""Late answers: answers sends after their puts have waited for an fsync, a slave or a timeout.
 
-The task that appends a message does not wait, but continues with the next request. A separate task answers all puts
-that an fsync completes, in the order of the log.
+The task that appends a message does not wait, but continues with the next request. After an fsync, a separate task
+answers all completed puts in the order of the log.
 Source: RocketMQ SendMessageProcessor.asyncProcessRequest, CommitLog.asyncPutMessage.
 """
 
@@ -25,8 +25,8 @@ Answer = Callable[[PooledRequest, LateResponse, PutMessageResult], None]
 class LateAnswerService(Service):
     """Answers requests whose puts are pending. Thread-safe.
 
-    Invariant: the service answers each request once, or never if the service ends first. The heap contains a deadline
-    of each pending request.
+    Invariant: the service answers each request once, or not at all if the service ends first. The heap contains a
+    deadline of each pending request.
     """
 
     name = "late answers"
@@ -93,16 +93,16 @@ class LateAnswerService(Service):
 
     def _answer_completed(self) -> None:
         now_ns = self.world.clock.monotonic_ns()
-        known: list[tuple[int, PutMessageResult]] = []
+        completed: list[tuple[int, PutMessageResult]] = []
         for number in self._take_numbers_to_check(now_ns):
             _, late = self._waiting[number]
             result = late.poll(now_ns)
             if result is not None:
-                known.append((number, result))
+                completed.append((number, result))
             else:
                 self._schedule_check(number, late.due_ns(now_ns))
         with self._lock:
-            done = [(*self._waiting.pop(number), result) for number, result in known]
+            done = [(*self._waiting.pop(number), result) for number, result in completed]
             if len(self._due) > 2 * len(self._waiting) + _LEFTOVERS_MAX:
                 self._due = [each for each in self._due if each[1] in self._waiting]
                 heapify(self._due)
@@ -111,10 +111,10 @@ class LateAnswerService(Service):
 
     def _take_numbers_to_check(self, now_ns: int) -> list[int]:
         with self._lock:
-            looks, self._notified = dict.fromkeys(self._notified), []
+            numbers, self._notified = dict.fromkeys(self._notified), []
             while self._due and self._due[0][0] <= now_ns:
-                looks[heappop(self._due)[1]] = None
-            return [number for number in looks if number in self._waiting]
+                numbers[heappop(self._due)[1]] = None
+            return [number for number in numbers if number in self._waiting]
 
     def _schedule_check(self, number: int, due_ns: int) -> None:
         with self._lock:

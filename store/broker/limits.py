@@ -1,7 +1,7 @@
 """Server limits: bounds on the resources that clients may use.
 
-The defaults of queues, queue waits and idle time are RocketMQ's; other defaults are not. The server has fewer tasks
-than RocketMQ, because more tasks do not speed up requests that only compute.
+Only the defaults of queues, queue waits and idle time are RocketMQ's. The server has fewer tasks than RocketMQ, because
+more tasks do not speed up requests that only compute.
 Source: RocketMQ BrokerConfig, NettyServerConfig, BrokerFastFailure.
 """
 
@@ -30,14 +30,14 @@ class PoolLimits:
     None: half of all tasks.
     """
     of_one_host_tasks: int | None = None
-    """Maximum number of tasks that serve one host; None: no limit. For requests that wait for other clients."""
+    """Maximum number of tasks that serve one host; None: no limit. Set if the requests wait for other clients."""
 
     @property
     def max_pipelined_tasks(self) -> int:
         wanted = self.tasks // 2 if self.pipelined_tasks is None else self.pipelined_tasks
-        most = max(1, min(wanted, self.tasks))
-        assert most <= self.tasks, (most, self.tasks)
-        return most
+        limit = max(1, min(wanted, self.tasks))
+        assert limit <= self.tasks, (limit, self.tasks)
+        return limit
 
 
 _COMPUTING_TASKS = 2
@@ -136,19 +136,21 @@ _DIGITS_MAX = 20  # `int` is slow for long texts
 def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
     """The keys of a broker.conf override the defaults. Raises ConfigError."""
     limits = ServerLimits()
-    ages = others.get(_FAST_FAILURE_KEY, "true").lower() != "false"
+    is_wait_limited = others.get(_FAST_FAILURE_KEY, "true").lower() != "false"
     for pool, (tasks_key, capacity_key) in _POOL_KEYS.items():
         one = limits.pools[pool]
         wait_ms_max, capacity = one.wait_ms_max, one.queue_capacity
         if wait_ms_max is not None and pool in _WAIT_KEYS:
-            wait_ms_max = _parse_number_setting(others, _WAIT_KEYS[pool], wait_ms_max, INT_MAX) if ages else None
+            wait_key = _WAIT_KEYS[pool]
+            wait_ms_max = _parse_number_setting(others, wait_key, wait_ms_max, INT_MAX) if is_wait_limited else None
         if capacity_key is not None:
             capacity = _parse_number_setting(others, capacity_key, capacity, INT_MAX)
         tasks = _parse_number_setting(others, tasks_key, one.tasks, _TASKS_MAX)
         limits = limits.with_pool(pool, replace(one, tasks=tasks, queue_capacity=capacity, wait_ms_max=wait_ms_max))
     idle_ms_max = 1_000 * _parse_number_setting(others, _IDLE_KEY, limits.idle_ms_max // 1_000, 86_400)
     own: dict[str, Any] = {
-        name: _parse_number_setting(others, key, getattr(limits, name), most) for key, (name, most) in _OWN_KEYS.items()
+        name: _parse_number_setting(others, key, getattr(limits, name), maximum)
+        for key, (name, maximum) in _OWN_KEYS.items()
     }
     return replace(limits, idle_ms_max=idle_ms_max, sockets=listen_options_of(others), **own)
 
@@ -156,8 +158,8 @@ def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
 def listen_options_of(others: Mapping[str, str]) -> ListenOptions:
     """The keys of a broker.conf override the defaults. Raises ConfigError."""
     wanted = {
-        name: _parse_number_setting(others, key, 0, most, least=int(name == "backlog"))
-        for key, (name, most) in _SOCKET_KEYS.items()
+        name: _parse_number_setting(others, key, 0, maximum, minimum=int(name == "backlog"))
+        for key, (name, maximum) in _SOCKET_KEYS.items()
     }
     return replace(ListenOptions(), **{name: value for name, value in wanted.items() if value})
 
@@ -175,15 +177,15 @@ def settings_of_limits(limits: ServerLimits) -> dict[str, str]:
             settings[capacity_key] = limits.pools[pool].queue_capacity
     waits = {pool: limits.pools[pool].wait_ms_max for pool in _WAIT_KEYS}
     settings |= {_WAIT_KEYS[pool]: POOL_LIMITS[pool].wait_ms_max if ms is None else ms for pool, ms in waits.items()}
-    ages = any(ms is not None for ms in waits.values())
-    own = {_FAST_FAILURE_KEY: str(ages).lower(), **settings_of_sockets(limits.sockets)}
+    is_wait_limited = any(ms is not None for ms in waits.values())
+    own = {_FAST_FAILURE_KEY: str(is_wait_limited).lower(), **settings_of_sockets(limits.sockets)}
     return own | {key: str(value) for key, value in settings.items()}
 
 
-def _parse_number_setting(others: Mapping[str, str], key: str, default: int, most: int, *, least: int = 1) -> int:
+def _parse_number_setting(others: Mapping[str, str], key: str, default: int, maximum: int, *, minimum: int = 1) -> int:
     text = others.get(key)
     if text is None:
         return default
-    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS_MAX or not least <= int(text) <= most:
-        raise ConfigError(key, f"a number from {least} to {most}", text[:80])
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS_MAX or not minimum <= int(text) <= maximum:
+        raise ConfigError(key, f"a number from {minimum} to {maximum}", text[:80])
     return int(text)

@@ -1,8 +1,8 @@
 """Live settings: reads and changes the configuration of a running broker.
 
-A change applies from the next use on, because code reads a live setting at each use. A request changes all settings
-that it names or none. If a key is unknown, has no effect, or cannot change at run time, the broker refuses the request
-with an error that names the key; RocketMQ reports success. The broker writes changes to its broker.conf, if any.
+Code reads a live setting at each use, so a change applies to the next use. A request changes all settings that it names
+or none. If a key is unknown, has no effect, or cannot change at run time, the broker refuses the request with an error
+that names the key; RocketMQ reports success. The broker writes changes to its broker.conf, if it has one.
 Source: RocketMQ AdminBrokerProcessor.updateBrokerConfig, Configuration.update, MessageStoreConfig, BrokerConfig.
 """
 
@@ -44,7 +44,7 @@ _LIVE_OF_BROKER = """
     short_polling_time_ms notify_consumer_ids_changed_enable slave_read_enable enable_property_filter
     flush_consumer_offset_interval_ms held_pulls_max held_pulls_of_client_max
 """
-"""Fields that code reads at each use, or whose change notifies the code."""
+"""Fields that code reads at each use, or for which a change notifies the code."""
 _STORE_LIVE = frozenset(_LIVE_OF_STORE.split())
 _BROKER_LIVE = frozenset(_LIVE_OF_BROKER.split())
 # With a misspelled name above, a setting could not change at run time.
@@ -64,7 +64,7 @@ class LiveSettings:
         self.unused = UNUSED_DEFAULTS
         """Key -> text of the settings without effect."""
         self.file: ConfFile | None = None
-        """The broker.conf that stores changes; None: the process end loses changes."""
+        """The broker.conf that stores changes; None: changes are lost when the process ends."""
         self.version = DataVersion(world.clock.now_ms())
         self._clock = world.clock
         self._lock = world.tasks.lock("live settings")
@@ -77,10 +77,10 @@ class LiveSettings:
         known = {each.key: setting_text(each.value) for each in describe_settings(store, store.store_path_root_dir)}
         return {**self.unused, **self.others, **known, **settings_of(self._config)}
 
-    def change(self, wanted: Mapping[str, str], who: str) -> None:
+    def change(self, wanted: Mapping[str, str], operator: str) -> None:
         """Change all of the given settings or none.
 
-        `who` names the operator in the log. Raises SettingChangeError, or OSError if the broker.conf cannot be written.
+        The log names the operator. Raises SettingChangeError, or OSError if the broker.conf cannot be written.
         """
         with self._lock:
             table = self.table
@@ -95,9 +95,9 @@ class LiveSettings:
             if changes:
                 self.version = DataVersion(self._clock.now_ms(), self.version.counter + 1)
         if changes:
-            kept = "until this process ends, for there is no broker.conf" if self.file is None else "from now on"
-            said = ", ".join(f"{key}={text} (was {table.get(key, '')})" for key, text in changes.items())
-            self.emit(f"settings changed by {who}, {kept}: {said}")
+            where = "in memory only, because there is no broker.conf" if self.file is None else "in broker.conf"
+            shown = ", ".join(f"{key}={text} (was {table.get(key, '')})" for key, text in changes.items())
+            self.emit(f"settings changed by {operator} {where}: {shown}")
             self.on_changed(frozenset((*store, *config)))
 
     def _parse_changes(
@@ -113,9 +113,9 @@ class LiveSettings:
             elif key in self.unused:
                 raise SettingFixedError(f"{key} has no effect on this broker")
             elif key in table or key in BROKER_KEYS:
-                raise SettingFixedError(f"{key} cannot change while the broker runs: it counts from a start on")
+                raise SettingFixedError(f"{key} cannot change while the broker runs: the broker reads it at the start")
             else:
-                raise SettingChangeError(f"{key} is no setting of a broker")
+                raise SettingChangeError(f"{key} is not a broker setting")
         try:
             replace(self._store, **store)
             replace(self._config, **config)

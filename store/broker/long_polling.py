@@ -1,8 +1,8 @@
 """Long polling: holds pulls until messages arrive.
 
-The service holds a pull that finds no message until a matching message arrives or the pull times out. The broker then
-runs the pull again, and sends even an empty result. Every 5 s the service checks all queues with held pulls, in case it
-missed an arrival.
+If a pull finds no message, the service holds it until a matching message arrives or the pull times out. The broker then
+runs the pull again, and sends the result even if it is empty. Every 5 s the service checks all queues with held pulls,
+in case it missed an arrival.
 Source: RocketMQ PullRequestHoldService, ManyPullRequest, NotifyMessageArrivingListener.
 """
 
@@ -87,7 +87,7 @@ class HeldPullTable:
             assert was_held, pull
         self.count -= len(taken)
         assert self.count >= len(self._of_queue), (self.count, len(self._of_queue))
-        # Rebuild the heap when most of its pulls are removed ones; removing a single pull costs as much as a rebuild.
+        # Rebuild the heap only if most of its pulls are removed, because removing one pull costs as much as a rebuild.
         if len(self._due) > 2 * self.count + _LEFTOVERS_MAX:
             self._due = [each for each in self._due if each[2] in self._of_queue.get(each[2].queue, ())]
             heapify(self._due)
@@ -171,7 +171,7 @@ class PullRequestHoldService(Service):
         return True
 
     def awaits(self, topic: str, queue_id: int) -> bool:
-        """Return whether the service holds a pull for the queue. For a later pull, `hold_pull` checks the queue."""
+        """Return whether the service holds a pull for the queue. `hold_pull` itself checks the queue of a new pull."""
         return (topic, queue_id) in self._held
 
     def held_pulls_of(self, channel: Channel) -> Sequence[HeldPull]:

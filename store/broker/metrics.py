@@ -1,7 +1,7 @@
 """Metrics of a broker for monitoring systems.
 
-Reading metrics never blocks a client request. The name of a metric ends in its unit. A `_total` counts since process
-start. At most KEYS_MAX topics and groups have their own values.
+Reading metrics never blocks a client request. The name of a metric ends in its unit. A metric ending in `_total` counts
+since the process start. At most KEYS_MAX topics and groups have their own values.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ class MetricType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric with a value per combination of labels."""
+    """A metric, with one value per combination of labels."""
 
     name: str
     meaning: str
@@ -94,15 +94,13 @@ def _store_metrics(broker: Broker) -> Iterator[Metric]:
     passed_over = store.dispatch.passed_over_count
     about = "Records that dispatch skipped because of an impossible queue offset."
     yield _counter_metric("dispatch_passed_over_total", about, passed_over)
-    yield _gauge_metric("store_refusals", "Reasons why the store refuses messages, as bits; 0: none.", store.flags.bits)
-    yield _gauge_metric(
-        "services_failed", "Services of the store that have ended with an error.", len(store.flags.failures)
-    )
+    yield _gauge_metric("store_refusals", "Bits of the reasons for which the store refuses messages.", store.flags.bits)
+    yield _gauge_metric("services_failed", "Services of the store that ended with an error.", len(store.flags.failures))
     yield _gauge_metric(
         "store_start_time_seconds", "Time when the store was opened.", stats.boot_timestamp_ms / _MS_PER_SECOND
     )
     yield _labelled_metric(
-        "disk_used_ratio", "Used share of the disk of a directory.", MetricType.GAUGE, "directory", _disk_usage(broker)
+        "disk_used_ratio", "Used share of a directory's disk.", MetricType.GAUGE, "directory", _disk_usage(broker)
     )
 
 
@@ -126,9 +124,7 @@ def _disk_usage(broker: Broker) -> dict[str, float]:
 def _delivery_metrics(broker: Broker) -> Iterator[Metric]:
     stats = broker.own_store.stats
     pulls = {"found": float(stats.gets_found), "missed": float(stats.gets_missed)}
-    yield _labelled_metric(
-        "pulls_total", "Pulls that found messages, and pulls that found none.", MetricType.COUNTER, "result", pulls
-    )
+    yield _labelled_metric("pulls_total", "Pulls with and without messages.", MetricType.COUNTER, "result", pulls)
     yield _counter_metric("messages_given_total", "Messages delivered to consumers.", stats.messages_transferred)
     yield _gauge_metric("held_pulls", "Pulls that wait for messages.", broker.held_pulls.held_count)
     offsets = broker.own_store.schedule.offsets
@@ -169,8 +165,8 @@ def _consumer_lag(broker: Broker) -> dict[tuple[str, str], float]:
     """Return the unconsumed messages per topic and group, without queues that have no offset."""
     lag: dict[tuple[str, str], float] = {}
     for topic, group, offsets in broker.offsets.all_offsets()[:KEYS_MAX]:
-        behind = (broker.max_offset(topic, queue_id) - offset for queue_id, offset in offsets.items())
-        lag[topic, group] = float(sum(max(0, each) for each in behind))
+        lags = (broker.max_offset(topic, queue_id) - offset for queue_id, offset in offsets.items())
+        lag[topic, group] = float(sum(max(0, each) for each in lags))
     return lag
 
 
@@ -180,14 +176,12 @@ def _replication_metrics(broker: Broker) -> Iterator[Metric]:
     if ha is not None:
         slaves = ha.connections
         yield _gauge_metric("slaves", "Connected slaves.", len(slaves))
-        behind = {
-            each.remote_address: float(end - each.reported_offset) for each in slaves if each.reported_offset >= 0
-        }
+        lags = {each.remote_address: float(end - each.reported_offset) for each in slaves if each.reported_offset >= 0}
         about = "Bytes of the log that a slave has not reported yet."
-        yield _labelled_metric("slave_behind_bytes", about, MetricType.GAUGE, "slave", behind)
+        yield _labelled_metric("slave_behind_bytes", about, MetricType.GAUGE, "slave", lags)
         if ha.client is not None:
-            now = ha.client.state
-            states = {state: float(state == now) for state in STATES}
+            current = ha.client.state
+            states = {state: float(state == current) for state in STATES}
             about = "1 for the current replication state of the slave, else 0."
             yield _labelled_metric("replication_state", about, MetricType.GAUGE, "state", states)
     registered = {each.address: float(each.registered) for each in broker.registrations}

@@ -37,7 +37,7 @@ class RegisteredBroker:
     heard_ns: int
     version: DataVersion | None = None
     channel: Channel | None = None
-    """Connection of the broker; None: the broker that contains this name server."""
+    """Connection of the broker; None for the broker that contains this name server."""
 
 
 class NameServer:
@@ -66,7 +66,7 @@ class NameServer:
         """Names of brokers to which producers must not send."""
 
     def register(self, broker: RegisteredBroker) -> RegisteredBroker | None:
-        """Return the master of the same name. Refuses more than BROKERS_MAX brokers."""
+        """Register a broker, and return the master of the same name. Refuses more than BROKERS_MAX brokers."""
         with self._lock:
             self._drop_expired_brokers()
             key = broker.name, broker.broker_id
@@ -82,7 +82,7 @@ class NameServer:
             self._drop_unused_read_only()
 
     def channel_closed(self, channel: Channel) -> None:
-        """Remove the broker of an ended connection, unless it has registered over another one."""
+        """Remove the broker of an ended connection, unless it has registered again over another connection."""
         with self._lock:
             self._others = {key: each for key, each in self._others.items() if each.channel is not channel}
             self._drop_unused_read_only()
@@ -105,7 +105,7 @@ class NameServer:
         """
         with self._lock:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
-            self._drop_unused_read_only()  # the last broker of this name may have gone
+            self._drop_unused_read_only()  # the last broker of this name may already be removed
         return len({topic for broker in self._all_brokers() if broker.name == name for topic in broker.topics})
 
     def _all_brokers(self) -> list[RegisteredBroker]:
@@ -124,7 +124,7 @@ class NameServer:
         return RegisteredBroker(*identity, self.ha_address, topics.table, now_ns, topics.version)
 
     def version_of(self, name: str, broker_id: int) -> DataVersion | None:
-        """Return the version of the broker's topics. The query restarts the broker's expiry."""
+        """Return the version of the broker's topics. The query also postpones the broker's expiry."""
         with self._lock:
             broker = self._others.get((name, broker_id))
             if broker is None:
@@ -139,11 +139,11 @@ class NameServer:
 
     def route(self, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
         """Return the route of a topic. `quoted_keys`: write broker ids as strings, as JSON requires."""
-        having = [broker for broker in self._all_brokers() if topic in broker.topics]
-        if not having:
+        with_topic = [broker for broker in self._all_brokers() if topic in broker.topics]
+        if not with_topic:
             return None
         # Iterate in reverse, so that the master's entry replaces those of its slaves, which can be 10 s old.
-        queues = {broker.name: self._queue_data(broker, topic) for broker in reversed(having)}
+        queues = {broker.name: self._queue_data(broker, topic) for broker in reversed(with_topic)}
         brokers = [broker for broker in self._all_brokers() if broker.name in queues]
         return {
             "brokerDatas": list(_broker_datas(brokers, quoted_keys=quoted_keys).values()),
@@ -207,8 +207,7 @@ class NameServer:
 def _broker_datas(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, dict[str, Any]]:
     datas: dict[str, dict[str, Any]] = {}
     for broker in brokers:
-        made = {"brokerAddrs": {}, "brokerName": broker.name, "cluster": broker.cluster}
-        data = datas.setdefault(broker.name, made)
+        data = datas.setdefault(broker.name, {"brokerAddrs": {}, "brokerName": broker.name, "cluster": broker.cluster})
         broker_id = str(broker.broker_id) if quoted_keys else broker.broker_id
         data["brokerAddrs"][broker_id] = broker.address
     return datas

@@ -58,6 +58,6 @@ class NameServerSettings:
             if key != ORDER_MESSAGE_ENABLE:
                 if key in self.table:
                     raise SettingFixedError(f"{key} cannot change while the name server runs")
-                raise SettingChangeError(f"{key} is no setting of a name server")
+                raise SettingChangeError(f"{key} is not a name server setting")
             order_message_enable = boolean_of(key, text)
         self.order_message_enable = order_message_enable

@@ -113,7 +113,7 @@ class OperatorLog:
 
     def _end_window(self) -> None:
         if self._left_out:
-            self._waiting.append(warning_line(f"... and {self._left_out} lines more"))
+            self._waiting.append(warning_line(f"... and {self._left_out} more lines"))
         self._window_ns = self._now_ns()
         self._lines = self._left_out = 0
 

@@ -22,7 +22,7 @@ from .requests import BROKER_VERSION, RequestCode, ResponseCode
 
 REGISTER_TIMEOUT_MS = 6_000
 APART_MS = 100
-"""Minimum interval between registrations, so that one contains all topics created meanwhile."""
+"""Minimum interval between registrations, so that one registration can contain several new topics."""
 
 FIRST_MS = 3_000  # FIRST_MS and INTERVAL_MS: RocketMQ BrokerController.handleSlaveSynchronize
 INTERVAL_MS = 10_000
@@ -64,7 +64,7 @@ class BrokerRegistration(Service):
         self._parts = parts
         self._ha_address = ha_address
         self.emit: Emit = lambda line: None
-        """Logs the first failure of a series of failed registrations, and the next success."""
+        """Logs the first of consecutive failures, and the next success."""
         self._on_master = on_master
         self._client = RemotingClient(parts.world, address)
 
@@ -80,7 +80,7 @@ class BrokerRegistration(Service):
                 self.emit(warning_line(f"name server {self.address}: cannot register, will retry: {error}"))
             self.last_error = error
         self.pause(APART_MS)
-        # Keep the version read before the registration, so that topics created meanwhile cause another one.
+        # Compare with the version from before the registration, because topics may have been created meanwhile.
         if not self.is_stopping and self._parts.topics.version == version:
             self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
 

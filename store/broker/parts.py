@@ -54,7 +54,7 @@ class BrokerParts:
         """Registered SQL filters; None unless enableCalcFilterBitMap is set."""
         if config.enable_calc_filter_bit_map:
             if not store_config.enable_consume_queue_ext:
-                raise ConfigError("enableCalcFilterBitMap", "enableConsumeQueueExt with it", True)
+                raise ConfigError("enableCalcFilterBitMap", "false without enableConsumeQueueExt", True)
             self.filters = use_bit_maps(store)
         self.consumers = ConsumerManager(world)
         self.producers = ProducerManager(world)
@@ -94,7 +94,7 @@ class BrokerParts:
             try:
                 self.topics.write_with_next_version()
             except OSError as error:  # the settings have changed nevertheless
-                text = f"name servers get the new brokerPermission only with the next change of a topic: {error}"
+                text = f"name servers get the new brokerPermission only after the next change of a topic: {error}"
                 self.settings.emit(warning_line(text))
 
     @property
@@ -113,21 +113,21 @@ class BrokerParts:
     def require_topic(self, name: str) -> TopicConfig:
         topic = self.topics.get(name)
         if topic is None:
-            raise RequestRefusedError(f"topic {name[:255]!r}: there is none", ResponseCode.TOPIC_NOT_EXIST)
+            raise RequestRefusedError(f"topic {name[:255]!r} does not exist", ResponseCode.TOPIC_NOT_EXIST)
         return topic
 
     def require_group(self, name: str) -> SubscriptionGroupConfig:
         """Return an existing group, or a new one if the settings allow that, else refuse the request."""
         group = self.groups.find(name)
         if group is None:
-            remark = f"subscription group {name[:255]!r}: there is none"
+            remark = f"subscription group {name[:255]!r} does not exist"
             raise RequestRefusedError(remark, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         return group
 
     def require_filter_is_enabled(self, subscription: SubscriptionData) -> None:
         if not subscription.is_tag and not self.config.enable_property_filter:
-            kind, why = subscription.expression_type, "enablePropertyFilter is false on this broker"
-            raise RequestRefusedError(f"expressionType {kind}: {why}")
+            kind, reason = subscription.expression_type, "enablePropertyFilter is false on this broker"
+            raise RequestRefusedError(f"expressionType {kind}: {reason}")
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """Return whether the topic has the queue, or a light queue has this name.
@@ -153,13 +153,13 @@ class BrokerParts:
         return max(0, self.store.get_min_offset_in_queue(topic, queue_id))
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """Return the offset of the message stored nearest to the time, or 0 without the queue."""
+        """Return the offset of the message whose store time is nearest, or 0 if the queue is missing."""
         if not self.has_queue(topic, queue_id):
             return 0
         return self.store.get_offset_in_queue_by_time(topic, queue_id, timestamp_ms)
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """Return a message's store time in ms since 1970, or -1 without the message."""
+        """Return a message's store time in ms since 1970, or -1 if the message is missing."""
         if offset < 0 or not self.has_queue(topic, queue_id):
             return -1
         found = self.store.get_message(topic, queue_id, offset, 1)

@@ -4,7 +4,7 @@
     response = client.invoke(RemotingCommand(code, 0, ext_fields={...}), timeout_ms=3_000)
     client.close()
 
-A request opens a missing connection, so the client continues after a restart of the server.
+If the connection is missing or broken, a request opens a new one. So the client works again after a server restart.
 Source: RocketMQ NettyRemotingClient.
 """
 
@@ -21,14 +21,14 @@ CONNECT_MS = 3_000
 _RECEIVE_BYTES = 64 * 1024
 _OPAQUE_MASK = 0x7FFFFFFF
 GIVEN_UP_MAX = 1_024
-"""Maximum number of requests without a response whose late responses a connection recognises."""
+"""Maximum number of abandoned requests whose late responses a connection recognises."""
 
 Sign = Callable[[RemotingCommand], RemotingCommand]
 Encode = Callable[[RemotingCommand], bytes]
 OnRequest = Callable[[RemotingCommand], None]
 """The receiving task calls this function with each request from the server."""
 OnUnmatched = Callable[[RemotingCommand], None]
-"""The receiving task calls this function with each response to no request of its connection, or to an answered one."""
+"""The receiving task calls this function with each response that belongs to no open request of its connection."""
 
 
 class Invocation:
@@ -157,9 +157,9 @@ class _ClientConnection:
         self._guard = world.tasks.lock(f"invocations of {address}")
         self._expected: dict[int, Invocation] = {}
         self._given_up: dict[int, None] = {}
-        """Opaques of requests whose responses are late, the oldest first.
+        """Opaques of abandoned requests, the oldest first.
 
-        The server may never respond, so the oldest are forgotten. A response to a forgotten request is unmatched.
+        The oldest are dropped, because the server may never respond. A response to a dropped one is unmatched.
         """
 
     def register_request(self, opaque: int) -> Invocation:
@@ -188,11 +188,11 @@ class _ClientConnection:
 
     def send(self, frame: bytes, timeout_ms: int) -> None:
         """Close the connection after an error."""
-        left = memoryview(frame)
+        unsent = memoryview(frame)
         with self._sending:
             try:
-                while left:
-                    left = left[self._connection.send(left, timeout_ms) :]
+                while unsent:
+                    unsent = unsent[self._connection.send(unsent, timeout_ms) :]
             except OSError:
                 self.close()  # the peer may have part of a frame
                 raise
@@ -211,12 +211,12 @@ class _ClientConnection:
     def close(self) -> None:
         with self._guard:
             self.is_broken = True
-            left = list(self._expected.values())
+            unanswered = list(self._expected.values())
             for opaque in self._expected:  # the receiving task may have read responses that it has not completed
                 self._give_up(opaque)
             self._expected.clear()
         self._connection.close()
-        for invocation in left:  # a late response finds no entry, so each invocation ends once
+        for invocation in unanswered:  # a late response finds no entry, so each invocation ends once
             invocation.complete(None)
 
     def _complete_or_pass_on(self, command: RemotingCommand) -> None:

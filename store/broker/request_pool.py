@@ -1,8 +1,8 @@
 """Request pool: queues and worker tasks of one kind of request.
 
 The workers serve sessions in round robin. A request is pipelined if its client sends further requests before it reads
-the answer. So that pipelining clients do not block others, up to four other requests may overtake a pipelined one, and
-pipelined requests may use only some tasks. If requests of a kind wait for other clients, one host may use only some
+the answer. Two rules keep pipelining clients from blocking others: up to four other requests may overtake a pipelined
+one, and pipelined requests may use only some tasks. If requests wait for other clients, one host may use only some
 tasks.
 Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, whose refusal texts are reused; RFC 8290, sparse
 flows.
@@ -35,7 +35,7 @@ _PASSED_MAX = 4
 
 @dataclass(slots=True, eq=False)
 class PooledRequest:
-    """A request in a pool. It does not change; `frozen` would make its creation three times as slow."""
+    """A request in a pool. No code changes it; `frozen` would make its creation three times as slow."""
 
     command: RemotingCommand
     session: Session
@@ -105,11 +105,11 @@ class RequestPool:
         with self._lock:
             for queue in (self._awaited, self._pipelined):
                 queue.resume_all()
-            rest = [queue.take() for queue in (self._awaited, self._pipelined) for _ in range(len(queue))]
+            requests = [queue.take() for queue in (self._awaited, self._pipelined) for _ in range(len(queue))]
             if self._ages is not None:
-                for request in rest:
+                for request in requests:
                     self._ages.drop(request)
-        for request in rest:
+        for request in requests:
             self._refuse_overdue(request, now_ns)
 
     def join(self) -> None:
@@ -129,7 +129,7 @@ class RequestPool:
             self._refuse(request, RequestRefusal.QUEUE_FULL, OVERLOAD)
 
     def wake(self) -> None:
-        """Wake a task. Call this once per poller turn, because a wake-up per request makes the tasks compete."""
+        """Wake a task. Call this once per poller turn: a wake-up per request would make the tasks compete."""
         if self._can_start_request:
             self._signal.notify()
 
@@ -173,12 +173,12 @@ class RequestPool:
         if self._ages is None:
             return
         with self._lock:
-            old = self._ages.pop_due(now_ns, self.count)
+            overdue = self._ages.pop_due(now_ns, self.count)
             # All requests have the same timeout, so an overdue request is the first of its session.
-            for request in old:
+            for request in overdue:
                 session = request.session
                 self._queue_of(request).drop_first(session.host.name, session)
-        for request in old:
+        for request in overdue:
             self._refuse_overdue(request, now_ns)
 
     def _queue_of(self, request: PooledRequest) -> HostFairQueue[Session, PooledRequest]:
@@ -202,21 +202,21 @@ class RequestPool:
                 self._handle(request)
 
     def _finish_and_take_next(self, done: PooledRequest | None) -> PooledRequest | None:
-        """Return None at the end of the pool."""
+        """Return None if the pool is ending and its queues are empty."""
         if done is not None:
             with self._lock:
                 self._count_done(done)
         while True:
             with self._lock:
                 request = self._take_next_request()
-                may_go_on = self._can_start_request
+                has_more = self._can_start_request
             if request is None:
                 if self._ending.get():
                     self._signal.notify()  # end the next task, too
                     return None
                 self._signal.wait(None)
                 continue
-            if may_go_on:
+            if has_more:
                 self._signal.notify()  # a notification wakes only one task
             return request
 
@@ -243,12 +243,12 @@ class RequestPool:
         return request
 
     def _count_started(self, request: PooledRequest) -> None:
-        most, host = self.limits.of_one_host_tasks, request.session.host.name
-        if most is None:
+        tasks_max, host = self.limits.of_one_host_tasks, request.session.host.name
+        if tasks_max is None:
             return
         self._host_tasks[host] += 1
-        assert self._host_tasks[host] <= most, self._host_tasks
-        if self._host_tasks[host] == most:
+        assert self._host_tasks[host] <= tasks_max, self._host_tasks
+        if self._host_tasks[host] == tasks_max:
             self._awaited.pause(host)
             self._pipelined.pause(host)
 
@@ -256,10 +256,10 @@ class RequestPool:
         if request.is_pipelined:
             self._pipelined_tasks -= 1
             assert self._pipelined_tasks >= 0, self._pipelined_tasks
-        most, host = self.limits.of_one_host_tasks, request.session.host.name
-        if most is None:
+        tasks_max, host = self.limits.of_one_host_tasks, request.session.host.name
+        if tasks_max is None:
             return
-        if self._host_tasks[host] == most:
+        if self._host_tasks[host] == tasks_max:
             self._awaited.resume(host)
             self._pipelined.resume(host)
         self._host_tasks[host] -= 1
@@ -268,5 +268,5 @@ class RequestPool:
 
     def _refuse_overdue(self, request: PooledRequest, now_ns: int) -> None:
         waited_ms = (now_ns - request.arrived_ns) // 1_000_000
-        words = f"{_TOO_OLD}, period in queue: {waited_ms}ms, size of queue: {self.count}"
-        self._refuse(request, RequestRefusal.TOO_OLD, words)
+        remark = f"{_TOO_OLD}, period in queue: {waited_ms}ms, size of queue: {self.count}"
+        self._refuse(request, RequestRefusal.TOO_OLD, remark)

@@ -18,7 +18,7 @@ from ..formats.remoting.json_body import encode_json_body
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 _PLAIN_DIGITS_MAX = 18
-"""A number of at most 18 digits fits 64 bits."""
+"""A number of at most 18 digits fits into 64 bits."""
 _SMALL_INTEGERS: Mapping[str | None, int] = {str(number): number for number in range(256)}
 """Most numbers in requests: queue ids, flags, counts."""
 _SHOWN_CHARACTERS = 80
@@ -171,7 +171,7 @@ class ExtFields:
     def text(self, name: str, default: str | None = None) -> str:
         value = self._fields.get(name, default)
         if value is None:
-            refuse_field(name, "a text", None)
+            refuse_field(name, "a string", None)
         return value
 
     def message_offset(self, name: str) -> int:
@@ -187,10 +187,10 @@ class ExtFields:
 
     def int32(self, name: str, default: int | None = None) -> int:
         number = _SMALL_INTEGERS.get(self._fields.get(name))
-        return self._parse_integer(name, default, INT_MAX, "an integer of 32 bits") if number is None else number
+        return self._parse_integer(name, default, INT_MAX, "a 32-bit integer") if number is None else number
 
     def int64(self, name: str, default: int | None = None) -> int:
-        return self._parse_integer(name, default, LONG_MAX, "an integer of 64 bits")
+        return self._parse_integer(name, default, LONG_MAX, "a 64-bit integer")
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
         """As in RocketMQ, all texts except "true" are false; C++ clients send 0."""
@@ -201,15 +201,15 @@ class ExtFields:
             refuse_field(name, "true or false", None)
         return default
 
-    def _parse_integer(self, name: str, default: int | None, most: int, expected: str) -> int:
+    def _parse_integer(self, name: str, default: int | None, maximum: int, expected: str) -> int:
         text = self._fields.get(name)
         if text is None:
             if default is None:
                 refuse_field(name, expected, None)
             return default
-        if len(text) <= _PLAIN_DIGITS_MAX and text.isdecimal() and text.isascii() and (number := int(text)) <= most:
+        if len(text) <= _PLAIN_DIGITS_MAX and text.isdecimal() and text.isascii() and (number := int(text)) <= maximum:
             return number
-        value = java_integer(text, most.bit_length() + 1)
+        value = java_integer(text, maximum.bit_length() + 1)
         if value is None:
             refuse_field(name, expected, text)
         return value

@@ -1,8 +1,8 @@
 """Router: chooses the processor and the task pool by the request code.
 
-Channel and Processor are the interface between the server, which transports frames, and the processors, which interpret
-them. A processor runs in a task of its pool and may block, which delays only requests of the same kind. A send that
-waits for an fsync or a slave blocks no task, because its processor returns a `LateResponse`.
+Channel and Processor connect the server, which transports frames, with the processors, which interpret them. A
+processor runs in a task of its pool and may block. This delays only requests of the same pool. A send that waits for an
+fsync or a slave blocks no task, because its processor returns a `LateResponse`.
 Source: RocketMQ BrokerController.registerProcessor.
 """
 
@@ -40,7 +40,7 @@ class Channel(Protocol):
 class LateResponse:
     """The response to a put that may be incomplete. The processor passes `notify` to the put.
 
-    The receiver calls `poll` after each notification and at the deadline.
+    The server calls `poll` after each notification and at the deadline.
     """
 
     __slots__ = ("_is_notified", "_on_known", "_put", "respond")
@@ -60,24 +60,24 @@ class LateResponse:
 
     def notify(self) -> None:
         """Report that the put may be complete. Thread-safe."""
-        self._is_notified = True  # set before the read of `_on_known`: this method or `call_on_notify` calls it
+        self._is_notified = True  # set before the read of `_on_known`, so that one of two methods calls it
         if self._on_known is not None:
             self._on_known()
 
     def call_on_notify(self, on_known: Callable[[], None]) -> None:
-        """Call a function after each notification, and now after an earlier notification."""
-        self._on_known = on_known  # set before the read of `_is_notified`: `notify` or this method calls it
+        """Call a function after each notification. Call it at once if there was an earlier notification."""
+        self._on_known = on_known  # set before the read of `_is_notified`, for the same reason as in `notify`
         if self._is_notified:
             on_known()
 
     def poll(self, now_ns: int) -> PutMessageResult | None:
         """Return the result, or None while the put is incomplete."""
-        assert self._put is not None, "it waits"
+        assert self._put is not None, "no put is pending"
         return self._put.poll(now_ns)
 
     def due_ns(self, now_ns: int) -> int:
         """Return the time to call `poll` even without a notification."""
-        assert self._put is not None, "it waits"
+        assert self._put is not None, "no put is pending"
         return self._put.due_ns(now_ns)
 
 
@@ -106,7 +106,7 @@ class Pool(Enum):
 
 
 BODY_BYTES_MAX = 256 * 1024
-"""Maximum body of a request without messages, because parsing delays other requests. 1,000 subscriptions fit."""
+"""Maximum body of a request without messages: parsing delays other requests. 1,000 subscriptions fit."""
 REGISTRATION_BYTES_MAX = 1024 * 1024
 """Maximum body of a registration with a built-in name server. 6,000 topics fit."""
 

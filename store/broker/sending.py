@@ -54,15 +54,15 @@ PUT_CODES = {
 assert PUT_CODES.keys() == set(PutMessageStatus)
 
 _REMARKS = {
-    PutMessageStatus.OS_PAGECACHE_BUSY: "[PC_SYNCHRONIZED] a put has held the log's lock for too long",
-    PutMessageStatus.SERVICE_NOT_AVAILABLE: "the store takes no messages: it is a slave's, its disk is full or has"
-    " failed, or it is shut down",
-    PutMessageStatus.MESSAGE_ILLEGAL: "the message is longer than the store's settings allow, or cannot be stored",
+    PutMessageStatus.OS_PAGECACHE_BUSY: "[PC_SYNCHRONIZED] another put has held the lock of the log for too long",
+    PutMessageStatus.SERVICE_NOT_AVAILABLE: "the store accepts no messages: this broker is a slave, its disk is full"
+    " or has failed, or it is shutting down",
+    PutMessageStatus.MESSAGE_ILLEGAL: "the message is too long, or has a field that cannot be stored",
     PutMessageStatus.PROPERTIES_SIZE_EXCEEDED: "the properties are longer than 32767 bytes",
 }
 _TIMER_PROPERTIES = (PROPERTY_TIMER_DELAY_SEC, PROPERTY_TIMER_DELAY_MS, PROPERTY_TIMER_DELIVER_MS)
 _TIMER_MARK = "TIMER_DEL"
-_NO_TIMERS = "this broker delivers at no time of a message's own; it has delay levels (setDelayTimeLevel)"
+_NO_TIMERS = "this broker does not support delivery times, only delay levels (setDelayTimeLevel)"
 _UNKNOWN_HOST = b"\0\0\0\0"
 
 
@@ -159,7 +159,7 @@ class SendChecks:
             raise RequestRefusedError(remark, ResponseCode.SYSTEM_BUSY)
         begin_ms = parts.config.start_accept_send_request_time_stamp_ms
         if parts.world.clock.now_ms() < begin_ms:
-            raise RequestRefusedError(f"this broker takes messages from {begin_ms} ms since 1970 on")
+            raise RequestRefusedError(f"this broker accepts no messages before {begin_ms} ms since 1970")
 
     def check_queues(self, topic: TopicConfig) -> None:
         """Refuse a topic without queues, whose messages consumers could not pull."""
@@ -172,17 +172,17 @@ class SendChecks:
         if known is None:
             refuse_request_if(topic_name_fault(name))
         if is_broker_only_topic(name):
-            remark = f"topic {name}: only the broker itself sends to it"
+            remark = f"topic {name}: only the broker may send to this topic"
             raise RequestRefusedError(remark, ResponseCode.NO_PERMISSION)
         config = known or self._create_missing_topic(send)
         if config is None:
-            raise RequestRefusedError(f"topic {name!r}: there is none", ResponseCode.TOPIC_NOT_EXIST)
+            raise RequestRefusedError(f"topic {name!r} does not exist", ResponseCode.TOPIC_NOT_EXIST)
         if config.order and not self._parts.config.broker_permission & PERM_WRITE:
-            remark = f"topic {name!r} is in order, and this broker takes no more of it"
+            remark = f"topic {name!r} is ordered, and this broker does not permit writes"
             raise RequestRefusedError(remark, ResponseCode.NO_PERMISSION)
         self.check_queues(config)
         if send.queue_id >= config.queue_nums:
-            found = f"expected below {config.queue_nums}, found {send.queue_id}"
+            found = f"expected less than {config.queue_nums}, found {send.queue_id}"
             raise RequestRefusedError(f"queueId of topic {name!r}: {found}")
         return config
 
@@ -190,15 +190,15 @@ class SendChecks:
         topics = self._parts.topics
         is_retry = send.topic.startswith(RETRY_GROUP_PREFIX)
         flag = unit_sys_flag(unit=send.unit_mode and not is_retry, has_unit_sub=send.unit_mode and is_retry)
-        made = topics.create_by_example(send.topic, send.default_topic, send.default_topic_queue_nums, flag)
-        if made is None and is_retry:
-            made = topics.create(send.topic, 1, PERM_READ_WRITE, flag)
-        return made
+        topic = topics.create_by_example(send.topic, send.default_topic, send.default_topic_queue_nums, flag)
+        if topic is None and is_retry:
+            topic = topics.create(send.topic, 1, PERM_READ_WRITE, flag)
+        return topic
 
     def build_message(self, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
         """Return the message without properties. For a negative queue id, choose a queue in round robin."""
         assert topic.write_queue_nums > 0, topic
-        # Keep the flags of body and tags. Clear transaction flags, because only the broker may set them.
+        # Clear the transaction flags, because only the broker may set them.
         flag = send.sys_flag & ~TRANSACTION_MASK
         return Message(
             send.topic,

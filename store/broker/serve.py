@@ -56,7 +56,8 @@ class ServedBroker:
     ) -> None:
         """Raises PlainAclError for invalid access rules, or OSError if reading them fails.
 
-        `conf_path` is the broker.conf that stores setting changes. `others` has its settings that the store ignores.
+        `conf_path` is the broker.conf that stores setting changes. `others` contains the settings that the store
+        ignores.
         """
         self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
         self.server = RemotingServer(world, limits, emit)
@@ -71,14 +72,14 @@ class ServedBroker:
         self._limits = limits
         self._broker: Broker | None = None
         self.store_failure = ""
-        """Why the store can no longer be trusted; empty while it can. Only a restart recovers it."""
+        """The reason why only a restart can recover the store; empty while the store is sound."""
 
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
         """Listen, recover the store, and answer requests.
 
-        The failure to bind an address of `optional` is only logged. Raises OSError if another address cannot be bound
-        or the disk fails, StoreLockedError if the directory is in use, and CorruptFileError if it is not a store. An
-        exception stops all parts.
+        If an address of `optional` cannot be bound, the failure is only logged. Raises OSError if another address
+        cannot be bound or the disk fails, StoreLockedError if the directory is in use, and CorruptFileError if it is
+        not a store. An exception stops all parts.
         """
         try:
             self.addresses = self.server.listen(addresses)
@@ -94,8 +95,8 @@ class ServedBroker:
                 self._emit(warning_line(f"damage in the store: {finding}"))
             recovery = broker.own_store.last_recovery
             if recovery is not None and recovery.lacks_room is not None:
-                why = "until the disk has space, queues and index lack messages, and new messages are refused"
-                self._emit(failure_line(f"{recovery.lacks_room}: {why}"))
+                effect = "until the disk has space, queues and index lack messages, and new messages are refused"
+                self._emit(failure_line(f"{recovery.lacks_room}: {effect}"))
             broker.watch.emit = broker.hooks.emit = self._emit
             for registration in broker.registrations:
                 registration.emit = self._emit
@@ -117,24 +118,24 @@ class ServedBroker:
         self._broker = broker
 
     def _log_slave_changes(self, ha: HAService) -> None:
-        """On a slave, log if its log diverges from the master's."""
+        """Log each slave that disconnects. On a slave, also log a divergence from its master."""
 
         def log_slave_gone(slave: HAConnection) -> None:
             at = f"log offset {max(slave.reported_offset, 0)}"
-            self._emit(warning_line(f"slave {slave.remote_address} is gone at {at}: {slave.closed_because}"))
+            self._emit(warning_line(f"slave {slave.remote_address} disconnected at {at}: {slave.closed_because}"))
 
         def log_divergence(master: str, error: DivergedError) -> None:
-            line = f"this slave copies nothing more from {master}: their logs have diverged: {error}"
-            self._emit(warning_line(f"{line}; restart it with a log that fits, or none, or name another master"))
+            line = f"this slave has stopped copying from {master}: their logs have diverged: {error}"
+            self._emit(warning_line(f"{line}; restart it with a matching log, without a log, or with another master"))
 
         ha.on_slave_gone = log_slave_gone
         if ha.client is not None:
             ha.client.on_diverged = log_divergence
 
     def _handle_failures(self, broker: Broker) -> None:
-        """End the process if the store can no longer be trusted, or if a service ends on which clients depend.
+        """End the process if the store is no longer sound, or if a service fails on which clients depend.
 
-        Clients depend on held pulls, on registrations, which lead clients to the broker, and on access control, which
+        These services are held pulls; registrations, through which clients find the broker; and access control, which
         revokes accounts.
         """
         broker.own_store.flags.on_lasting_refusal = self._record_store_failure
@@ -144,7 +145,7 @@ class ServedBroker:
 
     def _record_store_failure(self, cause: str) -> None:
         self.store_failure = cause
-        # A restart reads back the bytes that the disk really has. Until then, the page cache may differ from the disk.
+        # Only a restart reads the bytes on the disk. Until then, the page cache may differ from the disk.
         self.server.end_process(f"{cause}; the store cannot be trusted until a restart recovers it")
 
     def _add_server_settings(self, settings: LiveSettings) -> None:
@@ -169,8 +170,8 @@ class ServedBroker:
     def _warn_of_low_descriptor_limit(self) -> None:
         most, wanted = self._limits.connections_max, server_limits_of(self._others).connections_max
         if most < wanted:
-            why = f"the descriptor limit (ulimit -n) is too low for serverConnectionsMax={wanted}"
-            self._emit(warning_line(f"only {most} clients can be connected at once: {why}"))
+            reason = f"the descriptor limit (ulimit -n) is too low for serverConnectionsMax={wanted}"
+            self._emit(warning_line(f"only {most} clients can be connected at once: {reason}"))
 
     def _server_info(self) -> dict[str, str]:
         connections, counts = self.server.connections, self.server.counts
@@ -257,7 +258,7 @@ def addresses_of(
     if port >= _PORT_WITH_VIP_MIN and vip_port is not False:
         (ports if vip_port else optional).append(port - 2)
     elif vip_port:
-        raise typer.BadParameter(f"PORT - 2 is no port if PORT is {port}", param_hint="--vip-port")
+        raise typer.BadParameter(f"PORT - 2 is not a valid port if PORT is {port}", param_hint="--vip-port")
     return [f"{shown}:{one}" for one in ports], [f"{shown}:{one}" for one in optional if one not in ports]
 
 
@@ -270,7 +271,7 @@ def store_config_of(conf: BrokerConf, role: ReplicationRole | None, master: str 
         store = replace(store, ha_listen_port=port + 1 if 0 < port < 65535 else 0)
     if store.broker_role is BrokerRole.SLAVE and not store.ha_master_address:
         if master is None:
-            raise typer.BadParameter("a slave needs one", param_hint="--master")
+            raise typer.BadParameter("a slave needs a master", param_hint="--master")
         master_host, master_port = _split_master_address(master)
         ha_address = f"{bracket_ipv6(master_host)}:{master_port + 1}"
         _split_master_address(ha_address)
@@ -298,7 +299,7 @@ def broker_config_of(
         settings["broker_ip1"] = advertise
     elif "brokerIP1" not in others:
         if host in _ANY_HOST:
-            raise typer.BadParameter(f"clients cannot be given {host}: say which IP", param_hint="--advertise")
+            raise typer.BadParameter(f"clients cannot connect to {host}: name an IP address", param_hint="--advertise")
         settings["broker_ip1"] = "127.0.0.1" if host == "localhost" else host
     config = BrokerConfig.from_settings(others, **settings)
     if config.master_addr:
@@ -319,7 +320,7 @@ def _split_master_address(address: str) -> tuple[str, int]:
 
 
 def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
-    """Return limits with a number of connections that fits this process's descriptors."""
+    """Return limits whose number of connections fits the descriptor limit of this process."""
     limits = server_limits_of(others)
     # The soft limit is often 1,024. A process may raise it to the hard limit.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -335,7 +336,7 @@ def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
 def network_of(certificate: str | None, key: str | None, *, is_required: bool, options: ListenOptions) -> RealNetwork:
     """Return a network, with TLS if there is a certificate."""
     if (certificate is None) != (key is None):
-        raise typer.BadParameter("--tls-cert and --tls-key belong together", param_hint="--tls-key")
+        raise typer.BadParameter("--tls-cert and --tls-key must be used together", param_hint="--tls-key")
     if certificate is None or key is None:
         if is_required:
             raise typer.BadParameter("needs --tls-cert", param_hint="--tls-only")

@@ -92,7 +92,7 @@ class ServedNameServer:
         try:
             self._lock = self._world.files.lock(path)
         except BlockingIOError as error:
-            raise StoreLockedError(f"{path}: held by another name server") from error
+            raise StoreLockedError(f"{path}: locked by another name server") from error
 
     def _unlock(self) -> None:
         if self._lock is not None:

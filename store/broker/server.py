@@ -1,8 +1,8 @@
 """Remoting server: receives requests, runs them in pools, sends answers.
 
-One worker task checks a request's access, processes it and answers it. Another task sends responses that wait for an
-fsync or a slave. If a task of the server fails, some clients would get no answers, so the process ends and a supervisor
-restarts it.
+One worker task checks the access of a request, processes it and answers it. Another task sends responses that wait for
+an fsync or a slave. If a task of the server fails, some clients would get no answers. So the process ends, for a
+supervisor to restart it.
 Source: RocketMQ NettyRemotingServer, NettyRemotingAbstract.processRequestCommand.
 """
 
@@ -53,8 +53,8 @@ class RemotingServer:
         self._on_response: Callable[[Channel, RemotingCommand], bool] | None = None
         pools = self.limits.pools.items()
         self._pools = {
-            pool: RequestPool(world, pool, one, self._handle_request, self._refuse_request, self.record_service_failure)
-            for pool, one in pools
+            pool: RequestPool(world, pool, own, self._handle_request, self._refuse_request, self.record_service_failure)
+            for pool, own in pools
         }
         self._impatient = [pool for pool in self._pools.values() if pool.limits.wait_ms_max is not None]
         self._offered: dict[RequestPool, None] = {}
@@ -119,15 +119,15 @@ class RemotingServer:
         for pool in self._pools.values():
             pool.start_shutdown()
         until_ns = self._world.clock.monotonic_ns() + DRAIN_MS * 1_000_000
-        late = [pool for pool in self._pools.values() if not pool.await_end(until_ns)]
-        all_done = self._late.await_end(until_ns) and not late
+        unfinished = [pool for pool in self._pools.values() if not pool.await_end(until_ns)]
+        all_done = self._late.await_end(until_ns) and not unfinished
         if not all_done:
-            line = f"requests are still running {DRAIN_MS // 1_000} s after the stop: waiting for them"
+            line = f"requests are still running {DRAIN_MS // 1_000} s after the stop; waiting for their end"
             self._emit(warning_line(line))
-        for pool in late:
+        for pool in unfinished:
             pool.refuse_queued_requests()
         self.connections.shutdown()
-        for pool in late:
+        for pool in unfinished:
             pool.join()
         for pool in self._pools.values():  # if the drain timed out, requests may have come after the end of the tasks
             if pool.count:
@@ -276,8 +276,5 @@ class ClosedChannelService(Service):
             try:
                 self.on_closed(session)
             except Exception as error:
-                self._emit(
-                    failure_line(
-                        f"{session.remote_address}: after the end of its connection: {type(error).__name__}: {error}"
-                    )
-                )
+                line = f"{session.remote_address}: cleanup after its connection: {type(error).__name__}: {error}"
+                self._emit(failure_line(line))

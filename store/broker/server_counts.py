@@ -10,7 +10,7 @@ class ConnectionEnding(Enum):
 
     BY_CLIENT = "closed by the client"
     BROKEN = "broken"
-    BAD_LENGTH = "a frame of an impossible length"
+    BAD_LENGTH = "a frame with an impossible length"
     BAD_FRAME = "a frame without a valid command"
     HALF_FRAME = "a frame that was not completed in time"
     IDLE = "idle"
@@ -33,7 +33,7 @@ class RequestRefusal(Enum):
     TOO_LARGE = "its body was too large"
     ACCESS = "access was denied"
     FAILED = "its processor failed"
-    STRAY_RESPONSE = "it was a response to no request"
+    STRAY_RESPONSE = "it was a response without a request"
 
 
 class ServerCounts:
@@ -44,7 +44,7 @@ class ServerCounts:
         self.endings = dict.fromkeys(ConnectionEnding, 0)
         self.refusals = dict.fromkeys(RequestRefusal, 0)
         self.accepted = 0
-        """The poller task writes `accepted`, `requests` and `accept_failures`; no other task does."""
+        """Only the poller task writes `accepted`, `requests` and `accept_failures`."""
         self.requests = 0
         self.accept_failures = 0
 

@@ -148,13 +148,13 @@ class Session:
             output = self._output
             while output and ending is None:
                 piece = output[0]
-                left, ending = self._send_now(piece)
-                taken = len(piece) - len(left)
-                assert 0 <= taken <= self.output_bytes, (taken, self.output_bytes)
-                self.output_bytes -= taken
-                self._keeper.add_held_bytes(-taken)
-                if left:
-                    output[0] = left
+                unsent, ending = self._send_now(piece)
+                sent_bytes = len(piece) - len(unsent)
+                assert 0 <= sent_bytes <= self.output_bytes, (sent_bytes, self.output_bytes)
+                self.output_bytes -= sent_bytes
+                self._keeper.add_held_bytes(-sent_bytes)
+                if unsent:
+                    output[0] = unsent
                     break
                 output.popleft()
         if ending is not None:
@@ -174,7 +174,7 @@ class Session:
     def _send_now(self, data: memoryview) -> tuple[memoryview, ConnectionEnding | None]:
         """Return the unsent data, and an optional reason to end the connection."""
         try:
-            while data:  # timeout 0, so that a client that does not read blocks no other
+            while data:  # with timeout 0, because a client that does not read must not block other clients
                 data = data[self.connection.send(data, 0) :]
                 self.active_ns = self.taken_ns = self._now_ns()
         except TimeoutError:
@@ -186,7 +186,7 @@ class Session:
     def _buffer_output(self, data: memoryview) -> None:
         if not self.output_bytes:
             self.taken_ns = self._now_ns()
-        assert data, "nothing to keep"
+        assert data, "no data to buffer"
         if self._output is None:
             self._output = deque()  # created on demand, because a deque is large and few sessions need one
         self._output.append(data)
@@ -207,9 +207,8 @@ class Session:
         self._keeper.add_held_bytes(-size_bytes)
         if left_bytes == 0:
             self.host.count_connection_done()
-        if self._is_paused and left_bytes * 2 <= self.host.bytes_per_connection(
-            limits
-        ):  # wake the poller only at half of the limit, for fewer wake-ups
+        # Wake the poller only at half of the limit, for fewer wake-ups.
+        if self._is_paused and left_bytes * 2 <= self.host.bytes_per_connection(limits):
             self._is_paused = False
             self._keeper.update_on_next_turn(self)
 
@@ -227,7 +226,7 @@ class Session:
     def may_receive_more(self) -> bool:
         """Whether unread output and pending requests are within their limits. Only for the poller task.
 
-        After False, the session wakes the poller task when the value changes.
+        After a result of False, the session wakes the poller task when the value becomes True.
         """
         if self._is_within_limits():
             return True
@@ -236,9 +235,9 @@ class Session:
 
     def _is_within_limits(self) -> bool:
         limits = self._keeper.limits
-        under_way_bytes = self.pending_bytes
+        pending_bytes = self.pending_bytes
         return (
             self.output_bytes <= limits.output_pause_bytes
-            and (under_way_bytes == 0 or under_way_bytes < self.host.bytes_per_connection(limits))
+            and (pending_bytes == 0 or pending_bytes < self.host.bytes_per_connection(limits))
             and self._keeper.is_listening
         )

@@ -36,9 +36,9 @@ def wanted_settings(body: bytes) -> dict[str, str]:
             if len(wanted) > CHANGES_MAX:
                 raise RequestRefusedError(f"settings: expected {CHANGES_MAX} or fewer, found one more")
     except (PropertiesError, UnicodeDecodeError) as error:
-        raise RequestRefusedError(f"body: expected settings, a key and a value a line: {error}") from error
+        raise RequestRefusedError(f"body: expected lines with key=value: {error}") from error
     if not wanted:
-        raise RequestRefusedError("body: expected settings, a key and a value a line, found none")
+        raise RequestRefusedError("body: expected lines with key=value, found none")
     return wanted
 
 

@@ -10,8 +10,8 @@
     BROKER_GET_NUMS   cluster        messages delivered
 
 Each key has totals and rates for the last minute, hour and day, from samples every 10 s, 10 min and 1 h. The first
-sample has a time one interval before the start. RocketMQ's figures end at the last sample; these end now. Source:
-RocketMQ BrokerStatsManager, StatsItem.computeStatsData, BrokerStatsData.
+sample is dated one interval before the start. RocketMQ's figures end at the last sample, these figures at the time of
+the request. Source: RocketMQ BrokerStatsManager, StatsItem.computeStatsData, BrokerStatsData.
 """
 
 from collections import deque

@@ -47,7 +47,7 @@ class SubscriptionData:
     expression: str = _ALL
     expression_type: str = TAG
     version: int = 0
-    """Subscription time in ms since 1970, on the consumer's clock. The latest subscription is valid."""
+    """Subscription time in ms since 1970, on the consumer's clock. The latest subscription counts."""
     class_filter_mode: bool = False
     """Whether a filter server of an old RocketMQ filters, so that the broker returns all messages."""
 
@@ -96,9 +96,9 @@ class SubscriptionData:
     @property
     def _expression_fault(self) -> str | None:
         if self.is_tag:
-            most, found = EXPRESSION_CHARACTERS_MAX, len(self.expression)
-            too_long = f"subscription expression: expected at most {most} characters, found {found}"
-            return too_long if found > most else None
+            maximum, found = EXPRESSION_CHARACTERS_MAX, len(self.expression)
+            too_long = f"subscription expression: expected at most {maximum} characters, found {found}"
+            return too_long if found > maximum else None
         if self.expression_type != SQL92:
             return f"expressionType: expected {TAG} or {SQL92}, found {self.expression_type[:80]!r}"
         try:

@@ -91,20 +91,20 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         return members
 
     def create_by_example(self, topic: str, example: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig | None:
-        """Create a missing topic from a template, or return None if the template forbids it.
+        """Return an existing topic, or create it from a template. Return None if the template forbids that.
 
         The producer requests `queue_nums`; the topic gets at least 1 and at most the template's number of queues.
         """
         known = self.get(topic)
-        like = self.get(example)
+        template = self.get(example)
         if example == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
-            like = None  # the template may be left from earlier settings
-        if known is not None or like is None or not like.perm & PERM_INHERIT or topic_name_fault(topic):
+            template = None  # the template may be left from earlier settings
+        if known is not None or template is None or not template.perm & PERM_INHERIT or topic_name_fault(topic):
             return known
-        queues = max(1, min(queue_nums, like.write_queue_nums))
+        queues = max(1, min(queue_nums, template.write_queue_nums))
         # Clear PERM_INHERIT, because the new topic is not a template.
-        made = TopicConfig(topic, queues, queues, like.perm & ~PERM_INHERIT, like.filter_type, sys_flag)
-        return self.get_or_create_entry(topic, lambda: made)
+        new = TopicConfig(topic, queues, queues, template.perm & ~PERM_INHERIT, template.filter_type, sys_flag)
+        return self.get_or_create_entry(topic, lambda: new)
 
     def create(self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0) -> TopicConfig | None:
         """Return an existing or new topic, or None for an invalid name. `queue_nums` is clamped to the valid range."""
@@ -165,7 +165,7 @@ class SubscriptionGroupManager(VersionedTable[SubscriptionGroupConfig]):
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """Return an existing group, or a new one if the settings allow that."""
         known = self.get(group)
-        makes = self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
-        if known is not None or not makes or group_name_fault(group):
+        may_create = self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
+        if known is not None or not may_create or group_name_fault(group):
             return known
         return self.get_or_create_entry(group, lambda: SubscriptionGroupConfig(group))

@@ -73,7 +73,7 @@ class VersionedTable(Generic[Entry]):
     def __init__(self, world: World, path: str, name: str, entry: type[Entry]) -> None:
         self.file = SideFile(world.files, path)
         self.on_changed: Callable[[], None] | None = None
-        """The task that makes a change calls this function, which must not block."""
+        """Called after a change by the task that made it. Must not block."""
         self._clock = world.clock
         self._name = name
         self._entry = entry
@@ -116,26 +116,26 @@ class VersionedTable(Generic[Entry]):
         return {"dataVersion": version.json_members, self._name: entries}
 
     def put(self, name: str, entry: Entry) -> None:
-        """Store an entry durably. An OSError changes nothing."""
+        """Store an entry durably. After an OSError the table is unchanged."""
         self.change(lambda table: {**table, name: entry})
 
     def get_or_create_entry(self, name: str, make: Callable[[], Entry]) -> Entry:
-        """Create a missing entry durably. An OSError changes nothing."""
+        """Create a missing entry durably. After an OSError the table is unchanged."""
         found = self._state[1].get(name)
         if found is None:
             found = self.change(lambda table: table if name in table else {**table, name: make()})[name]
         return found
 
     def add_missing_entries(self, entries: Iterable[tuple[str, Entry]]) -> None:
-        made = dict(entries)
-        self.change(lambda table: table if made.keys() <= table.keys() else {**made, **table})
+        new = dict(entries)
+        self.change(lambda table: table if new.keys() <= table.keys() else {**new, **table})
 
     def remove(self, name: str) -> None:
-        """Remove an entry durably. An OSError changes nothing."""
+        """Remove an entry durably. After an OSError the table is unchanged."""
         self.change(lambda table: {key: value for key, value in table.items() if key != name})
 
     def change(self, changed: Callable[[dict[str, Entry]], dict[str, Entry]]) -> Mapping[str, Entry]:
-        """Replace the table durably with a changed copy. Return the copy. An OSError changes nothing."""
+        """Replace the table durably with a changed copy, and return the copy. After an OSError it is unchanged."""
         with self._lock:
             version, before = self._state
             table = changed(before)
@@ -149,7 +149,7 @@ class VersionedTable(Generic[Entry]):
     def write_with_next_version(self) -> None:
         """Write the table with a new version, so that other servers read it again.
 
-        An OSError changes nothing.
+        After an OSError the table is unchanged.
         """
         with self._lock:
             version, table = self._state
@@ -160,7 +160,7 @@ class VersionedTable(Generic[Entry]):
     def replace(self, members: JsonMembers) -> bool:
         """Replace the table with another server's. Return False if both have the same version.
 
-        Raises CorruptFileError for an invalid table. An OSError changes nothing.
+        Raises CorruptFileError for an invalid table. After an OSError the table is unchanged.
         """
         version, table = self._parse_members(members)
         with self._lock:

@@ -64,10 +64,7 @@ class ScheduleMessageService(Service):
         self.passed_over = 0
         """Number of skipped entries: the record is unreadable, has no valid target or became too large."""
         self.last_answer = PutMessageStatus.PUT_OK
-        """Status of the last put of a copy.
-
-        Delivery retries a refused copy before later copies of the same level.
-        """
+        """Status of the last put of a copy. A refused copy is retried before later copies of the same level."""
         self.last_error: StoreError | OSError | None = None
         """Last error of a delivery or a write of the progress, both of which are retried."""
         self.file = SideFile(world.files, f"{config.config_directory}/delayOffset.json")
@@ -101,9 +98,8 @@ class ScheduleMessageService(Service):
         self._durable = dict(self.offsets)
         if self.file.damage is not None:
             self._advance_to_logged_copies()
-        self._is_persisted = (
-            loaded is None or self.file.is_current
-        )  # both files must get progress that came from the backup
+        # Progress from the backup must be written again, so that both files contain it.
+        self._is_persisted = loaded is None or self.file.is_current
 
     def _advance_to_logged_copies(self) -> None:
         count_mark("delivery progress from the log")
@@ -118,9 +114,8 @@ class ScheduleMessageService(Service):
         queue = self._queues.find(SCHEDULE_TOPIC, level - 1)
         if queue is None:
             return 0
-        end = self._commit_log.topic_queue_table.get(
-            (SCHEDULE_TOPIC, level - 1), 0
-        )  # from the counter, because queue files may lack the last entries
+        # The end is from the counter, because queue files may lack the last entries.
+        end = self._commit_log.topic_queue_table.get((SCHEDULE_TOPIC, level - 1), 0)
         return min(max(offset, queue.min_offset), end)
 
     def persist_correction(self) -> None:
@@ -199,8 +194,8 @@ class ScheduleMessageService(Service):
                 return None if offset >= queue.max_offset else _RETRY_MS
             for at in range(0, len(raw), ENTRY_BYTES):
                 entry = decode_entry(raw, at)
-                is_there = is_valid(entry) or is_blank(entry)
-                wait_ms = self._deliver_entry(level, entry) if is_there else self._skip_or_retry_hole(queue, offset)
+                exists = is_valid(entry) or is_blank(entry)
+                wait_ms = self._deliver_entry(level, entry) if exists else self._skip_or_retry_hole(queue, offset)
                 if wait_ms:
                     return wait_ms
                 offset += 1

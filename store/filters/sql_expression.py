@@ -70,13 +70,13 @@ def _convert_like(text: str, other: bool | int | float) -> bool | int | float:
     value = java_integer(text, bits)
     if value is not None:
         return value
-    raise NotComparableError(f"{text!r} is no whole number of {bits} bits")
+    raise NotComparableError(f"{text!r} is not a {bits}-bit integer")
 
 
 def _parse_double(text: str) -> float:
     trimmed = java_trim(text)
     if _DOUBLE.fullmatch(trimmed) is None:
-        raise NotComparableError(f"{text!r} is no number")
+        raise NotComparableError(f"{text!r} is not a number")
     # Unlike Python's float, Double.valueOf accepts a suffix.
     return float(trimmed if trimmed.endswith(("NaN", "Infinity")) else trimmed.rstrip("fFdD"))
 
@@ -219,7 +219,7 @@ def comparison_node(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
 def between_node(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
     """Build a range condition that includes both limits."""
     if low.value is not None and high.value is not None and _is_greater(low.value, high.value):
-        raise ValueError(f"BETWEEN {low.value!r} AND {high.value!r}: the second must not be the lower one")
+        raise ValueError(f"BETWEEN {low.value!r} AND {high.value!r}: the second limit must not be lower")
     return conjunction([comparison_node(part, ">=", low), comparison_node(part, "<=", high)])
 
 
@@ -236,7 +236,7 @@ def not_between_node(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
 
 def membership_node(part: SqlNode, words: Sequence[str], *, negated: bool) -> SqlNode:
     if part.kind is not PartKind.PROPERTY:
-        raise ValueError(f"IN asks about a property, not {part.kind.value}")
+        raise ValueError(f"IN needs a property, not {part.kind.value}")
     evaluate, wanted = part.evaluate, frozenset(words)
 
     def evaluate_membership(properties: Properties) -> Value:

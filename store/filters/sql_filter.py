@@ -34,7 +34,7 @@ _TOKEN = re.compile(
 
 EXPRESSION_CHARACTERS_MAX = 1 << 16
 DEPTH_MAX = 64  # each level of parentheses needs 6 nested calls; Python allows 1,000
-_DEPTH = f"parts nested at most {DEPTH_MAX} deep"
+_DEPTH = f"at most {DEPTH_MAX} levels of nesting"
 
 _INT_MAX = (1 << 31) - 1
 _LONG_MAX = (1 << 63) - 1
@@ -158,7 +158,7 @@ class _Parser:
         try:
             part = build()
         except ValueError as error:
-            raise self._unexpected_error("parts that go together", str(error)) from error
+            raise self._unexpected_error("compatible operands", str(error)) from error
         if part.depth > DEPTH_MAX:
             raise self._unexpected_error(_DEPTH, "more")
         return part
@@ -270,7 +270,7 @@ class _Parser:
             number = float(token.text)
             # Like ConstantExpression.createFloat. Double.MIN_VALUE is above 0, so 0.0 is refused.
             if not _DOUBLE_MIN <= number <= _DOUBLE_MAX:
-                raise self._unexpected_error("a number of Java's double, more than 0")
+                raise self._unexpected_error("a positive number in the range of Java's double")
             return sql.constant_node(number)
         digits = token.text.rstrip("lL")
         # The length is checked first, because parsing takes quadratic time.

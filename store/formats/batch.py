@@ -124,7 +124,7 @@ def encode_batch_records(
             properties = clean(properties)
         properties_bytes = len(properties)
         if properties_bytes > MAX_PROPERTIES_BYTES or 0 in properties:
-            raise InvalidMessageError(f"properties of the unit at {at}: too long, or with a NUL")
+            raise InvalidMessageError(f"properties of the unit at {at}: too long, or contain a NUL")
         body = view[body_at:body_end]
         body_bytes = body_end - body_at
         size_bytes = fixed_bytes + body_bytes + properties_bytes

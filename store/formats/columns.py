@@ -211,9 +211,9 @@ class PlainRecords:
         self._keys = bytearray(_INT64_BYTES * len(KEY_COLUMNS) * ROWS_MAX)
 
     def register_queue(self, topic: str, queue_id: int) -> int | None:
-        """Let later scans include the records of a queue. Returns the number of the queue.
+        """Include the records of a queue in later scans. Returns the number of the queue.
 
-        Returns None and does nothing for delayed messages, whose tagsCode is not a hash.
+        Returns None, without an effect, for delayed messages, because their tagsCode is not a hash.
         """
         if topic == SCHEDULE_TOPIC:
             return None

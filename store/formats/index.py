@@ -159,7 +159,7 @@ def slots_of(view: memoryview) -> int | None:
 def _last_byte_position(view: memoryview) -> int:
     start = (len(view) - 1) // _CHUNK_BYTES * _CHUNK_BYTES
     while not (kept := len(bytes(view[start : start + _CHUNK_BYTES]).rstrip(b"\0"))):
-        assert start > 0, "the header is not all zero"
+        assert start > 0, "the header must not be all zero"
         start -= _CHUNK_BYTES
     return start + kept - 1
 

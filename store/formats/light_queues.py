@@ -142,7 +142,7 @@ def light_put(
     if not names:
         return None
     if not all(map(_is_queue_name, names)):
-        found = f"no directory can have one of the names {names}"
+        found = f"one of {names} cannot be the name of a directory"
         raise InvalidMessageError(f"{PROPERTY_INNER_MULTI_DISPATCH}: {found}")
     named.pop(PROPERTY_WAIT, None)
     return LightPut(tuple((name, _queue_id(name, queue_id, lmq=lmq)) for name in names), named, encode)

@@ -52,7 +52,7 @@ def redirect_delayed(message: Message, levels: int) -> Redirection | None:
     if level <= 0 or not message.honour_delay or message.sys_flag & TRANSACTION_MASK not in _DELAYABLE:
         return None
     if ENTRY_SEPARATOR in message.topic or message.topic == SCHEDULE_TOPIC:
-        raise InvalidMessageError(f"topic {message.topic!r}: none that a delayed message can be delivered to")
+        raise InvalidMessageError(f"topic {message.topic!r}: a delayed message cannot be delivered to this topic")
     given = decode_properties(message.properties)
     properties = given | {PROPERTY_DELAY: str(level)}
     if not message.wait_store_ok:

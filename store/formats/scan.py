@@ -172,8 +172,8 @@ def scan_records(
             if (
                 magic == MESSAGE_MAGIC
                 and not sys_flag & HOST_V6_MASK
-                and offset
-                == base_offset + at  # the disk may contain whole records of older files after the end of the log
+                # Whole records of older files may follow the end of the log.
+                and offset == base_offset + at
                 and body_at <= body_end < next_at <= end
                 and _PLAIN_TAIL_BYTES_MIN <= next_at - body_end <= _PLAIN_TAIL_BYTES_MAX
                 and (not check_crc or crc32(view[body_at:body_end]) & CRC_MASK == crc)

@@ -122,7 +122,7 @@ def decode_side_json(raw: bytes, *, file: str, file_offset: int = 0) -> dict[str
         offset = file_offset + len(text[: error.pos - inserted].encode())
         raise CorruptFileError(file, offset, "JSON", "an object", error.msg) from error
     except ValueError as error:
-        raise CorruptFileError(file, file_offset, "JSON", "integers of 64 bits", error) from error
+        raise CorruptFileError(file, file_offset, "JSON", "numbers in range", error) from error
     if not isinstance(found, dict):
         raise CorruptFileError(file, file_offset, "JSON", "an object", type(found).__name__)
     if "\\" in text:
@@ -173,7 +173,7 @@ def _parse_integer(digits: str) -> int:
     if len(digits) < _INTEGER_DIGITS_MAX:
         return int(digits)
     if len(digits.lstrip("-")) > _INTEGER_DIGITS_MAX or not _LONG_MIN <= int(digits) <= _LONG_MAX:
-        raise ValueError(f"{digits[:24]} is beyond them")
+        raise ValueError(digits[:24])
     return int(digits)
 
 
@@ -182,11 +182,11 @@ def decimal_of(digits: str) -> Decimal:
     try:
         return Decimal(digits)
     except InvalidOperation:
-        raise ValueError(f"{digits[:24]} is beyond any") from None
+        raise ValueError(digits[:24]) from None
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is none")
+    raise ValueError(name)
 
 
 _DECODER = json.JSONDecoder(parse_int=_parse_integer, parse_float=decimal_of, parse_constant=_refuse_constant)

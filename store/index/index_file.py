@@ -169,9 +169,7 @@ class IndexFile:
         store = self.file.store
         store(self._entries_at + ENTRY_BYTES * self._next - len(self._unwritten), self._unwritten)
         if not self.is_building:
-            self.count.set(
-                self._next
-            )  # before the slots, because readers ignore a slot that refers to an entry after `count`
+            self.count.set(self._next)  # before the slots: readers ignore slots that refer to entries after `count`
         for slot_at, number in self._newest.items():
             store(slot_at, SLOT.pack(number))
         self._unwritten.clear()

@@ -62,7 +62,7 @@ class IndexFiles:
             local_ms = parse_index_file_name(name)
             status = files.status(path)
             if local_ms is None or status is None or status.is_directory:
-                expected = "a file named by a time, yyyyMMddHHmmssSSS"
+                expected = "a time, yyyyMMddHHmmssSSS"
                 odd.append(CorruptFileError(path, 0, "file name", expected, name))
                 continue
             if status.size_bytes != self.file_bytes:
@@ -95,13 +95,13 @@ class IndexFiles:
         if local_ms > LOCAL_MS_MAX:
             raise OSError(EOVERFLOW, "no index file can have a later name", self._directory)
         self._last_local_ms = local_ms
-        made = self._map_new(index_file_name(local_ms))
+        new = self._map_new(index_file_name(local_ms))
         self._names_are_durable = False
         if self.files and self.files[-1].end_timestamp_ms > 0:  # in an empty file this time is 0
-            made.start_after_full_file(self.files[-1])
+            new.start_after_full_file(self.files[-1])
         with self._changing:
-            self.files = (*self.files, made)
-        return made
+            self.files = (*self.files, new)
+        return new
 
     def _map_new(self, name: str) -> IndexFile:
         try:
@@ -247,10 +247,10 @@ class IndexService:
         for hashed in hashes:
             file = self._file
             if file is None or not file.put_key(hashed, physical_offset, stored_ms):
-                made = self._make_file_with_room()
-                if made is None:
+                new = self._make_file_with_room()
+                if new is None:
                     return
-                made.put_key(hashed, physical_offset, stored_ms)
+                new.put_key(hashed, physical_offset, stored_ms)
             self._keys += 1
 
     def put_plain(self, plain: PlainRecords) -> None:
@@ -281,7 +281,7 @@ class IndexService:
         except OSError as error:
             count_mark("index not made")
             self.last_error = error
-            if is_disk_full(error):  # not counted, because a full disk can get free space again
+            if is_disk_full(error):  # not counted as a failure, because the disk can get free space again
                 raise
             self.failures += 1
             if self.failures < _CREATIONS_MAX:

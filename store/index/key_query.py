@@ -102,9 +102,8 @@ class KeyQuerier:
             return None
         if key not in keys_of(record.properties.encode(errors="surrogateescape")):
             return None
-        return self._commit_log.record_bytes(
-            physical_offset, record.size_bytes, limit
-        )  # None if retention has just removed the record
+        # None if retention has just removed the record.
+        return self._commit_log.record_bytes(physical_offset, record.size_bytes, limit)
 
 
 def _result(index: IndexService, offsets: list[int], records: list[bytes]) -> QueryMessageResult:

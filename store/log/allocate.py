@@ -1,8 +1,8 @@
 """Segment allocation: creates commit-log segments ahead of need.
 
-RocketMQ's AllocateMappedFileService. Each request for a segment also requests the following segment, so a put at the
-end of a segment rarely waits until a file is created, extended and synced. A put uses a segment only after the
-segment's name and size are durable. Otherwise a power cut could remove the file and its acknowledged records.
+RocketMQ's AllocateMappedFileService. Each request for a segment also requests the next one. So a put at the end of a
+segment rarely waits until a file is created, extended and synced. A put uses a segment only after the segment's name
+and size are durable. Otherwise a power cut could remove the file and its acknowledged records.
 
 The service creates segments in order of their offsets, and stops at the first failure. Otherwise a crash could leave a
 segment without its predecessor, and an empty log would seem to begin at that segment.
@@ -26,11 +26,11 @@ from .transient_pool import BufferedSegment, TransientStorePool
 WAIT_MS = 5_000  # RocketMQ AllocateMappedFileService.waitTimeOut
 
 _LABEL = "commitlog"
-_AT_ONCE = 2
-"""Number of segments created per request: the requested segment and the next one."""
+_SEGMENTS_PER_REQUEST = 2
+"""The requested segment and the next one."""
 
 UNLOCK_AFTER_MS = 6_000
-"""A full segment stays locked in memory for this time, because readers usually read the newest records."""
+"""A full segment stays locked in memory for this long, because most readers read the newest records."""
 
 
 class SegmentWarmUp:
@@ -172,7 +172,7 @@ class AllocateMappedFileService(Service):
     def _remaining_request_budget(self) -> int:
         """Return how many more segments may be requested. The caller must hold the lock."""
         if self._pool is None or not self._needs_buffer:
-            return _AT_ONCE
+            return _SEGMENTS_PER_REQUEST
         return self._pool.available - len(self._waiting_requests())
 
     def _register_request(self, base_offset: int, budget: int) -> _SegmentRequest | None:
@@ -197,7 +197,7 @@ class AllocateMappedFileService(Service):
             request.segment = self.make_segment(request.base_offset)
         except OSError as error:
             count_mark("segment not made")
-            # Not `path`, which looks for the file in all directories of the log: the look-up may fail, too.
+            # Not `SegmentQueue.path`, because its search of all log directories may fail too.
             path = error.filename or f"{self._queue.directory}/{segment_name(request.base_offset)}"
             self.failure = path, self._queue.segment_bytes, error
             self._fail_requests_from(request.base_offset, error)
@@ -238,14 +238,14 @@ class AllocateMappedFileService(Service):
         return self._wrap_in_segment(file, base_offset)
 
     def _wrap_in_segment(self, file: MappedFile, base_offset: int) -> Segment:
-        place = (self.world.tasks, file, base_offset, _LABEL)
+        arguments = (self.world.tasks, file, base_offset, _LABEL)
         if self._pool is None:
-            return Segment(*place)
+            return Segment(*arguments)
         buffer = None if is_forced("no buffer") else self._pool.borrow_buffer()
         if buffer is None:
             count_mark("no buffer")
-            return Segment(*place)
-        return BufferedSegment(*place, pool=self._pool, buffer=buffer)
+            return Segment(*arguments)
+        return BufferedSegment(*arguments, pool=self._pool, buffer=buffer)
 
     def make_durable(self, path: str) -> None:
         self.world.files.sync(path)
@@ -254,13 +254,13 @@ class AllocateMappedFileService(Service):
     def remove_segments_before(self, base_offset: int) -> bool:
         """Durably remove segments before base_offset, the start of a log that is still empty.
 
-        Otherwise the next load would regard an empty file before base_offset as the end of the log. Such a file also
-        remains if neither the creation of a segment nor the removal of its file succeeded. Returns False while a
-        segment is being created. After an OSError, call again.
+        Otherwise the next load would regard an empty file before base_offset as the end of the log. Such a file can
+        also remain after a failed creation. Returns False while a segment is being created. After an OSError, call
+        again.
         """
         with self._lock:
-            early = sorted(base for base in self._requests if base < base_offset)
-        for base in reversed(early):
+            earlier = sorted(base for base in self._requests if base < base_offset)
+        for base in reversed(earlier):
             request = self._requests[base]
             if request.segment is None and request.error is None:
                 request.done.wait(WAIT_MS)
@@ -276,13 +276,13 @@ class AllocateMappedFileService(Service):
         return True
 
     def finish_remaining_work(self) -> None:
-        """Remove unused segments, newest first. If a removal fails, the file stays, which does no harm."""
-        made = [request for request in self._requests.values() if request.segment is not None]
+        """Remove unused segments, newest first. A file whose removal fails stays and does no harm."""
+        unused = [request for request in self._requests.values() if request.segment is not None]
         self._requests.clear()
-        for request in made:
+        for request in unused:
             assert request.segment is not None
             self._release_segment(request.segment)
-        for base_offset in sorted((request.base_offset for request in made), reverse=True):
+        for base_offset in sorted((request.base_offset for request in unused), reverse=True):
             try:
                 self._queue.remove_file(base_offset)
             except OSError:
@@ -290,7 +290,7 @@ class AllocateMappedFileService(Service):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no requested segment is still to be created."""
+        """Whether all requested segments are created or have failed."""
         return not self._waiting_requests()
 
     @property

@@ -42,7 +42,7 @@ class StoreCheckpoint:
     def load(self) -> CorruptFileError | None:
         """Read the file. Returns an error if the file is corrupt. A missing, empty or incomplete file counts as zeros.
 
-        `load` overwrites a corrupt file with zeros, so recovery scans more of the log.
+        A corrupt file is overwritten with zeros, so recovery scans more of the log.
         """
         assert self._file is None, "load once"
         damage = None
@@ -57,7 +57,7 @@ class StoreCheckpoint:
         self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms, self.index_msg_timestamp_ms = values
         self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
         if not is_believed:
-            self.flush()  # without this write, the old times on disk would also cover new files
+            self.flush()  # otherwise the old times on the disk would also cover new files
         self.trusted_timestamp_ms = self.recovery_timestamp_ms
         return damage
 

@@ -25,7 +25,7 @@ from .segment import Segment
 from .segment_queue import SegmentQueue
 
 _new_tuple = tuple.__new__
-"""Makes a named tuple in half the time of a call of its class."""
+"""Creates a named tuple in half the time of a call of its class."""
 _AT_FRONT = (0,)
 
 StoreRecord = Callable[..., int]
@@ -36,7 +36,7 @@ class CommitLog:
     """Appends records to the log, and reads records by physical offset.
 
     Invariant: in log order, store times never decrease, and consecutive records of a queue have consecutive queue
-    offsets. On a slave, this order comes from the master.
+    offsets. On a slave, both come from the master.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class CommitLog:
         """Long holds of the put lock, which also protects this counter."""
         self.on_appended: Callable[[], None] = do_nothing
         self.group_transfer: GroupTransfer | None = None
-        """The puts that wait for a slave; None except on a SYNC_MASTER."""
+        """Puts that wait for a slave; None unless the store is a SYNC_MASTER."""
         self._world = world
         self._config = config
         self._put_lock = world.tasks.lock("put")
@@ -111,8 +111,8 @@ class CommitLog:
     def _append_plain(self, message: Message, store_record: StoreRecord) -> AppendMessageResult | None:
         """Append a message with one call of the C core. Returns None, with an unchanged log, if `append` must do it.
 
-        begin_time_in_lock_ms remains 0. The core keeps the interpreter lock while it writes, so no other thread could
-        detect a stall of the disk.
+        begin_time_in_lock_ms stays 0: the core holds the interpreter lock while it writes, so no other thread could see
+        a stall of the disk.
         """
         monotonic_ns, topic, queue_id = self._world.clock.monotonic_ns, message.topic, message.queue_id
         key = (topic, queue_id)
@@ -178,8 +178,8 @@ class CommitLog:
         assert store_timestamp_ms >= last_ms, (store_timestamp_ms, last_ms)
         light = encoded.light
         if light is not None:
-            most = self._config.max_lmq_consume_queue_num
-            if self._config.enable_lmq and light.exceeds_queue_limit(self.topic_queue_table, most):
+            queues_max = self._config.max_lmq_consume_queue_num
+            if self._config.enable_lmq and light.exceeds_queue_limit(self.topic_queue_table, queues_max):
                 return PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
             encoded.buffer = light.assign_offsets(self.topic_queue_table)
             if 0 in light.offsets:
@@ -215,7 +215,7 @@ class CommitLog:
     def _segment_with_room(self, size_bytes: int) -> tuple[Segment, int] | None:
         """Return a segment and a position with space for size_bytes and a blank record; None if no segment was created.
 
-        If the last segment has too little space, a blank record closes this segment.
+        If the last segment has too little space, it is closed with a blank record.
         """
         segment = self.queue.last_segment()
         if segment is not None:
@@ -227,14 +227,14 @@ class CommitLog:
                 count_mark("shortest blank")
             if room:
                 segment.close_with_blank(position, encode_blank(room))
-        made = self.allocate.take_segment(0 if segment is None else segment.end_offset)
-        if made is None:
+        new = self.allocate.take_segment(0 if segment is None else segment.end_offset)
+        if new is None:
             return None
-        assert size_bytes + record_format.BLANK_BYTES <= made.size_bytes, (size_bytes, made.size_bytes)
-        return self.queue.add(made), 0
+        assert size_bytes + record_format.BLANK_BYTES <= new.size_bytes, (size_bytes, new.size_bytes)
+        return self.queue.add(new), 0
 
     def continue_after(self, last_store_timestamp_ms: int) -> None:
-        """Set the clock so that new records are never older than the last recovered record."""
+        """Set log time so that new records are never older than the last recovered record."""
         self.last_store_timestamp_ms = last_store_timestamp_ms
         self.time.continue_after(last_store_timestamp_ms)
 
@@ -252,12 +252,12 @@ class CommitLog:
                 return False
             segment = self.queue.last_segment()
             if segment is None or offset == segment.end_offset:
-                made = self.allocate.take_segment(offset - offset % self.queue.segment_bytes)
-                if made is None:
+                new = self.allocate.take_segment(offset - offset % self.queue.segment_bytes)
+                if new is None:
                     return False
                 if segment is not None and blank:
                     segment.close_with_blank(segment.size_bytes - len(blank), blank)
-                segment = self.queue.add(made)
+                segment = self.queue.add(new)
             assert segment.base_offset <= offset < segment.end_offset, (offset, segment.base_offset)
             segment.append(offset - segment.base_offset, records)
             segment.store_timestamp_ms = self.last_store_timestamp_ms = store_timestamp_ms
@@ -272,9 +272,9 @@ class CommitLog:
         return offset == self.queue.max_offset
 
     def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], bool]) -> bool:
-        """Under the put lock, call `remove` to remove a queue that ends at max_offset, and restart its offsets at 0.
+        """Call `remove` under the put lock to remove a queue that ends at max_offset. Its offsets restart at 0.
 
-        Returns False, without a restart, if the queue has newer messages or `remove` returns False.
+        If the queue has newer messages or `remove` returns False, the offsets continue, and the result is False.
         """
         with self._put_lock:
             key = (topic, queue_id)

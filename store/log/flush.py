@@ -1,7 +1,7 @@
 """Flush services: sync the log by group (SYNC_FLUSH) or timer (ASYNC_FLUSH).
 
-After a failed sync the store refuses puts, and no pending put returns PUT_OK. A later successful sync proves nothing,
-because Linux reports each lost page only once.
+After a failed sync the store refuses puts, and no pending put returns PUT_OK. A later successful sync does not prove
+that the data is durable, because Linux reports each lost page only once.
 """
 
 from abc import abstractmethod
@@ -36,7 +36,7 @@ class FlushCommitLogService(Service):
     def start_durability_wait(
         self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
     ) -> "GroupCommitRequest | None":
-        """Start a sync of the log up to end_offset. `wait` is the WAIT property of the put.
+        """Request a sync of the log up to end_offset. `wait` is the WAIT property of the put.
 
         Returns None if the put need not wait for the disk. on_known: see `GroupCommitRequest`.
         """
@@ -51,7 +51,7 @@ class FlushCommitLogService(Service):
             self._advance_checkpoint()
             return True
         with self._flush_lock:
-            # Each flush covers one segment. The last bytes of a full segment may not be synced yet.
+            # Each flush covers only one segment.
             while self.queue.flushed_where.get() < end_offset:
                 if not self._flush_once(least_pages):
                     return False
@@ -66,10 +66,10 @@ class FlushCommitLogService(Service):
         if last is None:
             return
         stored_ms = last.readable_store_timestamp_ms  # read before `readable`, so this record ends before `readable`
-        is_news = stored_ms > self.checkpoint.physic_msg_timestamp_ms
+        is_later = stored_ms > self.checkpoint.physic_msg_timestamp_ms
         # `max_offset` would be wrong: a segment without a write buffer may already contain newer records while the
         # buffer of the previous segment is not committed.
-        if is_news and self.queue.flushed_where.get() >= last.base_offset + last.readable.get():
+        if is_later and self.queue.flushed_where.get() >= last.base_offset + last.readable.get():
             self.checkpoint.advance_log_time(stored_ms)
 
     def _flush_once(self, least_pages: int) -> bool:
@@ -145,9 +145,9 @@ class GroupCommitRequest:
     def complete(self, durable: bool, unnotified: list[Signal] | None = None) -> None:
         """Set the result of the sync. No effect after the deadline.
 
-        unnotified: a list to which the signal of a waiting put is added. Without a list, the signal is notified.
+        With the list `unnotified`, the signal of a waiting put is added to it; without a list, the signal is notified.
         """
-        assert self._durable is None, "a put is answered once"
+        assert self._durable is None, "complete may run only once"
         self._durable = durable
         if unnotified is None or self._done is None:
             self._on_known()
@@ -157,7 +157,7 @@ class GroupCommitRequest:
             count_mark("late sync")
 
     def wait(self) -> PutMessageStatus:
-        assert self._done is not None, "with on_known, the answer is delivered by callback"
+        assert self._done is not None, "a request with on_known has no signal to wait for"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._durable:
             return PUT_OK
         self._gave_up = True
@@ -220,9 +220,9 @@ class GroupCommitService(FlushCommitLogService):
         return taken
 
     def commit(self, requests: list[GroupCommitRequest]) -> None:
-        # If the simulation forces this branch, the log is synced separately for each request.
-        is_left_out = bool(requests) and is_forced("group commit again")
-        if not is_left_out and not self.flush_to(self.queue.max_offset) and requests:
+        # If the simulation forces this branch, each request syncs the log itself.
+        is_skipped = bool(requests) and is_forced("group commit again")
+        if not is_skipped and not self.flush_to(self.queue.max_offset) and requests:
             count_mark("failed group")
         # The durable end is read after the flush. RocketMQ flushes at most twice and checks only before each flush, so
         # a put at the start of a segment, which needs both flushes, gets a timeout.

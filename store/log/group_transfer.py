@@ -1,10 +1,10 @@
 """Group transfer: puts that wait until a slave has received their bytes.
 
-Like RocketMQ's GroupTransferService, but without its own task. A put is replicated once a connection has sent all bytes
-of the put, and the slave has then reported their end offset on the same connection. A report about other bytes proves
-nothing: a master that lost the end of its log writes different records at those offsets. RocketMQ accepts such a
-report, because it stores only the highest offset that any slave ever reported. Source: RocketMQ
-CommitLog.submitReplicaRequest, HAService.isSlaveOK, GroupTransferService.
+Like RocketMQ's GroupTransferService, but without a task of its own. A put counts as replicated after two events on the
+same connection: the connection has sent all bytes of the put, and then the slave has reported their end offset. A
+report on another connection is no proof, because a master that lost the end of its log writes different records at the
+same offsets. RocketMQ accepts such a report: it stores only the highest offset that any slave ever reported. Source:
+RocketMQ CommitLog.submitReplicaRequest, HAService.isSlaveOK, GroupTransferService.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Replica(Protocol):
 
 
 class GroupTransferRequest:
-    """A put that waits for a slave until a deadline. Invariant: the status is set at most once."""
+    """A put that waits for a slave until a deadline. Invariant: `complete` runs at most once."""
 
     __slots__ = ("_clock", "_done", "_on_known", "_status", "due_ns", "end_offset", "start_offset")
 
@@ -54,13 +54,13 @@ class GroupTransferRequest:
         """Status of the put, None while pending. Set before the waiting task is notified."""
 
     def complete(self, status: PutMessageStatus) -> None:
-        assert self._status is None, "a put is answered once"
+        assert self._status is None, "complete may run only once"
         self._status = status
         self._on_known()
 
     def wait(self) -> PutMessageStatus:
         """Wait for the status. Returns FLUSH_SLAVE_TIMEOUT if the deadline passes first."""
-        assert self._done is not None, "with on_known, the answer is delivered by callback"
+        assert self._done is not None, "a request with on_known has no signal to wait for"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._status is not None:
             return self._status
         return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
@@ -143,7 +143,7 @@ class GroupTransfer:
             request.complete(PutMessageStatus.PUT_OK)
 
     def add_replica(self, replica: Replica) -> None:
-        assert replica not in self.replicas, "a slave connects once"
+        assert replica not in self.replicas, "the connection is already registered"
         with self._lock:
             self.replicas = (*self.replicas, replica)
 

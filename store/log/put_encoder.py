@@ -1,7 +1,7 @@
 """Put encoder: encodes the records of a put before the put lock is acquired.
 
 The encoder converts delayed messages and messages for light queues to their stored form. It refuses messages that do
-not fit into a record, segment or path, so under the put lock only the disk can make a put fail.
+not fit into a record, segment or path, so these errors occur before the put lock is acquired.
 """
 
 import struct
@@ -21,9 +21,9 @@ from ..formats.messages import Message, MessageBatch, PutMessageStatus, is_stora
 from ..formats.redirect import DELAY_MARK, redirect_delayed
 
 _NO_RECORD = (CorruptFileError, InvalidMessageError, UnicodeEncodeError, struct.error)
-"""Errors of the encoders for a message that does not fit into a record, for example with a too large number.
+"""Errors of the encoders for a message that does not fit into a record, for example because a number is too large.
 
-Checks before encoding would slow down every put.
+The encoders raise errors, because checks before encoding would slow down every put.
 """
 _QUEUE_ID_MAX = 0x7FFFFFFF
 _HOST_FLAGS = {
@@ -110,8 +110,8 @@ class PutEncoder:
     def _encode_light(self, message: Message, sys_flag: int, properties: bytes) -> EncodedPut | PutMessageStatus:
         """Encode a light-queue message, with space for the longest possible light-queue offsets."""
         encode = partial(_encode_record_of_message, message, sys_flag, message.flag, message.body)
-        place, lmq = (message.topic, message.queue_id), self._config.enable_lmq
-        light = light_put(*place, properties, encode, lmq=lmq)
+        queue, lmq = (message.topic, message.queue_id), self._config.enable_lmq
+        light = light_put(*queue, properties, encode, lmq=lmq)
         if light is not None:
             properties = light.properties_with_widest_offsets()
         if len(properties) > record_format.MAX_PROPERTIES_BYTES:
@@ -187,7 +187,7 @@ def _host_sys_flags(message: Message) -> int:
 
 def _encode_record_of_message(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
     if b"\0" in properties:
-        raise InvalidMessageError("properties: no NUL can be distinguished from a zeroed sector")
+        raise InvalidMessageError("properties: expected no NUL, because a NUL looks like a zeroed sector")
     return encode_record(
         topic=_storable_topic(head),
         properties=properties,
@@ -209,7 +209,7 @@ def _storable_topic(message: Message) -> bytes:
     topic = _topic_bytes(message.topic)
     if topic is None or not 0 <= message.queue_id <= _QUEUE_ID_MAX:
         place = f"topic {message.topic!r}, queue {message.queue_id}"
-        raise InvalidMessageError(f"{place}: no path or record can hold it")
+        raise InvalidMessageError(f"{place}: does not fit into a path or a record")
     return topic
 
 

@@ -11,7 +11,7 @@ from .group_transfer import GroupTransfer, GroupTransferRequest
 
 
 class PutWait:
-    """One pending put, used by one task at a time. Invariant: the put gets one result."""
+    """One pending put. Only one task at a time may use it. Invariant: the put gets one result."""
 
     __slots__ = ("_flush", "_on_answered", "_slaves", "_transfer", "append")
 
@@ -62,7 +62,7 @@ class PutWait:
         return now_ns
 
     def _combined_result(self, flushed: PutMessageStatus, replicated: PutMessageStatus) -> PutMessageResult:
-        """Return one result for both statuses. If both failed, the replication status wins."""
+        """Combine both statuses. If both failed, the result has the replication status."""
         if self._on_answered is not None:
             self._on_answered()
         status = flushed if replicated is PUT_OK else replicated

@@ -18,7 +18,7 @@ def segment_name(base_offset: int) -> str:
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a name has 20 digits, and a record's field can hold every offset of the segment."""
+    """Return whether a name has 20 digits and all offsets of the segment fit into a record's field."""
     return len(name) == 20 and name.isascii() and name.isdecimal() and int(name) <= _BASE_OFFSET_MAX
 
 
@@ -39,7 +39,7 @@ class Segment:
         self.base_offset = base_offset
         self.size_bytes = file.size_bytes
         self.pages: memoryview | None = getattr(file, "pages", None)
-        """Pages to which the C core may append; None if `append` must do so: the file watches or changes writes."""
+        """Pages to which the C core may append; None if the file observes or changes writes, so `append` must write."""
         self.wrote = tasks.cell(f"{label}.wrote")
         self.readable = self.wrote
         self.flushed = tasks.cell(f"{label}.flushed")
@@ -113,7 +113,7 @@ class Segment:
     def zero_from(self, position: int, *, syncs_zeros: bool = False) -> bool:
         """Durably fill the file with zeros from `position` on. Returns whether any of these bytes was not zero.
 
-        Without zeros, a truncated record would become valid again if a new record ended at its start. syncs_zeros: sync
+        Otherwise a truncated record would become valid again when a new record ends at its start. syncs_zeros: sync
         even if the page cache contains only zeros. The disk may contain other bytes if an earlier process died during a
         truncation.
         """

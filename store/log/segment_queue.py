@@ -25,7 +25,7 @@ class SegmentDirectories:
     def __init__(
         self, files: Files, writable: Sequence[str], read_only: Sequence[str] = (), *, used_ratio_max: float = 1.0
     ) -> None:
-        assert writable, "a queue without a directory for its segments"
+        assert writable, "a queue needs a writable directory"
         self.writable = tuple(sorted(writable))
         self.all = tuple(sorted({*writable, *read_only}))
         self.found: list[str] = []
@@ -65,7 +65,7 @@ class SegmentDirectories:
         if self._files.status(directory) is None:
             return True  # the store will create it
         ratio = try_used_ratio(self._files, directory)
-        # RocketMQ, too, counts a directory as full only if its usage is known.
+        # Like RocketMQ, count a directory as full only if its usage is known.
         return ratio is None or ratio <= self._used_ratio_max
 
 
@@ -119,15 +119,12 @@ class SegmentQueue:
         self._directories = directories or SegmentDirectories(world.files, (directory,))
         self.segment_bytes = segment_bytes
         self.segments: tuple[Segment, ...] = ()
-        """Each change creates a new tuple, so a reader can keep the old one."""
+        """Each change creates a new tuple, so that a reader can keep the old one."""
         self.flushed_where = world.tasks.cell(f"{label}.flushed_where")
         self.flushed_store_timestamp_ms = 0
         """Store time of a record that the last flush made durable. Newer records may be durable too."""
         self.sync_error: OSError | None = None
-        """Error of a failed sync since the start of the store.
-
-        After a failed sync, reads may return older bytes.
-        """
+        """Error of the last failed sync since the start. After a failed sync, reads may return older bytes."""
         self.strays: list[CorruptFileError] = []
         """Ignored directory entries without a segment name, found by the last `load`."""
         self.gaps: list[CorruptFileError] = []
@@ -229,7 +226,7 @@ class SegmentQueue:
         return True
 
     def make_second_durable(self) -> None:
-        assert len(self.segments) > 1, "there is no second segment"
+        assert len(self.segments) > 1, "the queue needs a second segment"
         path = self.segments[1].file.path
         try:
             self._world.files.sync(path)
@@ -262,9 +259,7 @@ class SegmentQueue:
     # -- flushing ----------------------------------------------------------------------------------
 
     def flush(self, least_pages: int = 0) -> bool:
-        """Flush the segment at flushed_where, or the next segment after a gap.
-
-        Returns whether flushed_where advanced.
+        """Flush the segment at flushed_where, or the next segment after a gap. Returns whether flushed_where advanced.
 
         No segment is flushed before all earlier segments are completely durable.
         """
@@ -305,7 +300,7 @@ class SegmentQueue:
             raise
 
     def make_durable(self, first: int) -> None:
-        """Sync content and sizes of the segments from index `first` on, their directories, and those that `load` found.
+        """Sync the segments from index `first` on, their directories, and those that `load` found.
 
         After a process kill, files may exist only in the page cache. A power cut could remove them together with new
         data. A killed truncation may have removed the last segment of a directory, which a power cut could restore.
@@ -374,20 +369,20 @@ class SegmentQueue:
                 expected = f"20 digits, a multiple of {self.segment_bytes}"
                 raise CorruptFileError(path, 0, "file name", expected, name)
             base = int(name)
-            twin = paths.get(base)
-            paths[base] = path if twin is None else self._keep_file_with_data(twin, path)
+            duplicate = paths.get(base)
+            paths[base] = path if duplicate is None else self._keep_file_with_data(duplicate, path)
         return list(paths)
 
     def _keep_file_with_data(self, first: str, second: str) -> str:
         """Of two files with one name, remove the file without data and return the path of the other.
 
-        Both exist if a crash interrupted a creation, and a later process repeated it in another directory.
+        Both exist if a crash interrupted a creation and a later process repeated it in another directory.
         """
         for empty, other in ((second, first), (first, second)):
             if self._is_file_all_zero(empty):
                 self._remove(empty)
                 return other
-        raise CorruptFileError(second, 0, "file name", "a name that no other directory has", f"{first} too")
+        raise CorruptFileError(second, 0, "file name", "a unique name", f"the same name as {first}")
 
     def _find_irregular_files(self, bases: list[int]) -> Iterator[tuple[int, CorruptFileError]]:
         for index, base in enumerate(bases):
@@ -397,7 +392,7 @@ class SegmentQueue:
                 yield index, CorruptFileError(path, 0, _GAP, expected, segment_name(base))
             status = self._world.files.status(path)
             if status is None:  # the name is a dangling symbolic link
-                yield index, CorruptFileError(path, 0, "file", "a file", "nothing behind the name")
+                yield index, CorruptFileError(path, 0, "file", "a file", "a dangling symbolic link")
             elif status.is_directory or (status.size_bytes != self.segment_bytes and not self.can_extend(base)):
                 found = "a directory" if status.is_directory else status.size_bytes
                 yield index, CorruptFileError(path, 0, "file size", self.segment_bytes, found)

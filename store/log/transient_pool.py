@@ -1,7 +1,7 @@
 """Transient store pool: puts write to memory buffers, which a commit task writes to files.
 
 RocketMQ's TransientStorePool, MappedFile with a write buffer, and CommitRealTimeService. Readers use only committed
-bytes, after which the file contains zeros. If the process dies, uncommitted bytes are lost. Commits follow log order,
+bytes; the rest of the file contains zeros. If the process dies, uncommitted bytes are lost. Commits follow log order,
 so the readable bytes end in the first segment that is not completely committed.
 """
 
@@ -57,7 +57,7 @@ class TransientStorePool:
         """Take back a buffer, to which the caller must not write any more."""
         assert len(buffer) == self._buffer_bytes, (len(buffer), self._buffer_bytes)
         with self._lock:
-            assert self.lent_count > 0, "a buffer came back twice"
+            assert self.lent_count > 0, "a buffer was returned twice"
             self.lent_count -= 1
             self._buffers.append(buffer)
 
@@ -151,7 +151,7 @@ class BufferedSegment(Segment):
             stop = (at + end) // 2 if end - at > 1 and is_forced("short write continued") else end
             written = self.file.pwrite(at, self._buffer[at:stop])
             if written <= 0:
-                raise OSError(errno.EIO, "a write wrote nothing", self.file.path)
+                raise OSError(errno.EIO, "a write returned 0 bytes", self.file.path)
             at += written
             if at < end:
                 count_mark("short write continued")
@@ -169,7 +169,7 @@ class BufferedSegmentQueue(SegmentQueue):
 
     @property
     def committed_where(self) -> int:
-        open_base = self._open_base  # read first: another task may go on to a segment that is not in `segments`
+        open_base = self._open_base  # read first: another task may advance to a segment that is not in `segments`
         segments = self.segments
         if not segments:
             return 0

@@ -252,7 +252,7 @@ class ConsumeQueue:
     def _last_ext_address_before(self, queue_offset: int) -> int | None:
         for segment in reversed(self.queue.segments):
             stop = min(queue_offset * ENTRY_BYTES - segment.base_offset, segment.wrote.get())
-            while stop > 0:  # in parts, because recovery asks for each record, and the answer is mostly near
+            while stop > 0:  # in parts, because recovery calls this for each record, and most results are near
                 start = max(stop - _SEARCHED_BYTES, 0)
                 raw = bytes(segment.file.view(start, stop))
                 found = raw[TAGS_CODE_AT::ENTRY_BYTES].rfind(ADDRESS_TOP)
@@ -293,7 +293,7 @@ class ConsumeQueue:
         After an OSError, the queue exists as long as one of its files does.
         """
         if self.ext is not None:
-            self.ext.queue.remove_in_use()  # removed first, because no later call would remove units without entries
+            self.ext.queue.remove_in_use()  # first, because no later call would remove units without entries
         self.queue.remove_in_use()
 
     # -- reading -----------------------------------------------------------------------------------
@@ -308,9 +308,7 @@ class ConsumeQueue:
         return decode_entry(segment.file.view(position, position + ENTRY_BYTES), 0)
 
     def index_of(self, physical_offset: int) -> int | None:
-        """Return the index of the entry with this phyOffset.
-
-        Returns None if the entry is missing or the queue's entries are out of order.
+        """Return the index of the entry with this phyOffset, or None if it is missing or the entries are out of order.
 
         Call this before recovery sets the segment positions. Many consecutive invalid entries count as the end of the
         queue.

@@ -111,7 +111,7 @@ class ConsumeQueueExt:
     def may_keep_address(self, address: int, tags_code: int, store_timestamp_ms: int, *, vouched: bool) -> bool:
         """Return whether an entry may keep its address, because the unit has the record's tags code and store time.
 
-        vouched: whether unit and entry are surely durable.
+        vouched: whether unit and entry are certainly durable.
         """
         unit = self.get(address)
         if unit is None or (unit.tags_code, unit.store_timestamp_ms) != (tags_code, store_timestamp_ms):

@@ -111,7 +111,7 @@ class ConsumeQueueTable:
         status = self._world.files.status(path)
         if status is not None and status.is_directory:
             return None
-        found = "nothing behind the name" if status is None else "a file"
+        found = "a dangling symbolic link" if status is None else "a file"
         return CorruptFileError(path, 0, field, "a directory", found)
 
     def make_durable(self) -> None:

@@ -88,11 +88,11 @@ class DispatchService(Service):
         """Error of the last record that dispatch skipped because of an impossible queueOffset."""
         self.passed_over_count = 0
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
-        """Dispatchers. Each is called, in this order, for every record, also for records that belong to no queue."""
+        """Called in this order for every record, also for records that belong to no queue."""
         self.plain_dispatchers: dict[Dispatcher, PlainDispatcher] = {self.dispatch_to_queue: self._put_runs}
         """Batch versions of dispatchers. A dispatcher without a batch version is called for each record."""
         self.on_arriving: list[ArrivingListener] = []
-        """Listeners. After all dispatchers, each listener is called for each record that was added to a queue."""
+        """Called after all dispatchers for each record that was added to a queue."""
         self.awaits: Callable[[str, int], bool] = _always_true
         """Whether any listener needs the messages of a topic's queue. Used only for batches."""
         self.waiting_bytes_max = 0
@@ -128,7 +128,7 @@ class DispatchService(Service):
         except (StoreError, OSError) as error:
             count_mark("dispatch fails")
             self.last_error = error
-            if is_disk_full(error):  # no failure, because a disk can get free space again; ends a run of failures
+            if is_disk_full(error):  # not counted as a failure, because the disk can get free space again
                 self.failures = 0
             else:
                 at = self.reput_from.get()
@@ -173,7 +173,7 @@ class DispatchService(Service):
                 else:
                     self._dispatch_batch(segment, at - segment.base_offset, found)
                     at = segment.base_offset + found.end
-                    # After an error dispatch repeats the batch, and queues ignore records that they already contain.
+                    # After an error, dispatch repeats the batch. Queues ignore records that they already contain.
                     self.reput_from.set(at)
         finally:
             self.reput_from.set(at)
@@ -227,25 +227,25 @@ class DispatchService(Service):
         if self.passed_over is None:  # otherwise the checkpoint would cover a record that is not in its queue
             self.dispatched_store_timestamp_ms = record.store_timestamp_ms
 
-    def _dispatch_batch(self, segment: Segment, begin: int, run: PlainRecords) -> None:
+    def _dispatch_batch(self, segment: Segment, begin: int, batch: PlainRecords) -> None:
         for dispatch in self.dispatchers:
             dispatch_batch = self.plain_dispatchers.get(dispatch)
             if dispatch_batch is not None:
-                dispatch_batch(run)
+                dispatch_batch(batch)
                 continue
-            for record in self._scan_segment_records(segment, begin, run.end):
+            for record in self._scan_segment_records(segment, begin, batch.end):
                 try:
                     dispatch(record)
                 except MisplacedRecordError as error:
                     self._skip_record(record, segment, error)
         if self.on_arriving:
-            self._call_listeners(segment, begin, run)
+            self._call_listeners(segment, begin, batch)
         if self.passed_over is None:
-            self.dispatched_store_timestamp_ms = run.column("store_timestamp_ms")[-1]
+            self.dispatched_store_timestamp_ms = batch.column("store_timestamp_ms")[-1]
 
-    def _call_listeners(self, segment: Segment, begin: int, run: PlainRecords) -> None:
-        awaited = {place for one in self._run_queues if self.awaits(*(place := (one.topic, one.queue_id)))}
-        for record in self._scan_segment_records(segment, begin, run.end) if awaited else ():
+    def _call_listeners(self, segment: Segment, begin: int, batch: PlainRecords) -> None:
+        awaited = {key for queue in self._run_queues if self.awaits(*(key := (queue.topic, queue.queue_id)))}
+        for record in self._scan_segment_records(segment, begin, batch.end) if awaited else ():
             if (record.topic, record.queue_id) in awaited and is_queued(record):
                 for listener in self.on_arriving:
                     listener(record)
@@ -326,9 +326,9 @@ class LightQueueDispatcher:
         if LIGHT_MARK not in record.properties or not is_queued(record):
             return
         code = record_tags_code(record, self._delays_ms)
-        for seen in light_records(record, lmq=self._lmq):
-            queue = self._queues.find_or_create(seen.topic, seen.queue_id)
-            queue.put(record.physical_offset, record.size_bytes, code, seen.queue_offset)
+        for light in light_records(record, lmq=self._lmq):
+            queue = self._queues.find_or_create(light.topic, light.queue_id)
+            queue.put(record.physical_offset, record.size_bytes, code, light.queue_offset)
 
 
 class MessageArrival(NamedTuple):
@@ -390,8 +390,8 @@ class ArrivalNotifier:
         arrivals = [arrival]
         if self._config.enable_multi_dispatch:
             arrivals += [
-                arrival._replace(topic=seen.topic, queue_id=seen.queue_id, next_offset=seen.queue_offset + 1)
-                for seen in light_records(record, lmq=self._config.enable_lmq)
+                arrival._replace(topic=light.topic, queue_id=light.queue_id, next_offset=light.queue_offset + 1)
+                for light in light_records(record, lmq=self._config.enable_lmq)
             ]
         for each in arrivals:
             for listener, _ in self._listeners:

@@ -4,8 +4,8 @@ A failed sync may remove bytes from the page cache that readers have already rea
 only durable records, and stops before other records and zeroed entries. Only a restart reveals whether the disk
 contains the other records.
 
-The search by time follows RocketMQ's getOffsetInQueueByTime: it finds the message *nearest* to the time, not the first
-at or after it, and chooses the segment by file mtime. But it skips an entry without a record, where RocketMQ returns 0.
+The search by time follows RocketMQ's getOffsetInQueueByTime. It finds the message *nearest* to the time, not the first
+at or after it, and chooses the segment by file mtime. It skips an entry without a record, for which RocketMQ returns 0.
 It also skips files that contain no entries or only expired ones.
 """
 
@@ -55,7 +55,7 @@ class QueuePuller:
         if not raw:
             per_segment = queue.queue.segment_bytes // ENTRY_BYTES
             next_segment = (offset // per_segment + 1) * per_segment
-            assert next_segment > offset, (next_segment, offset)  # else the client would pull the same offset forever
+            assert next_segment > offset, (next_segment, offset)  # otherwise the client would pull this offset forever
             return GetMessageResult(GetMessageStatus.OFFSET_FOUND_NULL, next_segment, low, high)
         result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
         max_messages = max(max_messages, 0)  # the C core accepts only 64 bits
@@ -63,9 +63,7 @@ class QueuePuller:
         has_failed = log.sync_error is not None
         # The limit is read after the entries, so it covers their records even if the log has grown meanwhile.
         self._examine_entries(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=has_failed)
-        if (
-            log.sync_error is not None and not has_failed
-        ):  # a sync failed during the scan, so the scanned records may be lost
+        if log.sync_error is not None and not has_failed:  # the scanned records may be lost, so scan again
             result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
             self._examine_entries(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=True)
         return result
@@ -109,7 +107,7 @@ class QueuePuller:
             ):
                 if not scanned:
                     place = f"{queue.topic}/{queue.queue_id} @ {begin}"
-                    raise OSError(errno.EIO, "a sync has failed: only a restart can say what is there", place)
+                    raise OSError(errno.EIO, "a sync has failed: only a restart shows which messages remain", place)
                 break
             if not is_real:
                 if not result.records:

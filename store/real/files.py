@@ -123,7 +123,7 @@ class RealMappedFile(_Descriptor):
         return self.readable[start:end]
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """If data extends past the end, raises ValueError and changes nothing."""
+        """Raises ValueError, without a change, if data extends past the end."""
         assert at >= 0, at
         self.pages[at : at + len(data)] = data
 

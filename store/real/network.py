@@ -340,7 +340,7 @@ class RealNetwork:
         The look-up of a host name may take longer than the timeout.
         """
         deadline = Deadline(timeout_ms)
-        failure: OSError = ConnectionRefusedError(errno.ECONNREFUSED, f"nothing at {address}")
+        failure: OSError = ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: no address found")
         for found in find_addresses(address):
             try:
                 return self._open_connection(found, address, deadline)
@@ -383,13 +383,13 @@ def _connect_socket(opened: socket.socket, place: tuple[object, ...], address: s
         deadline.wait(opened.fileno(), select.POLLOUT)
         code = opened.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if not code and not _is_connected(opened):
-            raise TimeoutError(f"{address}: no answer in time")
+            raise TimeoutError(f"{address}: the connection timed out")
     if code:
         # The constructor chooses a subclass by the error code, for example TimeoutError for ETIMEDOUT.
         raise OSError(code, f"{address}: {errno.errorcode.get(code, code)}")
     if opened.getsockname() == opened.getpeername():
         # If the kernel chooses the target port as the local port, the socket connects to itself.
-        raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: nobody listens")
+        raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: no server listens there")
 
 
 def _is_connected(opened: socket.socket) -> bool:

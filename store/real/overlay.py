@@ -87,7 +87,7 @@ class OverlayMappedFile:
         return self._content.pages[start:end].toreadonly()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """If data extends past the end, raises ValueError and changes nothing."""
+        """Raises ValueError, without a change, if data extends past the end."""
         assert at >= 0, at
         if at + len(data) > self.size_bytes:
             raise ValueError(f"{self.path}: {len(data)} bytes at {at} do not fit {self.size_bytes}")

@@ -143,7 +143,7 @@ class SharedSocket:
 
     def check_open(self) -> None:
         if self._is_closed:
-            raise ConnectionAbortedError(errno.ECONNABORTED, "closed at this end")
+            raise ConnectionAbortedError(errno.ECONNABORTED, "closed by this process")
 
     def close(self) -> None:
         """Reject new users, and wake up waiting users."""

@@ -142,11 +142,11 @@ class TlsStream:
         if not self._begun:
             self._encrypt(carrier, data[:_WRITE_BYTES_MAX])
         elif data[: len(self._begun)] != self._begun:
-            why = "TLS: other bytes than those that were to be sent again"
-            raise ConnectionAbortedError(errno.ECONNABORTED, why)
+            reason = "TLS: a retried send must begin with the same bytes"
+            raise ConnectionAbortedError(errno.ECONNABORTED, reason)
         self.flush(carrier)
         if self._owed:
-            raise BlockingIOError(errno.EAGAIN, "no room for all of it")
+            raise BlockingIOError(errno.EAGAIN, "the socket's send buffer is full")
         taken_bytes = len(self._begun)
         self._begun = b""
         return taken_bytes
@@ -185,8 +185,7 @@ class TlsStream:
     def _feed_session(self, carrier: socket.socket) -> None:
         """Pass received bytes to the session. Raises BlockingIOError if the socket has none."""
         if self._has_ended:
-            why = "TLS: the connection ended in the midst of something"
-            raise ConnectionResetError(errno.ECONNRESET, why)
+            raise ConnectionResetError(errno.ECONNRESET, "TLS: the connection ended during an operation")
         data = carrier.recv(_READ_BYTES)
         if data:
             self._incoming.write(data)

@@ -87,12 +87,12 @@ class ThreadLock:
 
     def __enter__(self) -> None:
         if not self._mutex.acquire(False):
-            self._wait_on_condition()
+            self._poll_mutex()
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._mutex.release()
 
-    def _wait_on_condition(self) -> None:
+    def _poll_mutex(self) -> None:
         with self._next:
             for _ in range(_TRIES):
                 time.sleep(0)  # let the holder run
@@ -144,8 +144,8 @@ class ThreadSignal:
     def notify_before(self, others: "list[ThreadSignal]") -> bool:
         """Notify, and let the waiter notify the others. Returns False if no thread waits; the caller must do it then.
 
-        The order of the steps matters. If a wait ends meanwhile, this thread, the other thread or both continue with
-        the others, which does no harm, because each of them takes a signal from the list before it notifies the signal.
+        The order of the steps matters. If a wait ends meanwhile, this thread, the other thread or both notify the
+        others. This does no harm, because each thread takes a signal from the list before it notifies the signal.
         """
         self._next_in_turn = others
         self.notify()

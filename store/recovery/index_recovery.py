@@ -40,7 +40,7 @@ class IndexRecovery:
         clean_exit: bool,
     ) -> None:
         self.lacks_room: OSError | None = None
-        """Error of a full disk, after which no record is indexed."""
+        """Error of a full disk. Later records are not indexed."""
         self.room_ends_at = 0
         """Log offset of the first record that was not indexed."""
         self._service = service
@@ -219,7 +219,7 @@ class IndexRecovery:
                     start = None
                 except CorruptFileError:
                     start = find_record_after_damage(view, at, segment.base_offset)
-                    assert start is None or start > at, (start, at)  # prevents an endless loop
+                    assert start is None or start > at, (start, at)  # otherwise the loop would not end
 
 
 def _is_index_entry_of_record(file: IndexFile, number: int, record: ScannedRecord, key: bytes) -> bool:

@@ -44,7 +44,7 @@ class MisplacedCallback(NamedTuple):
 
 
 class _DoubtfulRecord(NamedTuple):
-    """A record with an unexpected queueOffset. The queue's next record decides the index of its entry."""
+    """A record with an unexpected queueOffset. The queue's next record determines the index of its entry."""
 
     queue_offset: int
     physical_offset: int
@@ -117,7 +117,7 @@ class QueueReplay:
     - The last record of a queue may follow any gap of up to GAP_ENTRIES_MAX.
 
     A wrong queueOffset after a gap can by chance equal the expected one. A second gap or the end of the queue then
-    follows. So the replay searches for another matching entry only in these two cases.
+    follows, so only in these two cases the replay searches for another matching entry.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class QueueReplay:
         """Whether to write unchanged entries too, because they may not be durable."""
         self.misplaced: list[MisplacedCallback] = []
         self.lacks_room: OSError | None = None
-        """Error of a full disk, after which no entry is written."""
+        """Error of a full disk. Later entries are not written."""
         self._doubted: _DoubtfulRecord | None = None
         self._skipped = skipped
         self._pending = bytearray()
@@ -161,14 +161,14 @@ class QueueReplay:
 
         The last record's entry stays buffered, because its index can still change.
         """
-        held = bytes(self._pending[-ENTRY_BYTES:])
-        if held:
+        last = bytes(self._pending[-ENTRY_BYTES:])
+        if last:
             del self._pending[-ENTRY_BYTES:]
             self.next -= 1
         self._write_buffered()
         self.write_again = True
-        if held:
-            self._pending += held
+        if last:
+            self._pending += last
             self.next += 1
 
     def _is_continued_by(self, first: ScannedRecord) -> bool:
@@ -300,14 +300,14 @@ class QueueReplay:
     def _is_indexed_twice(self, last: QueueEntry, place: int) -> bool:
         """Return whether an entry between the last record and `place` matches one of the last two records.
 
-        After a match the queue has no gap: the store added each record twice. An entry without a match is no evidence:
-        a crash can leave half of a blank entry, which looks like a real one.
+        After a match the queue has no gap: the store added each record twice. An entry without a match is no evidence,
+        because a crash can leave half of a blank entry, which looks like a real one.
         """
         pending = bytes(self._pending[-2 * ENTRY_BYTES : -ENTRY_BYTES])
         before = decode_entry(pending, 0) if pending else self.queue.entry(self.next - 2)
         known = [last] if before is None or not is_valid(before) else [last, before]
-        in_front = map(self.queue.entry, range(self.next - 1, place))
-        return any(_has_offset_and_size_of(each, one) for each in in_front for one in known)
+        between = map(self.queue.entry, range(self.next - 1, place))
+        return any(_has_offset_and_size_of(each, one) for each in between for one in known)
 
     def _has_data_after_last(self) -> bool:
         segment_queue, begin = self.queue.queue, self.next * ENTRY_BYTES

@@ -133,7 +133,7 @@ class Recovery:
         """
         size_bytes = self._config.mapped_file_size_commit_log
         if size_bytes < BLANK_BYTES and self._log.segments:
-            expected = f"{BLANK_BYTES} or more, for a blank record"
+            expected = f"{BLANK_BYTES} or more, the size of a blank record"
             raise CorruptFileError(self._log.segments[0].file.path, 0, "file size", expected, size_bytes)
         trusted = self.trusted_segments()
         odd_in_index = [] if self.index is None else self.index.keep_valid_files()
@@ -300,9 +300,7 @@ class Recovery:
                 if offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
                 transaction = sys_flag & TRANSACTION_MASK
-                if (
-                    not transaction or transaction not in UNDISPATCHED
-                ):  # most records have no transaction, so 0 is tested first
+                if not transaction or transaction not in UNDISPATCHED:  # most records have no transaction
                     replay = replays.get((topic, queue_id))
                     if replay is None and is_queued(record):
                         replay = self._begin_replay(record, whole_log=whole_log)
@@ -320,13 +318,13 @@ class Recovery:
             report.last_store_timestamp_ms = stored_ms
 
     def _replay_light_queues(self, record: ScannedRecord, tags_code: int, *, whole_log: bool) -> None:
-        for seen in light_records(record, lmq=self._lmq):
-            replay = self._replays.get((seen.topic, seen.queue_id))
+        for light in light_records(record, lmq=self._lmq):
+            replay = self._replays.get((light.topic, light.queue_id))
             if replay is None:
-                replay = self._begin_replay(seen, whole_log=whole_log)
+                replay = self._begin_replay(light, whole_log=whole_log)
             if replay is not None:
-                code = replay.tags_code_to_keep(seen, tags_code)
-                replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code)
+                code = replay.tags_code_to_keep(light, tags_code)
+                replay.add(light.queue_offset, light.physical_offset, light.size_bytes, code)
 
     def _end_durability_at(self, physical_offset: int) -> None:
         self._unvouched_offset = physical_offset
@@ -348,7 +346,7 @@ class Recovery:
                 scanned_from=self._report.start_offset,
             )
         except RecordMisplaced:
-            self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
+            self._report_misplaced(record.physical_offset, "an offset that the earlier log allows", place)
             return None
         self._replays[record.topic, record.queue_id] = replay
         if self._plain is not None:
@@ -381,7 +379,7 @@ class Recovery:
             return
         try:
             found = deque(self._scan_segment_records(segment), maxlen=1)
-        except CorruptFileError:  # damage that was skipped
+        except CorruptFileError:  # recovery has skipped this damage
             return
         for last in found:
             self._report.end_offset = last.physical_offset + last.size_bytes
@@ -440,4 +438,4 @@ class Recovery:
 
 
 def _ignore_record(record: ScannedRecord) -> None:
-    """Do nothing, because there is no index."""
+    """No-op for a store without an index."""

@@ -1,7 +1,7 @@
 """Replication client of a slave: receives a master's log and reports the replicated offset.
 
-Under SYNC_FLUSH the client reports only durable bytes, under ASYNC_FLUSH also bytes in the page cache, as a RocketMQ
-slave always does. If the logs diverge, the client stops with an error. Source: RocketMQ HAService.HAClient.
+Under SYNC_FLUSH the client reports only durable bytes. Under ASYNC_FLUSH it also reports bytes in the page cache, as a
+RocketMQ slave always does. If the logs diverge, the client stops with an error. Source: RocketMQ HAService.HAClient.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ class HAClient(Service):
         self._lock = store.world.tasks.lock("ha-client connection")
         self._connection: Connection | None = None
         self._due_ns = 0
-        """Monotonic time of the next report, if the offset does not change before."""
+        """Monotonic time of the next report, unless a higher offset is reported before."""
         self._reported = -1
 
     @property
@@ -113,16 +113,16 @@ class HAClient(Service):
         except DivergedError as error:
             count_mark("slave diverged")
             with self._lock:
-                is_over = address == self.master_address  # a new master does not have this error
-                if is_over:
+                is_current = address == self.master_address  # a new master does not have this error
+                if is_current:
                     self.diverged = error
-            if is_over:
+            if is_current:
                 self.on_diverged(address, error)
         except (OSError, CorruptFileError) as error:
             self.last_error = str(error)
         self._disconnect()
         connection.close()
-        self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # flush the last records before the end
+        self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # start a flush of the last records
 
     def _receive_stream(self, connection: Connection, replica: ReplicaLog) -> None:
         stream = f"log from {connection.remote_address}"
@@ -134,14 +134,14 @@ class HAClient(Service):
             now_ns = self._now_ns()
             silent_ns = heard_ns + self._config.ha_housekeeping_interval_ms * _NS_PER_MS - now_ns
             if silent_ns <= 0:
-                raise TimeoutError(f"nothing heard for {self._config.ha_housekeeping_interval_ms} ms")
+                raise TimeoutError(f"no data from the master for {self._config.ha_housekeeping_interval_ms} ms")
             wait_ns = max(min(silent_ns, self._due_ns - now_ns), 0)
             try:
                 received = connection.receive(_RECEIVE_BYTES, -(-wait_ns // _NS_PER_MS))
             except TimeoutError:
                 received = None
             if received == b"":
-                raise ConnectionError("the master ended it")
+                raise ConnectionError("the master closed the connection")
             if received is not None:
                 heard_ns = self._now_ns()
                 for piece in frames.feed(received):
@@ -164,7 +164,7 @@ class HAClient(Service):
             return end_offset
         self._store.flush.wait_durable(end_offset, wait=True)
         if self._store.flags.has_failed:
-            raise OSError("a sync failed here: nothing more can be promised")
+            raise OSError("a sync failed on this slave, so it can report no more data as durable")
         return log.flushed_where.get()
 
     def _send_report(self, connection: Connection, offset: int) -> None:

@@ -2,14 +2,14 @@
 
 The program that runs a store adds this service, starts it after the store and stops it before the store. Brokers of any
 role listen for slaves; a slave also has a client for its master. Before the service starts, puts on a SYNC_MASTER
-return SLAVE_NOT_AVAILABLE. A stop first ends all puts of the store, then waits for the slaves: a record that no slave
-gets would make the logs differ after a planned change of roles.
+return SLAVE_NOT_AVAILABLE. A stop first ends all puts of the store, then waits for the slaves. Otherwise the logs could
+differ after a planned change of roles.
 
-Each connection has two tasks: one reads reports, the other sends the log up to the end that readers may see. Under
-SYNC_FLUSH that end is durable, so no slave has records that the master loses in a crash. The master sends the blank
-record that ends a segment only after the next segment has data, because recovery truncates a blank record at the log's
-end. If a slave reports more bytes than were sent, its log is longer than the master's, and the service closes the
-connection. Source: RocketMQ HAService, HAConnection.
+Each connection has two tasks: one reads reports, the other sends the readable part of the log. Under SYNC_FLUSH this
+part is durable, so a crash of the master loses no record that a slave has. The master sends the blank record that ends
+a segment only after the next segment has data, because recovery truncates a blank record at the log's end. If a slave
+reports more bytes than were sent, its log is longer than the master's, and the service closes the connection. Source:
+RocketMQ HAService, HAConnection.
 """
 
 from collections.abc import Callable
@@ -34,13 +34,13 @@ CONNECTIONS_MAX = 64
 HANDOVER_MS_MAX = 5_000
 """Maximum time for which a stop waits until all slaves have the whole log."""
 _LOOK_MS = 10
-_ACCEPT_RETRY_MS = 1_000  # without free descriptors `accept` fails at once, which would be a busy loop
+_ACCEPT_RETRY_MS = 1_000  # prevents a busy loop: without free descriptors, `accept` fails at once
 
 
 class HAConnection:
     """The connection of one slave.
 
-    Invariant: `reported_offset` <= `sent` <= the end that readers may see. They never decrease.
+    Invariant: `reported_offset` <= `sent` <= the end of the readable bytes. They never decrease.
     """
 
     def __init__(self, store: MessageStore, number: int, connection: Connection, on_closed: "OnClosed") -> None:
@@ -60,7 +60,7 @@ class HAConnection:
         self._closed = tasks.cell(f"ha-connection-{number} closed")
         self._began = tasks.cell(f"ha-connection-{number} began", _UNKNOWN)
         self._sent = tasks.cell(f"ha-connection-{number} sent")
-        """Log offset after the last byte that was or is being sent."""
+        """Log offset after the last sent byte. Set before the send starts."""
         self._reported = tasks.cell(f"ha-connection-{number} reported", _UNKNOWN)
         self._tasks: list[Task] = []
 
@@ -96,7 +96,7 @@ class HAConnection:
         return self._sent.get()
 
     def has_range(self, start_offset: int, end_offset: int) -> bool:
-        """Return whether the slave reported a range of the log after the range was sent."""
+        """Return whether the slave has reported a range of the log that was sent on this connection."""
         began = self._began.get()
         return began != _UNKNOWN and began <= start_offset and end_offset <= self._reported.get()
 
@@ -104,12 +104,12 @@ class HAConnection:
         """Return whether the slave has reported all bytes that this master can send."""
         limit = self._readable_limit()
         if limit < self._log.put_offset:
-            return False  # records that are not committed or not durable become readable soon
+            return False  # other records will become readable after their commit or sync
         segment = self._log.find(limit - 1)
         return segment is None or self._reported.get() >= segment.base_offset + self._sendable_end(segment, limit)
 
     def _sendable_end(self, segment: Segment, limit: int) -> int:
-        """Return the position in a segment before which bytes may be sent. limit: the end that readers may see.
+        """Return the position in a segment up to which bytes may be sent. limit: the end of the readable bytes.
 
         A blank record at the log's end is not sent yet, because the next segment may never exist or may be lost.
         """
@@ -128,7 +128,7 @@ class HAConnection:
                     position += REPORT_BYTES
                     if not self._process_report(report):
                         return
-            self.close(f"the slave ended it{self._divergence_hint}")
+            self.close(f"the slave closed the connection{self._divergence_hint}")
         except TimeoutError:
             self.close(f"no report for {self._config.ha_housekeeping_interval_ms} ms")
         except (OSError, CorruptFileError) as error:
@@ -139,17 +139,17 @@ class HAConnection:
 
     @property
     def _divergence_hint(self) -> str:
-        """Return a hint for the operator: a slave with a different log disconnects without an error message."""
+        """Return a hint for the operator, because a slave with a different log disconnects without a message."""
         began = self._began.get()
-        took_nothing = began != _UNKNOWN and began == self._reported.get() < self._sent.get()
-        return ", and took nothing: its log may have diverged" if took_nothing else ""
+        confirmed_nothing = began != _UNKNOWN and began == self._reported.get() < self._sent.get()
+        return " and confirmed no data: its log may have diverged" if confirmed_nothing else ""
 
     def _process_report(self, report: int) -> bool:
         """Handle a report. If the report is impossible, close the connection and return False."""
         if self._reported.get() == _UNKNOWN:
             return self._process_first_report(report)
         if report > self._sent.get():
-            self.close(f"reported {report}, and was sent nothing behind {self._sent.get()}")
+            self.close(f"reported {report}, but was sent only the log up to {self._sent.get()}")
             return False
         if report < self._reported.get():
             self.close(f"reported {report} after {self._reported.get()}")
@@ -172,8 +172,8 @@ class HAConnection:
             if report > end:
                 count_mark("report beyond the master's end")
             self._send_bytes(encode_frame_header(end if report > end else first, 0))
-            why = "its log has diverged" if report > end else "what it needs next has expired here"
-            self.close(f"reported {report}, and the log has {first} to {end}: {why}")
+            reason = "its log has diverged" if report > end else "the requested data has expired"
+            self.close(f"requested offset {report}, but the log covers {first} to {end}: {reason}")
             return False
         assert 0 <= begin <= end, (begin, end)
         self._sent.set(begin)
@@ -182,7 +182,7 @@ class HAConnection:
         if self._group_transfer is not None:
             self._group_transfer.add_replica(self)
             if self._closed.get():
-                self._group_transfer.remove_replica(self)  # another task may already have called `close`
+                self._group_transfer.remove_replica(self)  # `close` may have run before `add_replica`
         self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._send_frames))
         return True
 
@@ -210,7 +210,7 @@ class HAConnection:
             return False
         segment = self._log.find(at)
         if segment is None:
-            self.close(f"log offset {at}, which was to be sent next, has left the log")
+            self.close(f"log offset {at} has expired before it was sent")
             return True
         position, batch_bytes = at - segment.base_offset, self._config.ha_transfer_batch_size
         end = min(position + batch_bytes, self._sendable_end(segment, limit))
@@ -293,7 +293,7 @@ class HAService:
 
     @property
     def address(self) -> str:
-        assert self._listener is not None, "start first"
+        assert self._listener is not None, "the service must be started first"
         return self._listener.address
 
     def update_master_address(self, address: str) -> None:
@@ -314,7 +314,7 @@ class HAService:
             connection.wake()
 
     def _accept_slaves(self) -> None:
-        assert self._listener is not None, "start sets it"
+        assert self._listener is not None, "`start` sets the listener"
         try:
             self._accept_until_closed(self._listener)
         except Exception as error:

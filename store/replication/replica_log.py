@@ -2,9 +2,9 @@
 
 The stream has no epoch and no checksum, so the slave verifies the records. It requests its own last record from the
 master, and compares both. If its last record is not durable, it requests an earlier position. A record contains its
-offset, its store time and the message, so a master with the same record has the same log up to this record. Later
-records pass the checks of recovery (sizes, magic, physicalOffset, body CRC, torn topic or properties). The slave
-appends only complete records. If a connection ends within a record, the slave requests the record again.
+offset, its store time and the message. So if the master has the same record, both logs are the same up to this record.
+Later records must pass the checks of recovery (sizes, magic, physicalOffset, body CRC, torn topic or properties). The
+slave appends only complete records. If a connection ends within a record, the slave requests the record again.
 
 The slave appends the blank record that ends a segment only together with the next record. A master that loses the next
 record may lose the blank record too, and would then have a shorter log than a slave with the blank record.
@@ -28,7 +28,7 @@ from ..marks import count_mark
 _HEAD = Struct(">ii")
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 _IDLE_HEARTBEATS = 2
-"""After two consecutive heartbeats the master has no more data, because it sends data before the second heartbeat."""
+"""If two consecutive heartbeats arrive, the master had no data to send between them."""
 
 
 class ReplicaLog:
@@ -48,7 +48,7 @@ class ReplicaLog:
         self._begun = False
         self._heartbeats = 0
         self._blank = b""
-        """The blank record at the end of a segment, until the next record is complete."""
+        """The received blank record at the end of a segment. Kept here until the next record is complete."""
         self._pending = bytearray()
         """Zeros from the sector's start to the log's end, then the received part of an incomplete record."""
         self._padding = 0
@@ -88,8 +88,8 @@ class ReplicaLog:
             if self._log.max_offset == 0:
                 self._begin_empty(piece)
         if piece.log_offset != self._expected:
-            found = f"that it goes on at {piece.log_offset}"
-            raise DivergedError(self._expected, "the master's log to go on here", found)
+            found = f"bytes from offset {piece.log_offset} on"
+            raise DivergedError(self._expected, "the next bytes of the master's log", found)
         if piece.is_heartbeat:  # the offset of a heartbeat was checked above
             self._count_heartbeat()
             return False
@@ -103,8 +103,8 @@ class ReplicaLog:
 
     def _begin_empty(self, piece: TransferPiece) -> None:
         if piece.log_offset % self._log.segment_bytes:
-            expected = f"files of {self._log.segment_bytes} bytes"
-            raise DivergedError(piece.log_offset, expected, "a file that begins here")
+            expected = f"segments of {self._log.segment_bytes} bytes"
+            raise DivergedError(piece.log_offset, expected, "a segment that begins here")
         self._expected = piece.log_offset
         self._reset_pending(piece.log_offset)
         count_mark("slave begins empty")
@@ -112,8 +112,8 @@ class ReplicaLog:
     def _count_heartbeat(self) -> None:
         self._heartbeats += 1
         if not self.is_verified and self._heartbeats >= _IDLE_HEARTBEATS:
-            expected = f"the master to have the bytes up to {self._log.max_offset}, as this log does"
-            found = "that it has nothing here: its log is shorter, or begins behind"
+            expected = f"the master's bytes up to {self._log.max_offset}, the end of this log"
+            found = "no data: the master's log is shorter, or begins later"
             raise DivergedError(self._expected, expected, found)
 
     def _compare_known_bytes(self, data: memoryview) -> int:
@@ -127,8 +127,8 @@ class ReplicaLog:
         position = at - segment.base_offset
         own = bytes(segment.file.view(position, position + size_bytes))
         if own != data[:size_bytes]:
-            differs = next(i for i in range(size_bytes) if own[i] != data[i])
-            raise DivergedError(at + differs, f"{own[differs]:#04x}, as in this log", f"{data[differs]:#04x}")
+            index = next(i for i in range(size_bytes) if own[i] != data[i])
+            raise DivergedError(at + index, f"{own[index]:#04x}, as in this log", f"{data[index]:#04x}")
         return size_bytes
 
     def _append_whole_records(self) -> bool:
@@ -159,7 +159,7 @@ class ReplicaLog:
         if last is not None:
             store_timestamp_ms = last.store_timestamp_ms
         if not self._commit_log.append_replicated(offset, records, store_timestamp_ms, blank=self._blank):
-            raise OSError(f"no segment for what belongs at log offset {offset}")
+            raise OSError(f"log offset {offset}: the log is closed, or no segment can be created")
         self._blank = b""
         if last is not None:
             self._last_record = last.physical_offset
@@ -183,10 +183,10 @@ class ReplicaLog:
         return at
 
     def _verified_last_record(self, whole: memoryview, base: int) -> ScannedRecord | None:
-        """Verify complete records. Returns the last one, None if it is a blank record alone."""
+        """Verify complete records. Returns the last one, or None if `whole` contains only a blank record."""
         begin, end, base_offset = self._padding, len(whole), base - self._padding
         try:
-            scan = scan_records(whole, begin, end, file="what comes", base_offset=base_offset, check_crc=True)
+            scan = scan_records(whole, begin, end, file="replication stream", base_offset=base_offset, check_crc=True)
             return _last_record_of(scan)
         except CorruptFileError as error:
             expected, found = f"{error.field} {error.expected}", f"{error.field} {error.found}"

@@ -38,7 +38,7 @@ from ..world import Cell, Files, World
 SEGMENTS_PER_PASS = 10  # RocketMQ MappedFileQueue.DELETE_FILES_BATCH_MAX
 _HOUR_MS = 3_600_000
 MANUAL_PASSES = 20  # RocketMQ CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
-"""Number of passes for which a manual request stays active, whether or not they remove files."""
+"""Number of passes that a manual request affects, whether or not they remove files."""
 
 # The intervals of DefaultMessageStore.addScheduleTask.
 FIRST_CHECK_MS = 1_000
@@ -79,15 +79,15 @@ class DiskWatermark:
         of_queues = try_used_ratio(self._files, self._queue_directory)
         is_known = of_queues is not None and None not in of_log
         log_ratio = min((ratio for ratio in of_log if ratio is not None), default=0.0)
-        most = max(log_ratio, of_queues or 0.0)
-        assert 0 <= most <= 1, (of_log, of_queues)
-        if most > config.disk_space_warning_level_ratio:
+        highest = max(log_ratio, of_queues or 0.0)
+        assert 0 <= highest <= 1, (of_log, of_queues)
+        if highest > config.disk_space_warning_level_ratio:
             self._flags.add_refusal(RefusalReason.DISK_FULL)
-        elif is_known and most <= config.disk_space_clean_forcibly_ratio:
+        elif is_known and highest <= config.disk_space_clean_forcibly_ratio:
             self._flags.clear_refusal(RefusalReason.DISK_FULL)
         percent = min(max(config.disk_max_used_space_ratio, _PERCENT_MIN), _PERCENT_MAX)
         return RemovalPressure(
-            delete=not is_known or most > percent / 100, at_once=most > config.disk_space_clean_forcibly_ratio
+            delete=not is_known or highest > percent / 100, at_once=highest > config.disk_space_clean_forcibly_ratio
         )
 
 
@@ -150,7 +150,7 @@ class CleanCommitLog:
 
     def _remove_first(self) -> bool:
         first, *others = self._log.segments
-        assert others, "the last segment stays"
+        assert others, "the last segment must stay"
         if self._flush_queues.durable_to.get() < first.end_offset:
             self._flush_queues.request_full_flush()
             return False
@@ -304,7 +304,7 @@ class RetentionService(Service):
         super().start()
 
     def delete_manually(self) -> None:
-        """Start a pass. It and the next ones (MANUAL_PASSES) delete at any hour. RocketMQ's admin command."""
+        """Start a pass. MANUAL_PASSES passes, including this one, delete at any hour (RocketMQ's admin command)."""
         self.log.delete_manually()
         self._clean_ns = 0
         self.wake()

@@ -4,9 +4,9 @@
     data = consumers.register("Orders", "group", "amount > 5")
     store.get_message("Orders", 0, 0, wanted=SqlMessageFilter.of_consumer(data))
 
-While a consumer is registered, dispatch evaluates its expression for each message of the topic, and sets the consumer's
-bits in the bit map of a matching message. A pull checks the bit map before it reads the properties of a message. The
-pull ignores bit maps that are older than the registration.
+While a consumer is registered, dispatch evaluates its expression for each message of the topic. If the message matches,
+dispatch sets the consumer's bits in the bit map of the message. A pull checks the bit map before it reads the
+properties of a message. It ignores bit maps that are older than the registration.
 
 The bit map is a Bloom filter: the text `group#topic` determines a few bits per consumer, as in RocketMQ. Bit n is bit n
 mod 8 (0 is the lowest) of byte n div 8. The hash is the first half of 128-bit MurmurHash3 for 64-bit machines: seed 0,
@@ -176,13 +176,13 @@ class ConsumerFilterManager:
             if known is not None and self._keeps_registration(known, parsed, client_version):
                 return known
             bits = (self.bloom_filter.bit_positions(f"{group}#{topic}"), self.bloom_filter.map_bytes)
-            made = ConsumerFilterData(topic, group, parsed, client_version, *bits)
+            new = ConsumerFilterData(topic, group, parsed, client_version, *bits)
             if known is not None:
                 known.born_timestamp_ms = _NEVER_MS  # existing bits belong to the old expression
             others = (each for each in self.filters_of_topic(topic) if each is not known)
-            self._by_topic[topic] = (*others, made)
-            made.born_timestamp_ms = self._now_ms()  # dispatch evaluates only published expressions
-        return made
+            self._by_topic[topic] = (*others, new)
+            new.born_timestamp_ms = self._now_ms()  # last, because dispatch evaluates only registered expressions
+        return new
 
     def _keeps_registration(self, known: ConsumerFilterData, expression: SqlExpression, client_version: int) -> bool:
         if client_version < known.client_version:
@@ -256,7 +256,7 @@ class SqlMessageFilter:
         consumer = self._consumer
         if consumer is None or unit is None:
             return True
-        # Ignore a bit map of another length, made with other settings, and a bit map older than the registration.
+        # Ignore a bit map that is older than the registration, or has another length because of other settings.
         if unit.store_timestamp_ms <= consumer.born_timestamp_ms or len(unit.bit_map) != consumer.map_bytes:
             return True
         return has_bits(unit.bit_map, consumer.positions)

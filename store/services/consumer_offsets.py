@@ -73,10 +73,10 @@ class ConsumerOffsetManager(Service):
             return self._offsets.get(key, {}).get(queue_id, -1)
 
     def topics_of(self, group: str) -> list[str]:
-        return sorted(topic for topic, one in self._topic_group_pairs() if one == group)
+        return sorted(topic for topic, other in self._topic_group_pairs() if other == group)
 
     def groups_of(self, topic: str) -> list[str]:
-        return sorted(group for one, group in self._topic_group_pairs() if one == topic)
+        return sorted(group for other, group in self._topic_group_pairs() if other == topic)
 
     def _topic_group_pairs(self) -> list[tuple[str, str]]:
         with self._lock:
@@ -92,8 +92,8 @@ class ConsumerOffsetManager(Service):
     @property
     def unlocked_offsets(self) -> dict[tuple[str, int], int]:
         """Return the offsets by `<topic>@<group>` and queue id. The groups of light queues have queue id 0."""
-        # Without the lock, because a simulation reads the offsets while no other task runs. A wait for the lock would
-        # be a step of the run, and the task that holds the lock may belong to a machine that has died.
+        # Without the lock, because a simulation calls this while no other task runs. A wait for the lock would be a
+        # step of the run, and the owner of the lock may be a task of a crashed machine.
         light = {(key, 0): offset for key, offset in self._light_offsets.items()}
         return light | {(key, at): offset for key, offsets in self._offsets.items() for at, offset in offsets.items()}
 
@@ -145,12 +145,12 @@ class ConsumerOffsetManager(Service):
                     self._light_offsets[key] = end
                     clamped += 1
         if clamped:
-            self.persist()  # the queue may grow beyond an old offset, which would then look valid
+            self.persist()  # otherwise an old offset would look valid after the queue has grown beyond it
         return clamped
 
     def persist(self) -> bool:
         """Return False if the offsets were durable already. Raises OSError if the disk fails."""
-        # Read the offsets under the file lock; otherwise an older state could overwrite a newer one.
+        # Read the offsets under the file lock. Otherwise an older state could overwrite a newer one.
         with self._file_lock:
             return self.file.store(encode_side_json(self.json_members))
 

@@ -6,8 +6,8 @@ asks the producer group. If a half message is too young, the pass ends, because 
 check moves past a half message only after the message is decided, put back or given up.
 
 The check stores its progress as consumer offsets of the half queue and the op queue, after the log is durable up to the
-last copy. With an earlier write, a crash could keep the progress and lose the copy, and the check would skip the
-transaction forever.
+last copy. If it stored the progress earlier, a crash could lose the copy but keep the progress. The check would then
+never ask about the transaction again.
 Source: RocketMQ TransactionalMessageCheckService, TransactionalMessageServiceImpl.check, isNeedDiscard, isNeedSkip,
 getImmunityTime.
 """
@@ -44,7 +44,7 @@ CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 
 _PASS_MS_MAX = 60_000  # RocketMQ TransactionalMessageServiceImpl.MAX_PROCESS_TIME_LIMIT
 _COMMIT_MS_MAX = 5_000
-"""Maximum time that a pass waits until the pool's buffered records are in the log, and until syncs end."""
+"""Maximum time that a pass waits for the commit of buffered records, and for syncs."""
 _POLL_MS = 20
 _HOUR_MS = 3_600_000
 
@@ -101,13 +101,13 @@ class TransactionalMessageCheckService(Service):
         self._questions: list[MessageRecord] = []
         """Copies of this pass that a look-up cannot find yet."""
         self._put_end = 0
-        """Log offset after the last put. With a transient pool, this offset can be beyond the readable log."""
+        """Log offset after the last put. With a transient pool, it can be after the end of the readable log."""
 
     def set_config(self, config: TransactionConfig) -> None:
         self.config = config
 
     def start(self) -> None:
-        """Record the end of the half queue, which separates the half messages of this process run from older ones."""
+        """Record the end of the half queue. Later half messages belong to this process run."""
         self._own_from = self._half_queue_end()
         super().start()
 
@@ -329,7 +329,7 @@ def _record_as_stored(record: MessageRecord, message: Message, append: AppendMes
 
 
 class HalfMessageVerdict(Enum):
-    """What a pass does with an undecided half message."""
+    """The action of a pass for an undecided half message."""
 
     TOO_YOUNG = "leave it and all later half messages to a later pass"
     IMMUNE = "put it back without asking"

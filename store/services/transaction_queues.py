@@ -29,10 +29,10 @@ class PulledMessage(NamedTuple):
 def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledMessage]:
     """Yield the messages of a queue from `begin` to `end`, or to the end of the queue.
 
-    A queue can skip offsets, so a pull can return messages after `end`. The iterator skips these messages: the check
-    has just put them back, and would miss their decisions.
+    A queue can skip offsets, so a pull can return messages after `end`. The iterator does not yield these: the check
+    has just put them back, and cannot know their decisions yet.
 
-    If a pull makes no progress, the iteration ends early, which the caller handles.
+    If a pull makes no progress, the iteration ends early.
     """
     offset = begin
     while offset < end:

@@ -49,11 +49,11 @@ class EndTransactionStatus(Enum):
     """Status of a decision. The value is RocketMQ's remark, if there is one."""
 
     DECIDED = "decided"
-    ALREADY_DECIDED = "an earlier decision counts"
+    ALREADY_DECIDED = "the transaction is already decided"
     PREPARED_NOT_FOUND = "Find prepared transaction message failed"
     PRODUCER_GROUP_WRONG = "The producer group wrong"
     TRAN_STATE_TABLE_OFFSET_WRONG = "The transaction state table offset wrong"
-    PUT_FAILED = "the message was not stored: the transaction is undecided"
+    PUT_FAILED = "the message was not stored, so the transaction is still undecided"
     SLAVE_NOT_AVAILABLE = "Message store is slave mode, so end transaction is forbidden."
 
 
@@ -161,10 +161,10 @@ class TransactionalMessageService:
         with decisions.lock:
             first_offset = first_offset_of(record)
             if first_offset is not None and not decisions.is_given_up(first_offset):
-                return "the transaction is decided, or is asked about already"
+                return "the transaction is decided, or its checks are still active"
             append = self._store.put_message(resumed_message(record)).append
             if append is None:
-                return f"the message was not put into {HALF_TOPIC}"
+                return f"the message could not be stored in {HALF_TOPIC}"
             decisions.record_resumed(HalfMessage.from_record(replace(record, queue_offset=append.queue_offset)))
         return None
 

@@ -118,7 +118,7 @@ def read_broker_conf(text: str, root: str) -> BrokerConf:
     for each in _parse_properties(text):
         spelling = canonical_key(each.key)
         if spelling in seen:
-            expected = f"one value, that of line {seen[spelling]}"
+            expected = f"one value, already set in line {seen[spelling]}"
             raise ConfigError(each.key, expected, _abbreviate(each.value), line=each.line)
         seen[spelling] = each.line
         setting = _SETTINGS.get(spelling)
@@ -153,12 +153,12 @@ def canonical_key(key: str) -> str:
 
 
 _SETTINGS = {canonical_key(one.metadata["key"].name): one for one in fields(StoreConfig)}
-assert len(_SETTINGS) == len(_KEYS), "two settings with one key"
+assert len(_SETTINGS) == len(_KEYS), "two settings have the same key"
 
 
 def _expected_key(key: str) -> str:
     near = get_close_matches(key[:_SHOWN_CHARACTERS], sorted([*_KEYS.values(), *BROKER_KEYS]), n=1)
-    return f"one of RocketMQ's, perhaps {near[0]}" if near else "one of RocketMQ's"
+    return f"a RocketMQ key, perhaps {near[0]}" if near else "a RocketMQ key"
 
 
 def _abbreviate(text: str) -> str:
@@ -185,4 +185,4 @@ def _setting_parser(setting: Field[Any]) -> tuple[str, Callable[[str], Any]]:
         return "a number", lambda text: float(text) if _FRACTION.fullmatch(text) else None
     if isinstance(kind, type) and issubclass(kind, Enum):
         return f"one of {', '.join(kind.__members__)}", kind.__members__.get
-    return "a text", lambda text: text
+    return "a string", lambda text: text

@@ -22,20 +22,20 @@ def change_settings_in_text(text: str, settings: Mapping[str, str]) -> str:
     """
     lines = _LINE.findall(text)
     count = len(lines)
-    left = dict(settings)
+    missing = dict(settings)
     for each in parse_properties(text):
         if each.key in settings:
             at, end = each.line - 1, each.line
             assert end <= count, (each.line, count)
             while end < count and _is_continued(lines[end - 1]):
                 end += 1
-            written = _setting_line(each.key, left.pop(each.key)) if each.key in left else ""
+            written = _setting_line(each.key, missing.pop(each.key)) if each.key in missing else ""
             # The first line of a key gets the new value. Its other lines become empty, so that line numbers stay valid.
             lines[at:end] = [written, *[""] * (end - at - 1)]
             assert len(lines) == count, (len(lines), count)
-    if left and lines and not lines[-1].endswith(("\n", "\r")):
+    if missing and lines and not lines[-1].endswith(("\n", "\r")):
         lines.append("\n")
-    return "".join([*lines, *(_setting_line(key, value) for key, value in left.items())])
+    return "".join([*lines, *(_setting_line(key, value) for key, value in missing.items())])
 
 
 def _setting_line(key: str, value: str) -> str:

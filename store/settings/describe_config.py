@@ -42,14 +42,14 @@ maxIndexNum (entries): Capacity of an index file; entry 0 is never used.
 maxMessageSize (bytes): Maximum length of a message body.
 brokerRole: Role of the store in replication.
 useReentrantLockWhenPutMessage: Accepted without effect: the store has one kind of lock.
-osPageCacheBusyTimeOutMills (ms): Puts are refused while another put has held the lock for longer than this.
+osPageCacheBusyTimeOutMills (ms): Puts are refused if another put holds the lock for longer than this.
 debugLockEnable: Accepted without effect.
 duplicationEnable: Accepted without effect: dispatch never passes the offset that is confirmed as durable.
 putMsgIndexHightWater (messages): Accepted without effect, as in 4.9.
 messageDelayLevel: Delay of each level, starting with level 1: a number with the unit s, m, h or d.
 flushDiskType: Whether a put is acknowledged before or after its bytes are durable.
 syncFlushTimeout (ms): Maximum time that a put waits for its flush.
-flushCommitLogTimed: Flush the log once per interval, even if puts ask for it earlier.
+flushCommitLogTimed: Flush the log only once per interval, not after each put.
 flushIntervalCommitLog (ms): Interval between checks whether the log needs a flush.
 flushCommitLogLeastPages (pages): Minimum amount of unflushed data in the log for a flush.
 flushCommitLogThoroughInterval (ms): After this time the log is flushed even if the minimum is not reached.
@@ -65,20 +65,20 @@ transientStorePoolSize (buffers): Number of buffers in the pool, each as long as
 fastFailIfNoBufferInStorePool: Create no segment while no buffer is free; otherwise puts write directly to its file.
 warmMapedFileEnable: Touch every page of a new segment before its first put, and lock the segment in memory.
 flushLeastPagesWhenWarmMapedFile (pages): Under SYNC_FLUSH, number of pages touched between two fsyncs of a new segment.
-maxTransferBytesOnMessageInMemory (bytes): Size limit of a pull's result for messages that count as in memory.
-maxTransferCountOnMessageInMemory (messages): Count limit of a pull's result for messages that count as in memory.
-maxTransferBytesOnMessageInDisk (bytes): Size limit of a pull's result for messages that do not count as in memory.
-maxTransferCountOnMessageInDisk (messages): Count limit of a pull's result for messages that do not count as in memory.
-accessMessageInMemoryMaxRatio (%): A message counts as in memory if it is less than this part of
-    all memory before the log's end.
-physicalMemoryBytes (bytes): The machine's memory, for accessMessageInMemoryMaxRatio; RocketMQ reads it from the system.
+maxTransferBytesOnMessageInMemory (bytes): Maximum size of a pull's result, for messages in memory.
+maxTransferCountOnMessageInMemory (messages): Maximum number of messages in a pull's result, for messages in memory.
+maxTransferBytesOnMessageInDisk (bytes): Maximum size of a pull's result, for other messages.
+maxTransferCountOnMessageInDisk (messages): Maximum number of messages in a pull's result, for other messages.
+accessMessageInMemoryMaxRatio (%): A message counts as in memory if the distance to the log's end is at most this share
+    of physicalMemoryBytes.
+physicalMemoryBytes (bytes): Memory of the machine; RocketMQ reads it from the system.
 diskFallRecorded: Record in the statistics how far before the log's end each pull reads.
 offsetCheckInSlave: Correct out-of-range pull offsets on a slave too.
 longPollingEnable: Wake waiting pulls when a message arrives; a broker setting in RocketMQ.
 messageIndexEnable: Keep an index of messages by key.
 messageIndexSafe: Accepted without effect: after recovery the index is always complete.
 maxMsgsNumBatch (messages): Maximum number of messages in the result of a query by key.
-defaultQueryMaxNum (messages): Number of messages in a query by key that specifies none.
+defaultQueryMaxNum (messages): Maximum number of messages in the result of a query by a client's message id.
 fileReservedTime (hours): Time that a segment is kept after its last write.
 deleteWhen: Hours of the day, in local time, when expired segments are deleted; separated by semicolons.
 diskMaxUsedSpaceRatio (%): Disk usage above which expired segments are deleted at any hour; from 10 to 95.
@@ -91,19 +91,19 @@ deleteCommitLogFilesInterval (ms): Pause between the deletions of two log segmen
 deleteConsumeQueueFilesInterval (ms): Pause between deletions in two consume queues.
 destroyMapedFileIntervalForcibly (ms): Accepted without effect: RocketMQ's wait for readers of a deleted segment.
 redeleteHangedFileInterval (ms): Interval between attempts to delete a file after a failed deletion.
-enableScheduleMessageStats: Count deliveries of delayed messages in the statistics.
-enableScheduleAsyncDeliver: Deliver the next delayed message before the result of the previous delivery is known.
-scheduleAsyncDeliverMaxPendingLimit (messages): Maximum number of asynchronous deliveries without a result.
-scheduleAsyncDeliverMaxResendNum2Blocked (tries): After this many failed deliveries of a message its level waits for it.
+enableScheduleMessageStats: Accepted without effect: RocketMQ counts deliveries of delayed messages.
+enableScheduleAsyncDeliver: Accepted without effect: the delivery of a delayed message never waits for a disk.
+scheduleAsyncDeliverMaxPendingLimit (messages): Accepted without effect, like enableScheduleAsyncDeliver.
+scheduleAsyncDeliverMaxResendNum2Blocked (tries): Accepted without effect, like enableScheduleAsyncDeliver.
 enableLmq: Enable light queues.
 enableMultiDispatch: Dispatch a message to all queues that its properties name.
 maxLmqConsumeQueueNum (queues): Maximum number of light queues.
 haListenPort: Port where a master listens for its slaves.
 haMasterAddress: Address of a slave's master, as host:port.
 haSendHeartbeatInterval (ms): After this time without data a heartbeat is sent on a replication connection.
-haHousekeepingInterval (ms): A replication connection is closed if nothing is received for this time.
+haHousekeepingInterval (ms): A replication connection without received data is closed after this time.
 haTransferBatchSize (bytes): Maximum amount of log data sent to a slave at once.
-haSlaveFallbehindMax (bytes): A slave farther behind than this counts as not available.
+haSlaveFallbehindMax (bytes): A slave that lags by this much or more counts as not available.
 slaveTimeout (ms): Maximum time that a put on a SYNC_MASTER waits for a slave.
 enableDLegerCommitLog: Must stay off: the log has RocketMQ's own format, not DLedger's.
 checkCRCOnRecover: Verify the checksum of every body when the store is loaded.

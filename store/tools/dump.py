@@ -20,9 +20,9 @@ JSON contract, `tornlog-dump/1`: one object per message, in log order:
 Invalid UTF-8 in text becomes U+FFFD. A later version may add fields; if it changes the meaning of one, the format is
 `/2`.
 
-The dump reports damaged bytes and continues at the next record. Other reported damage: a segment of a wrong length, of
-which extra bytes are ignored; a gap between segments; a checkpoint with record times if the log has no segment. Body
-checksums are checked for selected messages only. After an unclean exit, damage after the last record is not reported.
+The dump reports damaged bytes and continues at the next record. It also reports a segment of a wrong length, ignoring
+its extra bytes; a gap between segments; and a checkpoint with times if the log has no segment. Body checksums are
+checked for selected messages only. After an unclean exit, damage after the last record is not reported.
 """
 
 from base64 import b64encode
@@ -162,7 +162,7 @@ def read_segment(
             return
         except CorruptFileError as error:
             if first_nonzero(view[at:]) is None:
-                expected = "a record or a blank one, as records follow"
+                expected = "a record, because records follow"
                 yield CorruptFileError(path, at, "magicCode", expected, _ZEROS)
                 return
             yield error

@@ -1,6 +1,6 @@
 """Geometry of a store directory: derives sizes and delay levels from its files.
 
-No file contains these settings. But all segments of a queue have the same size, the queue entry of a delayed message
+No file contains these settings, but all segments of a queue have the same size, the queue entry of a delayed message
 contains the delivery time, and the contents of an index file show its number of slots. All other settings have
 RocketMQ's defaults.
 """
@@ -200,7 +200,7 @@ def log_paths(files: Files, root: str, geometry: Geometry) -> StoreConfig:
 
 
 def require_store(files: Files, root: str, paths: StoreConfig) -> None:
-    """Raise CorruptFileError if `root` is no directory, or `commitlog` is missing although the log is not elsewhere."""
+    """Raise CorruptFileError if `root` is not a directory, or `commitlog` is missing and the log is not elsewhere."""
     status = files.status(root)
     if status is None or not status.is_directory:
         raise CorruptFileError(root, 0, "store", "a directory", "nothing" if status is None else "a file")
@@ -209,7 +209,7 @@ def require_store(files: Files, root: str, paths: StoreConfig) -> None:
     status = files.status(f"{root}/commitlog")
     if status is None or not status.is_directory:
         found = "nothing" if status is None else "a file"
-        raise CorruptFileError(root, 0, "commitlog", "a directory of that name: every store has one", found)
+        raise CorruptFileError(root, 0, "commitlog", "a directory, which every store has", found)
 
 
 def segment_statuses(files: Files, config: StoreConfig) -> dict[str, FileStatus]:

@@ -130,9 +130,9 @@ def inspect_directory(
         if before is not None and cut_at is not None and not _whole_record_follows(cut_at, before, found.config):
             assert cut_at in found.findings, cut_at
             found.findings.remove(cut_at)  # a torn tail is normal after a crash
-            found.add_note(cut_at, "unclean exit: recovery will end the log there")
+            found.add_note(cut_at, "unclean exit: recovery will truncate the log there")
         for stray in found.report.strays:
-            found.add_note(stray, "not part of the store: a start does not change it")
+            found.add_note(stray, "not part of the store; a start does not change it")
         known = {one.file for one in found.findings}
         found.findings += [one for one in damaged_side_files(world.files, found.config) if one.file not in known]
         if is_clean:
@@ -143,11 +143,11 @@ def inspect_directory(
 
 
 def _whole_record_follows(cut_at: CorruptFileError, files: Files, config: StoreConfig) -> bool:
-    is_behind = False
+    is_reached = False
     for path, status in log_statuses(files, config):
         is_first = path == cut_at.file
-        is_behind |= is_first
-        if not is_behind or not status.size_bytes:
+        is_reached |= is_first
+        if not is_reached or not status.size_bytes:
             continue
         view = files.map(path, status.size_bytes).view(0, status.size_bytes)
         base_offset, segment_bytes = int(file_name_of(path)), config.mapped_file_size_commit_log

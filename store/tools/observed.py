@@ -195,8 +195,8 @@ def _damaged_fields(view: memoryview, at: int, end: int, base_offset: int, error
     if error.field == "bodyCRC":
         try:
             return _mismatched_fields(view, at, end, base_offset)
-        except CorruptFileError as worse:
-            error = worse
+        except CorruptFileError as second_error:
+            error = second_error
     fits = RECORD_BYTES_MIN <= size_bytes <= end - at
     return {"offset": base_offset + at, "unreadable": str(error), "size": size_bytes if fits else 0}
 
@@ -204,10 +204,10 @@ def _damaged_fields(view: memoryview, at: int, end: int, base_offset: int, error
 def _mismatched_fields(view: memoryview, at: int, end: int, base_offset: int) -> Fields:
     bounds = check_record(view, at, end, file=_RECORD_FILE, file_offset=base_offset, check_crc=False)
     crc = body_crc(view[bounds.body_at : bounds.body_end])
-    mended = bytearray(view[at : bounds.end])
-    stored = mended[BODY_CRC_AT : BODY_CRC_AT + 4]
-    mended[BODY_CRC_AT : BODY_CRC_AT + 4] = crc.to_bytes(4, "big")
-    record = decode_record(mended, 0, file=_RECORD_FILE, file_offset=base_offset + at)
+    corrected = bytearray(view[at : bounds.end])
+    stored = corrected[BODY_CRC_AT : BODY_CRC_AT + 4]
+    corrected[BODY_CRC_AT : BODY_CRC_AT + 4] = crc.to_bytes(4, "big")
+    record = decode_record(corrected, 0, file=_RECORD_FILE, file_offset=base_offset + at)
     fields = _prepend_offset(_record_fields(record), base_offset + at)
     return fields | {"bodyCRC": int.from_bytes(stored, "big", signed=True), "crcMismatch": crc}
 

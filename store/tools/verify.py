@@ -10,7 +10,7 @@ not match a record are checked afterwards.
 An `abort` file shows that the last exit was unclean. The next recovery then repairs damage after the last whole record,
 entries that point there, missing entries at a queue's end, unfinished segments, and index files that the checkpoint
 does not cover. The verifier reports such damage as a *note*. If the data was durable according to the checkpoint's
-times, less RocketMQ's margin of 3 s, the damage is a violation.
+times, minus RocketMQ's margin of 3 s, the damage is a violation.
 
 JSON contract, `tornlog-verify/1`:
 

@@ -1,8 +1,7 @@
 """Verifier of files: checks names, sizes and gaps of segments, extension files, and JSON files below `config/`.
 
-Files may be larger than memory, because `RawSegment` releases pages after reading.
-
-Every extension file must contain whole units up to an end mark or to zeros.
+Files may be larger than memory, because `RawSegment` releases pages after reading. An extension file must contain whole
+units up to an end mark or to zeros.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,11 +135,10 @@ class RowReader:
 
     def _keep_file_with_data(self, first: RawSegment, second: RawSegment) -> RawSegment:
         """Report two files of the same name. Returns the file that is not all zero."""
-        twin, kept = (first, second) if self._is_file_all_zero(first) else (second, first)
-        expected = "a name that no other directory has"
-        found = f"{relative_to(self.findings.root, kept.path)} too"
-        violation = self._violation(twin.path, "file name", expected, found)
-        if self._is_file_all_zero(twin):
+        duplicate, kept = (first, second) if self._is_file_all_zero(first) else (second, first)
+        found = f"the same name as {relative_to(self.findings.root, kept.path)}"
+        violation = self._violation(duplicate.path, "file name", "a unique name", found)
+        if self._is_file_all_zero(duplicate):
             self.findings.add_explained(violation, "remove the file that is all zero")
         else:
             self.findings.violations.append(violation)
@@ -152,7 +150,7 @@ class RowReader:
     def _map_segment(self, path: str, base_offset: int) -> RawSegment | None:
         status = self.files.status(path)
         if status is None or status.is_directory:
-            found = "nothing behind the name" if status is None else "a directory"
+            found = "a dangling symbolic link" if status is None else "a directory"
             self._report_violation(path, "file", "a file", found)
             return None
         try:
@@ -166,8 +164,8 @@ class RowReader:
         while segments:
             last = segments[-1]
             size_bytes, expected = last.file_bytes, self.segment_bytes
-            behind_gap = len(segments) > 1 and last.base_offset != segments[-2].base_offset + expected
-            if (size_bytes >= expected and not behind_gap) or not self._is_file_all_zero(last):
+            follows_gap = len(segments) > 1 and last.base_offset != segments[-2].base_offset + expected
+            if (size_bytes >= expected and not follows_gap) or not self._is_file_all_zero(last):
                 return
             segments.pop()
             found = f"{size_bytes}, all zero"
@@ -234,13 +232,13 @@ class ExtVerifier:
         if view[at : at + len(END_MARK)] == END_MARK:
             return
         if not is_last:
-            self._report_explained(path, at, "size", "a unit or an end mark, as a file follows", "zeros")
-        elif (behind := first_nonzero(view[at:])) is not None:
-            self._report_explained(path, at + behind, "size", "zeros after the last unit", "something else")
+            self._report_explained(path, at, "size", "a unit or an end mark, because a file follows", "zeros")
+        elif (nonzero_at := first_nonzero(view[at:])) is not None:
+            self._report_explained(path, at + nonzero_at, "size", "zeros after the last unit", "other bytes")
 
     def _report_explained(self, path: str, at: int, name: str, expected: str, found: str) -> None:
         violation = self._findings.violation(_VALID, path, at, name, expected, found)
-        self._findings.add_explained(violation, "write the plain tagsCode into entries that lead there")
+        self._findings.add_explained(violation, "write the plain tagsCode into entries that refer to it")
 
     def compare(self, entry_file: str, at: int, address: int, tags_code: int, store_timestamp_ms: int) -> None:
         """Check that an entry's address refers to the unit of its record. `at` is the position in entry_file."""

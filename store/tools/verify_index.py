@@ -157,7 +157,7 @@ def examine_index(
     if files.status(directory) is None:
         if index_timestamp_ms <= 0:
             return IndexFacts()
-        expected = "a directory, as there was an index"
+        expected = "a directory, because the checkpoint has an index time"
         violation = findings.violation(DirectoryPromise.IDX, directory, 0, "index", expected, "nothing")
         return IndexFacts(found=(IndexFinding(violation, is_durable=True),))
     try:
@@ -191,9 +191,7 @@ class _IndexExamination:
         each = spread(examination, [self._index_file_path(name) for name in whole])
         for name, size_bytes in sizes.items():
             if size_bytes is None:
-                self._add_index_finding(
-                    self._index_file_path(name), 0, "file name", "a file named by a time, yyyyMMddHHmmssSSS", name
-                )
+                self._add_index_finding(self._index_file_path(name), 0, "file name", "a time, yyyyMMddHHmmssSSS", name)
             elif size_bytes != file_bytes:
                 self._add_index_finding(
                     self._index_file_path(name), 0, "file size", file_bytes, size_bytes, is_durable=False
@@ -240,7 +238,7 @@ class _IndexExamination:
             self._durable_end = max(self._durable_end, header.end_physical_offset)
         file = file._replace(floor=self._last, is_durable=self._all_durable)
         if header.next_entry > 1 and file.first_offset < self._last:
-            expected = f"{self._last}, where the file before it ends, or more"
+            expected = f"{self._last} or more, the end of the previous file"
             at = entries_position(self._slots) + ENTRY_BYTES + PHY_OFFSET_AT
             self._add_index_finding(file.path, at, "phyOffset", expected, file.first_offset, is_durable=file.is_durable)
         self._kept.append(file)
@@ -256,7 +254,7 @@ def report_index(found: Iterable[IndexFinding], findings: Findings) -> None:
         else:
             explained.append(violation)
     if explained:
-        consequence = "build the index again from there"
+        consequence = "rebuild the index from there"
         if len(explained) > 1:
-            consequence += f", which mends {len(explained) - 1} more"
+            consequence += f", which also repairs {len(explained) - 1} other findings"
         findings.add_explained(explained[0], consequence)

@@ -148,7 +148,7 @@ class KeyVerifier:
     def _report_without_record(self) -> None:
         entry = self._entries.next
         assert entry is not None
-        self._add_finding_of_next(PHY_OFFSET_AT, "phyOffset", "where a record with a key begins", entry[1])
+        self._add_finding_of_next(PHY_OFFSET_AT, "phyOffset", "the start of a record with a key", entry[1])
         self._entries.skip(1)
 
     def _compare_keys(self, record: KeyedRecord) -> None:
@@ -162,7 +162,7 @@ class KeyVerifier:
             if key_hash in missing:
                 missing.remove(key_hash)
             elif key_hash in record.hashes:
-                self._add_finding_of_next(0, "keyHash", f"one entry for each key of record {offset}", "one more")
+                self._add_finding_of_next(0, "keyHash", f"one entry for each key of record {offset}", "a duplicate")
             else:
                 self._add_finding_of_next(0, "keyHash", f"the hash of a key of record {offset}", key_hash)
             # The time of a file's first entry is relative to the previous file, which may be removed.
@@ -172,7 +172,7 @@ class KeyVerifier:
             entries.skip(1)
         for key in missing:
             is_durable = offset < self._durable_end
-            expected = f"one with keyHash {key}"
+            expected = f"an entry with keyHash {key}"
             at = offset - self._base_offset
             self._add_key_finding(self._segment_path, at, "index entry", expected, "none", is_durable=is_durable)
 

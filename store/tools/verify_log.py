@@ -134,7 +134,7 @@ class LogVerifier:
             if log_offset < facts.end_offset:
                 self._findings.violations.append(violation)
             else:
-                self._findings.add_explained(violation, "end the log there")
+                self._findings.add_explained(violation, "truncate the log there")
         for end_offset, keys in self._keys:
             facts.key_findings += keys.certain
             facts.key_findings += keys.if_log_goes_on if end_offset < facts.end_offset else keys.if_log_ends

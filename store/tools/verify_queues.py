@@ -196,7 +196,7 @@ class _QueueVerifier:
                     hole = hole or (segment, at)
                     continue
                 if hole is not None:
-                    self._report_violation(hole[0].path, hole[1], "entry", "no hole, as entries follow", "zeros")
+                    self._report_violation(hole[0].path, hole[1], "entry", "an entry, because entries follow", "zeros")
                     hole = None
                 if is_settled:
                     self.entries += (settled_end - at) // ENTRY_BYTES
@@ -241,10 +241,10 @@ class _QueueVerifier:
                 self._compare_entry(segment, at, entry, of_settled, None)
             elif entry.physical_offset >= self._judgement.end_offset:
                 place = _VALID, segment.path, at
-                expected = f"below {self._judgement.end_offset}, the log's end"
+                expected = f"less than {self._judgement.end_offset}, the end of the log"
                 return self.findings.violation(*place, "phyOffset", expected, entry.physical_offset)
             else:
-                expected = "where a record of this queue begins"
+                expected = "the start of a record of this queue"
                 self._report_violation(segment.path, at, "phyOffset", expected, entry.physical_offset)
         return None
 
@@ -332,7 +332,7 @@ def _used_bytes(segment: RawSegment, least: int) -> int:
 
 
 def _missing_directory_text(status: FileStatus | None) -> str:
-    return "nothing behind the name" if status is None else "a file"
+    return "a dangling symbolic link" if status is None else "a file"
 
 
 def _entry_count_text(count: int) -> str:

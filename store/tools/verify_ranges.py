@@ -179,7 +179,7 @@ class _RangeVerifier:
                     return through
             except CorruptFileError as error:
                 if segment.zeros_from(at):
-                    expected = "a record or a blank one, as records follow"
+                    expected = "a record, because records follow"
                     self.facts.zero_tail = self._violation(at, "magicCode", expected, "zeros")
                     return through
                 following = self._handle_damage(at, error)
@@ -224,19 +224,20 @@ class _RangeVerifier:
         tags_code = record_tags_code(record, self._delays_ms)
         entry = encode_entry(record.physical_offset, record.size_bytes, tags_code)
         times = _TIME.pack(record.store_timestamp_ms)
-        for seen in (record, *self._light_queue_records(record)):
-            queue = seen.topic, seen.queue_id
+        for queued in (record, *self._light_queue_records(record)):
+            queue = queued.topic, queued.queue_id
             is_new = queue not in self._settling.queues
             if is_new and self._plain is not None:
                 self._plain.register_queue(*queue)
-            self._settling.add(queue, seen.queue_offset, entry, times, is_light=seen is not record, damaged=damaged)
+            is_light = queued is not record
+            self._settling.add(queue, queued.queue_offset, entry, times, is_light=is_light, damaged=damaged)
 
     def _light_queue_records(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
         """Yield a copy of the record for each of its existing light queues."""
         if LIGHT_MARK in record.properties:
-            for seen in light_records(record, lmq=True):
-                if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX)):
-                    yield seen
+            for light in light_records(record, lmq=True):
+                if light.topic in self._topics or (self._has_light and light.topic.startswith(LIGHT_PREFIX)):
+                    yield light
 
     def _handle_blank(self, at: int) -> None:
         segment = self._segment
@@ -245,7 +246,7 @@ class _RangeVerifier:
         self.facts.blanks += 1
         size_bytes, _ = _BLANK.unpack_from(segment.view, at)
         if size_bytes != self._segment_bytes - at:
-            expected = f"{self._segment_bytes - at}, all that is left"
+            expected = f"{self._segment_bytes - at}, the rest of the segment"
             self.facts.found.append(self._violation(at, "totalSize", expected, size_bytes))
 
     def _handle_damage(self, at: int, error: CorruptFileError) -> int | None:

@@ -97,17 +97,17 @@ class QueueFiles:
 
         Raises OSError for an unreadable file.
         """
-        nothing = memoryview(b"")
+        empty = memoryview(b"")
         if number < 0 or self._file_bytes % ENTRY_BYTES:
-            return nothing
+            return empty
         base_offset = number * ENTRY_BYTES // self._file_bytes * self._file_bytes
         file = self._mapped_file(queue, base_offset)
         if file is None:
-            return nothing
+            return empty
         begin = number * ENTRY_BYTES - base_offset
         size_bytes = min(file.size_bytes, self._file_bytes) // ENTRY_BYTES * ENTRY_BYTES
         end = min(begin + count * ENTRY_BYTES, size_bytes)
-        return file.view(begin, end) if begin < end else nothing
+        return file.view(begin, end) if begin < end else empty
 
     def _mapped_file(self, queue: QueueKey, base_offset: int) -> MappedFile | None:
         place = (*queue, base_offset)

@@ -11,7 +11,7 @@ _REFUSALS = (EACCES, EPERM, EIO, EMFILE, ENFILE, ENOMEM)
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether an error has another cause than damage, for example a missing permission."""
+    """Return whether an error has a cause other than damage, for example a missing permission."""
     return isinstance(error, OSError) and error.errno in _REFUSALS
 
 
@@ -90,7 +90,7 @@ class Findings:
 
     def add_stray_note(self, promise: DirectoryPromise, file: str, name: str, expected: object, found: object) -> None:
         violation = self.violation(promise, file, 0, name, expected, found)
-        self.notes.append(f"{violation}; not part of the store: a start does not change it")
+        self.notes.append(f"{violation}; not part of the store; a start does not change it")
 
     def add_explained(self, violation: DirectoryViolation, consequence: str) -> None:
         """Add damage that a crash can cause: as a note after an unclean exit, else as a violation."""

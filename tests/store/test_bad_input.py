@@ -152,12 +152,12 @@ CASES: dict[str, tuple[Damage, str | None, str | None]] = {
     ),
     "a link to nowhere as log file": (
         put_dangling_link(LOG_FILES[3]),
-        f"{LOG_FILES[3]} @ 0: file: expected a file, found nothing behind the name",
+        f"{LOG_FILES[3]} @ 0: file: expected a file, found a dangling symbolic link",
         SAME,
     ),
     "a file as log": (
         lambda root: (shutil.rmtree(root / "commitlog"), (root / "commitlog").write_bytes(b"x"))[0],
-        ". @ 0: commitlog: expected a directory of that name: every store has one, found a file",
+        ". @ 0: commitlog: expected a directory, which every store has, found a file",
         SAME,
     ),
     "a negative checkpoint": (
@@ -201,12 +201,12 @@ CASES: dict[str, tuple[Damage, str | None, str | None]] = {
     "an entry of a record that is not there": (
         flip(QUEUE_FILES[0], 7, 0x01),
         None,
-        f"{QUEUE_FILES[0]} @ 0: phyOffset: expected where a record of this queue begins, found 1",
+        f"{QUEUE_FILES[0]} @ 0: phyOffset: expected the start of a record of this queue, found 1",
     ),
     "an entry behind the log": (
         flip(QUEUE_FILES[0], 4, 0x40),
         None,
-        f"{QUEUE_FILES[0]} @ 0: phyOffset: expected below 121298, the log's end, found 1073741824",
+        f"{QUEUE_FILES[0]} @ 0: phyOffset: expected less than 121298, the end of the log, found 1073741824",
     ),
     "an entry of another size": (flip(QUEUE_FILES[0], 11, 0x01), None, f"{QUEUE_FILES[0]} @ 8: size: expected"),
     "an entry of no size": (
@@ -217,7 +217,7 @@ CASES: dict[str, tuple[Damage, str | None, str | None]] = {
     "a hole in a queue": (
         write(QUEUE_FILES[0], bytes(20)),
         None,
-        f"{QUEUE_FILES[0]} @ 0: entry: expected no hole, as entries follow, found zeros",
+        f"{QUEUE_FILES[0]} @ 0: entry: expected an entry, because entries follow, found zeros",
     ),
     "a blanked entry": (
         write(QUEUE_FILES[0], bytes(8) + b"\x7f\xff\xff\xff" + bytes(8)),

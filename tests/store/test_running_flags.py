@@ -108,7 +108,7 @@ def test_a_store_that_is_not_readable_or_is_shut_down_refuses_every_read(
     world.tasks.sleep(1)
     read(store)
     store.flags.add_refusal(RefusalReason.NOT_READABLE)
-    with pytest.raises(StoreNotReadableError, match="made not readable: running flags 1"):
+    with pytest.raises(StoreNotReadableError, match="switched to not readable: running flags 1"):
         read(store)
     assert store.put_message(Message.create("T", b"two")).status is PutMessageStatus.PUT_OK
     store.flags.clear_refusal(RefusalReason.NOT_READABLE)

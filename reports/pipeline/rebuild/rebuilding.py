@@ -199,7 +199,7 @@ class _StoreRebuild:
             where = f"queueOffset in {topic}/{number}"
             if not 0 <= runs[0].first <= 1 + records_max_in(runs[0].physical_offset):
                 raise UnsoundStoreError(
-                    f"record {runs[0].physical_offset}: {where}: expected one that fits the log before it, found"
+                    f"record {runs[0].physical_offset}: {where}: expected an offset that the earlier log allows, found"
                     f" {runs[0].first}"
                 )
             for position in range(1, len(runs)):

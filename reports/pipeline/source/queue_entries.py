@@ -46,7 +46,7 @@ from .source_options import SourceOptions
 
 _PLACE = "file string, position int64, topic string, queue_id int32, queue_offset int64"
 FIELDS = (*fields_of(f"{_PLACE}, physical_offset int64, size int32, tags_code int64, is_blank bool"), DAMAGE)
-_HOLE = Reason("entry", "no hole, as entries follow", "zeros")
+_HOLE = Reason("entry", "an entry, because entries follow", "zeros")
 _PARTITION_BYTES = 32 << 20
 _ROWS_MAX = 1 << 16
 _Array = Any

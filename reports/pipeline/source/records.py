@@ -213,7 +213,7 @@ class RangeReader:
         expected = self._segment.size_bytes - position
         found = int.from_bytes(view[position - origin : position - origin + 4], "big", signed=True)
         self._search_record(position + 1)
-        reason = Reason("totalSize", f"{expected}, all that is left", str(found))
+        reason = Reason("totalSize", f"{expected}, the rest of the segment", str(found))
         return CorruptBytes(self._segment, position, reason)
 
     def _is_zero_from_position(self) -> bool:

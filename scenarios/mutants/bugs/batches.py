@@ -19,11 +19,11 @@ _CORE = (2, 8)
 
 @bug("batch-passed-before-queued", DispatchService, "_dispatch_batch", found_by=("IDX", "CQ-COMPLETE", "LIVE", "QUIET"))
 @needs(batch_records=_CORE, faults={"failed_creation_chance": (0.2,)}, consume_queue_bytes=(100,))
-def pass_then_dispatch_batch(self: DispatchService, segment: Segment, begin: int, run: PlainRecords) -> None:
+def pass_then_dispatch_batch(self: DispatchService, segment: Segment, begin: int, batch: PlainRecords) -> None:
     """Dispatch does not repeat a batch if a queue file could not be created."""
-    self.reput_from.set(segment.base_offset + run.end)
+    self.reput_from.set(segment.base_offset + batch.end)
     try:
-        dispatch_batch(self, segment, begin, run)
+        dispatch_batch(self, segment, begin, batch)
     except OSError:
         bit()
 

@@ -179,13 +179,13 @@ def set_reversed_bits(bit_map: bytearray, positions: tuple[int, ...]) -> None:
 
 @bug("change-undoes-earlier", LiveSettings, "change", found_by=("META",))
 @needs(_CHANGED)
-def change_from_start(self: LiveSettings, wanted: Mapping[str, str], who: str) -> None:
+def change_from_start(self: LiveSettings, wanted: Mapping[str, str], operator: str) -> None:
     """A change of a setting at run time starts from the settings of the process start, and undoes earlier changes of
     the store's settings in memory. Segments then expire too early or too late. Source: apache/rocketmq issue 10708.
     """
     before = {name: getattr(self._store, name) for name in live_settings._STORE_LIVE}
     at_start = self.__dict__.setdefault("_at_start", before)
-    change_from_start.original(self, wanted, who)
+    change_from_start.original(self, wanted, operator)
     for name, value in before.items():
         if bit(getattr(self._store, name) == value != at_start[name]):
             object.__setattr__(self._store, name, at_start[name])

@@ -37,19 +37,19 @@ def unregister_from_all(self: ClientManageProcessor, request: RemotingCommand, c
 
 @bug("older-subscription-wins", clients, "_choose_newer_subscription", found_by=("STATUS",))
 @needs(_OPERATED)
-def choose_received(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
+def choose_received(known: dict[str, SubscriptionData], received: SubscriptionData) -> SubscriptionData:
     """A late heartbeat with an older subscription replaces the newer one."""
-    before = known.get(said.topic, said)
-    bit(said.version < before.version and said.expression != before.expression)
-    return said
+    before = known.get(received.topic, received)
+    bit(received.version < before.version and received.expression != before.expression)
+    return received
 
 
 @bug("first-subscription-stays", clients, "_choose_newer_subscription", found_by=("STATUS",))
 @needs(_OPERATED)
-def choose_first(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
+def choose_first(known: dict[str, SubscriptionData], received: SubscriptionData) -> SubscriptionData:
     """A group's first subscription stays although a heartbeat has a newer one."""
-    first = known.get(said.topic, said)
-    bit(first.expression != said.expression)
+    first = known.get(received.topic, received)
+    bit(first.expression != received.expression)
     return first
 
 

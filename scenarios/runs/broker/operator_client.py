@@ -43,7 +43,7 @@ _OFTEN = 6
 _DELETE_CHANCE, _OTHERS_CHANCE = 0.3, 0.6
 _PERMS = (6, 4, 2)
 _AGO_MS_MAX = 60_000
-_SYSTEM_TOPIC_REMARK = "none of the system's"
+_SYSTEM_TOPIC_REMARK = "expected no system topic"
 """Part of the remark of a refusal by validateSystemTopicWhenUpdateTopic."""
 _SYSTEM_TOPICS = ("SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX")
 _SYSTEM_GROUPS = ("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")

@@ -105,7 +105,7 @@ class RetryConsumer(BrokerUser):
                 request.is_kept = asked_in == account.ledger.life
                 account.hits["sent back"] += 1
                 return
-            if reply is not None and "expected that of a message" in (reply.response.remark or ""):
+            if reply is not None and "expected the offset of a message" in (reply.response.remark or ""):
                 return
             self.world.tasks.sleep(_RETRY_MS)
 

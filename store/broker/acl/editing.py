@@ -1,7 +1,7 @@
 """Editor of plain_acl.yml: changes accounts and white lists.
 
 The editor generates the whole text from the parsed file, so comments are lost, as in RocketMQ. The caller must check
-the result before use. The editor reads YAML values as strings, so that a key made of digits stays a string.
+the result before use. The editor reads all YAML values as strings, so that a key of digits stays a string.
 Source: RocketMQ PlainPermissionManager.updateAccessConfig, deleteAccessConfig, updateGlobalWhiteAddrsConfig.
 """
 

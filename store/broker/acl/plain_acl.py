@@ -15,10 +15,10 @@
       groupPerms:
       - groupA=DENY
 
-For an invalid entry, which RocketMQ would ignore or read as DENY, the parser raises an error with the line number. The
-parser ignores the dataVersion that RocketMQ's tools write. PyYAML is an optional dependency; only its node API gives
-line numbers. Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms,
-AclFileWatchService.
+For an invalid entry, the parser raises an error with the line number; RocketMQ ignores the entry or reads it as DENY.
+The parser ignores the dataVersion that RocketMQ's tools write. It uses PyYAML's node API, because only that API gives
+line numbers. PyYAML is an optional dependency. Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig,
+Permission.parseResourcePerms, AclFileWatchService.
 """
 
 from collections.abc import Callable, Mapping
@@ -74,7 +74,7 @@ def read_plain_acl(text: str) -> AccessRules:
     for node in _sequence_items(members.get("accounts"), "accounts"):
         account = _parse_account(node)
         if account.access_key in accounts:
-            raise PlainAclError(_line_number(node), "accessKey", "each access key once", repr(account.access_key))
+            raise PlainAclError(_line_number(node), "accessKey", "a unique access key", repr(account.access_key))
         accounts[account.access_key] = account
     white = _sequence_items(members.get("globalWhiteRemoteAddresses"), "globalWhiteRemoteAddresses")
     return AccessRules(accounts, tuple(_parse_pattern_of_node(node, "globalWhiteRemoteAddresses") for node in white))
@@ -104,7 +104,7 @@ def _parse_account(node: _Node) -> Account:
             name, permission = _parse_permission(item, list_name)
             resource = resource_of(name)
             if resource in perms:
-                raise PlainAclError(_line_number(item), list_name, "each name once", repr(resource))
+                raise PlainAclError(_line_number(item), list_name, "unique names", repr(resource))
             perms[resource] = permission
     white = members.get("whiteRemoteAddress")
     return Account(
@@ -140,16 +140,16 @@ def _line_number(node: _Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _mapping_members(node: _Node, what: str, known: tuple[str, ...]) -> dict[str, _Node]:
+def _mapping_members(node: _Node, where: str, known: tuple[str, ...]) -> dict[str, _Node]:
     if node.id != "mapping":
-        raise PlainAclError(_line_number(node), what, "names with values", f"a {node.id}")
+        raise PlainAclError(_line_number(node), where, "a mapping", f"a {node.id}")
     members: dict[str, _Node] = {}
     for key, value in node.value:
-        name = _scalar_text(key, what)
+        name = _scalar_text(key, where)
         if name not in known:
-            raise PlainAclError(_line_number(key), what, f"one of {', '.join(known)}", repr(name))
+            raise PlainAclError(_line_number(key), where, f"one of {', '.join(known)}", repr(name))
         if name in members:
-            raise PlainAclError(_line_number(key), what, "each name once", repr(name))
+            raise PlainAclError(_line_number(key), where, "unique names", repr(name))
         members[name] = value
     return members
 
@@ -163,9 +163,9 @@ def _sequence_items(node: _Node, name: str) -> list[_Node]:
 
 
 def _scalar_text(node: _Node, name: str) -> str:
-    """Return the text of a scalar, so that a key made of digits stays a string."""
+    """Return the text of a scalar, so that a key of digits stays a string."""
     if node.id != "scalar":
-        raise PlainAclError(_line_number(node), name, "a text", f"a {node.id}")
+        raise PlainAclError(_line_number(node), name, "a string", f"a {node.id}")
     return str(node.value)
 
 
@@ -173,7 +173,7 @@ def _parse_pattern_of_node(node: _Node, name: str) -> AddressPattern:
     try:
         return parse_address_pattern(_scalar_text(node, name))
     except AddressPatternError as error:
-        raise PlainAclError(_line_number(node), name, "a pattern of addresses", str(error)) from error
+        raise PlainAclError(_line_number(node), name, "an address pattern", str(error)) from error
 
 
 def _parse_choice(node: _Node, name: str, values: Mapping[str, _Value], default: _Value) -> _Value:
@@ -202,13 +202,13 @@ class AccessControl(Service):
         self._emit = emit
         self._interval_ms = interval_ms
         self._disk_fault = ""
-        """The read error of the last poll, or empty. Only a different error is logged."""
+        """The read error of the last poll, or empty. The same error is logged only once."""
         self._restore_interrupted_edit()
         self._seen = self._file_state()
         self.rules = self._read_rules()
 
     def _restore_interrupted_edit(self) -> None:
-        """Write the previous version if a crash inside an edit has left only the backup."""
+        """Restore the file from its backup if a crash during an edit has left only the backup."""
         files, backup = self.world.files, self._file.backup_path
         if files.status(self.path) is None and files.status(backup) is not None:
             self._file.store(files.read(backup))
@@ -227,8 +227,8 @@ class AccessControl(Service):
     def edit_file(self, edit: Callable[[str], str]) -> None:
         """Edit the file durably, then apply the new rules.
 
-        If the text is invalid before or after the edit, raises PlainAclError and changes nothing. Errors of `edit` and
-        of the disk propagate.
+        If the text is invalid before or after the edit, raises PlainAclError and leaves the file unchanged. Errors of
+        `edit` and of the disk propagate.
         """
         with self._lock:
             before = self.read_text()
@@ -243,7 +243,7 @@ class AccessControl(Service):
 
     def run_once(self) -> None:
         self.signal.wait(self._interval_ms)
-        with self._lock:  # otherwise rules read before an edit could replace those of the edit
+        with self._lock:  # otherwise older rules could replace those of a concurrent edit
             self._reload_if_changed()
 
     def _reload_if_changed(self) -> None:
@@ -252,13 +252,13 @@ class AccessControl(Service):
             seen = self._file_state()
             if seen != self._seen:
                 self.rules = self._read_rules()
-                self._emit(f"{self.path}: read again, {len(self.rules.accounts)} accounts")
+                self._emit(f"{self.path}: reloaded, {len(self.rules.accounts)} accounts")
         except PlainAclError as error:
-            self._emit(warning_line(f"{self.path}: {error}; the rules stay as they were"))
+            self._emit(warning_line(f"{self.path}: {error}; the previous rules stay in force"))
         except OSError as error:  # the next poll retries
             fault, seen = str(error), None
             if fault != self._disk_fault:
-                self._emit(warning_line(f"{self.path}: {error}; the rules stay as they were"))
+                self._emit(warning_line(f"{self.path}: {error}; the previous rules stay in force"))
         self._disk_fault, self._seen = fault, seen
 
     def _file_state(self) -> tuple[int, int] | None:

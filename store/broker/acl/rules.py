@@ -14,8 +14,8 @@ RocketMQ ignores the parts after the first range. After a range, this parser acc
 
 A signature covers the values of all ext fields except the signature, sorted by field name, followed by the body.
 Source: RocketMQ RemoteAddressStrategyFactory, AclClientRPCHook, AclSigner, PlainAccessValidator.parse,
-PlainPermissionManager.validate, checkPerm, Permission. Unlike RocketMQ, batches (320) and replies (324, 325) need the
-permissions of single messages, and only administrators may change a broker.
+PlainPermissionManager.validate, checkPerm, Permission. Unlike in RocketMQ, batches (320) and replies (324, 325) need
+the same permissions as single messages, and only administrators may change a broker.
 """
 
 import base64
@@ -145,7 +145,7 @@ def required_permissions(command: RemotingCommand) -> list[RequiredPermission]:
 
 
 def _permissions_to_send(topic: str | None) -> list[RequiredPermission]:
-    """Sends to a retry topic need only SUB, because consumers send a message there to receive it again."""
+    """A send to a retry topic needs SUB, because a consumer sends a message there to receive it again."""
     if not topic:
         return []
     permission = Permission.SUB if topic.startswith(RETRY_GROUP_PREFIX) else Permission.PUB
@@ -165,8 +165,8 @@ Parts = tuple[int, ...]
 class AddressPatternError(ValueError):
     """An invalid address pattern."""
 
-    def __init__(self, pattern: str, why: str) -> None:
-        super().__init__(f"address: expected {why}, found {pattern!r}")
+    def __init__(self, pattern: str, expected: str) -> None:
+        super().__init__(f"address: expected {expected}, found {pattern!r}")
 
 
 def address_parts(host: str) -> Parts | None:
@@ -217,17 +217,17 @@ def parse_address_pattern(text: str) -> AddressPattern:
 
 def _parse_pattern_row(one: str, pattern: str) -> tuple[Container[int], ...]:
     if ":" in one:
-        parts, base, most = _split_ipv6(one, pattern), 16, 0xFFFF
+        parts, base, maximum = _split_ipv6(one, pattern), 16, 0xFFFF
     else:
-        parts, base, most = one.split("."), 10, 0xFF
+        parts, base, maximum = one.split("."), 10, 0xFF
         if len(parts) != 4:
             raise AddressPatternError(pattern, "four parts")
     last = len(parts) - 1
-    row = tuple(_allowed_values(part, base, most, pattern, is_last=n == last) for n, part in enumerate(parts))
+    row = tuple(_allowed_values(part, base, maximum, pattern, is_last=n == last) for n, part in enumerate(parts))
     assert len(row) in (4, 8), row
     first_range = next((n for n, part in enumerate(parts) if part == "*" or "-" in part), len(parts))
     if any(part != "*" for part in parts[first_range + 1 :]):
-        raise AddressPatternError(pattern, "nothing but * after a range")
+        raise AddressPatternError(pattern, "only * after a range")
     return row
 
 
@@ -242,23 +242,23 @@ def _split_ipv6(one: str, pattern: str) -> Sequence[str]:
     return parts
 
 
-def _allowed_values(part: str, base: int, most: int, pattern: str, *, is_last: bool) -> Container[int]:
+def _allowed_values(part: str, base: int, maximum: int, pattern: str, *, is_last: bool) -> Container[int]:
     if part == "*":
-        return range(most + 1)
+        return range(maximum + 1)
     if part.startswith("{") and part.endswith("}") and is_last:
-        return frozenset(_parse_number(java_trim(one), base, most, pattern) for one in part[1:-1].split(","))
+        return frozenset(_parse_number(java_trim(one), base, maximum, pattern) for one in part[1:-1].split(","))
     low, dash, high = part.partition("-")
-    first = _parse_number(java_trim(low), base, most, pattern)
-    last = _parse_number(java_trim(high), base, most, pattern) if dash else first
+    first = _parse_number(java_trim(low), base, maximum, pattern)
+    last = _parse_number(java_trim(high), base, maximum, pattern) if dash else first
     if first > last:
-        raise AddressPatternError(pattern, "a range that goes up")
+        raise AddressPatternError(pattern, "an ascending range")
     return range(first, last + 1)
 
 
-def _parse_number(text: str, base: int, most: int, pattern: str) -> int:
+def _parse_number(text: str, base: int, maximum: int, pattern: str) -> int:
     digits = "0123456789abcdefABCDEF" if base == 16 else "0123456789"
-    if not 1 <= len(text) <= 4 or any(digit not in digits for digit in text) or int(text, base) > most:
-        shown = f"{most:x}" if base == 16 else f"{most}"
+    if not 1 <= len(text) <= 4 or any(digit not in digits for digit in text) or int(text, base) > maximum:
+        shown = f"{maximum:x}" if base == 16 else f"{maximum}"
         raise AddressPatternError(pattern, f"parts of 0 to {shown}")
     return int(text, base)
 
@@ -355,5 +355,5 @@ class AccessRules:
                 raise _access_denied_error(f"No default permission for {need.describe()}")
 
 
-def _access_denied_error(why: str) -> AccessDeniedError:
-    return AccessDeniedError(ResponseCode.SYSTEM_ERROR, f"org.apache.rocketmq.acl.common.AclException: {why}")
+def _access_denied_error(reason: str) -> AccessDeniedError:
+    return AccessDeniedError(ResponseCode.SYSTEM_ERROR, f"org.apache.rocketmq.acl.common.AclException: {reason}")

@@ -76,7 +76,7 @@ class AclAdminProcessor:
             )
         except NoSuchAccountError as error:
             raise RequestRefusedError(
-                f"accessKey: expected one of an account, found {str(error)[:255]!r}", code
+                f"accessKey: expected the key of an account, found {str(error)[:255]!r}", code
             ) from error
         except (PlainAclError, OSError) as error:
             raise RequestRefusedError(str(error), code) from error

@@ -52,10 +52,7 @@ class BrokerAdminProcessor:
         return success_response(request)
 
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove a topic.
-
-        Its messages stay until they expire; a new topic of this name contains them.
-        """
+        """Remove a topic. Its messages stay until they expire. A new topic of this name contains them."""
         self._parts.topics.remove(self._require_changeable_topic(ExtFields(request.ext_fields)))
         return success_response(request)
 
@@ -63,9 +60,9 @@ class BrokerAdminProcessor:
         topic, config = fields.text("topic"), self._parts.config
         refuse_request_if(topic_name_fault(topic))
         if topic == config.broker_cluster_name:
-            refuse_request_if("topic: expected another name than that of the cluster")
+            refuse_request_if("topic: expected a name other than the cluster's")
         if config.validate_system_topic_when_update_topic and self._parts.topics.is_system(topic):
-            refuse_request_if(f"topic: expected none of the system's, found {topic!r}")
+            refuse_request_if(f"topic: expected no system topic, found {topic!r}")
         return topic
 
     def topic_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
@@ -120,8 +117,8 @@ class BrokerAdminProcessor:
     def clean_expired_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Remove queues without messages in the log, also of existing topics.
 
-        CLEAN_UNUSED_TOPIC does the same. Queues of a removed topic with messages in the log remain, otherwise a new
-        topic of this name would use their offsets again.
+        CLEAN_UNUSED_TOPIC does the same. A queue of a removed topic stays while it has messages in the log. Otherwise a
+        new topic of this name would reuse its offsets.
         """
         self._parts.store.clean_expired_consumer_queue()
         return success_response(request)
@@ -152,7 +149,7 @@ def _lock_held_ms(parts: BrokerParts) -> int:
 def _first_store_time_ms(parts: BrokerParts) -> int:
     """Return the store time of the first message, or -1 for an empty log.
 
-    RocketMQ also returns -1 while the log is shorter than twice the largest message. Tools show -1 as an age of 50
+    RocketMQ also returns -1 while the log is shorter than twice the largest message. Its tools show -1 as an age of 50
     years.
     """
     store = parts.own_store

@@ -54,12 +54,12 @@ class ClientManageProcessor:
         for consumer in heartbeat.consumers:
             refuse_request_if(parts.group_name_fault(consumer.group))
         now_ns = parts.world.clock.monotonic_ns()
-        who = (channel, heartbeat.client_id, request.language, request.version, now_ns)
+        client = (channel, heartbeat.client_id, request.language, request.version, now_ns)
         for consumer in heartbeat.consumers:
-            self._register_consumer(consumer, ClientChannelInfo(*who))
+            self._register_consumer(consumer, ClientChannelInfo(*client))
         for group in heartbeat.producer_groups:
-            parts.producers.register(group, ClientChannelInfo(*who))
-        if not channel.is_open:  # otherwise a client whose connection ended before the registration would stay
+            parts.producers.register(group, ClientChannelInfo(*client))
+        if not channel.is_open:  # if the connection ended before the registration, no later event removes the client
             parts.channel_closed(channel)
         return success_response(request)
 
@@ -97,7 +97,7 @@ class ClientManageProcessor:
         group = ExtFields(request.ext_fields).text("consumerGroup")
         info = self._parts.consumers.find_group(group)
         if info is None:
-            raise RequestRefusedError(f"group {group[:255]!r}: nobody consumes for it")
+            raise RequestRefusedError(f"group {group[:255]!r} has no connected consumer")
         return success_response(request, {"consumerIdList": info.client_ids})
 
     def query_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
@@ -107,7 +107,7 @@ class ClientManageProcessor:
         queue_id = fields.int32("queueId")
         offset = self._parts.offsets.query_offset(group, topic, queue_id)
         if offset < 0 and not self._starts_at_zero_in_memory(topic, queue_id):
-            remark = f"group {group[:255]!r}: it has no offset in {topic[:255]!r}"
+            remark = f"group {group[:255]!r} has no offset in {topic[:255]!r}"
             raise RequestRefusedError(remark, ResponseCode.QUERY_NOT_FOUND)
         return success_response(request, offset=max(0, offset))
 
@@ -128,18 +128,18 @@ class ClientManageProcessor:
         if offset < 0:
             raise RequestRefusedError(f"commitOffset: expected 0 or more, found {offset}")
         if not parts.has_queue(topic, queue_id):
-            remark = f"topic {topic[:255]!r}: there is no queue {queue_id}"
+            remark = f"topic {topic[:255]!r} has no queue {queue_id}"
             raise RequestRefusedError(remark, ResponseCode.TOPIC_NOT_EXIST)
         parts.offsets.commit_offset(group, topic, queue_id, offset)
         return success_response(request)
 
     def lock_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        wish = LockRequest.from_request(request)
-        existing = [queue for queue in wish.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
-        locked = self._parts.locks.try_lock(wish.group, existing, wish.client_id)
+        wanted = LockRequest.from_request(request)
+        existing = [queue for queue in wanted.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
+        locked = self._parts.locks.try_lock(wanted.group, existing, wanted.client_id)
         return success_response(request, {"lockOKMQSet": locked})
 
     def unlock_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        wish = LockRequest.from_request(request)
-        self._parts.locks.unlock(wish.group, wish.queues, wish.client_id)
+        wanted = LockRequest.from_request(request)
+        self._parts.locks.unlock(wanted.group, wanted.queues, wanted.client_id)
         return success_response(request)

@@ -39,21 +39,21 @@ class StatisticsProcessor:
         """Return each group's progress, either in ordered topics (isOrder) or in other topics."""
         parts = self._parts
         is_order = ExtFields(request.ext_fields).boolean("isOrder", False)
-        listed, behind = [], 0
+        listed, total_lag = [], 0
         for group in parts.groups.table:
             of_group = []
             for config in self._consumed_topics(group):
                 if config.order is is_order:
                     offsets = parts.consume_progress(group, config.topic, config.write_queue_nums)
-                    behind += sum(each["brokerOffset"] - each["consumerOffset"] for each in offsets.values())
+                    total_lag += sum(each["brokerOffset"] - each["consumerOffset"] for each in offsets.values())
                     tps = parts.statistics.delivered_per_second(config.topic, group)
                     of_group.append({"consumeTps": tps, "offsetTable": offsets})
             listed.append({group: of_group})
-        body = {"brokerAddr": parts.config.address, "consumeStatsList": listed, "totalDiff": behind}
+        body = {"brokerAddr": parts.config.address, "consumeStatsList": listed, "totalDiff": total_lag}
         return success_response(request, body)
 
     def _consumed_topics(self, group: str) -> list[TopicConfig]:
-        """Return the topics where a group has offsets; of a connected group only those to which it subscribes."""
+        """Return the topics in which a group has offsets. For a connected group, return only subscribed topics."""
         parts, info = self._parts, self._parts.consumers.find_group(group)
         topics = (parts.topics.get(topic) for topic in parts.offsets.topics_of(group))
         wanted = None if info is None or not info.subscriptions else info.subscriptions
@@ -84,16 +84,16 @@ class StatisticsProcessor:
         """Return the lowest offset of all groups per queue, or LONG_MAX if the offset of `compareGroup` is lower."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, compared = fields.text("topic"), fields.text("compareGroup", "")
-        left_out = set(map(java_trim, fields.text("filterGroups", "").split(",")))
-        groups = [group for group in parts.offsets.groups_of(topic) if group not in left_out]
-        least = {}
+        ignored = set(map(java_trim, fields.text("filterGroups", "").split(",")))
+        groups = [group for group in parts.offsets.groups_of(topic) if group not in ignored]
+        correction_offsets = {}
         for queue_id in range(parts.require_topic(topic).queue_nums):
             offsets = [parts.offsets.query_offset(group, topic, queue_id) for group in groups]
             known = [offset for offset in offsets if offset >= 0]
             if known:
                 own = parts.offsets.query_offset(compared, topic, queue_id)
-                least[queue_id] = LONG_MAX if 0 <= own < min(known) else min(known)
-        return success_response(request, {"correctionOffsets": least})
+                correction_offsets[queue_id] = LONG_MAX if 0 <= own < min(known) else min(known)
+        return success_response(request, {"correctionOffsets": correction_offsets})
 
     def query_queue_entries(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         parts, fields = self._parts, ExtFields(request.ext_fields)

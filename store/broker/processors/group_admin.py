@@ -79,7 +79,7 @@ class GroupAdminProcessor:
     def _group_with_members(self, group: str) -> ConsumerGroupInfo:
         info = self._parts.consumers.find_group(group)
         if info is None:
-            remark = f"group {group[:255]!r}: nobody consumes for it"
+            remark = f"group {group[:255]!r} has no connected consumer"
             raise RequestRefusedError(remark, ResponseCode.CONSUMER_NOT_ONLINE)
         return info
 
@@ -87,15 +87,15 @@ class GroupAdminProcessor:
         group = ExtFields(request.ext_fields).text("producerGroup")
         clients = self._parts.producers.clients_of_group(group)
         if not clients:
-            raise RequestRefusedError(f"group {group[:255]!r}: nobody produces for it")
+            raise RequestRefusedError(f"group {group[:255]!r} has no connected producer")
         return success_response(request, {"connectionSet": [client.json_members for client in clients]})
 
     def all_producers(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         groups = self._parts.producers.groups
-        data = {group: [self._require_producer(client) for client in clients] for group, clients in groups.items()}
+        data = {group: [self._producer_members(client) for client in clients] for group, clients in groups.items()}
         return success_response(request, {"data": data})
 
-    def _require_producer(self, client: ClientChannelInfo) -> dict[str, Any]:
+    def _producer_members(self, client: ClientChannelInfo) -> dict[str, Any]:
         clock = self._parts.world.clock
         silent_ms = (clock.monotonic_ns() - client.heartbeat_ns) // _NS_PER_MS
         return {
@@ -118,14 +118,14 @@ class GroupAdminProcessor:
         group, topic = fields.text("consumerGroup"), fields.text("topic", "")
         info = parts.consumers.find_group(group)
         table: dict[MessageQueue, dict[str, int]] = {}
-        given_per_second = 0.0
+        tps = 0.0
         for name in [topic] if not is_java_blank(topic) else parts.offsets.topics_of(group):
             config = parts.topics.get(name)
             if config is None or (info is not None and info.subscriptions and name not in info.subscriptions):
                 continue
             table |= parts.consume_progress(group, name, config.read_queue_nums)
-            given_per_second += parts.statistics.delivered_per_second(name, group)
-        return success_response(request, {"consumeTps": given_per_second, "offsetTable": table})
+            tps += parts.statistics.delivered_per_second(name, group)
+        return success_response(request, {"consumeTps": tps, "offsetTable": table})
 
     def reset_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Move a group to the messages stored at a given time. Without `isForce`, move only backwards."""
@@ -134,7 +134,7 @@ class GroupAdminProcessor:
         timestamp_ms, is_forced = fields.int64("timestamp"), fields.boolean("isForce", False)
         config = parts.topics.get(topic)
         if config is None:
-            raise RequestRefusedError(f"topic {topic[:255]!r}: there is none")
+            raise RequestRefusedError(f"topic {topic[:255]!r} does not exist")
         offsets = {}
         for queue_id in range(config.write_queue_nums):
             own = parts.offsets.query_offset(group, topic, queue_id)
@@ -165,13 +165,13 @@ class GroupAdminProcessor:
         return success_response(request)
 
     def consumer_status(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Ask a group's members for their offsets. The result lacks members that do not respond."""
+        """Ask a group's members for their offsets. The result contains only members that respond."""
         fields = ExtFields(request.ext_fields)
         topic, group, only = fields.text("topic"), fields.text("group"), java_trim(fields.text("clientAddr", ""))
         clients = {each.channel: each.client_id for each in self._group_with_members(group).clients.values()}
         wanted = [each for each, client_id in clients.items() if only in ("", client_id)]
-        asked = {"topic": topic, "group": group}
-        answers = self._parts.calls.call_clients(wanted, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, asked)
+        query = {"topic": topic, "group": group}
+        answers = self._parts.calls.call_clients(wanted, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, query)
         table = {}
         for each, answer in answers.items():
             if answer.code == ResponseCode.SUCCESS and answer.body:
@@ -186,7 +186,9 @@ class GroupAdminProcessor:
         clients = [] if info is None else list(info.clients.values())
         found = next((client for client in clients if client.client_id == client_id), None)
         if found is None:
-            raise RequestRefusedError(f"client {client_id[:255]!r}: it does not consume for {group[:255]!r}")
+            raise RequestRefusedError(
+                f"client {client_id[:255]!r} is not a connected consumer of group {group[:255]!r}"
+            )
         answer = self._parts.calls.call_client(found.channel, request.code, request.ext_fields, request.body)
         return response_to(request, answer.code, answer.remark, answer.ext_fields, answer.body)
 
@@ -194,5 +196,5 @@ class GroupAdminProcessor:
         fields = ExtFields(request.ext_fields)
         record = self._parts.store.look_message_by_offset(fields.message_offset("msgId"))
         if record is None:
-            refuse_field("msgId", "that of a message", fields.text("msgId"))
+            refuse_field("msgId", "the id of a message", fields.text("msgId"))
         return self.forward_to_consumer(replace(request, body=encode_message_record(record)), channel)

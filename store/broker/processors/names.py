@@ -63,7 +63,7 @@ class NameServerProcessor:
         fields, body = ExtFields(request.ext_fields), request.body
         check = fields.int32("bodyCrc32", 0)
         if check and zlib.crc32(body) & 0x7FFFFFFF != check:
-            raise RequestRefusedError("bodyCrc32: expected that of the body")
+            raise RequestRefusedError("bodyCrc32: expected the CRC of the body")
         if fields.boolean("compressed", False):
             remark = "compressed: expected false, found true"
             raise RequestRefusedError(remark, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
@@ -80,7 +80,7 @@ class NameServerProcessor:
             channel,
         )
         master = self._name_server.register(broker)
-        if not channel.is_open:  # otherwise a broker whose connection ended before the registration would stay
+        if not channel.is_open:  # if the connection ended before the registration, no later event removes the broker
             self._name_server.channel_closed(channel)
         is_slave = master is not None and broker.broker_id != MASTER_ID
         known = {"haServerAddr": master.ha_address, "masterAddr": master.address} if master and is_slave else {}

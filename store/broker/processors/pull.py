@@ -70,7 +70,7 @@ class PullMessageProcessor:
 
     def _answer_held_pull(self, request: RemotingCommand, channel: Channel) -> None:
         response = self._again(request, channel)
-        assert response is not None, "a pull is held once"
+        assert response is not None, "a pull is held only once"
         channel.send(response)
 
     def _pull(self, request: RemotingCommand, channel: Channel, *, may_hold: bool) -> RemotingCommand | None:
@@ -113,7 +113,7 @@ class PullMessageProcessor:
 
     def _require_readable_group(self, name: str) -> SubscriptionGroupConfig:
         if not self._parts.config.broker_permission & PERM_READ:
-            raise RequestRefusedError("this broker may not be pulled from", ResponseCode.NO_PERMISSION)
+            raise RequestRefusedError("this broker does not permit reads", ResponseCode.NO_PERMISSION)
         group = self._parts.require_group(name)
         if not group.consume_enable:
             raise RequestRefusedError(f"group {name!r} may not consume", ResponseCode.NO_PERMISSION)
@@ -122,7 +122,7 @@ class PullMessageProcessor:
     def _require_queue(self, topic: str, queue_id: int) -> None:
         config = self._parts.require_topic(topic)
         if not config.perm & PERM_READ:
-            raise RequestRefusedError(f"topic {topic!r} may not be pulled from", ResponseCode.NO_PERMISSION)
+            raise RequestRefusedError(f"topic {topic!r} does not permit reads", ResponseCode.NO_PERMISSION)
         if not 0 <= queue_id < config.read_queue_nums:
             expected = f"0 to {config.read_queue_nums - 1}"
             raise RequestRefusedError(f"queueId of topic {topic!r}: expected {expected}, found {queue_id}")
@@ -148,9 +148,9 @@ class PullMessageProcessor:
         info, name = self._parts.consumers.find_group(group.group), f"group {group.group!r}"
         unknown = ResponseCode.SUBSCRIPTION_NOT_EXIST
         if info is None:
-            raise RequestRefusedError(f"{name}: no heartbeat of it has come", unknown)
+            raise RequestRefusedError(f"{name} has sent no heartbeat", unknown)
         if not group.consume_broadcast_enable and info.said.message_model == _BROADCASTING:
-            raise RequestRefusedError(f"{name} may not consume by broadcasting", ResponseCode.NO_PERMISSION)
+            raise RequestRefusedError(f"{name} may not consume in broadcasting mode", ResponseCode.NO_PERMISSION)
         found = info.subscriptions.get(topic)
         if found is None:
             raise RequestRefusedError(f"{name}: no subscription to {topic!r}", unknown)
@@ -162,11 +162,11 @@ class PullMessageProcessor:
     def _redirect_to_master(self, request: RemotingCommand, queue: Queue, offset: int) -> RemotingCommand:
         """Redirect the consumer, which continues at the offset of its request.
 
-        RocketMQ's answer contains a later offset, so the consumer skips messages that the slave found.
+        RocketMQ's answer contains a later offset, so the consumer would skip messages that the slave found.
         """
         first, end = self._parts.min_offset(*queue), self._parts.max_offset(*queue)
-        nothing = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, first, end)
-        return _make_pull_response(request, ResponseCode.PULL_RETRY_IMMEDIATELY, MASTER_ID, nothing)
+        empty = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, first, end)
+        return _make_pull_response(request, ResponseCode.PULL_RETRY_IMMEDIATELY, MASTER_ID, empty)
 
     def _suggested_broker(self, result: GetMessageResult, group: SubscriptionGroupConfig) -> int:
         if not self._parts.config.slave_read_enable:

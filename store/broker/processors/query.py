@@ -15,7 +15,7 @@ from ..router import Channel
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 """Field of a query. If true, the key is a client's message id, and the broker ignores maxNum."""
-_NOT_FOUND = "no message of the topic has the key, or its index is not made yet"
+_NOT_FOUND = "no message of the topic has this key, or the message is not indexed yet"
 
 
 class QueryMessageProcessor:
@@ -44,7 +44,7 @@ class QueryMessageProcessor:
         offset = ExtFields(request.ext_fields).int64("offset")
         record = self._parts.store.look_message_by_offset(offset)
         if record is None:
-            raise RequestRefusedError(f"offset: expected that of a message, found {offset}")
+            raise RequestRefusedError(f"offset: expected the offset of a message, found {offset}")
         return response_to(request, ResponseCode.SUCCESS, body=encode_message_record(record))
 
     def max_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:

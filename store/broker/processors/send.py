@@ -140,7 +140,9 @@ class SendMessageProcessor:
         if not is_transactional or (message.reconsume_times > 0 and PROPERTY_DELAY in properties):
             return self._parts.store.begin_put(message, late.notify)
         if self._parts.config.reject_transaction_message:
-            raise RequestRefusedError("this broker takes no transactions", ResponseCode.NO_PERMISSION)
+            raise RequestRefusedError(
+                "this broker refuses transactions (rejectTransactionMessage)", ResponseCode.NO_PERMISSION
+            )
         return self._parts.transactions.begin_prepare(message, late.notify)
 
     def _put_batch(
@@ -158,14 +160,14 @@ class SendMessageProcessor:
     def _retry_or_dead_letter(self, request: RemotingCommand, send: SendRequest, message: Message) -> Message:
         """After too many retries, readdress the message to the dead letter topic."""
         group = send.topic.removeprefix(RETRY_GROUP_PREFIX)
-        most = self._parts.require_group(group).retry_max_times
+        retries_max = self._parts.require_group(group).retry_max_times
         if request.version >= MAX_RECONSUME_TIMES_VERSION and send.max_reconsume_times != NO_LIMIT:
-            most = send.max_reconsume_times
-        if message.reconsume_times < most:
+            retries_max = send.max_reconsume_times
+        if message.reconsume_times < retries_max:
             return message
         dead_letters = self._parts.topics.create(dlq_topic(group), 1)
         if dead_letters is None:
-            raise RequestRefusedError(f"group {group!r}: no topic can be made of it")
+            raise RequestRefusedError(f"group {group!r}: the name of its dead letter topic is invalid")
         self._checks.check_queues(dead_letters)
         return replace(message, topic=dead_letters.topic, queue_id=0)
 
@@ -183,7 +185,7 @@ class SendMessageProcessor:
     def send_back(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         self._checks.check_writeable()
         if not self._parts.config.broker_permission & PERM_WRITE:
-            raise RequestRefusedError("this broker may not be sent to", ResponseCode.NO_PERMISSION)
+            raise RequestRefusedError("this broker does not permit writes", ResponseCode.NO_PERMISSION)
         fields = ExtFields(request.ext_fields)
         self._parts.hooks.after_consume(request, channel)
         group = self._parts.require_group(fields.text("group"))
@@ -191,10 +193,10 @@ class SendMessageProcessor:
         if group.retry_queue_nums <= 0:
             return success_response(request)
         record = self._require_record_at(fields.int64("offset"))
-        most = group.retry_max_times
+        retries_max = group.retry_max_times
         if request.version >= MAX_RECONSUME_TIMES_VERSION:
-            most = fields.int32("maxReconsumeTimes", most)
-        if level < 0 or record.reconsume_times >= most:
+            retries_max = fields.int32("maxReconsumeTimes", retries_max)
+        if level < 0 or record.reconsume_times >= retries_max:
             message = self._retry_message(record, self._find_or_create_topic(dlq_topic(group.group), 1, 0), 0)
         else:
             unit = unit_sys_flag(has_unit_sub=fields.boolean("unitMode", False))
@@ -214,15 +216,15 @@ class SendMessageProcessor:
     def _require_record_at(self, offset: int) -> MessageRecord:
         record = self._parts.store.look_message_by_offset(offset)
         if record is None or is_broker_only_topic(record.topic):
-            raise RequestRefusedError(f"offset: expected that of a message, found {offset}")
+            raise RequestRefusedError(f"offset: expected the offset of a message, found {offset}")
         return record
 
     def _find_or_create_topic(self, name: str, queues: int, flag: int) -> TopicConfig:
         topic = self._parts.topics.create(name, queues, sys_flag=flag)
         if topic is None:
-            raise RequestRefusedError(f"topic {name!r}: there can be none")
+            raise RequestRefusedError(f"topic {name!r}: the name is invalid")
         if not topic.perm & PERM_WRITE:
-            raise RequestRefusedError(f"topic {name!r} may not be sent to", ResponseCode.NO_PERMISSION)
+            raise RequestRefusedError(f"topic {name!r} does not permit writes", ResponseCode.NO_PERMISSION)
         self._checks.check_queues(topic)
         return topic
 
@@ -250,7 +252,7 @@ class SendMessageProcessor:
         )
 
     def end_transaction(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
-        """A request with an unknown state gets no answer, and the check asks again."""
+        """Execute a producer's decision. If the state is unknown, send no answer; the check asks again later."""
         fields = ExtFields(request.ext_fields)
         decision, group = fields.int32("commitOrRollback"), fields.text("producerGroup")
         named = EndTransaction(group, fields.int64("tranStateTableOffset"), fields.int64("commitLogOffset"))
@@ -302,7 +304,7 @@ class SendMessageProcessor:
         client_id = properties.get(REPLY_TO_CLIENT, "")
         producer = self._parts.producers.find_channel(client_id)
         if producer is None:
-            return f"{REPLY_TO_CLIENT}: expected a client that is connected, found {client_id[:255]!r}"
+            return f"{REPLY_TO_CLIENT}: expected a connected client, found {client_id[:255]!r}"
         now_ms = self._parts.world.clock.now_ms()
         fields = {
             "producerGroup": send.producer_group,
@@ -322,7 +324,7 @@ class SendMessageProcessor:
         }
         code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
         pushed = self._parts.pushes.push(producer, code, fields, request.body)
-        return None if pushed else f"{client_id!r}: its connection has ended"
+        return None if pushed else f"{client_id!r}: the connection has ended"
 
 
 def _parse_wait_property(text: str | None) -> bool:

@@ -199,7 +199,7 @@ def _decode_fields(raw: bytes, at: int, file: str, offset: int) -> dict[str, str
         value_end = _length_prefixed_end(raw, key_end, 0, value_bytes, "valueLength", file, offset)
         key = decode_text_field(raw[key_at:key_end], "key", file=file, offset=offset + key_at)
         if key in fields:
-            raise CorruptFileError(file, offset + key_at, "key", "a name that is there once", repr(key[:80]))
+            raise CorruptFileError(file, offset + key_at, "key", "a unique name", repr(key[:80]))
         value_at = key_end + _LENGTH.size
         fields[key] = decode_text_field(raw[value_at:value_end], "value", file=file, offset=offset + value_at)
         at = value_end

@@ -135,13 +135,13 @@ class _DialectReader:
     def _parse_string(self) -> str:
         found = _TEXT.match(self._text, self._at)
         if found is None:
-            self._raise_error("a text with an end")
+            self._raise_error("a string with a closing quote")
         inside = found[found.lastindex or 0]
         if "\\" in inside:
             try:
                 inside = _ESCAPE.sub(_unescape, inside).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
             except (KeyError, UnicodeDecodeError):
-                self._raise_error("a text with known escapes, and surrogates in pairs")
+                self._raise_error("a string with known escapes, and surrogates in pairs")
         self._at = found.end()
         return inside
 
@@ -157,10 +157,10 @@ class _DialectReader:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def _next_character(self, passed_over: re.Pattern[str]) -> str:
+    def _next_character(self, skipped: re.Pattern[str]) -> str:
         """Skip blanks or separators. Returns an empty string at the end."""
-        blank = passed_over.match(self._text, self._at)
-        assert blank is not None, "it matches nothing, too"
+        blank = skipped.match(self._text, self._at)
+        assert blank is not None, "the pattern also matches an empty string"
         self._at = blank.end()
         return self._text[self._at : self._at + 1]
 

@@ -130,7 +130,7 @@ class CommandReader:
         return self._at < len(self._data)
 
     def add(self, data: bytes) -> None:
-        assert self._part is None or not self._data, "bytes are in one place only"
+        assert self._part is None or not self._data, "`_data` or `_part` must be empty"
         if self._part is not None:
             self._part += data
             if self._is_whole_frame(self._part):
@@ -156,7 +156,7 @@ class CommandReader:
                     self._data, self._at = b"", 0
                 return command, size_bytes
         if at < end:
-            assert self._part is None, "a part is taken for whole, or waits"
+            assert self._part is None, "an incomplete frame is already in `_part`"
             self._part = bytearray(data[at:])
             self._data, self._at = b"", 0
         return None

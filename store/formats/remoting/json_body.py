@@ -64,7 +64,7 @@ def _encode_value(value: Any) -> str:
         return "{" + ",".join(members) + "}"
     if isinstance(value, Sequence):
         return "[" + ",".join(map(_encode_value, value)) + "]"
-    raise TypeError(f"no JSON value: {value!r}")
+    raise TypeError(f"not a JSON value: {value!r}")
 
 
 def decode_json_body(raw: bytes) -> "JsonMembers":
@@ -109,7 +109,7 @@ class JsonMembers:
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return a string. Numbers and booleans become their literals; objects and lists become JSON."""
-        return self._convert_value(name, _text_of, "a text", default)
+        return self._convert_value(name, _text_of, "a string", default)
 
     def optional_text(self, name: str) -> str | None:
         return _text_of(self._value_of(name))
@@ -120,7 +120,7 @@ class JsonMembers:
 
     def integer(self, name: str, default: int | None = None, *, bits: int = 64) -> int:
         """Return an integer. Fractions are truncated; true is 1 and false is 0."""
-        expected = f"an integer of {bits} bits"
+        expected = f"a {bits}-bit integer"
         value = self._convert_value(name, integer_of, expected, default)
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
             raise self._error(name, expected, value)
@@ -197,16 +197,14 @@ class JsonMembers:
         return value
 
     def _sub_members(self, name: str, value: Mapping[str, Any]) -> "JsonMembers":
-        return JsonMembers(value, self._segment_path_of(name), self._file, self._offset)
+        return JsonMembers(value, self._member_path(name), self._file, self._offset)
 
-    def _segment_path_of(self, name: str) -> str:
+    def _member_path(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name
 
     def _error(self, name: str, expected: str, found: object) -> CorruptFileError:
         shown = "nothing" if found is None else repr(found)[:_SHOWN_CHARACTERS]
-        return CorruptFileError(
-            self._file, self._offset, self._segment_path_of(name[:_SHOWN_CHARACTERS]), expected, shown
-        )
+        return CorruptFileError(self._file, self._offset, self._member_path(name[:_SHOWN_CHARACTERS]), expected, shown)
 
 
 def _text_of(value: Any) -> str | None:

@@ -173,7 +173,7 @@ LINES = [
     Line("updateTopic -n {n} -b {b} -t Late -r 1 -w 1"),
     Line("@resume {n} tornlog Late"),
     _line_with_own_answer(
-        "updateBrokerConfig -n {n} -b {b} -k missing -v 7", "missing is no setting of a broker", _REFUSED
+        "updateBrokerConfig -n {n} -b {b} -k missing -v 7", "missing is not a broker setting", _REFUSED
     ),
     _line_with_own_answer(
         "updateBrokerConfig -n {n} -b {b} -k transactionCheckMax -v many", "expected an integer", _REFUSED

@@ -53,5 +53,5 @@ def test_broker_settings_survive_a_round_trip_through_a_broker_conf() -> None:
 
 
 def test_enabling_bit_maps_requires_queue_extensions() -> None:
-    with pytest.raises(ConfigError, match="enableCalcFilterBitMap: expected enableConsumeQueueExt with it"):
+    with pytest.raises(ConfigError, match="enableCalcFilterBitMap: expected false without enableConsumeQueueExt"):
         Broker(real_world(), StoreConfig("/none"), BrokerConfig(enable_calc_filter_bit_map=True))

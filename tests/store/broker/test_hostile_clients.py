@@ -28,7 +28,7 @@ def still_answers(served: Any) -> bool:
         (b"\x7f\xff\xff\xff", "length: expected 4 to 16777212, found 2147483647; connection closed"),
         (b"\xff\xff\xff\xff", "length"),
         (b"\0\0\0\0", "length"),
-        (b"GET / HTTP/1.1\r\n\r\n", "speaks HTTP)"),
+        (b"GET / HTTP/1.1\r\n\r\n", "uses HTTP)"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "gRPC clients of 5.x"),
     ],
 )

@@ -31,7 +31,7 @@ def test_log_lines_beyond_the_rate_limit_are_counted_and_not_shown() -> None:
         log.emit(f"line {number}")
 
     assert log.close()
-    assert lines == [*(f"line {number}" for number in range(LINES_MAX)), "... and 5 lines more"]
+    assert lines == [*(f"line {number}" for number in range(LINES_MAX)), "... and 5 more lines"]
 
 
 def test_control_characters_and_long_lines_are_not_logged_unchanged() -> None:
@@ -79,7 +79,7 @@ def test_a_log_line_that_cannot_be_written_is_dropped_and_the_next_is_written() 
         time.sleep(0.005)
 
     assert log.close()
-    assert lines == ["room", "... and 1 lines more"]
+    assert lines == ["room", "... and 1 more lines"]
 
 
 def assert_true(condition: bool) -> None:

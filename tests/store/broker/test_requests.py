@@ -26,7 +26,7 @@ def test_request_fields_are_parsed_as_in_java() -> None:
 
 def test_a_default_replaces_only_a_missing_request_field() -> None:
     assert (FIELDS.text("none", ""), FIELDS.int32("none", 0), FIELDS.boolean("none", False)) == ("", 0, False)
-    with pytest.raises(RequestRefusedError, match="text: expected an integer of 32 bits, found 'abc'"):
+    with pytest.raises(RequestRefusedError, match="text: expected a 32-bit integer, found 'abc'"):
         FIELDS.int32("text", 0)
 
 
@@ -35,7 +35,7 @@ def test_an_invalid_integer_field_is_refused_and_shown_truncated(text: str) -> N
     with pytest.raises(RequestRefusedError) as refused:
         ExtFields({"queueId": text}).int32("queueId")
     assert refused.value.code is ResponseCode.SYSTEM_ERROR
-    assert refused.value.remark.startswith("queueId: expected an integer of 32 bits, found ")
+    assert refused.value.remark.startswith("queueId: expected a 32-bit integer, found ")
     assert len(refused.value.remark) < 200
 
 

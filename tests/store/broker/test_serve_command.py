@@ -179,7 +179,7 @@ def test_a_port_or_directory_in_use_is_a_usage_error(serve_store: Callable[..., 
 
     assert "in use" in usage_error(str(tmp_path / "other"), "--port", port)
     assert not (tmp_path / "other").exists()
-    assert "held by another live store" in usage_error(str(tmp_path / "store"), "--port", "0")
+    assert "locked by another running store" in usage_error(str(tmp_path / "store"), "--port", "0")
     broker.stop()
 
 

@@ -118,7 +118,7 @@ def test_two_name_servers_cannot_share_a_directory(start: Callable[..., ServePro
     command = [sys.executable, "-m", "tornlog", "serve", str(tmp_path / "names"), "--name-server", "--port", "0"]
     second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert second.returncode == 2
-    assert "held by another name server" in second.stderr
+    assert "locked by another name server" in second.stderr
 
 
 @pytest.mark.parametrize("option", [("--name", "x"), ("--role", "slave"), ("--metrics", "0")])

@@ -50,7 +50,7 @@ def test_stopping_a_server_waits_for_requests_in_progress(here: World, there: Wo
     assert not in_time
     assert were_done == len(done) == (2 if takes_ms < DRAIN_MS else 1)
     assert answers == [-1, 0] if takes_ms < DRAIN_MS else answers == [ResponseCode.SYSTEM_BUSY, -1]
-    assert any("waiting for them" in line for line in told)
+    assert any("waiting for their end" in line for line in told)
 
 
 def test_a_request_that_comes_after_the_end_of_its_tasks_no_longer_counts_as_pending(

@@ -82,7 +82,7 @@ def test_a_truncated_table_is_replaced_by_its_backup_or_empty(lab: Make, cut: in
 
 def test_an_invalid_entry_without_a_backup_is_an_error_with_its_name(lab: Make) -> None:
     damaged = REAL_TOPICS.replace(b'"perm":6', b'"perm":"x"')
-    with pytest.raises(CorruptFileError, match=r"topicConfigTable\.Made\.perm: expected an integer of 32 bits"):
+    with pytest.raises(CorruptFileError, match=r"topicConfigTable\.Made\.perm: expected a 32-bit integer"):
         lab(with_topics(damaged, damaged)).run(lambda world: topics_of(world))
 
 

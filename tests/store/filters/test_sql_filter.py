@@ -121,7 +121,7 @@ def test_false_and_unknown_sql_expressions_do_not_match(expression: str, propert
         ("a IN (1)", "@ 6: expected a string, found 1"),
         ("a IN ()", "@ 6: expected a string"),
         ("a IN ('x' 'y')", r"@ 10: expected \)"),
-        ("5 IN ('x')", "IN asks about a property"),
+        ("5 IN ('x')", "IN needs a property"),
         ("a NOT 5", "@ 6: expected BETWEEN or IN"),
         ("a IS 5", "@ 5: expected NULL"),
         ("a = NULL", "NULL cannot be compared"),
@@ -134,14 +134,14 @@ def test_false_and_unknown_sql_expressions_do_not_match(expression: str, propert
         ("-a", "a condition cannot be a negated value"),
         ("'x' AND TRUE", "a condition cannot be a value"),
         ("NOT 5", "a condition cannot be a value"),
-        ("a BETWEEN 3 AND 1", "the second must not be the lower one"),
-        ("a BETWEEN 'x' AND 1", "BETWEEN: 'x' is no whole number"),
+        ("a BETWEEN 3 AND 1", "the second limit must not be lower"),
+        ("a BETWEEN 'x' AND 1", "BETWEEN: 'x' is not a 32-bit integer"),
         ("a BETWEEN 1 AND NULL", "compares numbers only"),
         ("a BETWEEN 1 OR 2", "@ 12: expected AND"),
         ("a = 00", "@ 5: expected an operator or the end"),
         ("a = 9223372036854775808", "@ 4: expected a whole number up to 9223372036854775807"),
-        ("a > 0.0", "@ 4: expected a number of Java's double, more than 0"),
-        ("a > 1E999", "@ 4: expected a number of Java's double"),
+        ("a > 0.0", "@ 4: expected a positive number in the range of Java's double"),
+        ("a > 1E999", "@ 4: expected a positive number in the range of Java's double"),
         ("a = é", "@ 4: expected a name"),
     ],
 )
@@ -161,7 +161,7 @@ def test_an_invalid_sql_expression_is_refused_with_its_position(expression: str,
     ],
 )
 def test_the_nesting_depth_of_sql_expressions_is_limited(expression: str) -> None:
-    with pytest.raises(FilterExpressionError, match=f"nested at most {DEPTH_MAX} deep"):
+    with pytest.raises(FilterExpressionError, match=f"at most {DEPTH_MAX} levels of nesting"):
         SqlExpression.parse(expression)
 
 

@@ -129,7 +129,7 @@ def test_a_commit_write_of_zero_bytes_is_an_error(world: World, monkeypatch: pyt
             return 0
 
     monkeypatch.setattr(segment, "file", Full())
-    with pytest.raises(OSError, match="a write wrote nothing") as failure:
+    with pytest.raises(OSError, match="a write returned 0 bytes") as failure:
         segment.commit(0)
     assert failure.value.errno == errno.EIO
     assert segment.committed.get() == 0

@@ -201,8 +201,8 @@ def test_two_segments_with_the_same_name_and_data_are_damage(lab: Make, small: M
         with pytest.raises(CorruptFileError) as damage:
             store.load()
         assert str(damage.value) == (
-            "/c/log/00000000000000001024 @ 0: file name: expected a name that no other directory has, "
-            "found /b/log/00000000000000001024 too"
+            "/c/log/00000000000000001024 @ 0: file name: expected a unique name, "
+            "found the same name as /b/log/00000000000000001024"
         )
 
     lab(twice).run(body)
@@ -341,7 +341,7 @@ def test_verify_reports_a_duplicate_segment_a_gap_and_a_missing_queue_entry(
         str(tmp_path / "d2" / first.name),
         str(tmp_path / "d1" / second.name),
     ]
-    assert all("a name that no other directory has" in line for line in lines)
+    assert all("expected a unique name" in line for line in lines)
 
     (tmp_path / "d2" / first.name).unlink()
     (tmp_path / "d1" / second.name).unlink()

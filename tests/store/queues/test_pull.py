@@ -166,7 +166,7 @@ def test_a_pull_skips_a_missing_queue_file(store: MessageStore) -> None:
 
 
 def is_refused(store: MessageStore, offset: int, **wanted: Any) -> bool:
-    with pytest.raises(OSError, match="only a restart can say"):
+    with pytest.raises(OSError, match="only a restart shows which messages remain"):
         store.get_message("T", 0, offset, **wanted)
     return True
 

@@ -716,7 +716,7 @@ def test_a_segment_size_without_room_for_a_blank_record_is_damage(
     if abruptly:
         world.files.write("/store/abort", b"")
     store = MessageStore(world, small(mapped_file_size_commit_log=size_bytes, max_message_size=1))
-    with pytest.raises(CorruptFileError, match="file size: expected 8 or more, for a blank record, found"):
+    with pytest.raises(CorruptFileError, match="file size: expected 8 or more, the size of a blank record, found"):
         store.load()
 
 

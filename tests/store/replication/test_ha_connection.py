@@ -73,13 +73,13 @@ def test_a_slave_ahead_of_the_master_gets_the_end_of_the_log_and_is_disconnected
     assert next_header(connection) == FrameHeader(end, 0)
     assert connection.receive(1, 60_000) == b""
     eventually(lambda: not master.ha.connections, "the end of the connection")
-    assert f"reported {end + 1}, and the log has 0 to {end}" in master.ha.last_closed
+    assert f"requested offset {end + 1}, but the log covers 0 to {end}" in master.ha.last_closed
 
 
 @pytest.mark.parametrize(
     ("second", "reason"),
     [
-        (1 << 40, "and was sent nothing behind"),
+        (1 << 40, "but was sent only the log up to"),
         (99, "reported 99 after 100"),
         ((1 << 64) - 1, "slave_offset: expected 0 or more, found -1"),
     ],

@@ -192,7 +192,7 @@ def test_a_gap_in_the_stream_is_a_divergence(master: MessageStore, slave: Messag
     data = log_bytes(master)
     log, begin = begun_log(slave, data, len(data))
 
-    with pytest.raises(DivergedError, match=f"log offset {begin}: expected the master's log to go on here"):
+    with pytest.raises(DivergedError, match=f"log offset {begin}: expected the next bytes of the master's log"):
         log.compare_or_append(TransferPiece(begin - 1, memoryview(b"")))
 
 
@@ -203,7 +203,7 @@ def test_idle_heartbeats_before_the_end_of_the_slave_log_mean_a_shorter_master(
     log, begin = begun_log(slave, data, len(data))
     log.compare_or_append(TransferPiece(begin, memoryview(b"")))
 
-    with pytest.raises(DivergedError, match="its log is shorter, or begins behind"):
+    with pytest.raises(DivergedError, match="the master's log is shorter, or begins later"):
         log.compare_or_append(TransferPiece(begin, memoryview(b"")))
 
 
@@ -246,7 +246,7 @@ def test_an_empty_slave_starts_only_at_the_start_of_a_segment(slave: MessageStor
     log = ReplicaLog(slave.commit_log)
     log.start_stream(EVERYTHING)
 
-    with pytest.raises(DivergedError, match="a file that begins here"):
+    with pytest.raises(DivergedError, match="a segment that begins here"):
         log.compare_or_append(TransferPiece(100, memoryview(b"x")))
 
 
@@ -259,7 +259,7 @@ def test_a_closed_log_is_not_appended_to(master: MessageStore, slave: MessageSto
     log.start_stream(EVERYTHING)
     slave.commit_log.close()
 
-    with pytest.raises(OSError, match="no segment for what belongs at log offset 0"):
+    with pytest.raises(OSError, match="log offset 0: the log is closed, or no segment can be created"):
         transfer_bytes(log, data, 0, len(data))
 
 

@@ -234,14 +234,14 @@ def test_only_an_undecided_given_up_half_message_can_be_resumed(broker: Any) -> 
     halves = broker.records(HALF_TOPIC)
     assert GIVEN_UP_TOPIC in resume(broker, halves[0])
     assert resume(broker, record) is None
-    assert "already" in resume(broker, record)
+    assert "still active" in resume(broker, record)
     broker.commit(request)
     for _ in range(2):
         assert "decided" in resume(broker, record)
         assert broker.check() == []
     _, other = prepare_and_give_up(broker, "two")
     refuse_puts(broker, HALF_TOPIC, PutMessageStatus.OS_PAGECACHE_BUSY, times=1)
-    assert "not put" in resume(broker, other)
+    assert "could not be stored" in resume(broker, other)
     assert resume(broker, other) is None
     assert broker.check() == ["two"]
 

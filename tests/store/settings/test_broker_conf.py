@@ -78,10 +78,10 @@ def test_an_empty_broker_conf_keeps_all_defaults() -> None:
     [
         (
             "\nflushDiskTyp=SYNC_FLUSH",
-            "line 2: key: expected one of RocketMQ's, perhaps flushDiskType, found 'flushDiskTyp'",
+            "line 2: key: expected a RocketMQ key, perhaps flushDiskType, found 'flushDiskTyp'",
         ),
-        ("brokername=a", "line 1: key: expected one of RocketMQ's, perhaps brokerName, found 'brokername'"),
-        ("zzz=1", "line 1: key: expected one of RocketMQ's, found 'zzz'"),
+        ("brokername=a", "line 1: key: expected a RocketMQ key, perhaps brokerName, found 'brokername'"),
+        ("zzz=1", "line 1: key: expected a RocketMQ key, found 'zzz'"),
         (
             "flushDiskType=sync_flush",
             "line 1: flushDiskType: expected one of SYNC_FLUSH, ASYNC_FLUSH, found 'sync_flush'",
@@ -104,12 +104,12 @@ def test_an_empty_broker_conf_keeps_all_defaults() -> None:
         ("deleteWhen=4pm", "line 1: deleteWhen: expected hours from 00 to 23, separated by ;, found '4pm'"),
         (
             "enableDLegerCommitLog=true",
-            "line 1: enableDLegerCommitLog: expected false: DLedger logs are not served, found True",
+            "line 1: enableDLegerCommitLog: expected false, because DLedger logs are not supported, found True",
         ),
-        ("brokerId=1\nbrokerId=2", "line 2: brokerId: expected one value, that of line 1, found '2'"),
+        ("brokerId=1\nbrokerId=2", "line 2: brokerId: expected one value, already set in line 1, found '2'"),
         (
             "mappedFileSizeCommitLog=4096\nmapedFileSizeCommitLog=4096",
-            "line 2: mapedFileSizeCommitLog: expected one value, that of line 1, found '4096'",
+            "line 2: mapedFileSizeCommitLog: expected one value, already set in line 1, found '4096'",
         ),
         ("a\\u1=2", "line 1: escape: expected four hexadecimal digits after \\u, found '\\\\u1'"),
         ("storePathRootDir=", "line 1: storePathRootDir: expected a directory, found ''"),

@@ -73,7 +73,7 @@ def test_json_has_every_setting_as_a_plain_value(conf: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"\nflushDiskTyp=x", "line 2: key: expected one of RocketMQ's, perhaps flushDiskType"), (b"\xff", "utf-8")],
+    [(b"\nflushDiskTyp=x", "line 2: key: expected a RocketMQ key, perhaps flushDiskType"), (b"\xff", "utf-8")],
 )
 def test_an_invalid_broker_conf_is_a_usage_error(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "broker.conf"

@@ -205,7 +205,7 @@ def test_a_torn_end_after_a_crash_is_a_note_of_inspect_and_verify(golden: Callab
     inspected, verified = run(torn), tornlog("verify", torn)
     assert (inspected.exit_code, verified.exit_code) == (0, 0)
     assert inspected.stdout.count("note: ") == 1
-    assert "unclean exit: recovery will end the log there" in " ".join(inspected.stdout.split())
+    assert "unclean exit: recovery will truncate the log there" in " ".join(inspected.stdout.split())
     assert json.loads(run(torn, "--json", "-").stdout)["findings"] == []
 
 

@@ -61,7 +61,7 @@ def test_verify_counts_as_many_records_and_entries_as_rocketmq(golden: Callable[
     blanks = sum(isinstance(record, dict) and record.get("blank", False) for record in records)
 
     twice = {(violation.promise, violation.found) for violation in found.findings.violations}
-    assert twice == ({(DirectoryPromise.IDX, "one more")} if case in INDEXED_TWICE else set())
+    assert twice == ({(DirectoryPromise.IDX, "a duplicate")} if case in INDEXED_TWICE else set())
     assert found.counts["records"] == len(records) - blanks
     assert found.counts["blanks"] == blanks
     entries = sum(len(queue["entries"]) for queue in store.observed["queues"])
@@ -128,8 +128,7 @@ def test_zeros_are_damage_before_records_but_not_at_the_end_of_the_log(root: Pat
     path.write_bytes(bytes(16384))
     found = verified(root).findings.violations
     assert str(found[0]) == (
-        "commitlog/00000000000000016384 @ 0: magicCode: "
-        "expected a record or a blank one, as records follow, found zeros [LOG]"
+        "commitlog/00000000000000016384 @ 0: magicCode: expected a record, because records follow, found zeros [LOG]"
     )
 
 
@@ -140,7 +139,9 @@ def test_a_blank_record_must_fill_its_segment(root: Path) -> None:
     raw[at : at + 4] = (16384 - at + 1).to_bytes(4, "big")
     path.write_bytes(raw)
     found = verified(root).findings.violations
-    assert [(v.offset, v.field, v.expected) for v in found] == [(at, "totalSize", f"{16384 - at}, all that is left")]
+    assert [(v.offset, v.field, v.expected) for v in found] == [
+        (at, "totalSize", f"{16384 - at}, the rest of the segment")
+    ]
 
 
 def test_a_partly_created_segment_after_a_crash_is_a_note(root: Path) -> None:

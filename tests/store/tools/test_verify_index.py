@@ -119,7 +119,7 @@ def test_an_index_entry_without_a_key_and_a_duplicate_entry_are_reported(root: P
     number = next(number for number in range(2, LAST) if places[number] == places[number - 1])
     patch(files[7], entry_at(number), content[entry_at(number - 1) : entry_at(number - 1) + 4])
     found = {(violation.field, violation.found) for violation in verified(root).findings.violations}
-    assert ("keyHash", "one more") in found
+    assert ("keyHash", "a duplicate") in found
     assert "index entry" in {field for field, _ in found}
 
 
@@ -142,7 +142,7 @@ def test_after_an_unclean_exit_index_files_that_recovery_rebuilds_are_one_note(r
     found = verified(root).findings
     assert found.violations == []
     assert len(found.notes) == 1
-    assert "build the index again from there, which mends " in found.notes[0]
+    assert "rebuild the index from there, which also repairs " in found.notes[0]
 
 
 def test_after_an_unclean_exit_an_index_file_covered_by_the_checkpoint_must_be_complete(
@@ -179,5 +179,5 @@ def test_keys_after_damage_in_the_log_are_still_compared(root: Path, files: list
     found = verified(root).findings.violations
     assert {violation.promise for violation in found} >= {DirectoryPromise.LOG, DirectoryPromise.IDX}
     in_index = [violation for violation in found if violation.promise is DirectoryPromise.IDX]
-    assert all(violation.expected == "where a record with a key begins" for violation in in_index)
+    assert all(violation.expected == "the start of a record with a key" for violation in in_index)
     assert {violation.found for violation in in_index} == {str(size_bytes)}

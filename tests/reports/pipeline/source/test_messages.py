@@ -217,7 +217,7 @@ def test_a_blank_record_that_does_not_fill_the_segment_hides_no_records(written:
         after = rows_of(root, splitBytes=split_bytes)
         (odd,) = [row for row in after if row["damage"]]
         left = 16_384 - before[5]["position"]
-        expected, found = f"{left}, all that is left", str(before[5]["size"])
+        expected, found = f"{left}, the rest of the segment", str(before[5]["size"])
         reason = {"field": "totalSize", "expected": expected, "found": found}
         assert (odd["position"], odd["damage"]) == (before[5]["position"], reason)
         sound = [row["physical_offset"] for row in after if not row["damage"]]

@@ -81,7 +81,7 @@ def test_a_new_broker_permission_applies_even_if_the_topic_table_cannot_be_writt
         ("brokerName=other", ResponseCode.NO_PERMISSION, "brokerName cannot change while the broker runs"),
         ("mapedFileSizeCommitLog=9", ResponseCode.NO_PERMISSION, "mappedFileSizeCommitLog cannot change"),
         ("filterServerNums=1", ResponseCode.NO_PERMISSION, "filterServerNums has no effect on this broker"),
-        ("noSuchKey=1", ResponseCode.SYSTEM_ERROR, "noSuchKey is no setting of a broker"),
+        ("noSuchKey=1", ResponseCode.SYSTEM_ERROR, "noSuchKey is not a broker setting"),
         ("maxMessageSize=many", ResponseCode.SYSTEM_ERROR, "maxMessageSize: expected an integer, found 'many'"),
         ("maxMessageSize=0", ResponseCode.SYSTEM_ERROR, "maxMessageSize: expected 1 or more, found 0"),
         ("deleteWhen=25", ResponseCode.SYSTEM_ERROR, "deleteWhen: expected hours"),

@@ -186,7 +186,7 @@ def test_a_change_of_a_fixed_name_server_setting_is_refused(client: Any) -> None
     )
     bad = client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=perhaps")
     assert "orderMessageEnable: expected true or false" in bad.remark
-    assert "is no setting" in client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"noSuchKey=1").remark
+    assert "is not a name server setting" in client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"noSuchKey=1").remark
     client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=true\nnoSuchKey=1")
     assert "orderMessageEnable=false\n" in client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
 

@@ -82,11 +82,11 @@ def test_automatic_topic_creation_can_be_disabled(bench: Any) -> None:
         ({"b": ""}, ResponseCode.SYSTEM_ERROR, "topic"),
         ({"b": "x" * 128}, ResponseCode.SYSTEM_ERROR, "127"),
         ({"b": "SCHEDULE_TOPIC_XXXX"}, ResponseCode.NO_PERMISSION, "SCHEDULE_TOPIC_XXXX"),
-        ({"b": "RMQ_SYS_TRANS_HALF_TOPIC"}, ResponseCode.NO_PERMISSION, "broker itself"),
+        ({"b": "RMQ_SYS_TRANS_HALF_TOPIC"}, ResponseCode.NO_PERMISSION, "only the broker may send"),
         ({"e": 4}, ResponseCode.SYSTEM_ERROR, "queueId"),
-        ({"e": "many"}, ResponseCode.SYSTEM_ERROR, "e: expected an integer of 32 bits, found 'many'"),
-        ({"e": 1 << 31}, ResponseCode.SYSTEM_ERROR, "e: expected an integer of 32 bits"),
-        ({"g": "9" * 20}, ResponseCode.SYSTEM_ERROR, "g: expected an integer of 64 bits"),
+        ({"e": "many"}, ResponseCode.SYSTEM_ERROR, "e: expected a 32-bit integer, found 'many'"),
+        ({"e": 1 << 31}, ResponseCode.SYSTEM_ERROR, "e: expected a 32-bit integer"),
+        ({"g": "9" * 20}, ResponseCode.SYSTEM_ERROR, "g: expected a 64-bit integer"),
     ],
 )
 def test_an_invalid_send_is_refused_with_its_error(
@@ -101,7 +101,7 @@ def test_an_invalid_send_is_refused_with_its_error(
 
 def test_the_error_for_a_send_without_a_topic_names_the_field(bench: Any) -> None:
     answer = bench.client().answer(RequestCode.SEND_MESSAGE_V2, b"m", a="sellers")
-    assert answer.remark == "b: expected a text, found no such field"
+    assert answer.remark == "b: expected a string, found no such field"
 
 
 @with_settings(store={"max_message_size": 100})

@@ -163,7 +163,7 @@ def test_a_header_of_the_maximum_size_is_accepted_and_a_longer_one_refused(form:
         (32, "0000000b", (PEER, 47, "keyLength", "a field, 6 bytes or more", "3 bytes")),
         (31, "ff", (PEER, 31, "key", "UTF-8", "ff")),
         (40, "c3", (PEER, 40, "value", "UTF-8", "c3")),
-        (43, "61", (PEER, 43, "key", "a name that is there once", "'a'")),
+        (43, "61", (PEER, 43, "key", "a unique name", "'a'")),
     ],
 )
 def test_the_error_for_an_inconsistent_binary_frame_names_field_and_offset(
