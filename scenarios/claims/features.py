@@ -294,7 +294,7 @@ class BrokerPlan:
     slave_absence_chance: float = knob_field(0.0, plain=0.0, weight=2)
     """The chance, per slave and life, that the slave stays off. An absence in the first life adds the slave late."""
     slave_death_chance: float = knob_field(0.0, plain=0.0, weight=2)
-    """The chance, per slave and life, that the slave's machine dies during the life, beside the life's own end."""
+    """The chance, per slave and life, that the slave dies during the life, in addition to the life's own end."""
     slave_disk_loss_chance: float = knob_field(0.0, plain=0.0, weight=2)
     """The chance, per restart of a slave, that the slave gets an empty disk."""
     slave_disk_reuse_chance: float = knob_field(0.0, plain=0.0, weight=2)

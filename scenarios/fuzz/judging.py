@@ -109,7 +109,7 @@ def violation_of_error(error: Exception) -> FuzzViolation:
         return FuzzViolation("allocation", f"{ADDRESS_SPACE_BYTES} bytes at most, at once", "more than there are")
     name = type(error).__name__
     kind = f"crash-{name.lower()}-{_innermost_function(error)}"
-    return FuzzViolation(kind, "an outcome, or an error that is documented", f"{name}: {error}"[:most])
+    return FuzzViolation(kind, "an outcome or a documented error", f"{name}: {error}"[:most])
 
 
 def _innermost_function(error: Exception) -> str:

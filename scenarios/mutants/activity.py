@@ -38,7 +38,8 @@ def activity_counted() -> Iterator[Activity]:
 def bit(when: bool = True) -> bool:
     """If `when` is true, report that this call differs from the correct code. Returns `when`.
 
-    >>> bit(1 > 2) False
+    >>> bit(1 > 2)
+    False
     """
     if when and _applied:
         _applied[-1].bit += 1

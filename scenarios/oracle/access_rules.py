@@ -214,7 +214,7 @@ class AccessModel:
             self._possible = []
 
     def may_have_old_rules(self, now_ns: int) -> bool:
-        """Return whether the broker may not have noticed the last change by hand yet."""
+        """Return whether the broker may still have the rules from before the last change by hand."""
         self._forget_old_rules(now_ns)
         return bool(self._possible)
 

@@ -26,7 +26,7 @@ class Commit:
     offset: int
     asked_in: int
     is_answered: bool = False
-    given_up_in: int | None = None
+    timed_out_in: int | None = None
     """The number of the store start after which the consumer's wait timed out; None while it waits."""
 
 
@@ -36,9 +36,9 @@ class GroupCommits:
 
     at: dict[Group, int] = field(default_factory=dict)
     """The offset that was committed or loaded last."""
-    furthest: dict[Group, int] = field(default_factory=dict)
+    greatest: dict[Group, int] = field(default_factory=dict)
     """Group -> greatest committed offset that no recovery has lowered."""
-    furthest_ever: dict[Group, int] = field(default_factory=dict)
+    greatest_ever: dict[Group, int] = field(default_factory=dict)
     kept: dict[Group, int] = field(default_factory=dict)
     """Group -> least offset that the group may have after earlier stops and crashes."""
     kept_by_crash: set[Group] = field(default_factory=set)
@@ -59,25 +59,25 @@ class GroupCommits:
         commit = Commit(group, offset, self.life)
         self.at[group] = offset
         self.final.pop(group, None)
-        for furthest in (self.furthest, self.furthest_ever):
-            furthest[group] = max(furthest.get(group, 0), offset)
+        for greatest in (self.greatest, self.greatest_ever):
+            greatest[group] = max(greatest.get(group, 0), offset)
         if group in self.kept:
             self.kept[group] = min(self.kept[group], offset)
         self._unanswered.append(commit)
         try:
             yield commit
         finally:
-            commit.given_up_in = self.life
+            commit.timed_out_in = self.life
             if commit.is_answered:
                 self._unanswered.remove(commit)
                 if commit.asked_in == self.life:
                     self.answered.setdefault(group, []).append((now_ns(), offset))
             else:
-                self._drop_given_up_commits()
+                self._drop_timed_out_commits()
 
-    def _drop_given_up_commits(self) -> None:
+    def _drop_timed_out_commits(self) -> None:
         """Drop commits that timed out before the last start, because the broker can no longer execute them."""
-        self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
+        self._unanswered = [each for each in self._unanswered if each.timed_out_in in (None, self.life)]
 
     def least_offset(self, group: Group) -> int:
         answered = self.answered.get(group)
@@ -100,7 +100,7 @@ class GroupCommits:
         self.kept_by_crash.clear()
         self.final |= {group: answered[-1][1] for group, answered in self.answered.items()}
         self.final = {group: offset for group, offset in self.final.items() if not self._pending_offsets(group)}
-        assert all(offset <= self.furthest[group] for group, offset in self.final.items()), (self.final, self.furthest)
+        assert all(offset <= self.greatest[group] for group, offset in self.final.items()), (self.final, self.greatest)
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
         """persisted_within_ms: the time until a commit is durable, None if unknown.
@@ -112,7 +112,7 @@ class GroupCommits:
         for group in self.kept_by_crash:
             del self.kept[group]
         self.kept_by_crash.clear()
-        assert all(each.given_up_in in (None, self.life) for each in self._unanswered), "pending commits only"
+        assert all(each.timed_out_in in (None, self.life) for each in self._unanswered), "pending commits only"
         if persisted_within_ms is None:
             return
         durable_until_ns = died_ns - persisted_within_ms * 1_000_000
@@ -127,9 +127,9 @@ class GroupCommits:
     def end_life(self) -> None:
         self.life += 1
         self.answered.clear()
-        self._drop_given_up_commits()
+        self._drop_timed_out_commits()
 
-    def note_found(self, offsets: Mapping[Group, int]) -> None:
+    def note_loaded_offsets(self, offsets: Mapping[Group, int]) -> None:
         """Record the durable offsets after a start. A negative offset means an unknown group."""
         self.at = {group: offset for group, offset in offsets.items() if offset >= 0}
         self.final = dict(self.at)
@@ -137,14 +137,14 @@ class GroupCommits:
 
     def lower_to_ends(self, ends: Mapping[Queue, int]) -> None:
         """Record that a start lowered offsets to queue ends. Commits in flight may still be executed."""
-        limits = {group: ends.get(group[1:], 0) for group in self.furthest}
+        limits = {group: ends.get(group[1:], 0) for group in self.greatest}
         self._lower_offsets(limits)
         self.final = {group: min(offset, limits[group]) for group, offset in self.final.items()}
 
     def _lower_offsets(self, limits: Mapping[Group, int]) -> None:
         for group, limit in limits.items():
             assert limit >= 0, (group, limit)
-            self.furthest[group] = min(self.furthest[group], max([limit, *self._pending_offsets(group)]))
+            self.greatest[group] = min(self.greatest[group], max([limit, *self._pending_offsets(group)]))
             if group in self.kept:
                 self.kept[group] = min(self.kept[group], limit)
 
@@ -153,4 +153,4 @@ class GroupCommits:
         self.final.clear()
         self.kept.clear()
         self.kept_by_crash.clear()
-        self.furthest = dict(self.furthest_ever)
+        self.greatest = dict(self.greatest_ever)

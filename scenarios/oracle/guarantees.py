@@ -87,12 +87,12 @@ def note_damage(ledger: Ledger, log_offset: int) -> None:
     ledger.transactions.note_damage(log_offset)
 
 
-def note_unreadable(ledger: Ledger, flaw: DamagedBytes, *, unfit: bool) -> None:
-    """Record that a record may be unreadable and lack its queue entry. unfit: it must not have an entry."""
+def note_unreadable(ledger: Ledger, flaw: DamagedBytes, *, must_lack_entry: bool) -> None:
+    """Record that a record may be unreadable and lack its queue entry. must_lack_entry: it must not have an entry."""
     put = flaw.put
     assert put.queue_offset is not None, put.name
-    ledger.known_damage.record_damage(flaw, unreadable=True, unfit=unfit)
-    ledger.holes.setdefault(put.place, set()).add(put.queue_offset)
+    ledger.known_damage.record_damage(flaw, unreadable=True, must_lack_entry=must_lack_entry)
+    ledger.missing_offsets.setdefault(put.place, set()).add(put.queue_offset)
     ledger.stable = [one for one in ledger.stable if one.put is not put]
 
 
@@ -100,12 +100,12 @@ def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogReco
     """Record that the log range [begin, end) is missing. The records of this range must not reappear."""
     ledger.known_damage.missing.append((begin, end))
     for record in records:
-        ledger.holes.setdefault((record.topic, record.queue_id), set()).add(record.queue_offset)
+        ledger.missing_offsets.setdefault((record.topic, record.queue_id), set()).add(record.queue_offset)
     for put in ledger.puts:
         if put.physical_offset is not None and begin <= put.physical_offset < end:
-            ledger.gone[put.name] = put
+            ledger.lost_puts[put.name] = put
             ledger.promised.pop(put.name, None)
-    ledger.stable = [one for one in ledger.stable if one.put.name not in ledger.gone]
+    ledger.stable = [one for one in ledger.stable if one.put.name not in ledger.lost_puts]
 
 
 def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
@@ -181,7 +181,7 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
             put.physical_offset = put.queue_offset = put.stored_ms = None
             continue
         if not ledger.has_expired(put.physical_offset, store.min_offset):  # an expired segment may reappear
-            ledger.gone[put.name] = put
+            ledger.lost_puts[put.name] = put
 
 
 class Promise(Enum):
@@ -246,4 +246,4 @@ def describe_promises(disk: str) -> str:
     if not missing and not intact:
         return "every invariant"
     kept = len(promises) - len(missing) - len(intact)
-    return f"{kept} of {len(promises)}; {', '.join(intact)} in front of damage; not {', '.join(missing)}"
+    return f"{kept} of {len(promises)}; {', '.join(intact)} before damage; not {', '.join(missing)}"

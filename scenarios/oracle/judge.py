@@ -191,7 +191,7 @@ class Judge:
             if service is None or f"{machine.name}/{service.name}" in running:
                 continue
             if service.name not in store.flags.failures or store.flags.is_writeable:
-                summary = f"{service.name} has ended, and the store does not say so"
+                summary = f"{service.name} has ended, but the store does not report it"
                 self.report_and_stop("LIVE", summary, "service", "running, or among failedServices", "neither")
 
     def judge_pulls(self, store: MessageStore) -> None:

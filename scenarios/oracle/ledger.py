@@ -157,7 +157,7 @@ class Ledger:
     by_name: dict[str, PutEntry] = field(default_factory=dict, compare=False)
     promised: dict[str, PutEntry] = field(default_factory=dict)
     """Name -> put. These puts must survive from now on. The order is that of the calls of `promise`."""
-    gone: dict[str, PutEntry] = field(default_factory=dict)
+    lost_puts: dict[str, PutEntry] = field(default_factory=dict)
     """Puts that a recovery found missing, and that must not reappear."""
     stable: list[ConsumedMessage] = field(default_factory=list)
     """Consumed messages that must stay at the same queue offset."""
@@ -182,13 +182,13 @@ class Ledger:
     """Retention has removed, or has begun to remove, the segments before this log offset."""
     ended_queues: set[tuple[str, int]] = field(default_factory=set)
     """Queues that the store removed because they were empty. A later put may have started the queue again at 0."""
-    holes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    missing_offsets: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     """Topic and queue id -> queue offsets without a readable record: a restart skipped them, or damage affects them."""
     known_damage: KnownDamage = field(default_factory=KnownDamage)
     clock_set_back: list[ClockSetBack] = field(default_factory=list, compare=False)
     queue_ends: Counter[tuple[str, int]] = field(default_factory=Counter, compare=False)
     """How often each queue was removed. A removal makes earlier queue offsets invalid."""
-    queues_going: int = field(default=0, compare=False)
+    queue_removals_in_progress: int = field(default=0, compare=False)
     life: int = field(default=0, compare=False)
     """The number of starts so far. An answer to a request from before the last start may still be in flight."""
     returned: SentBackMessages = field(default_factory=SentBackMessages, compare=False)
@@ -230,7 +230,7 @@ class Ledger:
         self._life_begins_at = len(self.puts)
         self.seen = []
         self.pulls = []
-        self.queues_going = 0
+        self.queue_removals_in_progress = 0
         self._on_queue_end = None
         self.transactions.begin_life()
 
@@ -246,7 +246,7 @@ class Ledger:
             self.on_request(entry)
 
     def put_of(self, record: LogRecord) -> PutEntry | None:
-        """Return the put whose own record, not a copy, this is.
+        """Return the put with this own record. A copy has none.
 
         The record may be in the queue of a delayed or half message, or also in light queues.
         """
@@ -261,7 +261,7 @@ class Ledger:
         if b"REAL_TOPIC\1" not in record.properties:
             return None
         put = self.put_named_by(record)
-        if put is None or put.detour is None:
+        if put is None or put.waiting_place is None:
             return None
         return put if (put.topic, put.queue_id) == (record.topic, record.queue_id) else None
 
@@ -294,7 +294,7 @@ class Ledger:
         put = self._first_key(found)
         if put is None:
             return None
-        goes_to = (put.topic, str(put.queue_id)) if put.detour is not None else (None, None)
+        goes_to = (put.topic, str(put.queue_id)) if put.waiting_place is not None else (None, None)
         if (found.get("REAL_TOPIC"), found.get("REAL_QID")) != goes_to:
             return None
         asked = _stored_properties(put, found)
@@ -353,6 +353,6 @@ def _stored_properties(put: PutEntry, found: Mapping[str, str]) -> dict[str, str
     A redirected message keeps WAIT, also after it is committed and sent back. A broker removes WAIT from others.
     """
     asked = properties_of(put.properties)
-    if put.detour is not None and not put.wait and LIGHT_OFFSETS not in found:
+    if put.waiting_place is not None and not put.wait and LIGHT_OFFSETS not in found:
         asked["WAIT"] = "false"
     return asked

@@ -51,4 +51,4 @@ def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
             holes[key].update(range(follows, number))
         numbers[key] = number + 1
     for key, missing in holes.items():
-        ledger.holes.setdefault(key, set()).update(missing)
+        ledger.missing_offsets.setdefault(key, set()).update(missing)

@@ -109,7 +109,7 @@ class QueueLocks:
             if other != client and end_ns >= asked_ns
         ]
         if is_there and not holders:
-            summary = f"{client} is refused the lock of {queue[0]}/{queue[1]}, which nobody can hold"
+            summary = f"{client} is refused the lock of {queue[0]}/{queue[1]}, which no client can hold"
             yield _violation(summary, "granted", "refused")
 
     def record_unlock_request(self, client: str, queues: Collection[Queue]) -> None:

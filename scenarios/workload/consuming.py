@@ -7,10 +7,10 @@ from ...sim.choices import Stream
 from ...store.formats.messages import GetMessageResult, GetMessageStatus
 from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ..oracle import allowances
-from ..oracle.given import ReceivedMessages
 from ..oracle.invariants import consumers
 from ..oracle.ledger import Pull
 from ..oracle.reader import ReadRecord, UnreadableError, read
+from ..oracle.received_messages import ReceivedMessages
 from . import options
 
 _COMMIT_CHANCE = 0.7
@@ -34,7 +34,7 @@ class Consumer(options.StoreUser):
     stream: Stream
     group: str
     _pull: Pull = field(init=False)
-    _given: ReceivedMessages = field(init=False)
+    _received: ReceivedMessages = field(init=False)
     _place: tuple[str, str, int] = field(init=False)
     _queue_ends: int = field(init=False)
     _idle_ms: int = field(default=_IDLE_MS_MIN, init=False)
@@ -49,7 +49,7 @@ class Consumer(options.StoreUser):
             tags = stream.choice(_SUBSCRIPTIONS, "subscription")
         self._pull = Pull(topic, queue_id, tags)
         wanted = consumers.wanted_tags(tags)
-        self._given = ReceivedMessages(
+        self._received = ReceivedMessages(
             ledger,
             self.report,
             lambda: kernel.now_ns,
@@ -78,7 +78,7 @@ class Consumer(options.StoreUser):
     @property
     def _must_restart(self) -> bool:
         ledger = self.ledger
-        return ledger.queues_going > 0 or ledger.queue_ends[self._place[1:]] != self._queue_ends
+        return ledger.queue_removals_in_progress > 0 or ledger.queue_ends[self._place[1:]] != self._queue_ends
 
     def _maybe_commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
         said = self.ledger.commits.at.get(self._place, -1)
@@ -136,5 +136,5 @@ class Consumer(options.StoreUser):
             except UnreadableError:
                 self.report([consumers.unknown_record_violation(raw[-60:].decode(errors="replace"))])
         queue, life = (pull.topic, pull.queue_id), self.ledger.life
-        given = self._given.judge_answer(queue, pull.end_offset, answered, bounds, life)
+        given = self._received.judge_answer(queue, pull.end_offset, answered, bounds, life)
         pull.puts += [put for put in given.values() if put is not None]

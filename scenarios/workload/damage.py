@@ -182,7 +182,7 @@ def image_with_content(image: Image, path: str, content: bytes) -> Image:
 
 _QUEUE_OFFSET_AT, _QUEUE_OFFSET_BYTES = 20, 8
 _MAGIC_AT = 4
-_UNVOUCHED_SEGMENTS = 3
+_ALWAYS_READ_SEGMENTS = 3
 """The number of last segments that recovery reads even after a clean stop."""
 
 
@@ -240,7 +240,7 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
     Return None if there is no such put. The put's segment must have later segments with records.
     """
     begun = [segment for segment in store.log.segments if segment.wrote.get()]
-    vouched_end = begun[-_UNVOUCHED_SEGMENTS].base_offset if len(begun) > _UNVOUCHED_SEGMENTS else 0
+    vouched_end = begun[-_ALWAYS_READ_SEGMENTS].base_offset if len(begun) > _ALWAYS_READ_SEGMENTS else 0
     here = [
         put
         for put in puts
@@ -251,7 +251,7 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
     if not here:
         return None
     put = stream.choice(here, "record")
-    body_at = put.given.body_at
+    body_at = put.content.body_at
     field_at = stream.choice((body_at, _MAGIC_AT, 0) if put.body else (_MAGIC_AT, 0), "field")
     byte = stream.randbelow(len(put.body) if field_at == body_at else 4, "byte")
     return _with_flipped_bit(image, store, put, field_at + byte, stream.randbelow(8, "bit"))

@@ -62,7 +62,7 @@ class OfflineFaults:
         self._check_foreign_files(image)
         if self.config.abort_path in image.files:
             self.judge.report_and_stop(
-                "START", "the marker is back after a clean stop", self.config.abort_path, "none", "there"
+                "START", "the abort file is back after a clean stop", self.config.abort_path, "none", "there"
             )
         if not damage.is_complete(image, store):
             return image
@@ -201,13 +201,15 @@ class OfflineFaults:
         is_kept = stream.chance(_QUEUES_KEPT_CHANCE, "queues kept") or bool(
             self.ledger.known_damage.wrong_queue_offset_records
         )
-        guarantees.note_unreadable(self.ledger, damaged.flaw, unfit=not is_kept)
+        guarantees.note_unreadable(self.ledger, damaged.flaw, must_lack_entry=not is_kept)
         return damaged.image if is_kept else damage.without_queues(damaged.image, self.config)
 
     def _flip_queue_offset(self, image: Image, store: MessageStore) -> Image:
         """Flip a bit of a record's queueOffset, once in a run: two wrong offsets can look like a gap."""
         stream = self.streams("flipped number")
-        damaged = damage.flip_queue_offset(image, store, self.ledger.promised.values(), stream, self.ledger.holes)
+        damaged = damage.flip_queue_offset(
+            image, store, self.ledger.promised.values(), stream, self.ledger.missing_offsets
+        )
         if damaged is None or self.ledger.known_damage.flaws:
             return image
         self.injected["flipped number"] += 1
@@ -303,5 +305,5 @@ class OfflineFaults:
         with self.judge.judged_errors():
             self.kernel.run(machine, body, time_limit_ns=_TIME_LIMIT_NS)
         if damage.log_files(disk.image_after_power_off(), store) != damage.log_files(odd, store):
-            summary = "a start that was refused changed the log"
+            summary = "a refused start changed the log"
             self.judge.report_and_stop("START", summary, "files", "as before", "others")

@@ -87,7 +87,7 @@ def removing_operator(
                 store.execute_delete_files_manually()
                 store.world.tasks.sleep(stream.randint(1, _PASS_MS, "pause ms of a pass"))
             before, known = ledger.queue_ends.copy(), store.queues.all_queues()
-            ledger.queues_going += 1
+            ledger.queue_removals_in_progress += 1
             try:
                 store.clean_expired_consumer_queue()
             except OSError:
@@ -99,7 +99,7 @@ def removing_operator(
                 ledger.record_queue_end(place)
             for place in ledger.queue_ends - before:
                 ledger.restart_finished_walks(place)
-            ledger.queues_going -= 1
+            ledger.queue_removals_in_progress -= 1
 
     return operate
 

@@ -86,7 +86,7 @@ class TransactionTraffic(StoreUser):
     """Whether the store is stopping, so that it may refuse requests."""
 
     def __post_init__(self) -> None:
-        transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
+        transactions, gone = self.ledger.transactions.by_name, self.ledger.lost_puts
         self.ledger.transactions.hears_all = not self.plan.rot.is_possible
         self._others = len(self.ledger.transactions.decisions)
         self._earlier = {name: len(one.decisions) for name, one in transactions.items() if name not in gone}
@@ -114,7 +114,7 @@ class TransactionTraffic(StoreUser):
         self.ledger.transactions.add_transaction(put.name, behaviour)
         place, properties = (put.topic, put.body, put.queue_id), put.properties.decode()
         flag = TRANSACTION_PREPARED
-        return self.service.prepare(message_of(*place, properties, put.given, wait=put.wait, sys_flag=flag))
+        return self.service.prepare(message_of(*place, properties, put.content, wait=put.wait, sys_flag=flag))
 
     def decide(self, put: PutEntry) -> None:
         """Decide a half message after the answer to its put, unless the producer waits for a check request."""

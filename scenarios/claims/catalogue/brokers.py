@@ -58,7 +58,7 @@ SLAVES: Mapping[str, Any] = {
 Runs that heal, or switch at attributes, cost two to four times as much with a slave. If a failed sync drops data that
 a slave has, no slave follows the master again.
 """
-SLAVES_BESIDE_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["cluster"], "sync_master": (False,)}}
+SLAVES_WITH_RETENTION: Mapping[str, Any] = {**SLAVES, "cluster": {**SLAVES["cluster"], "sync_master": (False,)}}
 """While a slave is off, retention may remove the data that it needs next. Puts must not wait for such a slave."""
 SLAVES_CHANCE = 0.33
 SETTINGS: Mapping[str, Sequence[bool | int | str]] = {
@@ -250,7 +250,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "consumer_restart_chance": (0.5, 1.0),
                 "work_ms": (50, 500, 2_000),
             },
-        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES_BESIDE_RETENTION),
+        ).with_late_optional(SLAVES_CHANCE, slaves=SLAVES_WITH_RETENTION),
         stream="consumers-are-moved-past-what-expired-alone",
     ),
     # Slaves serve pulls and sometimes die. The broker redirects consumers to a slave and back.

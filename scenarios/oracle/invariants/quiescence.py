@@ -59,7 +59,7 @@ class Cursor(NamedTuple):
 
 def check_cursor(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Violation]:
     assert cursor.is_behind, cursor
-    summary = f"{cursor.name} does not come to its end"
+    summary = f"{cursor.name} does not reach its target"
     known = "\n".join(filter(None, (services_text(store, cursor.service), detail)))
     facts = cursor.file, -1 if not cursor.file else 0, cursor.name, str(cursor.end), str(cursor.at)
     yield Violation("QUIET", summary, *facts, known)

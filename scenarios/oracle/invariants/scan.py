@@ -92,12 +92,12 @@ def check_scan_start(store: MessageStore, before: ScanBounds) -> Iterator[Violat
     assert wanted < len(segments), (wanted, len(segments))
     begin, ending = segments[wanted].base_offset, "a clean stop" if before.is_clean else "a crash"
     if report.start_offset > begin:
-        summary = f"recovery after {ending} leaves out what nothing vouches for"
+        summary = f"recovery after {ending} reads too little of the log"
         yield Violation("SCAN", summary, "commitlog", 0, "scan from", f"<= {begin}", str(report.start_offset))
     if store.queues.lost_entries or _begins_with_blank_entry(store) or _has_lost_first_file(store, before):
         return
     if report.start_offset < begin:
-        summary = f"recovery after {ending} reads what is vouched for"
+        summary = f"recovery after {ending} reads more of the log than necessary"
         yield Violation("SCAN", summary, "commitlog", 0, "scan from", f">= {begin}", str(report.start_offset))
 
 

@@ -16,11 +16,11 @@ from ....store.message_store import MessageStore
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
-from ...oracle.given import ReceivedMessages
 from ...oracle.group_delivery import Queue
 from ...oracle.invariants import live
 from ...oracle.queue_locks import QueueLocks
 from ...oracle.reader import ReadRecord
+from ...oracle.received_messages import ReceivedMessages
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .answers import PULLED, TimedPull

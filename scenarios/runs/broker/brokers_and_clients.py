@@ -178,11 +178,11 @@ class BrokersAndClients(NetworkRun):
 
     def _make_routes(self, world: World) -> Routes:
         addresses = [identity.address for identity in self._identities]
-        lone = addresses[0] if len(addresses) == 1 else None
+        only_broker = addresses[0] if len(addresses) == 1 else None
         hits = next(iter(self._accounts.values())).hits
         encode = cpp_frame if self._plan.broker.cpp_clients else encode_frame
         servers, report = [each.address for each in addresses], self._judge.report
-        return Routes(world, servers, hits, lone=lone, encode=encode, report=report)
+        return Routes(world, servers, hits, only_broker=only_broker, encode=encode, report=report)
 
     def _make_client_machine(self, name: str, host_number: int) -> ClientMachine:
         machine = ClientMachine(

@@ -170,7 +170,7 @@ class BrokerConsumer(BrokerUser):
         if response.code in PULLED:
             self._suggested[queue] = int(response.ext_fields["suggestWhichBrokerId"])
             if self.plan.cluster.slaves:
-                assert asked is not None, "it has answered"
+                assert asked is not None, "the broker has answered"
                 self._judge_redirect(queue, asked, PullAnswer.of(position, response, readings), log_state)
             if not is_slave:
                 ledger.groups.add(CONSUMER_GROUP)
@@ -267,7 +267,7 @@ class BrokerConsumer(BrokerUser):
         try:
             return list(pulled_records(response.body))
         except UnreadableError as error:
-            summary, place = "a pull is answered with what is no record", (error.file, error.offset)
+            summary, place = "a pull is answered with an invalid record", (error.file, error.offset)
             self.run.report([Violation("READ", summary, *place, error.field, error.expected, error.found)])
             raise
 

@@ -127,7 +127,7 @@ class GroupMember(BrokerUser):
         if reply is None or reply.response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
             return
         members: list[str] = []
-        if reply.is_success:  # otherwise nobody consumes for the group
+        if reply.is_success:  # otherwise no client consumes for the group
             members = msgspec.json.decode(reply.response.body)["consumerIdList"]
         if reply.is_of_this_life:
             known = self.run.accounts[broker].members

@@ -171,10 +171,10 @@ def _check_pull(reply: Reply, tag: str, *, is_ahead: bool) -> Iterator[Violation
     if code in PULLED if is_ahead else code in (wanted, ResponseCode.SUBSCRIPTION_NOT_EXIST):
         summary = f"a pull with the {'next' if is_ahead else 'newest'} version of its group's subscription"
         expected = wanted.name if is_ahead else "messages"
-        yield Violation("STATUS", f"{summary} is answered otherwise", "", -1, "code", expected, ResponseCode(code).name)
+        yield Violation("STATUS", f"{summary} gets a wrong answer", "", -1, "code", expected, ResponseCode(code).name)
     found = {property_of(record.properties, b"TAGS").decode() for record, _ in pulled_records(reply.response.body)}
     if found - {tag}:
-        summary = f"a pull of {_GROUP} is answered by another subscription than the newest"
+        summary = f"a pull of {_GROUP} is not answered by the newest subscription"
         yield Violation("STATUS", summary, "", -1, "tags", tag, ", ".join(sorted(found)))
 
 

@@ -165,7 +165,7 @@ class OperatorClient(BrokerUser):
         validates = self.run.accounts[broker].tables.setting("validateSystemTopicWhenUpdateTopic", reply.asked_ns)
         is_refused = _SYSTEM_TOPIC_REMARK in (reply.response.remark or "")  # a full disk also makes a change fail
         if validates is not None and (reply.is_success if validates == "true" else is_refused):
-            summary = "a change of a topic of the system is answered against the settings"
+            summary = "the answer to a change of a system topic contradicts the settings"
             expected = str(validates != "true")
             self.run.report([Violation("STATUS", summary, "", -1, "success", expected, str(reply.is_success))])
 
@@ -187,7 +187,7 @@ class OperatorClient(BrokerUser):
             return
         found = reply.response.code
         if (found in done and not is_made) or (found == code and is_made and what == "group"):
-            summary = f"a missing {what} is {'used' if found in done else 'refused'} against the settings"
+            summary = f"a missing {what} is {'used' if found in done else 'refused'}, which contradicts the settings"
             self.run.report([Violation("STATUS", summary, "", -1, "made", str(is_made), ResponseCode(found).name)])
 
     # -- groups ------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class OperatorClient(BrokerUser):
         is_enabled, is_refused = certain[0][0], reply.response.code == ResponseCode.NO_PERMISSION
         is_readable = account.tables.is_readable(queue.topic, asked_ns)
         if (reply.response.code in PULLED and not is_enabled) or (is_refused and is_enabled and is_readable):
-            summary, found = f"a pull of {group} is answered against consumeEnable", ResponseCode(reply.response.code)
+            summary, found = f"a pull of {group} contradicts consumeEnable", ResponseCode(reply.response.code)
             self.run.report([Violation("STATUS", summary, "", -1, "consumeEnable", str(is_enabled), found.name)])
 
     # -- tables and files --------------------------------------------------------------------------

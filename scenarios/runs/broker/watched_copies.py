@@ -93,7 +93,7 @@ class WatchedCopies:
 
     def watch_copies(self, broker: Broker) -> None:
         """Check each copy from now on."""
-        assert broker.synchronize is not None, "it is a slave"
+        assert broker.synchronize is not None, "the broker is a slave"
         copy = broker.synchronize.synchronize
 
         def checked_copy() -> None:

@@ -147,13 +147,13 @@ def test_a_put_that_a_recovery_does_not_find_must_not_reappear(ledger: Ledger) -
     guarantees.note_crash(ledger, QUIET_PLAN, PROFILES["strict-posix"], FLUSHED_WHERE)
     guarantees.note_recovery(ledger, recovered_store(puts_named(ledger, "flushed")), durable=True)
     assert list(ledger.promised) == ["flushed"]
-    assert sorted(ledger.gone) == ["did not wait", "in flight", "refused", "timed out", "waited"]
+    assert sorted(ledger.lost_puts) == ["did not wait", "in flight", "refused", "timed out", "waited"]
 
     back = recovered_store(puts_named(ledger, "flushed", "timed out"))
     violations = list(prefix.check_log_prefix(Evidence(ledger, back)))
     assert [(violation.field, violation.found) for violation in violations] == [("resurrected record", "timed out")]
     guarantees.note_recovery(ledger, back, durable=True)
-    assert "timed out" in ledger.gone
+    assert "timed out" in ledger.lost_puts
 
 
 def test_a_lost_put_whose_client_still_waits_has_no_known_offset(ledger: Ledger) -> None:
@@ -165,7 +165,7 @@ def test_a_lost_put_whose_client_still_waits_has_no_known_offset(ledger: Ledger)
     assert "in flight" not in ledger.promised
 
     assert waiting.physical_offset is None, "the new life may store another record at 800, and this put elsewhere"
-    assert "in flight" not in ledger.gone
+    assert "in flight" not in ledger.lost_puts
 
 
 def test_a_put_lost_in_a_recovery_is_reported_as_missing_only_once(ledger: Ledger) -> None:
@@ -233,7 +233,7 @@ def test_log_damage_ends_promises_for_later_copies_and_excuses_their_deliveries(
 
     for number in range(3):
         delayed = make_put(f"delayed {number}")
-        delayed.detour, delayed.queue_offset = WaitingPlace(("SCHEDULE_TOPIC_XXXX", 1), 1000), number
+        delayed.waiting_place, delayed.queue_offset = WaitingPlace(("SCHEDULE_TOPIC_XXXX", 1), 1000), number
         ledger.record_request(delayed)
     guarantees.note_damaged_copies(ledger, {1: 9, 2: 2})
     assert ledger.delivered_into_damage == {"delayed 0", "delayed 1"}

@@ -230,7 +230,7 @@ def test_a_start_that_accepts_a_wrong_segment_size_or_changes_the_log_is_a_viola
 
     for wrong, summary in (
         (pad, "a segment of a wrong size was accepted"),
-        (change, "a start that was refused changed the log"),
+        (change, "a refused start changed the log"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(SegmentQueue, "load", wrong)

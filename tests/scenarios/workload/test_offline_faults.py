@@ -186,10 +186,10 @@ def test_a_removed_segment_is_between_two_others_and_earlier_ones_expire(bench: 
             assert after.mtime_ms < before.mtime_ms - 72 * 3_600_000
         assert all(found.files[path] == rig.image.files[path] for path in paths[number + 1 :])
         gone = {name for name, offset in offsets.items() if (offset or 0) // SEGMENT_BYTES == number}
-        assert rig.ledger.gone.keys() == gone
+        assert rig.ledger.lost_puts.keys() == gone
         assert rig.ledger.promised.keys() == offsets.keys() - gone
         assert rig.ledger.known_damage.missing == [(number * SEGMENT_BYTES, (number + 1) * SEGMENT_BYTES)]
-        assert rig.ledger.holes == {("T", 0): set(range(3 * number, 3 * number + 3))}
+        assert rig.ledger.missing_offsets == {("T", 0): set(range(3 * number, 3 * number + 3))}
         assert rig.offline_faults.injected == {"missing segment": 1}
     assert lost == {1, 2}
 

@@ -71,7 +71,7 @@ def test_a_late_service_is_named_with_the_known_causes(store: MessageStore) -> N
     late = Cursor("queue T0/0", store.flush_queues.name, 0, 60, 10, "/store/consumequeue/T0/0")
     (violation,) = quiescence.check_cursor(late, store, "a cause")
     assert str(violation) == (
-        "QUIET: queue T0/0 does not come to its end (/store/consumequeue/T0/0 @ byte 0, queue offset 0 of T0/0): "
+        "QUIET: queue T0/0 does not reach its target (/store/consumequeue/T0/0 @ byte 0, queue offset 0 of T0/0): "
         "queue T0/0: expected 60, found 0"
     )
     assert violation.detail == "flush-consume-queue: last error: none\na cause"

@@ -48,7 +48,9 @@ def run_consumer(
         return ClientMachine(kernel, director, network, stream, name=name, host=host, death_chance=0.0)
 
     def routes(world: World) -> Routes:
-        return Routes(world, [], account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"), report=reported.extend)
+        return Routes(
+            world, [], account.hits, only_broker=BrokerAddress(BROKER, 0, "10.0.0.1:10911"), report=reported.extend
+        )
 
     class Answered(BrokerConsumer):
         def send(

@@ -88,7 +88,7 @@ class Asked:
                 return RemotingCommand(asked._pulled, 0, remark=status, ext_fields=fields), sent_ns
 
         return Answering(
-            world, [], self.account.hits, lone=BrokerAddress(BROKER, 0, "10.0.0.1:10911"), report=self._report
+            world, [], self.account.hits, only_broker=BrokerAddress(BROKER, 0, "10.0.0.1:10911"), report=self._report
         )
 
 

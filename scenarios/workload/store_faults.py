@@ -101,6 +101,6 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
         if end > begin:
             place = (queue.topic, queue.queue_id)
             store.commit_log.topic_queue_table[place] = end
-            ledger.holes.setdefault(place, set()).update(range(begin, end))
+            ledger.missing_offsets.setdefault(place, set()).update(range(begin, end))
             skipping += 1
     return skipping

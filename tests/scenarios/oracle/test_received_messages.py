@@ -3,13 +3,13 @@
 import pytest
 
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.oracle.given import ReceivedMessages
 from tornlog.scenarios.oracle.group_delivery import MessagePlace
 from tornlog.scenarios.oracle.invariants.consumers import PullBounds
 from tornlog.scenarios.oracle.known_damage import DamagedBytes
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
 from tornlog.scenarios.oracle.reader import LogRecord, ReadRecord
+from tornlog.scenarios.oracle.received_messages import ReceivedMessages
 from tornlog.scenarios.workload.options import set_delay_level
 
 PLACE = MessagePlace("T0", 0, 4)
