@@ -269,7 +269,7 @@ class BrokerPlan:
     masters: int = knob_field(1, plain=1, weight=4)
     """Number of masters. Each master has queues of every topic and a name server. Only the first master has slaves."""
     slaves_are_read: bool = knob_field(False, plain=False, weight=1)
-    """Whether the broker redirects a consumer that lags far behind to a slave.
+    """Whether the broker redirects a lagging consumer to a slave.
 
     The consumer may also pull from a slave while routes do not list the master.
     """

@@ -69,7 +69,7 @@ class Life:
     moment: str
     messages_each: int
     node: int = 0
-    """The machine whose life ends: 0 is the master, then come slaves, then other masters. All others keep running."""
+    """The machine that ends: 0 is the master, then come slaves, then other masters. All others keep running."""
 
     @property
     def is_stop(self) -> bool:

@@ -1,6 +1,6 @@
 """Activity of an applied mutant: counts its calls and its visible effects.
 
-The counts distinguish a bug that the checks missed from a bug that changed nothing in the run. Counting does not change
+The counts distinguish a bug that the checks missed from a bug without an effect in the run. Counting does not change
 the schedule.
 """
 

@@ -123,7 +123,7 @@ class AccessModel:
     """The rules that one broker may apply. A user changes the file only while no other change is in progress."""
 
     host: str
-    """The IP address of the clients whose requests are checked."""
+    """The IP address of the checked clients."""
     current: RuleSet
     """The content of the file after the last complete change."""
     reload_ns_max: int

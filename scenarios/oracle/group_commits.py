@@ -42,7 +42,7 @@ class GroupCommits:
     kept: dict[Group, int] = field(default_factory=dict)
     """Group -> least offset that the group may have after earlier stops and crashes."""
     kept_by_crash: set[Group] = field(default_factory=set)
-    """Groups whose offset in `kept` was set by a crash."""
+    """Groups for which a crash set the offset in `kept`."""
     final: dict[Group, int] = field(default_factory=dict)
     """Group -> exact offset that the group must have after a clean stop or a start."""
     life: int = field(default=0, compare=False)

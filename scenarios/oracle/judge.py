@@ -256,7 +256,7 @@ class Judge:
         self._judge_files(store, disk)
 
     def _judge_files(self, store: MessageStore, disk: Disk, *, is_stopped: bool = False) -> None:
-        """Check the files of a store whose services do not run, and the report of its load."""
+        """Check the files of a store without running services, and the report of its load."""
         if files.can_check_files(self._plan) and not allowances.has_any_fault(disk):
             self.report(files.check_files(store, disk, is_stopped=is_stopped))
             self.report(files.check_first_segment(store, self._ledger.expired_to))

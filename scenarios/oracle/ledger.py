@@ -31,7 +31,7 @@ TRANSACTION_TOPICS = (HALF_TOPIC, GIVEN_UP_TOPIC)
 BOOKKEEPING_TOPICS = (HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC)
 
 EVENT_TOPIC = "OFFSET_MOVED_EVENT"
-"""A topic whose records tell consumers that the broker moved them past expired messages."""
+"""The topic of records that tell consumers that the broker moved them past expired messages."""
 
 LIGHT_OFFSETS = "INNER_MULTI_QUEUE_OFFSET"
 """The property with a message's offsets in light queues."""
@@ -102,7 +102,7 @@ class Delivery(NamedTuple):
 class Versions:
     """The versions of a side file over all starts of a store.
 
-    A version is durable after its write has returned. A version whose write failed or has not returned may be on disk.
+    A version is durable after its write has returned. After a failed or unfinished write it may be on disk.
     A start must find the durable version or a later one, complete; before the first durable version, the file may be
     missing.
     """
@@ -110,7 +110,7 @@ class Versions:
     path: str
     durable: bytes | None = None
     begun: list[bytes] = field(default_factory=list)
-    """Versions after the durable one, whose writes have failed or have not returned."""
+    """Versions after the durable one, with failed or unfinished writes."""
     kept: bytes | None = None
     """The version before the durable one, which the backup file must have; None: no backup is required."""
     loaded: bytes | None = None
@@ -168,7 +168,7 @@ class Ledger:
 
     deliveries: list[Delivery] = field(default_factory=list)
     delivered_into_damage: set[str] = field(default_factory=set)
-    """Delayed puts whose copies are in a part of the log that may have been damaged after a stop."""
+    """Delayed puts with copies in a part of the log that may have been damaged after a stop."""
     commits: GroupCommits = field(default_factory=GroupCommits)
     delay_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/delayOffset.json"))
     group_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/consumerOffset.json"))

@@ -215,7 +215,7 @@ def _host_bits(born_host: bytes, store_host: bytes) -> int:
 
 
 class ProducerKnowledge(Enum):
-    """What a producer knows from the answer to a put."""
+    """The producer's knowledge from the answer to a put."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"

@@ -2,7 +2,7 @@
 
     successful copy   every table in memory and in its file is the master's at some time of the copy
     failed copy       every table in memory is unchanged, or the master's at some time of the copy
-    restart           a slave finds each file as it was durable, or a version whose write the crash interrupted
+    restart           a slave finds the durable version of each file, or a later one of an unfinished write
 
 The tables are topics, groups, consumer offsets and delay offsets. A version of topics or groups names their content.
 Source: RocketMQ SlaveSynchronize.
@@ -69,7 +69,7 @@ class SlaveFiles:
     def check_written(self, who: str, found: Tables, window: CopyWindow) -> Iterator[Violation]:
         """REP: after a successful copy, yield each table that is not in its file. found: the tables in memory.
 
-        A file whose write failed or has not returned is not checked.
+        A file is not checked after a failed or unfinished write.
         """
         for name, versions, own in (("topics", self.topics, found.topics), ("groups", self.groups, found.groups)):
             wanted = {entry: settings.json_members for entry, settings in own.entries.items()}

@@ -57,9 +57,9 @@ second. The caches of expressions (`filters`) and of values (`formats`) are such
 
 @cache
 def shared_modules(*, broker: bool) -> tuple[ModuleType, ...]:
-    """Return the store's modules whose objects several tasks share. Some runs set attribute points in these modules.
+    """Return the store's modules with objects that several tasks share. Some runs set attribute points there.
 
-    broker: whether to include the broker's modules, whose import takes time.
+    broker: whether to include the broker's modules, which are slow to import.
     """
     below = f"{store_package.__name__}."
     return tuple(

@@ -29,7 +29,7 @@ Function = Callable[..., Any]
 
 
 class FaultNeverInjected(UserWarning):
-    """A fault that a test enables never happened, so the test proves nothing about it."""
+    """A fault that a test enables never happened, so it is untested."""
 
 
 def for_each_seed(

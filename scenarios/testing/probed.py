@@ -28,7 +28,7 @@ class ProbeError(Exception):
 
 
 class ProbeProvesLittle(UserWarning):
-    """A probe without a broken promise shows little, for example because the program promised nothing."""
+    """A probe without a broken promise shows little, for example because the program made no promise."""
 
 
 class ProbedFailure(NamedTuple):

@@ -7,7 +7,7 @@ from ..scenario import Scenario
 from .brokers import BROKER, FAIR, SLAVES, SLAVES_CHANCE, SLAVES_WITH_RETENTION
 
 _FEW_SLAVES_CHANCE = 0.1
-"""For a scenario that a slave makes 60 % dearer, and whose claim does not concern slaves."""
+"""For a scenario that costs 60 % more with a slave, although its claim does not concern slaves."""
 _CLOCK_STEPS: Mapping[str, Any] = {
     "disturbances": {"clock_step_chance": (0.1, 0.3), "clock_step_ms_max": (60_000, 600_000)}
 }

@@ -53,7 +53,7 @@ SLAVES: Mapping[str, Any] = {
     },
     "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
 }
-"""A broker without half messages, whose slaves may be off, die or lose their disks.
+"""A broker without half messages. Its slaves may be off, die or lose their disks.
 
 Runs that heal, or switch at attributes, cost two to four times as much with a slave. If a failed sync drops data that
 a slave has, no slave follows the master again.
@@ -165,7 +165,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="what-was-given-up-can-be-decided-after-all",
     ),
-    # Producers commit or roll back over a faulty network. The broker checks transactions whose decision was lost.
+    # Producers commit or roll back over a faulty network. The broker checks a transaction after its decision was lost.
     Scenario(
         "transaction-network-faults",
         "after network faults, no rolled back message is visible, and every message that its producer committed is "

@@ -2,7 +2,7 @@
 
 Recovery must open the store, or raise an error that names the file and the fault. Each message that the store returns
 must equal an intact record at the same log offset. Recovery must keep all records before the first damage. A second
-recovery must change nothing.
+recovery must not change the data.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -185,7 +185,7 @@ def check_expired_segments(store: MessageStore) -> Iterator[Violation]:
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
     """Yield each queue that an operator's removal has left although retention had removed all its messages.
 
-    log_min_offset: the first offset of the log at that time. Queues whose offsets are in progress files or ops stay. A
+    log_min_offset: the first offset of the log at that time. Queues with offsets in progress files or ops stay. A
     queue that the store has removed must have no files.
     """
     yield from _check_no_leftovers(store)

@@ -25,9 +25,9 @@ _EMPTY_BYTES = (0, BLANK_ENTRY_SIZE)
 def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
     """CQ-COMPLETE: yield each record that does not have exactly one entry in its queue, at its queueOffset.
 
-    A record whose delay has ended also needs an entry in each light queue that its properties name, at the offset
-    there. Three kinds of records may lack their entry: damaged records, records whose queue a power cut may have
-    changed, and records with the queue offset of such a record.
+    After its delay, a record also needs an entry in each light queue that its properties name, at the offset there.
+    Three kinds of records may lack their entry: damaged records, records that a power cut may have moved to another
+    queue, and records with the queue offset of such a record.
     """
     store = evidence.store
     queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
@@ -154,9 +154,9 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
 
 
 def check_queue_offsets(evidence: Evidence) -> Iterator[Violation]:
-    """QOFF: yield each record whose queueOffset repeats, follows a gap, or differs from the one its producer received.
+    """QOFF: yield each queueOffset that repeats, follows a gap, or differs from the answer to the producer.
 
-    Light queues, whose offsets are in a record's properties, must have no gaps either. After a removal by retention,
+    Light queues have their offsets in the properties, and must have no gaps either. After a removal by retention,
     queue offsets continue, unless the whole queue was removed. A torn sector may give a record the offset of another
     record, or an offset that its queue has not reached.
     """

@@ -112,7 +112,7 @@ def check_pull_bounds(
 
 
 def check_offsets(queue: Queue, position: int, status: GetMessageStatus, bounds: PullBounds) -> Iterator[Violation]:
-    """READ: yield an answer to a pull whose status or next offset contradicts the requested offset.
+    """READ: yield an answer to a pull if its status or next offset contradicts the requested offset.
 
     status                 the requested offset is   the next offset is
     FOUND                  in the queue              after the last message

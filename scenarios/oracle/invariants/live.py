@@ -223,7 +223,7 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
 
 
 def check_send_time(plan: Plan, waited_ms: int, made: int, paused_ms: int) -> Iterator[Violation]:
-    """Yield a send whose flush or slave a broker waited for, answered later than a disk without faults permits.
+    """Yield a send that waited for its flush or a slave longer than a disk without faults permits.
 
     waited_ms: since the broker began to process the send. made: new segments since then. paused_ms: pauses since then.
     """
@@ -236,7 +236,7 @@ def check_send_time(plan: Plan, waited_ms: int, made: int, paused_ms: int) -> It
 
 
 def check_queued_requests(plan: Plan, queued: Iterable[tuple[str, int]], now_ns: int) -> Iterator[Violation]:
-    """Yield each kind of request of which one waits for a task for too long, although the disk is not slow.
+    """Yield each kind of request that waits too long for a task, although the disk is not slow.
 
     queued: the name of a pool, and the arrival of its oldest request in its queue.
     """

@@ -3,7 +3,7 @@
     state              start of the scan
     recoverWholeLog    the log's beginning
     a clean exit       the last three segments if the checkpoint has a time for queues, otherwise the log's beginning
-    a crash            the newest segment whose first record is older than the checkpoint, less its margin
+    a crash            the newest segment that begins before the checkpoint's time, less its margin
     an index, too      the last record of the kept index files, if that is earlier: after a clean exit all files
                        are kept, after a crash the first ones that are full and covered by the checkpoint
 
@@ -47,7 +47,7 @@ def check_reported_damage(plan: Plan, report: RecoveryReport | None) -> Iterator
     record_tried("SCAN")
     for finding in report.findings:
         if finding.found == "0" and finding.field == "file size" and plan.faults.failed_removal_chance:
-            continue  # a file whose creation failed on a full disk, and then its removal
+            continue  # the creation of the file failed on a full disk, and then its removal
         summary = "recovery reports damage after a clean stop"
         place = finding.file, finding.offset, finding.field
         yield Violation("SCAN", summary, *place, f"no damage, not {finding.expected}", str(finding.found))

@@ -113,7 +113,7 @@ def check_delay_levels(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_started_delivery(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """META: after a start, yield each delay level whose progress in the file is beyond its queue.
+    """META: after a start, yield each delay level with progress in the file beyond its queue.
 
     Otherwise the queue may grow past this progress, and the next start would skip the new messages before it. A slave
     has its master's progress, and a damaged file is not checked.

@@ -173,7 +173,7 @@ def check_response(
 
 
 def check_refused_send(plan: Plan, store: MessageStore, disk: Disk, status: PutMessageStatus) -> Iterator[Violation]:
-    """Yield a violation if a running broker refuses a good send, but nothing has slowed or stopped it.
+    """Yield a violation if a running broker refuses a valid send without a delay or a stop as a reason.
 
     UNKNOWN_ERROR stands for SYSTEM_ERROR. An operator may change the queues of a topic.
     """

@@ -78,7 +78,7 @@ def _check_ops(transaction: Transaction, found: FoundTransaction, evidence: Evid
     for decision in transaction.decisions:
         if found.half is None or decision.ops_end is None or decision.ops_end > evidence.store.max_offset:
             continue
-        # A check whose progress a crash has lost begins at an earlier record of the half message.
+        # After a crash has lost its progress, a check begins at an earlier record of the half message.
         missing = {decision.half_offset, found.half.record.queue_offset} - found.decided
         if missing and not evidence.ledger.tears:
             summary = f"{name} was decided, but a record of its half message has no op"
@@ -135,7 +135,7 @@ def check_check_progress(
 
     The check needs the newest record of an undecided half message, and the op of each half message that it will read.
     half_offset, op_offset: the progress in the queues of half messages and ops; -1: none. After retention removed
-    records, nothing is checked.
+    records, the check is skipped.
     """
     if store.min_offset:
         return
@@ -293,7 +293,7 @@ def unsettled_violations(names: list[str], waited_ms: int) -> Iterator[Violation
 
 
 def check_committed(evidence: Evidence, *, resumed: bool) -> Iterator[Violation]:
-    """Yield each transaction whose producer decides to commit and that has no committed copy at the end.
+    """Yield each transaction without a committed copy at the end, although its producer commits.
 
     A transaction that was given up may lack its copy, unless its check was resumed. resumed: whether all checks were.
     """

@@ -149,7 +149,7 @@ class AccessClient(BrokerUser):
     # -- requests with effects ---------------------------------------------------------------------
 
     def _send(self, broker: str) -> None:
-        """Send a message. A message whose send is refused must not be in the log."""
+        """Send a message. After a refusal the message must not be in the log."""
         if self.insists:  # consumers must catch up
             return
         account = self.run.accounts[broker]

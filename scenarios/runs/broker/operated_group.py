@@ -57,7 +57,7 @@ class OperatedGroup:
         self._stays_connected = not any(getattr(network, name) for name in _BREAKING)
 
     def _ask_all(self, broker: str, commands: Sequence[RemotingCommand]) -> list[Reply]:
-        """Return the answers up to the first refusal; nothing if one may not be of the broker's present start.
+        """Return the answers up to the first refusal; no answers if one may not be of the broker's present start.
 
         An answer without an offset is no refusal.
         """
@@ -80,7 +80,7 @@ class OperatedGroup:
     def use_offsets(self, queue: BrokerQueue) -> None:
         """Commit an offset and a lower one, clone the group, delete it, and query the offsets.
 
-        The offset of another group, whose name contains the name of the deleted group, must stay.
+        The offset of another group must stay. Its name contains the name of the deleted group.
         """
         stream = self._user.stream
         offset, removes = stream.randint(0, _OFFSETS_MAX, "offset"), stream.chance(0.5, "removes offsets")

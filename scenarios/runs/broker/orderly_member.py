@@ -50,7 +50,7 @@ class OrderlyMember(GroupMember):
         self._resets: dict[BrokerQueue, int] = {}
         """Queue -> the offset to which an operator has moved the group."""
         self._asked: dict[BrokerQueue, None] = {}
-        """Queues whose lock the member has asked for since it unlocked them. RocketMQ's clients unlock these, too."""
+        """Queues with a request to lock since the last unlock. RocketMQ's clients unlock these, too."""
         self._relock = self.world.tasks.signal(f"{self.name} locks")
         self.world.tasks.spawn("lock", self._keep_locks)
         for queue in self.queues:

@@ -40,7 +40,7 @@ class SentState:
     turn: int
     """A counter that selects the next queue or broker in rotation."""
     failed: str = ""
-    """The broker whose last answer was not SUCCESS, else empty."""
+    """The broker of the last send if its answer was not SUCCESS, else empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Retry consumer: fails to process messages, and sends each back until a retry succeeds or none is left.
 
-The consumer pulls the queues of users and the retry queues of its group. A message whose request gets no answer is sent
-back again, so it may be stored more than once. By the plan's chance the consumer sends the message to the retry topic
-itself, as RocketMQ's clients do after a failed request, and orderly ones once the maximum of retries is reached.
+The consumer pulls the queues of users and the retry queues of its group. Without an answer it sends the message back
+again, so the message may be stored more than once. By the plan's chance it sends the message to the retry topic itself.
+RocketMQ's clients do so after a failed request, and orderly ones once the maximum of retries is reached.
 Source: RocketMQ DefaultMQPushConsumerImpl.sendMessageBack, ConsumeMessageConcurrentlyService,
 ConsumeMessageOrderlyService.
 """

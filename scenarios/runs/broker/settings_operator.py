@@ -3,7 +3,7 @@
     UPDATE_BROKER_CONFIG  GET_BROKER_CONFIG
 
 A request changes one to three settings. Some requests also have an invalid change, so the broker must refuse them and
-change nothing. Until the broker stops, each later table has each acknowledged change (META). Brokers of runs have no
+change no setting. Until the broker stops, each later table has each acknowledged change (META). Brokers of runs have no
 broker.conf, so they restart with the settings of the plan.
 Source: RocketMQ AdminBrokerProcessor.updateBrokerConfig, Configuration.
 """
