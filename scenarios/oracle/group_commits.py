@@ -39,10 +39,10 @@ class GroupCommits:
     greatest: dict[Group, int] = field(default_factory=dict)
     """Group -> greatest committed offset that no recovery has lowered."""
     greatest_ever: dict[Group, int] = field(default_factory=dict)
-    kept: dict[Group, int] = field(default_factory=dict)
+    lower_limits: dict[Group, int] = field(default_factory=dict)
     """Group -> least offset that the group may have after earlier stops and crashes."""
-    kept_by_crash: set[Group] = field(default_factory=set)
-    """Groups for which a crash set the offset in `kept`."""
+    limited_by_crash: set[Group] = field(default_factory=set)
+    """Groups for which a crash set the lower limit."""
     final: dict[Group, int] = field(default_factory=dict)
     """Group -> exact offset that the group must have after a clean stop or a start."""
     life: int = field(default=0, compare=False)
@@ -61,8 +61,8 @@ class GroupCommits:
         self.final.pop(group, None)
         for greatest in (self.greatest, self.greatest_ever):
             greatest[group] = max(greatest.get(group, 0), offset)
-        if group in self.kept:
-            self.kept[group] = min(self.kept[group], offset)
+        if group in self.lower_limits:
+            self.lower_limits[group] = min(self.lower_limits[group], offset)
         self._unanswered.append(commit)
         try:
             yield commit
@@ -81,7 +81,7 @@ class GroupCommits:
 
     def least_offset(self, group: Group) -> int:
         answered = self.answered.get(group)
-        return self._least_pending_offset(group, answered[-1][1] if answered else self.kept.get(group, 0))
+        return self._least_pending_offset(group, answered[-1][1] if answered else self.lower_limits.get(group, 0))
 
     def _least_pending_offset(self, group: Group, offset: int) -> int:
         return min([offset, *self._pending_offsets(group)])
@@ -96,8 +96,8 @@ class GroupCommits:
         if not is_kept:
             self.final.clear()
             return
-        self.kept |= {group: self.least_offset(group) for group in self.answered}
-        self.kept_by_crash.clear()
+        self.lower_limits |= {group: self.least_offset(group) for group in self.answered}
+        self.limited_by_crash.clear()
         self.final |= {group: answered[-1][1] for group, answered in self.answered.items()}
         self.final = {group: offset for group, offset in self.final.items() if not self._pending_offsets(group)}
         assert all(offset <= self.greatest[group] for group, offset in self.final.items()), (self.final, self.greatest)
@@ -109,9 +109,9 @@ class GroupCommits:
         longer apply.
         """
         self.final.clear()
-        for group in self.kept_by_crash:
-            del self.kept[group]
-        self.kept_by_crash.clear()
+        for group in self.limited_by_crash:
+            del self.lower_limits[group]
+        self.limited_by_crash.clear()
         assert all(each.timed_out_in in (None, self.life) for each in self._unanswered), "pending commits only"
         if persisted_within_ms is None:
             return
@@ -120,9 +120,9 @@ class GroupCommits:
             older = [number for number, (at_ns, _) in enumerate(answered) if at_ns < durable_until_ns]
             if older:
                 least = self._least_pending_offset(group, min(offset for _, offset in answered[older[-1] :]))
-                if least > self.kept.get(group, -1):
-                    self.kept[group] = least
-                    self.kept_by_crash.add(group)
+                if least > self.lower_limits.get(group, -1):
+                    self.lower_limits[group] = least
+                    self.limited_by_crash.add(group)
 
     def end_life(self) -> None:
         self.life += 1
@@ -145,12 +145,12 @@ class GroupCommits:
         for group, limit in limits.items():
             assert limit >= 0, (group, limit)
             self.greatest[group] = min(self.greatest[group], max([limit, *self._pending_offsets(group)]))
-            if group in self.kept:
-                self.kept[group] = min(self.kept[group], limit)
+            if group in self.lower_limits:
+                self.lower_limits[group] = min(self.lower_limits[group], limit)
 
     def lose_newest_file(self) -> None:
         """Record that the newest file is unreadable, so the next start reads the backup."""
         self.final.clear()
-        self.kept.clear()
-        self.kept_by_crash.clear()
+        self.lower_limits.clear()
+        self.limited_by_crash.clear()
         self.greatest = dict(self.greatest_ever)

@@ -109,9 +109,9 @@ class Versions:
 
     path: str
     durable: bytes | None = None
-    begun: list[bytes] = field(default_factory=list)
+    unfinished: list[bytes] = field(default_factory=list)
     """Versions after the durable one, with failed or unfinished writes."""
-    kept: bytes | None = None
+    backup: bytes | None = None
     """The version before the durable one, which the backup file must have; None: no backup is required."""
     loaded: bytes | None = None
     """The version that the last load found."""
@@ -119,26 +119,26 @@ class Versions:
     """The versions that the last load could find: the durable one, then later ones."""
 
     def note_load(self, found: bytes | None) -> None:
-        self.loaded, self.allowed = found, (self.durable, *self.begun)
+        self.loaded, self.allowed = found, (self.durable, *self.unfinished)
 
     def lose_durable(self) -> None:
-        self.durable, self.kept = self.kept, None
+        self.durable, self.backup = self.backup, None
 
     @property
     def is_persisted(self) -> bool:
-        return not self.begun
+        return not self.unfinished
 
     def mark_loaded_durable(self) -> None:
         """Record that a start has loaded the version `loaded`, which is durable from now on.
 
         No effect if the start has written a newer version since, as a correction of offsets does.
         """
-        if self.allowed != (self.durable, *self.begun):
+        if self.allowed != (self.durable, *self.unfinished):
             return
-        if self.begun or self.loaded != self.durable:
-            self.kept = None
+        if self.unfinished or self.loaded != self.durable:
+            self.backup = None
         self.durable = self.loaded
-        self.begun.clear()
+        self.unfinished.clear()
 
 
 OnRequest = Callable[[PutEntry], None]
@@ -159,9 +159,9 @@ class Ledger:
     """Name -> put. These puts must survive from now on. The order is that of the calls of `promise`."""
     lost_puts: dict[str, PutEntry] = field(default_factory=dict)
     """Puts that a recovery found missing, and that must not reappear."""
-    stable: list[ConsumedMessage] = field(default_factory=list)
+    kept_messages: list[ConsumedMessage] = field(default_factory=list)
     """Consumed messages that must stay at the same queue offset."""
-    seen: list[ConsumedMessage] = field(default_factory=list, compare=False)
+    consumed: list[ConsumedMessage] = field(default_factory=list, compare=False)
     pulls: list[Pull] = field(default_factory=list, compare=False)
     """All pulls since the last start."""
     transactions: Transactions = field(default_factory=Transactions)
@@ -228,7 +228,7 @@ class Ledger:
     def begin_life(self) -> None:
         self.life += 1
         self._life_begins_at = len(self.puts)
-        self.seen = []
+        self.consumed = []
         self.pulls = []
         self.queue_removals_in_progress = 0
         self._on_queue_end = None

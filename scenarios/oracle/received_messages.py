@@ -104,5 +104,5 @@ class ReceivedMessages:
             put.physical_offset, put.queue_offset = record.physical_offset, record.queue_offset
             put.wrote_bytes = record.size_bytes
         copy_end = None if is_own else record.physical_offset + record.size_bytes
-        ledger.seen.append(ConsumedMessage(*place, put, copy_end, given_at=record.physical_offset))
+        ledger.consumed.append(ConsumedMessage(*place, put, copy_end, given_at=record.physical_offset))
         return put

@@ -73,14 +73,14 @@ class SlaveFiles:
         """
         for name, versions, own in (("topics", self.topics, found.topics), ("groups", self.groups, found.groups)):
             wanted = {entry: settings.json_members for entry, settings in own.entries.items()}
-            if not versions.begun and _durable_members(versions, _TABLES[name]) != wanted:
+            if not versions.unfinished and _durable_members(versions, _TABLES[name]) != wanted:
                 yield _violation(f"the file with the {name} of {who}", str(wanted), _text_of(versions))
-        if not self.offsets.begun:
+        if not self.offsets.unfinished:
             tables = _durable_members(self.offsets, _OFFSETS)
             durable = {(key, int(at)): offset for key, table in tables.items() for at, offset in table.items()}
             durable |= {(key, 0): offset for key, offset in _durable_members(self.offsets, _LIGHT_OFFSETS).items()}
             yield from _check_offsets(f"the file of {who}", durable, window)
-        if not self.delays.begun:
+        if not self.delays.unfinished:
             levels = {int(level): offset for level, offset in _durable_members(self.delays, _OFFSETS).items()}
             yield from _check_delays(f"the file of {who}", levels, window)
 

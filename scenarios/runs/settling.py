@@ -129,7 +129,7 @@ class Settling:
         since: dict[str, tuple[object, int]] = {}
         """Cursor -> its target, and the time of the target's last change, without pauses."""
         look_ms, sleep = _LOOK_MS_MIN, sleep or store.world.tasks.sleep
-        while late := [cursor for cursor in cursors() if cursor.is_behind]:
+        while late := [cursor for cursor in cursors() if cursor.is_lagging]:
             if gives_up():
                 return False
             now_ns = self.kernel.now_ns - self.paused_ns(0)

@@ -219,7 +219,7 @@ class OfflineFaults:
     def _damage_progress(self, image: Image) -> Image:
         """Zero the first sector of `consumerOffset.json`, if a backup of the previous version must exist."""
         groups = self.ledger.group_progress
-        if groups.kept is None or not groups.is_persisted or groups.path not in image.files:
+        if groups.backup is None or not groups.is_persisted or groups.path not in image.files:
             return image
         content = image.files[groups.path].content
         lost = min(SECTOR_BYTES, len(content))
@@ -238,8 +238,8 @@ class OfflineFaults:
         self.ledger.unreported_damage = versions.path
         self.ledger.delivery_is_restored = True
         image = damage.image_with_content(image, versions.path, bytes(lost) + content[lost:])
-        if versions.kept is None or stream.chance(0.5, "without backup"):
-            versions.kept = None
+        if versions.backup is None or stream.chance(0.5, "without backup"):
+            versions.backup = None
             files = {path: file for path, file in image.files.items() if path != f"{versions.path}.bak"}
             image = Image(files, image.directories)
         versions.lose_durable()

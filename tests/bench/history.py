@@ -165,7 +165,7 @@ class History:
         elif put.waiting_place is not None:
             self._commit(put, properties, number, own)
         elif number % 10 == 0:
-            self.evidence.ledger.stable.append(ConsumedMessage(topic, queue_id, own.queue_offset, put))
+            self.evidence.ledger.kept_messages.append(ConsumedMessage(topic, queue_id, own.queue_offset, put))
 
     def _commit(self, put: PutEntry, properties: str, number: int, half: LogRecord) -> None:
         transactions = self.evidence.ledger.transactions

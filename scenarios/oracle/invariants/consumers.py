@@ -249,9 +249,9 @@ def _wrong_record(put: PutEntry, field: str, expected: str, found: str) -> Viola
 def check_visibility(evidence: Evidence) -> Iterator[Violation]:
     """VIS: yield each missing or replaced consumed message, unless retention or a fault permits the loss."""
     store = evidence.store
-    if evidence.ledger.stable:
+    if evidence.ledger.kept_messages:
         record_tried("VIS")
-    for seen in evidence.ledger.stable:
+    for seen in evidence.ledger.kept_messages:
         if evidence.ledger.has_expired(seen.physical_offset, store.min_offset):
             continue
         queue = store.queues.get((seen.topic, seen.queue_id))

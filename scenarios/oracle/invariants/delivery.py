@@ -185,15 +185,15 @@ def check_group_offset(
     low = commits.least_offset(group) if is_of_now else 0
     high = (commits.greatest if is_of_now else commits.greatest_ever).get(group, 0)
     final = commits.final.get(group) if is_of_now else None
-    is_kept_by_crash = is_of_now and group in commits.kept_by_crash and group not in commits.answered
-    if final is not None or is_kept_by_crash:
+    is_limited_by_crash = is_of_now and group in commits.limited_by_crash and group not in commits.answered
+    if final is not None or is_limited_by_crash:
         record_tried("REDEL")
     invariant, summary, expected = "META", "was never committed", f"{low} to {high}"
     if offset > high:
         summary, expected = "is after every committed offset", f"<= {high}"
     elif final is not None and offset != final:
         invariant, summary, expected = "REDEL", "is not that of the clean stop", str(final)
-    elif is_kept_by_crash and offset < low:
+    elif is_limited_by_crash and offset < low:
         invariant, expected = "REDEL", f">= {low}"
         summary = "goes back by more than one persisting interval"
     elif max(offset, 0) >= low:

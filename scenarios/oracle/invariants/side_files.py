@@ -54,13 +54,13 @@ class WatchedSideFile(SideFile):
         versions = self._versions
         if content != versions.durable:
             self._on_begin()
-        before = None if versions.begun else versions.durable
-        versions.begun.append(content)
+        before = None if versions.unfinished else versions.durable
+        versions.unfinished.append(content)
         written = super().store(content)
         if written:
-            versions.kept = before
+            versions.backup = before
         versions.durable = content
-        versions.begun.clear()
+        versions.unfinished.clear()
         return written
 
 
@@ -84,14 +84,14 @@ def _shown_text(content: bytes | None) -> str:
 
 def check_backup(versions: Versions, disk: Disk) -> Iterator[Violation]:
     """META: yield a violation if the backup of a side file does not have the version before the durable one."""
-    if versions.kept is None or versions.begun:
+    if versions.backup is None or versions.unfinished:
         return
     record_tried("META")
     path = f"{versions.path}.bak"
     found = disk.content(path)
-    if found != versions.kept:
+    if found != versions.backup:
         summary = f"{path} does not have the version before the durable one"
-        yield Violation("META", summary, path, 0, "version", _shown_text(versions.kept), _shown_text(found))
+        yield Violation("META", summary, path, 0, "version", _shown_text(versions.backup), _shown_text(found))
 
 
 def check_damage_reported(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:

@@ -26,7 +26,7 @@ from ...oracle.reader import in_java_map_order
 from ...workload.drawing import Draft, DrawnMessage
 from .access_file import ACCESS_NET, ACCOUNTS, ADMIN, GROUP, OTHERS, draw_account
 from .answers import note_answer
-from .broker_user import BrokerUser, Reply, RunOfUsers
+from .broker_user import BrokerUser, Reply, UserContext
 from .commands import (
     consumer_heartbeat,
     make_request,
@@ -57,7 +57,7 @@ _OFFSETS_FROM = 1_000_000
 class AccessClient(BrokerUser):
     """Sends one request after another."""
 
-    def __init__(self, run: RunOfUsers) -> None:
+    def __init__(self, run: UserContext) -> None:
         super().__init__(run, "accounts", ACCESS_NET)
         self._sent, self._refused_offset = 0, _OFFSETS_FROM
         self._acts: list[Callable[[str], None]] = [self._send, self._send, self._ask_anything, self._change_topic]

@@ -35,7 +35,7 @@ _REST_STEP_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class RunOfUsers:
+class UserContext:
     """The parts of a broker run that its users need."""
 
     plan: Plan
@@ -79,7 +79,7 @@ class Reply(NamedTuple):
 class BrokerUser:
     """A client or operator with its own machine."""
 
-    def __init__(self, run: RunOfUsers, name: str, host_number: int) -> None:
+    def __init__(self, run: UserContext, name: str, host_number: int) -> None:
         self.insists = False
         """Whether each request must be answered in time from now on."""
         self.name = name

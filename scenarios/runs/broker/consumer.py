@@ -22,7 +22,7 @@ from ...oracle.invariants.side_files import check_topic
 from ...oracle.reader import ReadRecord, UnreadableError
 from ...oracle.returned import SendBackRequest
 from .answers import PULLED, TimedPull, bounds_of_pull
-from .broker_user import ANSWER_MS, BrokerUser, RunOfUsers
+from .broker_user import ANSWER_MS, BrokerUser, UserContext
 from .commands import (
     CONSUMER_GROUP,
     HEARTBEAT_MS,
@@ -66,7 +66,7 @@ class BrokerQueue(NamedTuple):
 class BrokerConsumer(BrokerUser):
     """Pulls each queue in its own task from the committed offset on, and commits its position."""
 
-    def __init__(self, run: RunOfUsers, number: int, queues: Sequence[BrokerQueue]) -> None:
+    def __init__(self, run: UserContext, number: int, queues: Sequence[BrokerQueue]) -> None:
         super().__init__(run, f"consumer-{number}", CONSUMERS_NET + number)
         self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
         """The next offset to pull; None while the committed offset is unknown."""

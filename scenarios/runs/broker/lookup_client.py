@@ -18,7 +18,7 @@ from ...oracle.invariants import idx, lookups
 from ...oracle.invariants.lookups import ENTRY_BYTES, QueueBounds
 from ...oracle.put_entry import PutEntry
 from ...workload.options import SHARED_KEYS, UNIQUE_KEYS
-from .broker_user import ANSWER_MS, BrokerUser, Reply, RunOfUsers
+from .broker_user import ANSWER_MS, BrokerUser, Reply, UserContext
 from .commands import make_request, pull_command, pulled_records
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
@@ -42,7 +42,7 @@ _SLAVE_CHANCE = 0.7
 class LookupClient(BrokerUser):
     """Looks up one thing after another at random."""
 
-    def __init__(self, run: RunOfUsers, number: int, queues: list[BrokerQueue]) -> None:
+    def __init__(self, run: UserContext, number: int, queues: list[BrokerQueue]) -> None:
         super().__init__(run, f"lookup-{number}", LOOKUPS_NET + number)
         self._queues = queues
         self._looks: list[Callable[[], None]] = [self._look_by_key, self._look_by_id, self._look_at_queue]

@@ -23,7 +23,7 @@ from ....store.formats.remoting.json_body import decode_queue_offsets, encode_js
 from ...oracle.evidence import Violation
 from ...oracle.operator_tables import OperatorTable, Settings
 from .answers import PULLED
-from .broker_user import BrokerUser, Reply, RunOfUsers
+from .broker_user import BrokerUser, Reply, UserContext
 from .commands import PRODUCER_GROUP, make_request, pull_command, query_offset_command, route_command, topic_command
 from .consumer import BrokerQueue
 from .group_member import GROUP
@@ -67,7 +67,7 @@ def group_settings(entry: Mapping[str, Any]) -> Settings:
 class OperatorClient(BrokerUser):
     """Sends one request after another to random brokers."""
 
-    def __init__(self, run: RunOfUsers, queues: list[BrokerQueue], name_servers: Sequence[BrokerAddress]) -> None:
+    def __init__(self, run: UserContext, queues: list[BrokerQueue], name_servers: Sequence[BrokerAddress]) -> None:
         super().__init__(run, "operator", OPERATORS_NET)
         self._name_servers = name_servers
         self._queues = queues

@@ -9,7 +9,7 @@ from functools import partial
 from ...workload.drawing import Drawing
 from ...workload.producer import Producer
 from ...workload.skew import EVEN, Skew
-from .broker_user import BrokerUser, RunOfUsers
+from .broker_user import BrokerUser, UserContext
 from .remoting_sender import RemotingSender, SentState, draw_behaviour
 from .transaction_listener import TransactionListener
 
@@ -23,7 +23,7 @@ class ProducerClient(BrokerUser):
     If there are several, a send goes out before the answer to the last one.
     """
 
-    def __init__(self, run: RunOfUsers, number: int) -> None:
+    def __init__(self, run: UserContext, number: int) -> None:
         super().__init__(run, f"producer-{number}", PRODUCERS_NET + number)
         self.answered_us: list[int] = []
         """The duration of each send with answer SUCCESS."""

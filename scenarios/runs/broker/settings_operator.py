@@ -20,7 +20,7 @@ from ...claims.plan import Plan
 from ...oracle.evidence import Violation, record_tried
 from ...oracle.operator_tables import BROKER_PERMISSION
 from .answers import PULLED
-from .broker_user import BrokerUser, RunOfUsers
+from .broker_user import BrokerUser, UserContext
 from .commands import pull_command, route_command
 from .consumer import BrokerQueue
 from .message_options import EVERYTHING
@@ -73,7 +73,7 @@ def settings_at_start(plan: Plan) -> dict[str, str]:
 class SettingsOperator(BrokerUser):
     """Sends one request after another to random brokers. At the end it restores the permission of each broker."""
 
-    def __init__(self, run: RunOfUsers, queues: Sequence[BrokerQueue], name_servers: Sequence[BrokerAddress]) -> None:
+    def __init__(self, run: UserContext, queues: Sequence[BrokerQueue], name_servers: Sequence[BrokerAddress]) -> None:
         super().__init__(run, "settings operator", SETTINGS_NET)
         self._name_servers = name_servers
         self._queues = queues

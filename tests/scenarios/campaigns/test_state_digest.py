@@ -60,7 +60,7 @@ CHANGES: dict[str, Callable[[Ledger], object]] = {
     "durability": lambda ledger: setattr(ledger.puts[0], "is_durable", True),
     "a promise": lambda ledger: ledger.promise(ledger.puts[1]),
     "a loss": lambda ledger: ledger.lost_puts.setdefault("m2", ledger.puts[1]),
-    "what was seen": lambda ledger: ledger.stable.append(ConsumedMessage("T", 0, 0, ledger.puts[0])),
+    "what was seen": lambda ledger: ledger.kept_messages.append(ConsumedMessage("T", 0, 0, ledger.puts[0])),
     "a delivery": lambda ledger: ledger.deliveries.append(Delivery(300, {1: 2})),
     "a delivery into damage": lambda ledger: ledger.delivered_into_damage.add("m1"),
     "what a group has committed": lambda ledger: ledger.commits.greatest.setdefault(("g", "T", 0), 3),
@@ -86,11 +86,11 @@ def test_side_file_versions_and_damage_change_the_state_digest() -> None:
     ledger = sample_ledger()
     versions = ledger.group_progress
     found = {ledger_digest(ledger)}
-    versions.begun.append(b"{}")
+    versions.unfinished.append(b"{}")
     found.add(ledger_digest(ledger))
     versions.durable = b"{}"
     found.add(ledger_digest(ledger))
-    versions.kept = b"{ }"
+    versions.backup = b"{ }"
     found.add(ledger_digest(ledger))
     found.add(ledger_digest(ledger, damage=(DamagedRange("/store/commitlog/0", 0, 512, "lost write"),)))
 

@@ -78,7 +78,7 @@ def bench() -> Callable[..., Bench]:
 
 def persisted(bench: Bench, content: bytes, kept: bytes | None) -> Image:
     """Return an image with persisted progress. kept: the version in the backup, or None."""
-    bench.groups.durable, bench.groups.kept = content, kept
+    bench.groups.durable, bench.groups.backup = content, kept
     bench.ledger.progress_is_final = True
     return Image({**bench.image.files, PATH: FileImage(content, 7)}, bench.image.directories)
 
@@ -94,7 +94,7 @@ def test_damaged_progress_loses_its_first_sector_and_the_previous_version_must_b
     lost = min(size_bytes, 512)
     assert found.files == {**image.files, PATH: FileImage(bytes(lost) + b"x" * (size_bytes - lost), 7)}
     assert found.directories == image.directories
-    assert (rig.groups.durable, rig.groups.kept) == (b"before", None)
+    assert (rig.groups.durable, rig.groups.backup) == (b"before", None)
     assert not rig.ledger.progress_is_final
     assert rig.offline_faults.injected == {FaultKind.ZEROED_SECTOR: 1}
 
@@ -105,10 +105,10 @@ def test_progress_without_a_required_backup_is_not_damaged(
 ) -> None:
     rig = bench()
     image = persisted(rig, b"x" * 20, kept)
-    rig.groups.begun = begun
+    rig.groups.unfinished = begun
 
     assert rig.stopped("stop and damaged progress", image) is image
-    assert (rig.groups.durable, rig.groups.kept) == (b"x" * 20, kept)
+    assert (rig.groups.durable, rig.groups.backup) == (b"x" * 20, kept)
     assert rig.ledger.progress_is_final
     assert rig.offline_faults.injected == {}
 

@@ -43,7 +43,7 @@ CHECKS_OF_LOST_RECORDS = (
 
 def test_a_log_without_its_removed_segments_is_no_violation(evidence: Evidence) -> None:
     puts = list(evidence.ledger.puts)
-    evidence.ledger.stable = [ConsumedMessage("T0", 0, number, put) for number, put in enumerate(puts)]
+    evidence.ledger.kept_messages = [ConsumedMessage("T0", 0, number, put) for number, put in enumerate(puts)]
     expire_records(evidence, 2)
     for check in CHECKS_OF_LOST_RECORDS:
         assert list(check(evidence)) == [], check
@@ -99,7 +99,7 @@ def test_a_queue_that_begins_with_an_expired_entry_after_a_recovery_is_a_violati
 
 def test_only_removed_messages_may_be_missing(evidence: Evidence) -> None:
     m1 = evidence.ledger.puts[1]
-    evidence.ledger.stable = [ConsumedMessage("T0", 0, 1, m1)]
+    evidence.ledger.kept_messages = [ConsumedMessage("T0", 0, 1, m1)]
     expire_records(evidence, 2)
     evidence.ledger.expired_to = m1.physical_offset or 0
     assert [violation.expected for violation in dur.check_durable_puts(evidence)] == ["m1"]

@@ -13,7 +13,7 @@ def versions() -> Versions:
     """Return a file with one durable version and two later ones in progress."""
     versions = Versions("/store/config/consumerOffset.json")
     versions.durable = b"durable"
-    versions.begun = [b"first", b"second"]
+    versions.unfinished = [b"first", b"second"]
     return versions
 
 
@@ -39,7 +39,7 @@ def test_any_other_version_of_a_side_file_is_a_violation(versions: Versions, loa
 
 def test_a_missing_side_file_is_no_violation_before_the_first_version_is_durable() -> None:
     versions = Versions("/store/config/delayOffset.json")
-    versions.begun = [b"first"]
+    versions.unfinished = [b"first"]
     versions.note_load(None)
 
     assert list(side_files.check_version(versions)) == []

@@ -285,7 +285,7 @@ def test_a_slave_may_lack_the_blank_record_at_the_end_of_its_masters_log(stores:
     for data in (whole, stores.data, stores.data[: stores.end_of(3)]):
         slave = stores.slave(data)
         cursors = quiescence.replication_cursors("ha", "s", slave, master, [slave.log.max_offset], 0)
-        behind.append([cursor.end for cursor in cursors if cursor.is_behind])
+        behind.append([cursor.end for cursor in cursors if cursor.is_lagging])
 
     assert behind == [[], [], [end, end]]
 
