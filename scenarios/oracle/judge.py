@@ -212,7 +212,7 @@ class Judge:
         found.records = [each for each in found.records if begin <= each.record.physical_offset < dispatched]
         return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
 
-    def uncleaned_violations(self, store: MessageStore, disk: Disk) -> list[Violation]:
+    def leftover_violations(self, store: MessageStore, disk: Disk) -> list[Violation]:
         """Return violations for expired files that still exist, and for queues that begin with removed messages.
 
         After a shutdown of the file system, which refuses removals, return no violation.

@@ -160,7 +160,7 @@ class Settling:
         ) and not allowances.count_sync_errors(disk)
         limit_ms = clean.passes_ms_max(store, live.work_ms_max(self.plan, store)) + self._held_up_ms(disk)
         deadline_ns = self.kernel.now_ns + limit_ms * 1_000_000 - self.paused_ns(0)
-        while violations := self.judge.uncleaned_violations(store, disk):
+        while violations := self.judge.leftover_violations(store, disk):
             if disk.has_transient_faults and allowances.count_errors(disk):
                 break  # the next removal may fail, too
             if self.kernel.now_ns - self.paused_ns(0) > deadline_ns:

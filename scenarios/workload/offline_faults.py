@@ -31,7 +31,7 @@ _HOUR_MS = 3_600_000
 _QUEUES_KEPT_CHANCE = 0.3
 _OLDEST_LOST_CHANCE = 0.3
 _ENTRY_HEAD_BYTES = 12
-_STRAY = b"not the store's"
+_FOREIGN_CONTENT = b"not the store's"
 _LATEST_INDEX_NAME = "99991231235959999"
 """The greatest possible name of an index file. The file with this name is too short, so a load must remove it."""
 
@@ -48,7 +48,7 @@ class OfflineFaults:
     streams: Callable[[str], Stream]
     injected: Counter[str] = field(default_factory=Counter, init=False)
     _odd_starts: int = field(default=0, init=False)
-    _strays: set[str] = field(default_factory=set, init=False)
+    _foreign_files: set[str] = field(default_factory=set, init=False)
     """Foreign files, which must stay."""
     next_start_is_full: bool = field(default=False, init=False)
     segments_are_old: bool = field(default=False, init=False)
@@ -56,7 +56,7 @@ class OfflineFaults:
 
     def note_damage(self, damage: Iterable[DamagedRange]) -> None:
         """Damaged foreign files may change from now on."""
-        self._strays -= {struck.path for struck in damage}
+        self._foreign_files -= {struck.path for struck in damage}
 
     def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
         self._check_foreign_files(image)
@@ -105,8 +105,8 @@ class OfflineFaults:
         stream = self.streams("strays")
         for path in damage.foreign_paths(image, store):
             if stream.chance(0.5, f"stray {path}"):
-                image = damage.image_with_file(image, path, _STRAY)
-                self._strays.add(path)
+                image = damage.image_with_file(image, path, _FOREIGN_CONTENT)
+                self._foreign_files.add(path)
                 self.injected["stray file"] += 1
         if store.index is not None and stream.chance(0.5, "stray index file"):
             image = damage.image_with_file(image, f"{self.config.index_directory}/{_LATEST_INDEX_NAME}", b"")
@@ -156,11 +156,11 @@ class OfflineFaults:
     def _check_foreign_files(self, image: Image) -> None:
         if self.plan.rot.is_possible:
             return  # the disk changes foreign files, too
-        for path in sorted(self._strays):
+        for path in sorted(self._foreign_files):
             file = image.files.get(path)
-            if file is None or file.content != _STRAY:
+            if file is None or file.content != _FOREIGN_CONTENT:
                 found = "gone" if file is None else "changed"
-                self.judge.report_and_stop("START", f"{path} is not the store's", "stray file", "left alone", found)
+                self.judge.report_and_stop("START", f"a foreign file has changed: {path}", "stray file", "kept", found)
 
     def decay(self, name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
         """Age an image; return it and its unreadable sectors. name: the name of the next disk."""

@@ -249,7 +249,7 @@ class KeySearcher(StoreUser):
     life: int
     stream: Stream
 
-    def seek(self, messages_each: int) -> None:
+    def search_repeatedly(self, messages_each: int) -> None:
         for _ in range(messages_each):
             try:
                 self.search_once(messages_each)

@@ -104,7 +104,7 @@ class Traffic(options.StoreUser):
         for number in range(plan.index.seekers):
             stream = self._stream(f"seeker-{number}")
             seeker = options.KeySearcher(*self.shared_fields, self.life, stream)
-            users.append(spawn(f"seeker-{number}", partial(seeker.seek, messages_each)))
+            users.append(spawn(f"seeker-{number}", partial(seeker.search_repeatedly, messages_each)))
         return users
 
     def _report_while_running(self, violations: Iterable[Violation]) -> None:

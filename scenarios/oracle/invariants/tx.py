@@ -35,7 +35,7 @@ def check_transaction_records(evidence: Evidence) -> Iterator[Violation]:
         return
     record_tried("TX")
     log = TransactionLog.read(evidence.ledger, evidence.store)
-    for found, why in log.strays:
+    for found, why in log.unexplained:
         yield _transaction_violation(found, why, "record", "one of a transaction", "none")
     for name, transaction in transactions.items():
         yield from _check_copies(transaction, log.by_name[name], evidence)

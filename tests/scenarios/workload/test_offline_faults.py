@@ -336,5 +336,5 @@ def test_a_changed_foreign_file_is_a_violation_unless_the_disk_damaged_it(
     if struck:
         rig.offline_faults.note_damage(DamagedRange(path, 0, 8, FaultKind.MISDIRECTED_WRITE) for path in strays)
 
-    with nullcontext() if struck else pytest.raises(StopOnViolation, match="is not the store's"):
+    with nullcontext() if struck else pytest.raises(StopOnViolation, match="a foreign file has changed"):
         rig.stopped("stop", Image({**files, **dict.fromkeys(strays, FileImage(b"changed", 7))}, image.directories))
