@@ -202,7 +202,7 @@ class Judge:
             found = read_store(store, known_damage=self._ledger.known_damage, known=self.readings)
             if found.damage is not None:
                 return
-            self.report(consumers.check_queue_walks(self._ledger, found))
+            self.report(consumers.check_queue_reads(self._ledger, found))
             if removes:  # a restart would find records that now have no queue entry
                 self.report(self._records_without_entries(found, dispatched))
 

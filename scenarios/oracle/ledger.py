@@ -80,7 +80,7 @@ class Pull:
     """All matching messages before this queue offset have been received."""
     is_over: bool = False
 
-    def restart_walk(self) -> None:
+    def restart(self) -> None:
         """Restart at the first message, because the store removed the queue and uses its offsets again."""
         self.puts.clear()
         self.begin_offset = self.end_offset = 0
@@ -214,16 +214,16 @@ class Ledger:
     def record_queue_end(self, place: tuple[str, int]) -> None:
         """Record that a queue's last file is about to be removed. The queue may restart at 0."""
         self.ended_queues.add(place)
-        self.restart_finished_walks(place)
+        self.restart_finished_pulls(place)
         if self._on_queue_end is not None:
             self._on_queue_end(place)
 
-    def restart_finished_walks(self, place: tuple[str, int]) -> None:
+    def restart_finished_pulls(self, place: tuple[str, int]) -> None:
         """Restart each consumer that has read the whole queue. Other consumers restart at their next pull."""
         self.queue_ends[place] += 1
         for pull in self.pulls:
             if pull.is_over and (pull.topic, pull.queue_id) == place:
-                pull.restart_walk()
+                pull.restart()
 
     def begin_life(self) -> None:
         self.life += 1

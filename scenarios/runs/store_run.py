@@ -119,8 +119,8 @@ class Run(Execution):
                 room.limit_capacity(self._plan.capacity_bytes)
             full = self._full_directory
             # The usage of a missing read-only directory is unknown, so the full one would count alone.
-            are_there = set(self._config.commit_log_directories) <= set(disk.directories)
-            if full is not None and are_there and life is not HEAL:
+            all_exist = set(self._config.commit_log_directories) <= set(disk.directories)
+            if full is not None and all_exist and life is not HEAL:
                 segments = self._plan.log_directories.full_at_segments
                 disk.limit_directory(full, segments * self._plan.commit_log_bytes)
             traffic = self._make_users(number, store, disk, room)

@@ -60,8 +60,8 @@ class Consumer(options.StoreUser):
         self._place = (self.group, topic, queue_id)
         self._queue_ends = ledger.queue_ends[topic, queue_id]
 
-    def walk_queue(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
-        """Pull to the end of the queue, and wait there for messages while goes_on returns True; commit to progress.
+    def read_queue(self, progress: ConsumerOffsetManager | None, continues: Callable[[], bool]) -> None:
+        """Pull to the end of the queue, and wait there for messages while continues returns True; commit to progress.
 
         Raises StoreNotReadableError if the store is stopping.
         """
@@ -69,9 +69,9 @@ class Consumer(options.StoreUser):
         if progress is not None:
             pull.begin_offset = pull.end_offset = max(progress.query_offset(*self._place), 0)
         self.ledger.pulls.append(pull)
-        while self._pull_once(pull) or goes_on() or self._must_restart:
+        while self._pull_once(pull) or continues() or self._must_restart:
             if progress is not None:
-                self._maybe_commit(progress, pull.end_offset)
+                self._commit_by_chance(progress, pull.end_offset)
         pull.is_over = True
         self.report(consumers.check_pull_after_end(self.store, pull.topic, pull.queue_id))
 
@@ -80,9 +80,9 @@ class Consumer(options.StoreUser):
         ledger = self.ledger
         return ledger.queue_removals_in_progress > 0 or ledger.queue_ends[self._place[1:]] != self._queue_ends
 
-    def _maybe_commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
-        said = self.ledger.commits.at.get(self._place, -1)
-        if offset != said and not progress.is_stopping and self.stream.chance(_COMMIT_CHANCE, "commit"):
+    def _commit_by_chance(self, progress: ConsumerOffsetManager, offset: int) -> None:
+        committed = self.ledger.commits.at.get(self._place, -1)
+        if offset != committed and not progress.is_stopping and self.stream.chance(_COMMIT_CHANCE, "commit"):
             with self.ledger.commits.committing(self._place, offset, lambda: self.disk.kernel.now_ns) as commit:
                 progress.commit_offset(*self._place, offset)
                 commit.is_answered = True
@@ -122,7 +122,7 @@ class Consumer(options.StoreUser):
         if ends == self._queue_ends:
             return False
         self._queue_ends = ends
-        pull.restart_walk()
+        pull.restart()
         return True
 
     def _judge_messages(self, pull: Pull, result: GetMessageResult, bounds: consumers.PullBounds) -> None:

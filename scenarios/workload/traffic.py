@@ -182,7 +182,7 @@ class Traffic(options.StoreUser):
 
         def consume() -> None:
             try:
-                consumer.walk_queue(self.progress, lambda: self._producing > 0)
+                consumer.read_queue(self.progress, lambda: self._producing > 0)
             except StoreNotReadableError:
                 if not self._sender.is_stopping:
                     raise

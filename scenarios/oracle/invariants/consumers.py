@@ -25,7 +25,7 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 """The characters that RocketMQ trims from both ends of a tag in a subscription."""
 
 
-def check_queue_walks(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
+def check_queue_reads(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
     """READ: yield each pass over a queue since the last start with a missing, repeated or non-matching message.
 
     A damaged record may be missing. store: the store before the next stop or crash.
@@ -38,11 +38,11 @@ def check_queue_walks(ledger: Ledger, store: RecoveredStore) -> Iterator[Violati
             put.name for put in pull.puts if not ledger.may_be_removed(put) and put.physical_offset not in unreadable
         ]
         if received != wanted:
-            yield _wrong_walk_violation(ledger, pull, wanted, received)
+            yield _wrong_read_violation(ledger, pull, wanted, received)
 
 
-def _wrong_walk_violation(ledger: Ledger, pull: Pull, wanted: list[str], received: list[str]) -> Violation:
-    """Return the first difference between the messages of a walk, with the start of the walk and its reason."""
+def _wrong_read_violation(ledger: Ledger, pull: Pull, wanted: list[str], received: list[str]) -> Violation:
+    """Return the first wrong message, with the start of the pulls and its reason."""
     same = next((at for at, pair in enumerate(zip_longest(wanted, received)) if pair[0] != pair[1]), 0)
     names = wanted[same : same + 1] or received[same : same + 1]
     offsets = [ledger.by_name[name].queue_offset for name in names]

@@ -222,7 +222,7 @@ class BrokerNode(Node):
             self._start_operator("retention operator", partial(operators.retention_operator, self.loaded, stream))
         if self._plan.broker.resumes_checks:
             stream, note = self.settling.streams(f"{machine.name}/resumed"), self._note_resumed
-            resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, note=note)
+            resuming = partial(operators.resuming_operator, self.loaded, broker.transactions, stream, on_resumed=note)
             self._start_operator("resuming operator", resuming)
 
     def _start_access(self, world: World, broker: Broker, server: RemotingServer) -> AccessCheck | None:

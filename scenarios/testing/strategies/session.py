@@ -132,7 +132,7 @@ class StoreSession:
 
         def pull() -> None:
             assert self._traffic is not None, "the machine is on"
-            Consumer(*self._traffic.shared_fields, stream, "G0").walk_queue(None, lambda: False)
+            Consumer(*self._traffic.shared_fields, stream, "G0").read_queue(None, lambda: False)
 
         return self._run_step(pull)
 

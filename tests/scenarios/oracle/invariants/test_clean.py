@@ -136,13 +136,13 @@ def test_a_consumer_may_or_may_not_have_received_expired_messages(evidence: Evid
     puts = evidence.ledger.puts
     expire_records(evidence, 2)
     evidence.ledger.pulls = [Pull("T0", 0, None, [puts[number] for number in given], 0, 3)]
-    assert list(consumers.check_queue_walks(evidence.ledger, evidence.store)) == []
+    assert list(consumers.check_queue_reads(evidence.ledger, evidence.store)) == []
 
 
 def test_a_consumer_that_missed_an_existing_message_is_a_violation(evidence: Evidence) -> None:
     expire_records(evidence)
     evidence.ledger.pulls = [Pull("T0", 0, None, [evidence.ledger.puts[1]], 0, 3)]
-    assert [found.expected for found in consumers.check_queue_walks(evidence.ledger, evidence.store)] == ["m2"]
+    assert [found.expected for found in consumers.check_queue_reads(evidence.ledger, evidence.store)] == ["m2"]
 
 
 # -- removals --------------------------------------------------------------------------------------
