@@ -47,7 +47,7 @@ class MemberNotice(NamedTuple):
 class _Change:
     """A client that joined or left, or offsets that were reset.
 
-    code, body: of the request that goes to the members. unchecked: the members that have not been checked yet.
+    code, body: the parts of the request to the members. unchecked: the members that have not been checked yet.
     """
 
     text: str

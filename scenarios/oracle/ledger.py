@@ -348,7 +348,7 @@ def _may_be_changed_by_store(record: LogRecord) -> bool:
 
 
 def _stored_properties(put: PutEntry, found: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a put as its record has them. found: those of the record.
+    """Return the properties of a put as its record has them. found: the record's properties.
 
     A redirected message keeps WAIT, also after it is committed and sent back. A broker removes WAIT from others.
     """

@@ -29,7 +29,7 @@ class PullAnswers:
         self._known.clear()
 
     def note_recovery(self, ends: Mapping[Queue, int]) -> None:
-        """ends: of the queues that the recovery found."""
+        """ends: the queue ends that the recovery found."""
         self._known = {queue: QueueBounds(0, end) for queue, end in ends.items()}
 
     def known_bounds(self, queue: Queue) -> QueueBounds:

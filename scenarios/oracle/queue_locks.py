@@ -68,7 +68,7 @@ class QueueLocks:
     ) -> Iterator[Violation]:
         """LOCK: record the answer to a request to lock queues, and yield its violations.
 
-        times_ns: of request and answer, both since the broker's last start. existing: the queues of topics that
+        times_ns: request and answer, both since the broker's last start. existing: the queues of topics that
         the broker had before the request. The broker grants no lock for a missing queue.
         """
         foreign = [queue for queue in granted if queue not in asked]

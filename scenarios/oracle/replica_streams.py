@@ -167,7 +167,7 @@ class MasterEnd(StreamEnd):
         """Judge the next frame.
 
         log: the master's bytes at its offset. empty_begin: where the stream of an empty slave would begin now.
-        waiting_since_ns: since when the byte at the offset has been readable at least; None if this is unknown.
+        waiting_since_ns: a time from which the byte at the offset has been readable; None if this is unknown.
         """
         yield from self.begin_send(now_ns, repeats=frame.is_heartbeat and not self.may_close)
         expected = last = self.sent if self.began != _NOT_YET else self.reports[0][1]
@@ -232,7 +232,7 @@ class SlaveEnd(StreamEnd):
         self.reported = offset
 
     def check_progress(self, log_end: int) -> Iterator[Violation]:
-        """Yield data that the slave has not reported before it waits for more. log_end: of the data to report.
+        """Yield data that the slave has not reported before it waits for more. log_end: the end to report.
 
         The slave first compares its log with its master's.
         """

@@ -228,7 +228,7 @@ def check_all_closed(ends: Iterable[MasterEnd]) -> Iterator[Violation]:
 
 
 def check_handover(host: str, slave: MessageStore, end: int) -> Iterator[Violation]:
-    """Yield a slave that lacks the end of its master's log after the master has stopped. end: of the master's log."""
+    """Yield a slave that lacks the end of its master's log after the master has stopped. end: the log's end."""
     record_tried("REP")
     found = slave.log.max_offset
     if found < end and end % slave.log.segment_bytes:  # a slave does not get the blank record at the log's end

@@ -409,7 +409,7 @@ class BrokerNode(Node):
             yield from rep.check_table("groups", broker.groups, master._broker.groups)
 
     def _check_pending(self, now_ns: int, limit_ms: int | None = None) -> Iterator[Violation]:
-        """Yield clients with ended requests that count as pending. limit_ms: as for `live.check_pending_requests`."""
+        """Yield clients with ended requests that count as pending. limit_ms: see `live.check_pending_requests`."""
         assert self._server is not None, "the broker has been started"
         since_ns = {each: each.active_ns for each in self._server.connections.sessions} | self._closed_ns
         pending = [(each.remote_address, each.pending_bytes, at_ns) for each, at_ns in since_ns.items()]

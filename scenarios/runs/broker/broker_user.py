@@ -199,7 +199,7 @@ class BrokerUser:
     def ask_for_locks(self, broker: str, group: str, locks: QueueLocks, queues: list[Queue]) -> list[Queue] | None:
         """Ask for the locks of queues, and check the answer. Return the queues that the answer grants, if there is one.
 
-        locks: those of the group at the broker.
+        locks: the group's locks at the broker.
         """
         ledger, client_id = self.run.accounts[broker].ledger, self.client_id
         existing = [queue for queue in queues if queue[1] <= ledger.topics.get(queue[0], -1)]

@@ -166,7 +166,7 @@ def update_offset_command(topic: str, queue_id: int, offset: int, group: str = C
 
 
 def send_back_command(topic: str, log_offset: int, request: SendBackRequest, *, version: int = 0) -> RemotingCommand:
-    """version: of the client. From 3.4.9 on, it may send its maximum of retries, which replaces the group's."""
+    """version: the client's. From 3.4.9 on, it may send its maximum of retries, which replaces the group's."""
     fields = {"group": request.group, "offset": log_offset, "delayLevel": request.delay_level}
     fields |= {"originTopic": topic, "unitMode": False}
     if version and request.names_maximum:

@@ -66,7 +66,7 @@ class WatchedCopies:
         *,
         light_queues: bool = False,
     ) -> None:
-        """commits: those to brokers of the slave's broker name.
+        """commits: the commits to brokers of the slave's name.
 
         find_master: returns the slave's master while it runs. light_queues: whether the brokers have them enabled.
         """
