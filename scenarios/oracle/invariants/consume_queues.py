@@ -113,13 +113,13 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
     store, ledger = evidence.store, evidence.ledger
     found_at, put_of, barred = store.by_offset.get, ledger.by_properties.get, ledger.known_damage.without_entry
     for (topic, queue_id), queue in store.queues.items():
-        holes = ledger.missing_offsets.get((topic, queue_id), ())
+        missing_offsets = ledger.missing_offsets.get((topic, queue_id), ())
         file = f"consumequeue/{topic}/{queue_id}"
         if queue.entries:
             record_tried("CQ-VALID")
         for number, (physical_offset, size_bytes, code) in enumerate(queue.entries, queue.begin):
             at = number * 20
-            if size_bytes in _EMPTY_BYTES and number in holes:
+            if size_bytes in _EMPTY_BYTES and number in missing_offsets:
                 continue
             found = found_at(physical_offset)
             if found is None and (
@@ -221,9 +221,9 @@ def check_answered_place(
             yield _misnumbered(summary, "", -1, "order", f"after {other.queue_offset}", str(queue_offset))
 
 
-def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:
+def _is_skipped(missing_offsets: set[int] | None, wanted: int, queue_offset: int) -> bool:
     low, high = min(wanted, queue_offset), max(wanted, queue_offset)
-    return holes is not None and holes.issuperset(range(low, high))
+    return missing_offsets is not None and missing_offsets.issuperset(range(low, high))
 
 
 def _least_offsets_after_expired(evidence: Evidence) -> dict[tuple[str, int], int]:

@@ -227,9 +227,7 @@ def kill_and_recover(ledger: Ledger, plan: Plan, put: PutEntry) -> None:
 def test_log_damage_ends_promises_for_later_copies_and_excuses_their_deliveries(ledger: Ledger) -> None:
     (put,) = puts_named(ledger, "flushed")
     ledger.promise(put)
-    ledger.kept_messages = [
-        ConsumedMessage("T", 0, number, put, copy_end) for number, copy_end in enumerate((500, 501))
-    ]
+    ledger.kept_messages = [ConsumedMessage("T", 0, number, put, end) for number, end in enumerate((500, 501))]
     guarantees.note_damage(ledger, 500)
     assert [seen.copy_end for seen in ledger.kept_messages] == [500]
 
