@@ -32,7 +32,6 @@ class KnownDamage:
     """Log offsets of records that may be unreadable. Adjacent records must stay readable."""
     without_entry: set[int] = field(default_factory=set)
     """Log offsets of unreadable records that must have no queue entry, because a rebuild finds the damage."""
-
     missing: list[tuple[int, int]] = field(default_factory=list)
     """Log ranges of lost segments."""
 
